@@ -1,0 +1,117 @@
+/** Every error millrace raises on purpose: one class, one table of codes. `docs/errors.md` documents each code; a test compares the two. */
+
+/** Code → HTTP status when it reaches a client. */
+const STATUS_BY_CODE = {
+  // requests
+  invalid_json: 400,
+  invalid_request: 400,
+  unknown_field: 400,
+  unsupported_field: 400,
+  invalid_parameter: 400,
+  empty_prompt: 400,
+  token_out_of_range: 400,
+  context_length_exceeded: 400,
+  kv_capacity_exceeded: 400,
+  template_failed: 400,
+  template_missing: 400,
+  invalid_api_key: 401,
+  model_not_found: 404,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  body_too_large: 413,
+  queue_full: 429,
+  internal_error: 500,
+  engine_failed: 500,
+  shutting_down: 503,
+  // model files
+  file_unreadable: 400,
+  gguf_not_gguf: 400,
+  gguf_version: 400,
+  gguf_truncated: 400,
+  gguf_corrupt: 400,
+  gguf_limit: 400,
+  gguf_split: 400,
+  gguf_metadata: 400,
+  gguf_tensor: 400,
+  tensor_type_unsupported: 400,
+  architecture_unsupported: 400,
+  tokenizer_unsupported: 400,
+  tokenizer_corrupt: 400,
+  hub_spec: 400,
+  hub_unreachable: 502,
+  hub_not_found: 404,
+  hub_checksum: 502,
+  // start-up
+  invalid_option: 400,
+  kernels_missing: 500,
+  kernels_isa: 400,
+  kernels_argument: 500,
+  out_of_memory: 500,
+} as const satisfies Record<string, number>;
+
+export type ErrorCode = keyof typeof STATUS_BY_CODE;
+
+export const ERROR_CODES = Object.keys(STATUS_BY_CODE) as readonly ErrorCode[];
+
+export interface ErrorDetails {
+  /** What the reader should do about it. */
+  readonly hint?: string;
+  /** Name of the request field at fault, as the client wrote it. */
+  readonly param?: string;
+  readonly cause?: unknown;
+  /** Seconds after which a retry makes sense (sent as Retry-After). */
+  readonly retryAfterSeconds?: number;
+}
+
+/**
+ * @example throw new MillraceError("invalid_parameter", "expected temperature in [0, 2], got 7", { param: "temperature" });
+ */
+export class MillraceError extends Error {
+  override readonly name = "MillraceError";
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly hint: string | undefined;
+  readonly param: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = STATUS_BY_CODE[code];
+    this.hint = details.hint;
+    this.param = details.param;
+    this.retryAfterSeconds = details.retryAfterSeconds;
+  }
+}
+
+/** Wraps anything thrown into a MillraceError, so that every boundary handles one type. */
+export function toMillraceError(thrown: unknown, code: ErrorCode = "internal_error"): MillraceError {
+  if (thrown instanceof MillraceError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new MillraceError(code, message, { cause: thrown });
+}
+
+/** Plain-object form that survives a worker boundary. */
+export interface ErrorRecord {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint?: string;
+  readonly param?: string;
+}
+
+export function errorToRecord(error: MillraceError): ErrorRecord {
+  return {
+    code: error.code,
+    message: error.message,
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.param === undefined ? {} : { param: error.param }),
+  };
+}
+
+export function errorFromRecord(record: ErrorRecord): MillraceError {
+  return new MillraceError(record.code, record.message, {
+    ...(record.hint === undefined ? {} : { hint: record.hint }),
+    ...(record.param === undefined ? {} : { param: record.param }),
+  });
+}
