@@ -1,0 +1,71 @@
+/**
+ * The whole native surface in one file: memory, weights and one `submit()` that runs a recorded program of operations.
+ * Recording is `program.ts`; loading the addon is `load.ts`; what each operation computes is spelled out in `program.ts` and,
+ * as plain TypeScript, in `reference.ts`.
+ */
+import type { TensorType } from "../formats/gguf/types.js";
+
+/** Handle of memory the device owns. 0 is never a handle: optional operands pass it for "none". */
+export type BufferHandle = number & { readonly __buffer: unique symbol };
+/** Handle of a matrix [rows, cols] that `linear` and `embed` read. */
+export type WeightHandle = number & { readonly __weight: unique symbol };
+/** Handle of a file mapped read-only. */
+export type FileHandle = number & { readonly __file: unique symbol };
+
+export const NO_BUFFER = 0 as BufferHandle;
+
+export type Isa = "portable" | "avx2";
+
+export interface DeviceOptions {
+  /** Threads that compute, the calling one included; at least 1. */
+  readonly numThreads: number;
+  /** Forces an instruction set; otherwise `MILLRACE_ISA`, otherwise the best the CPU has. */
+  readonly isa?: Isa;
+}
+
+/**
+ * One pool of kernel threads with its memory. Calls are synchronous and belong to one JavaScript thread.
+ * A CPU is the only backend today; a GPU would stand behind the same interface, which is why operands are handles.
+ */
+export interface Device {
+  readonly isa: Isa;
+  readonly numThreads: number;
+  /** Zeroed memory, 64-byte aligned, committed by the OS when first touched. Throws `out_of_memory`. */
+  allocate(byteLength: number): BufferHandle;
+  /** The host's view of a buffer: for step inputs and results, never for tensors. Detached by `release` and `destroy`. */
+  view(buffer: BufferHandle): ArrayBuffer;
+  release(buffer: BufferHandle): void;
+  /** Maps a file read-only. Throws `file_unreadable`. */
+  mapFile(path: string): FileHandle;
+  unmapFile(file: FileHandle): void;
+  /** A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`; row after row. Throws `kernels_argument` when it does not fit. */
+  createWeight(
+    source: FileHandle | BufferHandle,
+    byteOffset: number,
+    type: TensorType,
+    rows: number,
+    cols: number,
+  ): WeightHandle;
+  releaseWeight(weight: WeightHandle): void;
+  /** Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. */
+  submit(program: Float64Array, numWords: number): void;
+  /** Stops the threads and frees everything. */
+  destroy(): void;
+}
+
+export interface CpuFeatures {
+  readonly avx2: boolean;
+  readonly fma: boolean;
+  readonly f16c: boolean;
+  readonly avx512f: boolean;
+  readonly avx512vnni: boolean;
+  readonly neon: boolean;
+}
+
+/** What the addon exports. */
+export interface KernelLibrary {
+  createDevice(options: DeviceOptions): Device;
+  cpuFeatures(): CpuFeatures;
+  /** Opcode names in opcode order, to check that both sides of the boundary agree. */
+  opNames(): readonly string[];
+}
