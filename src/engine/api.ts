@@ -1,0 +1,177 @@
+/** What the engine offers the main thread: requests of token ids in, token ids out, one callback per step. Text is `serve`'s business. */
+import type { MillraceError } from "../core/errors.js";
+import type { TensorType } from "../formats/gguf/types.js";
+import type { Isa } from "../kernels/kernels.js";
+import type { KvType } from "../kernels/program.js";
+
+/** How a next token is chosen; every field is already validated and defaulted. */
+export interface SamplingParams {
+  /** 0 = greedy. */
+  readonly temperature: number;
+  /** 0 = off. */
+  readonly topK: number;
+  /** 1 = off. */
+  readonly topP: number;
+  /** 0 = off. */
+  readonly minP: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  /** 1 = off. */
+  readonly repetitionPenalty: number;
+  /** 64 bits; drawn at the door when the client sent none. Choice i of n already has its own (see choiceSeed). */
+  readonly seed: bigint;
+  /** Output tokens at most; 0 = only prompt log-probabilities. */
+  readonly maxTokens: number;
+  /** Stop tokens are banned until this many output tokens exist. */
+  readonly minTokens: number;
+  /** Ends the sequence (the token is reported, and is the last). The model's own stop ids are included unless ignoreEos. */
+  readonly stopTokenIds: readonly number[];
+  readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
+  /** How many top log-probabilities come with each output token; 0 = only the chosen token's; undefined = none. At most 20. */
+  readonly numLogprobs: number | undefined;
+  /** The same for the prompt's tokens. Such a request does not read the prefix cache. */
+  readonly numPromptLogprobs: number | undefined;
+}
+
+export interface EngineRequest {
+  /** 1 … contextLength ids, each in the vocabulary. */
+  readonly promptIds: Int32Array;
+  readonly sampling: SamplingParams;
+  /** Requests share cached prefixes only with requests of the same salt. */
+  readonly cacheSalt?: string;
+}
+
+export interface TokenLogprob {
+  readonly tokenId: number;
+  readonly logprob: number;
+  /** 1 = most likely. */
+  readonly rank: number;
+  /** Most likely tokens, best first; does not necessarily contain the token itself. */
+  readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
+}
+
+/** stop: a stop token came; length: maxTokens or the context is full. */
+export type FinishReason = "stop" | "length";
+
+/** One step's news of one request. */
+export interface EngineOutput {
+  readonly tokenIds: readonly number[];
+  /** Parallel to tokenIds when log-probabilities were asked for. */
+  readonly logprobs?: readonly TokenLogprob[];
+  /** For each prompt position (null for the first), once, with or before the first token. */
+  readonly promptLogprobs?: readonly (TokenLogprob | null)[];
+  readonly finishReason?: FinishReason;
+  /** The stop token that ended the sequence. */
+  readonly stopTokenId?: number;
+  /** Prompt tokens that came from the prefix cache at first admission. */
+  readonly numCachedTokens: number;
+}
+
+export interface EngineListener {
+  onOutput(output: EngineOutput): void;
+  /** The request ended without a finish reason; nothing follows. Not called after abort(). */
+  onError(error: MillraceError): void;
+}
+
+export interface EngineHandle {
+  /** Stops costing within one step; no further callbacks. Safe at any time, any number of times. */
+  abort(): void;
+}
+
+export interface EngineOptions {
+  /** Path of a GGUF file (the first shard of a split one). */
+  readonly modelPath: string;
+  readonly numThreads: number;
+  /** Longest sequence, prompt and output together; undefined = the model's own context. */
+  readonly maxModelLen: number | undefined;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly blockSize: number;
+  readonly kvCacheDtype: KvType;
+  /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
+  readonly kvCacheMemoryBytes: number | undefined;
+  readonly enablePrefixCaching: boolean;
+  readonly enableChunkedPrefill: boolean;
+  readonly schedulingPolicy: "fcfs";
+  /** continuous; static: nothing is admitted while a batch runs. */
+  readonly batching: "continuous" | "static";
+  /** paged: blocks on demand; contiguous: maxModelLen reserved per sequence at admission. */
+  readonly kvLayout: "paged" | "contiguous";
+  /** Requests waiting for a seat before new ones get queue_full. */
+  readonly maxWaitingRequests: number;
+}
+
+export const DEFAULT_ENGINE_OPTIONS = {
+  maxModelLen: undefined,
+  maxNumSeqs: 64,
+  maxNumBatchedTokens: 512,
+  blockSize: 16,
+  kvCacheDtype: "f16",
+  kvCacheMemoryBytes: undefined,
+  enablePrefixCaching: true,
+  enableChunkedPrefill: true,
+  schedulingPolicy: "fcfs",
+  batching: "continuous",
+  kvLayout: "paged",
+  maxWaitingRequests: 1024,
+} as const satisfies Omit<EngineOptions, "modelPath" | "numThreads">;
+
+/** Facts about a started engine. */
+export interface EngineInfo {
+  readonly architecture: string;
+  /** The quantisation most of the weights have. */
+  readonly weightType: TensorType;
+  readonly numParameters: number;
+  readonly weightBytes: number;
+  readonly vocabSize: number;
+  readonly maxModelLen: number;
+  readonly blockSize: number;
+  readonly numKvBlocks: number;
+  readonly kvBytes: number;
+  readonly kvCacheDtype: KvType;
+  readonly numThreads: number;
+  readonly isa: Isa;
+}
+
+/** A snapshot after the latest step; counters only grow. */
+export interface EngineStats {
+  readonly numRunning: number;
+  readonly numWaiting: number;
+  /** Blocks referenced by a sequence (cached but free blocks do not count), of numKvBlocks. */
+  readonly numUsedKvBlocks: number;
+  readonly prefixCacheQueriedTokens: number;
+  readonly prefixCacheHitTokens: number;
+  readonly numPreemptions: number;
+  readonly numPromptTokens: number;
+  readonly numGenerationTokens: number;
+  readonly numSteps: number;
+  /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
+  readonly kernelMs: number;
+  readonly stepMs: number;
+}
+
+/** The engine as the main thread sees it. `engine.ts` implements it over a worker thread. */
+export interface Engine {
+  readonly info: EngineInfo;
+  /**
+   * Never blocks. Throws at once: shutting_down, queue_full (with retryAfterSeconds), context_length_exceeded, kv_capacity_exceeded,
+   * token_out_of_range, empty_prompt, engine_failed. Callbacks arrive later, in order.
+   */
+  submit(request: EngineRequest, listener: EngineListener): EngineHandle;
+  stats(): EngineStats;
+  /** Refuses new requests and resolves when the accepted ones have ended. */
+  drain(): Promise<void>;
+  /** Ends at once; open requests get shutting_down. */
+  close(): Promise<void>;
+  /** Rejects when the worker dies; never resolves otherwise. */
+  readonly failure: Promise<never>;
+}
+
+/** Seed of choice `index` of a request's n choices: the request's own for the first, hashed apart for the others (E5). */
+export function choiceSeed(seed: bigint, index: number): bigint {
+  if (index === 0) return BigInt.asUintN(64, seed);
+  let z = BigInt.asUintN(64, seed + BigInt(index) * 0x9e3779b97f4a7c15n);
+  z = BigInt.asUintN(64, (z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n);
+  z = BigInt.asUintN(64, (z ^ (z >> 27n)) * 0x94d049bb133111ebn);
+  return z ^ (z >> 31n);
+}
