@@ -1,0 +1,72 @@
+/** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
+import { f16ToNumber } from "./dequantize.js";
+import { type KvCacheView, kvByteOffset, type Operands } from "./reference-operands.js";
+import type { Work } from "./reference-ops.js";
+
+export function pagedAttention(operands: Operands): Work {
+  const shape = operands.kvShape();
+  const { numHeads, numKvHeads, headDim, blockSize } = shape;
+  const numRows = operands.integer("numRows");
+  const tableStride = operands.integer("tableStride", 1);
+  const scale = operands.number("scale");
+  const window = operands.integer("window");
+  const q = operands.f32("q", numRows * numHeads * headDim);
+  const out = operands.f32("out", numRows * numHeads * headDim);
+  const keyCache = operands.kvCache("keyCache", shape);
+  const valueCache = operands.kvCache("valueCache", shape);
+  const numBlocks = Math.min(keyCache.numBlocks, valueCache.numBlocks);
+  const kvLengths = operands.indices("kvLengths", numRows, 0, tableStride * blockSize);
+  const blockTables = operands.allI32("blockTables");
+  const sequenceIndex = operands.indices("sequenceIndex", numRows, 0, Math.floor(blockTables.length / tableStride) - 1);
+
+  const firstVisible = (m: number): number => (window === 0 ? 0 : Math.max(0, kvLengths[m]! - window));
+  const blockOf = (m: number, entry: number): number =>
+    blockTables[sequenceIndex[m]! * tableStride + Math.floor(entry / blockSize)]!;
+  for (let m = 0; m < numRows; m++) {
+    for (let entry = firstVisible(m); entry < kvLengths[m]!; entry++) {
+      const block = blockOf(m, entry);
+      if (block < 0 || block >= numBlocks) operands.refuse("blockTables", `blocks in [0, ${numBlocks})`, block);
+    }
+  }
+
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const slots: number[] = [];
+      for (let entry = firstVisible(m); entry < kvLengths[m]!; entry++) {
+        slots.push(blockOf(m, entry) * blockSize + (entry % blockSize));
+      }
+      for (let head = 0; head < numHeads; head++) {
+        const kvHead = Math.floor(head / (numHeads / numKvHeads));
+        const from = (m * numHeads + head) * headDim;
+        const query = q.slice(from, from + headDim);
+        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale), from);
+      }
+    }
+  };
+}
+
+/** query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. */
+function attendOneHead(
+  query: Float32Array,
+  keyCache: KvCacheView,
+  valueCache: KvCacheView,
+  slots: readonly number[],
+  kvHead: number,
+  scale: number,
+): Float64Array {
+  const scores = slots.map((slot) => {
+    const dot = query.reduce((sum, value, d) => sum + value * load(keyCache, slot, kvHead, d), 0);
+    return dot * scale;
+  });
+  const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  const weights = scores.map((score) => Math.exp(score - max));
+  const total = weights.reduce((a, b) => a + b, 0);
+  return new Float64Array(query.length).map((_, d) =>
+    slots.reduce((sum, slot, j) => sum + (weights[j]! / total) * load(valueCache, slot, kvHead, d), 0),
+  );
+}
+
+function load(cache: KvCacheView, slot: number, head: number, d: number): number {
+  const at = kvByteOffset(cache.shape, slot, head, d);
+  return cache.shape.kvType === "f32" ? cache.bytes.getFloat32(at, true) : f16ToNumber(cache.bytes.getUint16(at, true));
+}

@@ -1,0 +1,176 @@
+/**
+ * What each operation computes, in double precision and the most obvious loops; attention and sampling have files of their own.
+ * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
+ */
+import { numberToF16 } from "./dequantize.js";
+import { type KvCacheView, kvByteOffset, type Operands, weightRow } from "./reference-operands.js";
+
+export type Work = () => void;
+
+export function embed(operands: Operands): Work {
+  const weight = operands.weight("weight");
+  const numRows = operands.integer("numRows");
+  const scale = operands.number("scale");
+  const ids = operands.indices("ids", numRows, 0, weight.rows - 1);
+  const out = operands.f32("out", numRows * weight.cols);
+  return () => {
+    ids.forEach((id, m) => {
+      weightRow(weight, id).forEach((value, col) => {
+        out[m * weight.cols + col] = value * scale;
+      });
+    });
+  };
+}
+
+export function rmsNorm(operands: Operands): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const eps = operands.number("eps");
+  if (eps < 0) operands.refuse("eps", "at least 0", eps);
+  const x = operands.f32("x", numRows * width);
+  const gain = operands.f32("gain", width);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    for (let r = 0; r < numRows; r++) {
+      const row = x.slice(r * width, (r + 1) * width);
+      const meanSquare = row.reduce((sum, value) => sum + value * value, 0) / width;
+      const inverse = 1 / Math.sqrt(meanSquare + eps);
+      row.forEach((value, i) => {
+        out[r * width + i] = value * inverse * gain[i]!;
+      });
+    }
+  };
+}
+
+export function linear(operands: Operands): Work {
+  const weight = operands.weight("weight");
+  const numRows = operands.integer("numRows");
+  const isAccumulating = operands.integer("accumulate", 0, 1) === 1;
+  const x = operands.f32("x", numRows * weight.cols);
+  const bias = operands.optionalF32("bias", weight.rows);
+  const out = operands.f32("out", numRows * weight.rows);
+  return () => {
+    for (let n = 0; n < weight.rows; n++) {
+      const row = weightRow(weight, n);
+      for (let m = 0; m < numRows; m++) {
+        let sum = 0;
+        for (let k = 0; k < weight.cols; k++) sum += x[m * weight.cols + k]! * row[k]!;
+        const at = m * weight.rows + n;
+        out[at] = sum + (bias?.[n] ?? 0) + (isAccumulating ? out[at]! : 0);
+      }
+    }
+  };
+}
+
+export function add(operands: Operands): Work {
+  const count = operands.integer("numRows") * operands.integer("width");
+  const x = operands.f32("x", count);
+  const out = operands.f32("out", count);
+  return () => {
+    for (let i = 0; i < count; i++) out[i] = out[i]! + x[i]!;
+  };
+}
+
+export function gatedActivation(operands: Operands): Work {
+  const count = operands.integer("numRows") * operands.integer("width");
+  const activate = operands.integer("kind", 0, 1) === 0 ? silu : geluTanh;
+  const gate = operands.f32("gate", count);
+  const up = operands.f32("up", count);
+  const out = operands.f32("out", count);
+  return () => {
+    for (let i = 0; i < count; i++) out[i] = activate(gate[i]!) * up[i]!;
+  };
+}
+
+function silu(x: number): number {
+  return x / (1 + Math.exp(-x));
+}
+
+/** The tanh approximation of x · Φ(x), Hendrycks & Gimpel 2016. */
+function geluTanh(x: number): number {
+  return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
+}
+
+export function ropeTable(operands: Operands): Work {
+  const numRows = operands.integer("numRows");
+  const half = operands.integer("half");
+  const magnitude = operands.number("magnitude");
+  const positions = operands.i32("positions", numRows);
+  const invFreq = operands.f32("invFreq", half);
+  const out = operands.f32("out", numRows * half * 2);
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      for (let i = 0; i < half; i++) {
+        const angle = positions[m]! * invFreq[i]!;
+        out[(m * half + i) * 2] = Math.cos(angle) * magnitude;
+        out[(m * half + i) * 2 + 1] = Math.sin(angle) * magnitude;
+      }
+    }
+  };
+}
+
+export function ropeAndWriteKv(operands: Operands): Work {
+  const shape = operands.kvShape();
+  const { numHeads, numKvHeads, headDim } = shape;
+  const numRows = operands.integer("numRows");
+  const half = operands.integer("half", 0, Math.floor(headDim / 2));
+  const isNeox = operands.integer("isNeox", 0, 1) === 1;
+  const q = operands.f32("q", numRows * numHeads * headDim);
+  const k = operands.f32("k", numRows * numKvHeads * headDim);
+  const v = operands.f32("v", numRows * numKvHeads * headDim);
+  const table = operands.f32("table", numRows * half * 2);
+  const keyCache = operands.kvCache("keyCache", shape);
+  const valueCache = operands.kvCache("valueCache", shape);
+  const numSlots = Math.min(keyCache.numBlocks, valueCache.numBlocks) * shape.blockSize;
+  const slots = operands.indices("slots", numRows, -1, numSlots - 1);
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const angles = table.subarray(m * half * 2, (m + 1) * half * 2);
+      for (let head = 0; head < numHeads; head++) {
+        rotate(q.subarray((m * numHeads + head) * headDim), angles, half, isNeox);
+      }
+      for (let head = 0; head < numKvHeads; head++) {
+        const from = (m * numKvHeads + head) * headDim;
+        rotate(k.subarray(from), angles, half, isNeox);
+        if (slots[m] === -1) continue;
+        store(keyCache, slots[m]!, head, k.subarray(from, from + headDim));
+        store(valueCache, slots[m]!, head, v.subarray(from, from + headDim));
+      }
+    }
+  };
+}
+
+/** Rotates the first 2 · half values of `head` in place; angles: (cos, sin) pairs [half, 2]. */
+function rotate(head: Float32Array, angles: Float32Array, half: number, isNeox: boolean): void {
+  for (let i = 0; i < half; i++) {
+    const first = isNeox ? i : 2 * i;
+    const second = isNeox ? i + half : 2 * i + 1;
+    const a = head[first]!;
+    const b = head[second]!;
+    const cos = angles[2 * i]!;
+    const sin = angles[2 * i + 1]!;
+    head[first] = a * cos - b * sin;
+    head[second] = a * sin + b * cos;
+  }
+}
+
+function store(cache: KvCacheView, slot: number, head: number, values: Float32Array): void {
+  values.forEach((value, d) => {
+    const at = kvByteOffset(cache.shape, slot, head, d);
+    if (cache.shape.kvType === "f32") cache.bytes.setFloat32(at, value, true);
+    else cache.bytes.setUint16(at, numberToF16(value), true);
+  });
+}
+
+export function gatherRows(operands: Operands): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const allOfX = operands.allF32("x");
+  const rows = operands.indices("rows", numRows, 0, Math.floor(allOfX.length / width) - 1);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    rows.forEach((row, r) => {
+      out.set(allOfX.subarray(row * width, (row + 1) * width), r * width);
+    });
+  };
+}

@@ -1,0 +1,207 @@
+/** Choosing a token, step by step as program.ts lists the steps, with a full sort wherever an order is needed. */
+import { SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
+import type { Operands } from "./reference-operands.js";
+import type { Work } from "./reference-ops.js";
+
+/** One row's parameters, with its slices of the shared arrays. */
+interface SampleRow {
+  readonly param: (name: keyof typeof SAMPLE_PARAM) => number;
+  readonly promptIds: Int32Array;
+  readonly outputIds: Int32Array;
+  readonly biasIds: Int32Array;
+  readonly biasValues: Float32Array;
+  readonly bannedIds: Int32Array;
+}
+
+interface Candidate {
+  readonly id: number;
+  readonly logit: number;
+}
+
+export function sample(operands: Operands): Work {
+  const numRows = operands.integer("numRows");
+  const vocabSize = operands.integer("vocabSize", 1);
+  const topStride = operands.integer("topStride");
+  const logits = operands.f32("logits", numRows * vocabSize);
+  const outIds = operands.i32("outIds", numRows);
+  const outLogprobs = operands.f32("outLogprobs", numRows);
+  const outRanks = operands.i32("outRanks", numRows);
+  const topIds = operands.i32("topIds", numRows * topStride);
+  const topLogprobs = operands.f32("topLogprobs", numRows * topStride);
+  const rows = readRows(operands, numRows, vocabSize, topStride);
+  return () => {
+    rows.forEach((row, r) => {
+      const raw = Float64Array.from(logits.subarray(r * vocabSize, (r + 1) * vocabSize), nanToLowest);
+      const chosen = row.param("mode") === 1 ? row.param("target") : chooseToken(raw, row);
+      outIds[r] = chosen;
+      const numTop = row.param("numTop");
+      if (numTop < 0) return;
+      const logSum = logSumExp(raw);
+      const logprob = (id: number): number => (raw[id] === Number.NEGATIVE_INFINITY ? raw[id] : raw[id]! - logSum);
+      const order = inOrder(raw);
+      outLogprobs[r] = logprob(chosen);
+      outRanks[r] = order.findIndex((candidate) => candidate.id === chosen) + 1;
+      order.slice(0, numTop).forEach(({ id }, i) => {
+        topIds[r * topStride + i] = id;
+        topLogprobs[r * topStride + i] = logprob(id);
+      });
+    });
+  };
+}
+
+function readRows(operands: Operands, numRows: number, vocabSize: number, topStride: number): readonly SampleRow[] {
+  const params = operands.f64("params", numRows * SAMPLE_PARAMS);
+  const history = operands.allI32("history");
+  const biasIds = operands.allI32("biasIds");
+  const biasValues = operands.allF32("biasValues");
+  const bannedIds = operands.allI32("bannedIds");
+  return Array.from({ length: numRows }, (_, r) => {
+    const param = (name: keyof typeof SAMPLE_PARAM): number => params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name]]!;
+    checkParams(operands, param, vocabSize, topStride);
+    const ids = (operand: string, all: Int32Array, start: number, count: number): Int32Array => {
+      if (!isCount(start) || !isCount(count) || start + count > all.length) {
+        operands.refuse("params", `a range of ${operand} within ${all.length}`, `${start} + ${count}`);
+      }
+      const slice = all.subarray(start, start + count);
+      const stray = slice.find((id) => id < 0 || id >= vocabSize);
+      if (stray !== undefined) operands.refuse(operand, `ids in [0, ${vocabSize})`, stray);
+      return slice;
+    };
+    const biasStart = param("biasStart");
+    const numBiases = param("numBiases");
+    const numPromptTokens = param("numPromptTokens");
+    const tokens = ids("history", history, param("historyStart"), numPromptTokens + param("numOutputTokens"));
+    if (numBiases > 0 && biasStart + numBiases > biasValues.length) {
+      operands.refuse("biasValues", `at least ${biasStart + numBiases} values`, biasValues.length);
+    }
+    return {
+      param,
+      promptIds: tokens.subarray(0, numPromptTokens),
+      outputIds: tokens.subarray(numPromptTokens),
+      biasIds: ids("biasIds", biasIds, biasStart, numBiases),
+      biasValues: biasValues.subarray(biasStart, biasStart + numBiases),
+      bannedIds: ids("bannedIds", bannedIds, param("banStart"), param("numBanned")),
+    };
+  });
+}
+
+function isCount(value: number): boolean {
+  return Number.isInteger(value) && value >= 0;
+}
+
+function checkParams(
+  operands: Operands,
+  param: (name: keyof typeof SAMPLE_PARAM) => number,
+  vocabSize: number,
+  topStride: number,
+): void {
+  const within = (name: keyof typeof SAMPLE_PARAM, min: number, max: number): void => {
+    const value = param(name);
+    if (!Number.isInteger(value) || value < min || value > max) {
+      operands.refuse(`params.${name}`, `an integer in [${min}, ${max}]`, value);
+    }
+  };
+  within("mode", 0, 1);
+  if (param("mode") === 1) within("target", 0, vocabSize - 1);
+  within("numTop", -1, topStride);
+  within("topK", 0, 2 ** 31 - 1);
+  within("seedHigh", 0, 2 ** 32 - 1);
+  within("seedLow", 0, 2 ** 32 - 1);
+  within("position", 0, 2 ** 53 - 1);
+  within("numPromptTokens", 0, 2 ** 31 - 1);
+  within("numOutputTokens", 0, 2 ** 31 - 1);
+}
+
+function nanToLowest(logit: number): number {
+  return Number.isNaN(logit) ? Number.NEGATIVE_INFINITY : logit;
+}
+
+/** Summed in id order. */
+function logSumExp(logits: Float64Array): number {
+  const max = logits.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  return max + Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
+}
+
+/** Logit descending, id ascending: the total order of every tie in the house. */
+function inOrder(logits: Float64Array): Candidate[] {
+  return Array.from(logits, (logit, id) => ({ id, logit })).sort((a, b) => {
+    if (a.logit === b.logit) return a.id - b.id;
+    return a.logit > b.logit ? -1 : 1;
+  });
+}
+
+function chooseToken(raw: Float64Array, row: SampleRow): number {
+  const adjusted = adjustLogits(raw, row);
+  const temperature = row.param("temperature");
+  const first = inOrder(adjusted)[0]!;
+  if (temperature === 0 || first.logit === Number.NEGATIVE_INFINITY) return first.id;
+  const kept = filterCandidates(inOrder(adjusted.map((logit) => logit / temperature)), row);
+  const noisy = kept.map(({ id, logit }) => ({
+    id,
+    score: logit + gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id),
+  }));
+  return noisy.reduce((best, one) =>
+    one.score > best.score || (one.score === best.score && one.id < best.id) ? one : best,
+  ).id;
+}
+
+/** Biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence over the output. */
+function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
+  const logits = raw.slice();
+  row.biasIds.forEach((id, i) => {
+    logits[id] = logits[id]! + row.biasValues[i]!;
+  });
+  for (const id of row.bannedIds) logits[id] = Number.NEGATIVE_INFINITY;
+  const repetition = row.param("repetitionPenalty");
+  for (const id of new Set([...row.promptIds, ...row.outputIds])) {
+    logits[id] = logits[id]! > 0 ? logits[id]! / repetition : logits[id]! * repetition;
+  }
+  const counts = new Map<number, number>();
+  for (const id of row.outputIds) counts.set(id, (counts.get(id) ?? 0) + 1);
+  for (const [id, count] of counts) {
+    logits[id] = logits[id]! - count * row.param("frequencyPenalty") - row.param("presencePenalty");
+  }
+  return logits;
+}
+
+/** Min-p, top-k, top-p over candidates in order; at least one remains. */
+function filterCandidates(candidates: readonly Candidate[], row: SampleRow): readonly Candidate[] {
+  const max = candidates[0]!.logit;
+  const minP = row.param("minP");
+  const topK = row.param("topK");
+  const topP = row.param("topP");
+  let kept = candidates.filter(({ logit }) => logit !== Number.NEGATIVE_INFINITY && Math.exp(logit - max) >= minP);
+  if (topK > 0) kept = kept.slice(0, topK);
+  if (topP >= 1) return kept;
+  const total = kept.reduce((sum, { logit }) => sum + Math.exp(logit - max), 0);
+  let cumulative = 0;
+  const last = kept.findIndex(({ logit }) => {
+    cumulative += Math.exp(logit - max) / total;
+    return cumulative >= topP;
+  });
+  return last === -1 ? kept : kept.slice(0, last + 1);
+}
+
+/** Standard Gumbel noise from a uniform (bits + ½) · 2⁻²⁴. */
+function gumbel(seedHigh: number, seedLow: number, position: number, id: number): number {
+  const uniform = (noiseBits(seedHigh, seedLow, position, id) + 0.5) * 2 ** -24;
+  return -Math.log(-Math.log(uniform));
+}
+
+const MASK_64 = (1n << 64n) - 1n;
+
+/** 24 bits of the counter-based hash; the same integers as native/kernels. */
+export function noiseBits(seedHigh: number, seedLow: number, position: number, id: number): number {
+  const seed = (BigInt(seedHigh) << 32n) | BigInt(seedLow);
+  const atPosition = mix64(seed + 0x9e3779b97f4a7c15n * (BigInt(position) + 1n));
+  const atId = mix64(atPosition + 0x9e3779b97f4a7c15n * (BigInt(id) + 1n));
+  return Number(atId >> 40n);
+}
+
+/** The finaliser of splitmix64 (Steele, Lea & Flood 2014). */
+function mix64(value: bigint): bigint {
+  let z = value & MASK_64;
+  z = ((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK_64;
+  z = ((z ^ (z >> 27n)) * 0x94d049bb133111ebn) & MASK_64;
+  return z ^ (z >> 31n);
+}

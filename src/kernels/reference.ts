@@ -1,0 +1,190 @@
+/**
+ * The whole Device interface in plain TypeScript: the oracle the kernels are compared with and a device where nothing is compiled.
+ * Clarity over speed. Arithmetic is in doubles and rounded once per stored value, so results differ from a kernel's by rounding only.
+ */
+import { readFileSync } from "node:fs";
+import { MillraceError } from "../core/errors.js";
+import type { TensorType } from "../formats/gguf/types.js";
+import { BLOCK_LAYOUT, rowByteLength } from "./dequantize.js";
+import type { BufferHandle, Device, FileHandle, WeightHandle } from "./kernels.js";
+import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
+import { pagedAttention } from "./reference-attention.js";
+import { type HandleSpace, OPERAND_NAMES, Operands, type ReferenceWeight } from "./reference-operands.js";
+import * as ops from "./reference-ops.js";
+import { sample } from "./reference-sample.js";
+
+const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
+  embed: ops.embed,
+  rmsNorm: ops.rmsNorm,
+  linear: ops.linear,
+  add: ops.add,
+  gatedActivation: ops.gatedActivation,
+  ropeTable: ops.ropeTable,
+  ropeAndWriteKv: ops.ropeAndWriteKv,
+  pagedAttention,
+  gatherRows: ops.gatherRows,
+  sample,
+};
+
+/** Words before an operation's arguments: opcode, flags, numArgs. */
+const HEADER_WORDS = 3;
+
+export function createReferenceDevice(): Device {
+  return new ReferenceDevice();
+}
+
+class ReferenceDevice implements Device, HandleSpace {
+  readonly isa = "portable";
+  readonly numThreads = 1;
+  readonly #buffers = new Map<number, ArrayBuffer>();
+  readonly #files = new Map<number, Uint8Array>();
+  readonly #weights = new Map<number, ReferenceWeight>();
+  #lastHandle = 0;
+  #isDestroyed = false;
+
+  allocate(byteLength: number): BufferHandle {
+    this.#requireAlive();
+    if (!Number.isSafeInteger(byteLength) || byteLength < 0) {
+      throw refusal(`allocate: expected a byte length of at least 0, got ${byteLength}`);
+    }
+    try {
+      return this.#keep(this.#buffers, new ArrayBuffer(byteLength)) as BufferHandle;
+    } catch (cause) {
+      throw new MillraceError("out_of_memory", `expected ${byteLength} bytes to be free, got none`, {
+        hint: "lower the memory budget",
+        cause,
+      });
+    }
+  }
+
+  view(buffer: BufferHandle): ArrayBuffer {
+    this.#requireAlive();
+    return this.buffer(buffer) ?? refuseHandle("view", "a buffer", buffer);
+  }
+
+  release(buffer: BufferHandle): void {
+    detach(this.view(buffer));
+    this.#buffers.delete(buffer);
+  }
+
+  mapFile(path: string): FileHandle {
+    this.#requireAlive();
+    try {
+      return this.#keep(this.#files, new Uint8Array(readFileSync(path))) as FileHandle;
+    } catch (cause) {
+      throw new MillraceError("file_unreadable", `expected a readable file, got ${path}`, {
+        hint: "check the path and its permissions",
+        cause,
+      });
+    }
+  }
+
+  unmapFile(file: FileHandle): void {
+    this.#requireAlive();
+    if (!this.#files.delete(file)) refuseHandle("unmapFile", "a file", file);
+  }
+
+  createWeight(
+    source: FileHandle | BufferHandle,
+    byteOffset: number,
+    type: TensorType,
+    rows: number,
+    cols: number,
+  ): WeightHandle {
+    this.#requireAlive();
+    const buffer = this.#buffers.get(source);
+    const bytes = this.#files.get(source) ?? (buffer && new Uint8Array(buffer));
+    if (bytes === undefined) return refuseHandle("createWeight", "a file or buffer", source);
+    if (!Object.hasOwn(BLOCK_LAYOUT, type)) throw refusal(`createWeight: expected a tensor type, got ${type}`);
+    for (const [name, value, min] of [
+      ["byteOffset", byteOffset, 0],
+      ["rows", rows, 1],
+      ["cols", cols, 1],
+    ] as const) {
+      if (!Number.isSafeInteger(value) || value < min) {
+        throw refusal(`createWeight: expected ${name} to be an integer of at least ${min}, got ${value}`);
+      }
+    }
+    const rowBytes = rowByteLength(type, cols);
+    if (rowBytes === undefined) throw refusal(`createWeight: expected cols to be whole ${type} blocks, got ${cols}`);
+    const end = byteOffset + rows * rowBytes;
+    if (end > bytes.byteLength) throw refusal(`createWeight: expected at least ${end} bytes, got ${bytes.byteLength}`);
+    const weight = { type, rows, cols, rowBytes, bytes: bytes.subarray(byteOffset, end) };
+    return this.#keep(this.#weights, weight) as WeightHandle;
+  }
+
+  releaseWeight(weight: WeightHandle): void {
+    this.#requireAlive();
+    if (!this.#weights.delete(weight)) refuseHandle("releaseWeight", "a weight", weight);
+  }
+
+  submit(program: Float64Array, numWords: number): void {
+    this.#requireAlive();
+    if (!Number.isInteger(numWords) || numWords < 0 || numWords > program.length) {
+      throw refusal(`submit: expected numWords in [0, ${program.length}], got ${numWords}`);
+    }
+    const work: ops.Work[] = [];
+    for (let at = 0; at < numWords; ) {
+      const { name, args } = decodeOperation(program.subarray(at, numWords), at);
+      work.push(OPERATIONS[name](new Operands(this, name, args)));
+      at += HEADER_WORDS + args.length;
+    }
+    for (const run of work) run();
+  }
+
+  destroy(): void {
+    this.#requireAlive();
+    for (const buffer of this.#buffers.values()) detach(buffer);
+    this.#buffers.clear();
+    this.#files.clear();
+    this.#weights.clear();
+    this.#isDestroyed = true;
+  }
+
+  buffer(handle: number): ArrayBuffer | undefined {
+    return this.#buffers.get(handle);
+  }
+
+  weight(handle: number): ReferenceWeight | undefined {
+    const weight = this.#weights.get(handle);
+    // The bytes of a released buffer are detached.
+    return weight?.bytes.byteLength === 0 ? undefined : weight;
+  }
+
+  #keep<T>(table: Map<number, T>, value: T): number {
+    this.#lastHandle += 1;
+    table.set(this.#lastHandle, value);
+    return this.#lastHandle;
+  }
+
+  #requireAlive(): void {
+    if (this.#isDestroyed) throw refusal("expected a living device, got one that was destroyed");
+  }
+}
+
+/** words: the rest of the program; at: where they start in it. */
+function decodeOperation(words: Float64Array, at: number): { readonly name: OpName; readonly args: Float64Array } {
+  const [opcode = Number.NaN, flags = Number.NaN, numArgs = Number.NaN] = words;
+  const name = OP_NAMES[opcode];
+  if (name === undefined) throw refusal(`submit: expected an opcode at word ${at}, got ${opcode}`);
+  if (flags !== 0 && flags !== CONCURRENT) throw refusal(`${name}: expected flags 0 or ${CONCURRENT}, got ${flags}`);
+  const expected = OPERAND_NAMES[name].length;
+  if (numArgs !== expected || words.length < HEADER_WORDS + expected) {
+    const got = Math.min(numArgs, words.length - HEADER_WORDS);
+    throw refusal(`${name}: expected ${expected} arguments, got ${got}`);
+  }
+  return { name, args: words.subarray(HEADER_WORDS, HEADER_WORDS + expected) };
+}
+
+/** Leaves every view of the buffer empty, as releasing native memory does. */
+function detach(buffer: ArrayBuffer): void {
+  structuredClone(buffer, { transfer: [buffer] });
+}
+
+function refusal(message: string): MillraceError {
+  return new MillraceError("kernels_argument", message, { hint: "this is a defect of the caller" });
+}
+
+function refuseHandle(operation: string, expected: string, got: number): never {
+  throw refusal(`${operation}: expected the handle of ${expected}, got ${got}`);
+}
