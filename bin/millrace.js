@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+/**
+ * The launcher: npm's bin and `npm start`. In a source checkout it first installs and compiles what is missing or stale, then runs
+ * the command line of dist/ in this same process. It loads nothing but Node's own modules before that, since nothing else may be there yet.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Commands that read files only; they start even where no C++ compiler is (`doctor` exists to say so). */
+const COMMANDS_WITHOUT_KERNELS = new Set(["tokenize", "inspect", "doctor", "help", "--help", "-h", "--version", "-V"]);
+
+/** The version range of package.json is `>=X.Y`; anything older lacks what the code uses, so say so instead of failing midway. */
+function refuseOldNode() {
+  const wanted = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).engines.node;
+  const [wantedMajor, wantedMinor] = wanted.replace(">=", "").split(".").map(Number);
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major > wantedMajor || (major === wantedMajor && minor >= wantedMinor)) return;
+  process.stderr.write(
+    `error: expected Node ${wanted}, got ${process.versions.node}\nhint: install a current release from https://nodejs.org and start again\n`,
+  );
+  process.exit(1);
+}
+
+refuseOldNode();
+const withKernels = !COMMANDS_WITHOUT_KERNELS.has(process.argv[2] ?? "serve");
+const isCheckout = existsSync(new URL("../src", import.meta.url));
+const needsKernels = withKernels && !existsSync(new URL("../build/native/millrace.node", import.meta.url));
+if (isCheckout || needsKernels) {
+  const { ensureReady } = await import("../scripts/build.js");
+  const ready = await ensureReady({ root, withKernels, isCheckout });
+  if (!ready) process.exit(1);
+}
+const { main } = await import("../dist/src/cli/main.js");
+await main(process.argv.slice(2));

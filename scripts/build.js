@@ -1,0 +1,131 @@
+/**
+ * `npm run build`: compiles the kernels and the TypeScript where they are stale. The launcher and the test script call the same
+ * functions. The compiling of native code itself is build-native.js.
+ */
+import { spawn } from "node:child_process";
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { areDependenciesCurrent, installDependencies } from "./setup/dependencies.js";
+import { withLock } from "./setup/lock.js";
+import { startStage } from "./setup/stage-log.js";
+import { hashSources, listFiles, readStamp, writeStamp } from "./setup/stamp.js";
+
+const packageRoot = fileURLToPath(new URL("..", import.meta.url));
+
+const isProgramSource = (path) => path.endsWith(".ts") && !path.endsWith(".test.ts");
+
+/** What is built, from what, and how to tell that the result is still there. */
+const TARGETS = {
+  kernels: {
+    outputPath: "build/native/millrace.node",
+    stampPath: "build/native.stamp",
+    hash: (root) =>
+      hashSources(
+        root,
+        ["native", "scripts/build-native.js"],
+        (path) => !path.startsWith("native/test/"),
+        [process.platform, process.arch, process.env.CXX, process.env.CXXFLAGS].join(" "),
+      ),
+    build: buildKernels,
+  },
+  TypeScript: {
+    outputPath: "dist/src/cli/main.js",
+    stampPath: "build/typescript.stamp",
+    hash: (root) =>
+      hashSources(root, ["src", "models/corpus", "tsconfig.json", "tsconfig.build.json", "package-lock.json"], (path) =>
+        isProgramSource(path),
+      ),
+    build: compileTypeScript,
+  },
+};
+
+function isStale(root, target) {
+  return !existsSync(join(root, target.outputPath)) || readStamp(join(root, target.stampPath)) !== target.hash(root);
+}
+
+async function buildKernels(_root, stage) {
+  const { buildNative } = await import("./build-native.js");
+  await buildNative({ log: (line) => stage.update(line) });
+}
+
+/** dist/ mirrors the sources; what a deleted or renamed source left behind must not be loaded. */
+function removeOrphans(root) {
+  for (const file of listFiles(root, "dist", (path) => /\.js(\.map)?$/.test(path))) {
+    const source = file.replace(/^dist\//, "").replace(/\.js(\.map)?$/, ".ts");
+    if (!existsSync(join(root, source))) rmSync(join(root, file));
+  }
+}
+
+async function compileTypeScript(root) {
+  // The type check of `npm run lint` keeps its own incremental state; sharing it could make tsc believe that dist/ is complete.
+  const buildInfoPath = join(root, "build", "tsbuildinfo.emit.json");
+  rmSync(buildInfoPath, { force: true });
+  const args = [
+    join(root, "node_modules/typescript/bin/tsc"),
+    "-p",
+    "tsconfig.build.json",
+    "--tsBuildInfoFile",
+    buildInfoPath,
+  ];
+  const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text) => {
+      output += text;
+    });
+  }
+  const exitCode = await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  if (exitCode !== 0) throw new Error(`the TypeScript compiler found errors\n${output.trimEnd()}`);
+  removeOrphans(root);
+}
+
+/** @returns whether the target is built now. The stamp is taken before the build, so that an edit made meanwhile counts as stale. */
+async function bringUpToDate(root, name, target) {
+  const stage = startStage(name);
+  const stamp = target.hash(root);
+  try {
+    await target.build(root, stage);
+  } catch (error) {
+    stage.fail(error.message);
+    if (error.hint !== undefined) process.stderr.write(`hint: ${error.hint}\n`);
+    return false;
+  }
+  writeStamp(join(root, target.stampPath), stamp);
+  stage.done("compiled");
+  return true;
+}
+
+/**
+ * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start may be at it.
+ * @param withKernels false leaves native code alone
+ * @param isCheckout false in a published package: dist/ is there, and only kernels can be missing
+ * @returns whether everything is in place; what went wrong is on stderr by then
+ */
+export async function ensureReady({ root = packageRoot, withKernels = true, isCheckout = true } = {}) {
+  const targets = Object.entries(TARGETS).filter(([name]) => (name === "kernels" ? withKernels : isCheckout));
+  const isAnythingStale = () =>
+    (isCheckout && !areDependenciesCurrent(root)) || targets.some(([, target]) => isStale(root, target));
+  if (!isAnythingStale()) return true;
+  const onWait = () => process.stderr.write("  waiting for another start that is building this checkout …\n");
+  return withLock(
+    join(root, "build", "setup.lock"),
+    async () => {
+      if (isCheckout && !areDependenciesCurrent(root) && !(await installDependencies(root))) return false;
+      for (const [name, target] of targets) {
+        if (isStale(root, target) && !(await bringUpToDate(root, name, target))) return false;
+      }
+      return true;
+    },
+    onWait,
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const isReady = await ensureReady();
+  if (isReady) process.stderr.write("build is up to date\n");
+  process.exitCode = isReady ? 0 : 1;
+}

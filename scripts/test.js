@@ -1,0 +1,104 @@
+/**
+ * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of totals after the list of skipped tests.
+ *
+ *   node scripts/test.js                 everything
+ *   node scripts/test.js src/text -t bpe arguments go to vitest; with file names only those run, without the native binary
+ *   node scripts/test.js exact           test/exact for MILLRACE_EXACT_MINUTES (10)
+ */
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ensureReady } from "./build.js";
+import { startStage } from "./setup/stage-log.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const EXACT_MINUTES = "10";
+
+/** Runs a command with its output shown, and gives its exit code (1 for a signal) and its stdout. */
+function run(command, args, { env = {}, capture = false } = {}) {
+  return new Promise((resolve) => {
+    const stdio = ["inherit", capture ? "pipe" : "inherit", "inherit"];
+    const child = spawn(command, args, { cwd: root, stdio, env: { ...process.env, ...env } });
+    let output = "";
+    child.stdout?.setEncoding("utf8").on("data", (text) => {
+      process.stdout.write(text);
+      output += text;
+    });
+    child.once("error", (error) => resolve({ exitCode: 1, output: error.message }));
+    child.once("close", (code) => resolve({ exitCode: code ?? 1, output }));
+  });
+}
+
+/** Can this compiler build and link with sanitizers? Asked by compiling an empty program. */
+async function hasSanitizers() {
+  const probe = ["-x", "c++", "-", "-fsanitize=address,undefined", "-o", join(root, "build", "sanitizer-probe")];
+  return new Promise((resolve) => {
+    const child = spawn(process.env.CXX ?? "c++", probe, { stdio: ["pipe", "ignore", "ignore"] });
+    child.once("error", () => resolve(false));
+    child.once("close", (code) => resolve(code === 0));
+    child.stdin.on("error", () => {});
+    child.stdin.end("int main() { return 0; }\n");
+  });
+}
+
+/** @returns counts of the native binary, whose last line is "N passed, N failed" */
+async function runNativeTests() {
+  const { buildNativeTests } = await import("./build-native.js");
+  const sanitize = await hasSanitizers();
+  const stage = startStage("native tests");
+  let binary;
+  try {
+    binary = await buildNativeTests({ sanitize, log: (line) => stage.update(line) });
+  } catch (error) {
+    stage.fail(error.message);
+    return { numPassed: 0, numFailed: 1 };
+  }
+  stage.done(sanitize ? "built with ASan and UBSan" : "built without sanitizers: this compiler has none");
+  const path = typeof binary === "string" ? binary : join(root, "build", sanitize ? "native-test-asan" : "native-test");
+  const { exitCode, output } = await run(path, [], { capture: true });
+  const counts = /(\d+) passed, (\d+) failed/.exec(output.split("\n").reverse().join("\n"));
+  const numPassed = Number(counts?.[1] ?? 0);
+  const numFailed = Number(counts?.[2] ?? 0);
+  // A crash or a sanitizer's report ends the binary before or after its totals.
+  return { numPassed, numFailed: exitCode !== 0 && numFailed === 0 ? 1 : numFailed };
+}
+
+async function runVitest(args, env) {
+  const summaryPath = join(root, "build", "test-summary.json");
+  rmSync(summaryPath, { force: true });
+  const reporters = ["--reporter=default", `--reporter=${join(root, "scripts/setup/summary-reporter.js")}`];
+  const { exitCode } = await run(
+    process.execPath,
+    [join(root, "node_modules/vitest/vitest.mjs"), "run", ...reporters, ...args],
+    { env: { ...env, MILLRACE_TEST_SUMMARY: summaryPath } },
+  );
+  if (!existsSync(summaryPath)) return { numPassed: 0, numFailed: 1, skipped: [] };
+  const summary = JSON.parse(readFileSync(summaryPath, "utf8"));
+  return exitCode !== 0 && summary.numFailed === 0 ? { ...summary, numFailed: 1 } : summary;
+}
+
+function printTotals(numPassed, numFailed, skipped) {
+  if (skipped.length > 0) process.stdout.write("\nskipped:\n");
+  for (const { name, reason } of skipped) process.stdout.write(`  ${name} (${reason})\n`);
+  process.stdout.write(`\n${numPassed} passed, ${numFailed} failed, ${skipped.length} skipped\n`);
+}
+
+/** A test can be named by a file or a folder; values of options (`-t name`) are neither. */
+const isTestPath = (argument) => !argument.startsWith("-") && existsSync(join(root, argument));
+
+async function main(args) {
+  mkdirSync(join(root, "build"), { recursive: true });
+  if (!(await ensureReady({ root }))) return 1;
+  const isExact = args[0] === "exact";
+  const vitestArgs = isExact ? ["test/exact", ...args.slice(1)] : args;
+  const env = isExact ? { MILLRACE_EXACT_MINUTES: process.env.MILLRACE_EXACT_MINUTES ?? EXACT_MINUTES } : {};
+  const runsNative = !isExact && !args.some(isTestPath);
+  const native = runsNative ? await runNativeTests() : { numPassed: 0, numFailed: 0 };
+  const vitest = await runVitest(vitestArgs, env);
+  const numFailed = native.numFailed + vitest.numFailed;
+  printTotals(native.numPassed + vitest.numPassed, numFailed, vitest.skipped);
+  return numFailed === 0 ? 0 : 1;
+}
+
+process.exitCode = await main(process.argv.slice(2));
