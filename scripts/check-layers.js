@@ -1,0 +1,124 @@
+/**
+ * Fails where an import breaks the layers of docs/architecture.md, closes a cycle, or names a package that package.json does not have.
+ *
+ *   node scripts/check-layers.js [root]
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
+import { dirname, join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { listFiles } from "./setup/stamp.js";
+
+/** Layer (a folder of src/) → layers it may import, itself aside. */
+const ALLOWED = {
+  core: [],
+  formats: ["core"],
+  text: ["core", "formats"],
+  kernels: ["core", "formats"],
+  engine: ["core", "formats", "text", "kernels"],
+  serve: ["core", "formats", "text", "engine"],
+  fleet: ["core", "text"],
+  gateway: ["core", "text", "fleet"],
+  lab: ["core", "formats", "text", "kernels", "engine", "serve", "fleet", "gateway"],
+  cli: ["core", "formats", "text", "kernels", "engine", "serve", "fleet", "gateway"],
+};
+
+const IMPORT_PATTERNS = [
+  /(?:^|[;}\s])(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']/g,
+  /(?:^|[;}\s])import\s*["']([^"']+)["']/g,
+  /\bimport\s*\(\s*["']([^"']+)["']\s*\)/g,
+  /\bnew URL\(\s*["'](\.[^"']+\.[jt]s)["']\s*,\s*import\.meta\.url\s*\)/g,
+];
+
+const isTest = (file) => /\.test\.ts$|(^|\/)test-helpers?\.ts$|^test\//.test(file);
+
+/** Comments may quote an import. */
+const withoutComments = (text) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+
+/** @returns specifiers as written, each once */
+function importsOf(text) {
+  const code = withoutComments(text);
+  return [...new Set(IMPORT_PATTERNS.flatMap((pattern) => [...code.matchAll(pattern)].map((match) => match[1])))];
+}
+
+/** src/engine/x.ts → engine; models/corpus/y.ts → models */
+function layerOf(file) {
+  const [top, second] = file.split("/");
+  return top === "src" ? second : top;
+}
+
+/** Why `file` may not import `target` (both relative to the root), or undefined. */
+function layerBreach(file, target) {
+  const from = layerOf(file);
+  const to = layerOf(target);
+  if (from === to) return undefined;
+  if (from === "models") return "models imports nothing of ours";
+  if (isTest(file) && (to === "test" || to === "models" || from === "test")) return undefined;
+  const allowed = ALLOWED[from];
+  if (allowed === undefined) return `${from} is no known layer (${Object.keys(ALLOWED).join(", ")})`;
+  if (allowed.includes(to)) return undefined;
+  return `${from} may import ${allowed.length === 0 ? "no other layer" : allowed.join(", ")}; not ${to}`;
+}
+
+function packageBreach(file, specifier, manifest) {
+  const name = specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+  if (specifier.startsWith("node:")) return undefined;
+  if (builtinModules.includes(name)) return `write node:${specifier}`;
+  if (manifest.dependencies?.[name] !== undefined) return undefined;
+  if (isTest(file) && manifest.devDependencies?.[name] !== undefined) return undefined;
+  return `package ${name} is not in package.json's dependencies`;
+}
+
+/** Cycles as paths of files, each found once: depth-first, an edge back into the current path closes one. */
+function findCycles(graph) {
+  const cycles = [];
+  const done = new Set();
+  const visit = (file, path) => {
+    const start = path.indexOf(file);
+    if (start >= 0) {
+      cycles.push([...path.slice(start), file]);
+      return;
+    }
+    if (done.has(file)) return;
+    for (const target of graph.get(file) ?? []) visit(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of graph.keys()) visit(file, []);
+  return cycles;
+}
+
+/** @returns lines "file: what is wrong" */
+export function checkLayers(root) {
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const files = ["src", "models", "test"].flatMap((folder) => listFiles(root, folder, (path) => path.endsWith(".ts")));
+  const problems = [];
+  const graph = new Map();
+  for (const file of files) {
+    const targets = [];
+    for (const specifier of importsOf(readFileSync(join(root, file), "utf8"))) {
+      if (!specifier.startsWith(".")) {
+        const breach = packageBreach(file, specifier, manifest);
+        if (breach !== undefined) problems.push(`${file}: imports "${specifier}": ${breach}`);
+        continue;
+      }
+      const target = posix.join(dirname(file), specifier).replace(/\.js$/, ".ts");
+      const breach = layerBreach(file, target);
+      if (breach !== undefined) problems.push(`${file}: imports ${target}: ${breach}`);
+      if (existsSync(join(root, target)) && target.endsWith(".ts")) targets.push(target);
+    }
+    graph.set(file, targets);
+  }
+  return [...problems, ...findCycles(graph).map((cycle) => `${cycle[0]}: import cycle: ${cycle.join(" → ")}`)];
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const problems = checkLayers(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  process.stdout.write(
+    problems.length === 0 ? "layers: imports go one way\n" : `layers: ${problems.length} problems\n`,
+  );
+  process.exitCode = problems.length === 0 ? 0 : 1;
+}

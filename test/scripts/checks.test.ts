@@ -1,0 +1,99 @@
+/** The static checks of `npm run lint`, run as scripts on small trees that keep or break each rule. */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { tempTree } from "./temp-tree.js";
+
+const MANIFEST = JSON.stringify({ dependencies: { zod: "1" }, devDependencies: { vitest: "1" } });
+
+function runCheck(script: string, root: string): { exitCode: number | null; stderr: string; stdout: string } {
+  const path = join(repositoryRoot(), "scripts", script);
+  const { status, stderr, stdout } = spawnSync(process.execPath, [path, root], { encoding: "utf8" });
+  return { exitCode: status, stderr, stdout };
+}
+
+describe("check-layers", () => {
+  const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
+    [
+      "a lower layer",
+      { "src/engine/a.ts": 'import { b } from "../kernels/b.js";\n', "src/kernels/b.ts": "" },
+      undefined,
+    ],
+    [
+      "an upper layer",
+      { "src/core/a.ts": 'import { b } from "../serve/b.js";\n' },
+      /src\/core\/a\.ts.*no other layer; not serve/,
+    ],
+    [
+      "a type of an upper layer",
+      { "src/text/a.ts": 'import type {\n  B,\n} from "../engine/b.js";' },
+      /text may import/,
+    ],
+    ["a lazy import", { "src/fleet/a.ts": 'const b = await import("../engine/b.js");' }, /fleet may import core, text/],
+    ["a worker", { "src/fleet/a.ts": 'new Worker(new URL("../engine/w.js", import.meta.url))' }, /not engine/],
+    [
+      "a comment",
+      { "src/core/a.ts": '// import x from "../cli/a.js"\n/* import y from "../cli/b.js" */\n' },
+      undefined,
+    ],
+    ["models importing src", { "models/corpus/a.ts": 'import "../../src/core/a.js";' }, /models imports nothing/],
+    [
+      "a test importing test helpers",
+      { "src/core/a.test.ts": 'import { h } from "../../test/helpers/h.js";' },
+      undefined,
+    ],
+    [
+      "a program importing test helpers",
+      { "src/core/a.ts": 'import { h } from "../../test/helpers/h.js";' },
+      /not test/,
+    ],
+    ["an unknown layer", { "src/misc/a.ts": 'import "../core/a.js";' }, /misc is no known layer/],
+    ["a declared package", { "src/core/a.ts": 'import { z } from "zod/v4";' }, undefined],
+    ["an undeclared package", { "src/core/a.ts": 'import { z } from "@left/pad/deep";' }, /package @left\/pad is not/],
+    ["a development package in a program", { "src/core/a.ts": 'import "vitest";' }, /package vitest/],
+    ["a development package in a test", { "src/core/a.test.ts": 'import "vitest";' }, undefined],
+    ["a builtin without node:", { "src/core/a.ts": 'import fs from "fs";' }, /write node:fs/],
+    [
+      "a cycle",
+      {
+        "src/core/a.ts": 'import "./b.js";',
+        "src/core/b.ts": 'export { c } from "./c.js";',
+        "src/core/c.ts": 'import type { A } from "./a.js";',
+      },
+      /import cycle: src\/core\/a\.ts → src\/core\/b\.ts → src\/core\/c\.ts → src\/core\/a\.ts/,
+    ],
+  ];
+
+  test.each(CASES)("%s", (_name, files, expected) => {
+    const { exitCode, stderr } = runCheck("check-layers.js", tempTree({ "package.json": MANIFEST, ...files }));
+    expect(stderr).toMatch(expected ?? /^$/);
+    expect(exitCode).toBe(expected === undefined ? 0 : 1);
+  });
+});
+
+describe("line-budget", () => {
+  const lines = (count: number): string => "x\n".repeat(count);
+  const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
+    ["500 lines", { "src/a.ts": lines(500) }, undefined],
+    ["501 lines without a reason", { "src/a.ts": lines(501) }, /src\/a\.ts: 501 lines/],
+    ["501 lines with a reason", { "native/a.cc": `// size: one table\n${lines(500)}` }, undefined],
+    [
+      "800 lines even with a reason",
+      { "test/a.ts": `// size: one table\n${lines(799)}` },
+      /fewer than 800 lines, got 800/,
+    ],
+    ["data files", { "src/a.json": lines(5000) }, undefined],
+    [
+      "the total",
+      Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`src/f${i}.ts`, lines(499)])),
+      /src and native: expected at most \d+ lines, got 29940/,
+    ],
+  ];
+
+  test.each(CASES)("%s", (_name, files, expected) => {
+    const { exitCode, stderr } = runCheck("line-budget.js", tempTree(files));
+    expect(stderr).toMatch(expected ?? /^$/);
+    expect(exitCode).toBe(expected === undefined ? 0 : 1);
+  });
+});
