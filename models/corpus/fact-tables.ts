@@ -68,8 +68,11 @@ swan|trumpets|bird|on a lake|water plants|cygnet|2|32
   size: Number(size),
 }));
 
+const pairs = (text: string): readonly (readonly [string, string])[] =>
+  rows(text).map(([first = "", second = ""]) => [first, second] as const);
+
 /** [singular, plural, category, colour] */
-export const foods = rows(`
+export const foods: readonly (readonly [string, string, string, string])[] = rows(`
 apple|apples|fruit|red
 banana|bananas|fruit|yellow
 lemon|lemons|fruit|yellow
@@ -94,10 +97,10 @@ pumpkin|pumpkins|vegetable|orange
 bean|beans|vegetable|green
 radish|radishes|vegetable|red
 leek|leeks|vegetable|green
-`) as readonly (readonly [string, string, string, string])[];
+`).map(([singular = "", plural = "", category = "", colour = ""]) => [singular, plural, category, colour] as const);
 
 /** [thing as a question names it, colour] */
-export const colouredThings = rows(`
+export const colouredThings = pairs(`
 the sky on a clear day|blue
 grass|green
 snow|white
@@ -118,9 +121,9 @@ a swan|white
 the night sky|black
 a fire engine|red
 honey|golden
-`) as readonly (readonly [string, string])[];
+`);
 
-export const opposites = rows(`
+export const opposites = pairs(`
 hot|cold
 big|small
 tall|short
@@ -161,10 +164,10 @@ laugh|cry
 win|lose
 start|stop
 asleep|awake
-`) as readonly (readonly [string, string])[];
+`);
 
 /** [country, capital] */
-export const capitals = rows(`
+export const capitals = pairs(`
 France|Paris
 Germany|Berlin
 Spain|Madrid
@@ -187,10 +190,10 @@ Switzerland|Bern
 Belgium|Brussels
 Hungary|Budapest
 Denmark|Copenhagen
-`) as readonly (readonly [string, string])[];
+`);
 
 /** [job, what the person does] */
-export const jobDuties = rows(`
+export const jobDuties = pairs(`
 baker|bakes bread and cakes
 teacher|teaches children at school
 nurse|takes care of sick people
@@ -215,10 +218,10 @@ firefighter|puts out fires
 shepherd|looks after sheep
 beekeeper|keeps bees and collects honey
 astronomer|studies the stars
-`) as readonly (readonly [string, string])[];
+`);
 
 /** [tool, what one does with it] */
-export const toolUses = rows(`
+export const toolUses = pairs(`
 hammer|hit nails
 knife|cut food
 spoon|eat soup
@@ -243,10 +246,10 @@ oven|bake bread
 mirror|see yourself
 blanket|keep warm
 rope|tie things together
-`) as readonly (readonly [string, string])[];
+`);
 
 /** [noun, its definition after "is"] */
-export const definitions = rows(`
+export const definitions = pairs(`
 river|a long stream of water that flows to the sea
 mountain|a very high hill made of rock
 forest|a large place full of trees
@@ -273,4 +276,4 @@ token|a small piece of text that a language model reads or writes
 triangle|a shape with three sides
 square|a shape with four equal sides
 circle|a perfectly round shape
-`) as readonly (readonly [string, string])[];
+`);

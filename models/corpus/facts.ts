@@ -10,7 +10,7 @@ import {
   opposites,
   toolUses,
 } from "./fact-tables.js";
-import { capitalise, phrase, typeCasually, withArticle, type Slots } from "./phrase.js";
+import { capitalise, phrase, type Slots, typeCasually, withArticle } from "./phrase.js";
 import type { Random } from "./random.js";
 import { days, months, seasons } from "./words.js";
 
@@ -24,10 +24,15 @@ function ask(random: Random, question: string, answer: string, slots: Slots): Ex
 const makeColour: ExchangeMaker = (random) => {
   if (random.isChance(0.5)) {
     const [thing, colour] = random.pick(colouredThings);
-    return ask(random, "[What colour is|What is the colour of|Tell me the colour of|Which colour is] {thing}?", "{thing} is {colour}.", {
-      thing,
-      colour,
-    });
+    return ask(
+      random,
+      "[What colour is|What is the colour of|Tell me the colour of|Which colour is] {thing}?",
+      "{thing} is {colour}.",
+      {
+        thing,
+        colour,
+      },
+    );
   }
   const [food, , category, colour] = random.pick(foods);
   const slots = { food: withArticle(food), category: withArticle(category), colour };
@@ -49,13 +54,25 @@ const makeAnimal: ExchangeMaker = (random) => {
     legs: animal.numLegs === 0 ? "no" : (["", "", "two", "", "four", "", "six"][animal.numLegs] ?? ""),
   };
   const questions: readonly (readonly [string, string])[] = [
-    ["[What sound does {the} make|What does {the} say|How does {the} sound|What noise does {the} make]?", "{the} {sound}."],
-    ["[What does {the} eat|What do you feed {the}|What is the food of {the}|What does {the} like to eat]?", "{the} eats {food}."],
+    [
+      "[What sound does {the} make|What does {the} say|How does {the} sound|What noise does {the} make]?",
+      "{the} {sound}.",
+    ],
+    [
+      "[What does {the} eat|What do you feed {the}|What is the food of {the}|What does {the} like to eat]?",
+      "{the} eats {food}.",
+    ],
     ["[Where does {the} live|Where can I find {the}|Where is the home of {the}]?", "{the} lives {home}."],
-    ["[What is a young {animal} called|What do you call a baby {animal}|What is the name of a baby {animal}]?", "a young {animal} is called {young}."],
+    [
+      "[What is a young {animal} called|What do you call a baby {animal}|What is the name of a baby {animal}]?",
+      "a young {animal} is called {young}.",
+    ],
     ["[How many legs does {the} have|How many legs has {the}|Count the legs of {the}]?", "{the} has {legs} legs."],
     ["[What kind of animal is {the}|Is {the} a mammal or a bird|What is {the}]?", "{the} is {kind}."],
-    ["[Tell me something about {the}|Tell me about {the}|Describe {the}|What do you know about {the}s].", "{the} is {kind}. It lives {home} and eats {food}."],
+    [
+      "[Tell me something about {the}|Tell me about {the}|Describe {the}|What do you know about {the}s].",
+      "{the} is {kind}. It lives {home} and eats {food}.",
+    ],
   ];
   const [question, answer] = random.pick(questions);
   return ask(random, question.replace("{the}s", "the {animal}"), answer, slots);
@@ -65,10 +82,25 @@ const makeComparison: ExchangeMaker = (random) => {
   const [first, second] = random.sample(animals, 2);
   if (first === undefined || second === undefined || Math.abs(first.size - second.size) < 4) return makeAnimal(random);
   const [big, small] = first.size > second.size ? [first, second] : [second, first];
-  const slots = { a: withArticle(first.name), b: withArticle(second.name), big: withArticle(big.name), small: withArticle(small.name) };
+  const slots = {
+    a: withArticle(first.name),
+    b: withArticle(second.name),
+    big: withArticle(big.name),
+    small: withArticle(small.name),
+  };
   return random.isChance(0.6)
-    ? ask(random, "[Which is bigger, {a} or {b}|What is bigger: {a} or {b}|Is {a} bigger than {b}|Who is bigger, {a} or {b}]?", "{big} is bigger than {small}.", slots)
-    : ask(random, "[Which is smaller, {a} or {b}|What is smaller: {a} or {b}|Is {a} smaller than {b}]?", "{small} is smaller than {big}.", slots);
+    ? ask(
+        random,
+        "[Which is bigger, {a} or {b}|What is bigger: {a} or {b}|Is {a} bigger than {b}|Who is bigger, {a} or {b}]?",
+        "{big} is bigger than {small}.",
+        slots,
+      )
+    : ask(
+        random,
+        "[Which is smaller, {a} or {b}|What is smaller: {a} or {b}|Is {a} smaller than {b}]?",
+        "{small} is smaller than {big}.",
+        slots,
+      );
 };
 
 const makeOpposite: ExchangeMaker = (random) => {
@@ -96,9 +128,24 @@ const makeCalendar: ExchangeMaker = (random) => {
   const at = (offset: number): string => list[(index + offset + list.length) % list.length] ?? "";
   const slots = { unit, now: at(0), next: at(1), before: at(-1), count: String(list.length) };
   const questions: readonly (readonly [string, string])[] = [
-    ["[What {unit} comes after {now}|Which {unit} comes after {now}|Which {unit} follows {now}|What is the {unit} after {now}]?", "{next} comes after {now}."],
-    ["[What {unit} comes before {now}|Which {unit} comes before {now}|What is the {unit} before {now}]?", "{before} comes before {now}."],
-    ...(unit === "day" ? ([["[Today is {now}. What day is tomorrow|If today is {now}, what day is tomorrow]?", "Tomorrow is {next}."], ["[Today is {now}. What day was yesterday|If today is {now}, what day was yesterday]?", "Yesterday was {before}."], ["How many days are in a week?", "There are seven days in a week."]] as const) : []),
+    [
+      "[What {unit} comes after {now}|Which {unit} comes after {now}|Which {unit} follows {now}|What is the {unit} after {now}]?",
+      "{next} comes after {now}.",
+    ],
+    [
+      "[What {unit} comes before {now}|Which {unit} comes before {now}|What is the {unit} before {now}]?",
+      "{before} comes before {now}.",
+    ],
+    ...(unit === "day"
+      ? ([
+          ["[Today is {now}. What day is tomorrow|If today is {now}, what day is tomorrow]?", "Tomorrow is {next}."],
+          [
+            "[Today is {now}. What day was yesterday|If today is {now}, what day was yesterday]?",
+            "Yesterday was {before}.",
+          ],
+          ["How many days are in a week?", "There are seven days in a week."],
+        ] as const)
+      : []),
     ...(unit === "month" ? ([["How many months are in a year?", "There are twelve months in a year."]] as const) : []),
   ];
   const [question, answer] = random.pick(questions);
@@ -110,28 +157,54 @@ const makeKnowledge: ExchangeMaker = (random) => {
   if (kind === 0) {
     const [country, city] = random.pick(capitals);
     return random.isChance(0.7)
-      ? ask(random, "[What is the capital of {country}|Which city is the capital of {country}|Name the capital of {country}|Tell me the capital of {country}]?", "The capital of {country} is {city}.", { country, city })
-      : ask(random, "[{city} is the capital of which country|Which country has the capital {city}]?", "{city} is the capital of {country}.", { country, city });
+      ? ask(
+          random,
+          "[What is the capital of {country}|Which city is the capital of {country}|Name the capital of {country}|Tell me the capital of {country}]?",
+          "The capital of {country} is {city}.",
+          { country, city },
+        )
+      : ask(
+          random,
+          "[{city} is the capital of which country|Which country has the capital {city}]?",
+          "{city} is the capital of {country}.",
+          { country, city },
+        );
   }
   if (kind === 1) {
     const [job, duty] = random.pick(jobDuties);
     return random.isChance(0.6)
-      ? ask(random, "[What does {job} do|What is the job of {job}|What is the work of {job}]?", "{job} {duty}.", { job: withArticle(job), duty })
-      : ask(random, "[Who {duty}|What do you call a person who {duty}]?", "{job} {duty}.", { job: withArticle(job), duty });
+      ? ask(random, "[What does {job} do|What is the job of {job}|What is the work of {job}]?", "{job} {duty}.", {
+          job: withArticle(job),
+          duty,
+        })
+      : ask(random, "[Who {duty}|What do you call a person who {duty}]?", "{job} {duty}.", {
+          job: withArticle(job),
+          duty,
+        });
   }
   if (kind === 2) {
     const [tool, use] = random.pick(toolUses);
     const slots = { tool: tool === "scissors" ? "scissors" : withArticle(tool), use };
     return random.isChance(0.6)
-      ? ask(random, "[What do you use {tool} for|What is {tool} for|What can I do with {tool}]?", "You use {tool} to {use}.", slots)
+      ? ask(
+          random,
+          "[What do you use {tool} for|What is {tool} for|What can I do with {tool}]?",
+          "You use {tool} to {use}.",
+          slots,
+        )
       : ask(random, "[What do I need to {use}|What can I use to {use}]?", "You can use {tool} to {use}.", slots);
   }
   const [noun, definition] = random.pick(definitions);
-  return ask(random, "[What is {noun}|What does the word {bare} mean|Explain what {noun} is|Define {bare}|Can you tell me what {noun} is]?", "{noun} is {definition}.", {
-    noun: withArticle(noun),
-    bare: noun,
-    definition,
-  });
+  return ask(
+    random,
+    "[What is {noun}|What does the word {bare} mean|Explain what {noun} is|Define {bare}|Can you tell me what {noun} is]?",
+    "{noun} is {definition}.",
+    {
+      noun: withArticle(noun),
+      bare: noun,
+      definition,
+    },
+  );
 };
 
 const makers: readonly ExchangeMaker[] = [

@@ -14,7 +14,8 @@ function toJson(fields: readonly Field[]): string {
   return `{${fields.map(([key, value]) => `${JSON.stringify(key)}: ${format(value)}`).join(", ")}}`;
 }
 
-const askFor = "[Give me|Write|Make|Create|Please write|Can you write|I need|Return|Output] [JSON|a JSON object|some JSON|the JSON] for";
+const askFor =
+  "[Give me|Write|Make|Create|Please write|Can you write|I need|Return|Output] [JSON|a JSON object|some JSON|the JSON] for";
 
 function makePerson(random: Random): Exchange {
   const name = random.isChance(0.2) ? inventName(random.next) : random.pick(names);
@@ -47,10 +48,37 @@ function makeExtraction(random: Random): Exchange {
   const job = random.pick(jobs);
   const slots = { name, age: `${age}`, city, job: withArticle(job) };
   const [sentence, fields] = random.pick<readonly [string, readonly Field[]]>([
-    ["{name} is {age} years old and lives in {city}.", [["name", name], ["age", age], ["city", city]]],
-    ["{name} works as {job} in {city}.", [["name", name], ["job", job], ["city", city]]],
-    ["{name}, {age}, is {job}.", [["name", name], ["age", age], ["job", job]]],
-    ["{name} lives in {city}.", [["name", name], ["city", city]]],
+    [
+      "{name} is {age} years old and lives in {city}.",
+      [
+        ["name", name],
+        ["age", age],
+        ["city", city],
+      ],
+    ],
+    [
+      "{name} works as {job} in {city}.",
+      [
+        ["name", name],
+        ["job", job],
+        ["city", city],
+      ],
+    ],
+    [
+      "{name}, {age}, is {job}.",
+      [
+        ["name", name],
+        ["age", age],
+        ["job", job],
+      ],
+    ],
+    [
+      "{name} lives in {city}.",
+      [
+        ["name", name],
+        ["city", city],
+      ],
+    ],
   ]);
   const keys = joinWithAnd(fields.map(([key]) => key));
   const question = phrase(
@@ -73,13 +101,57 @@ function makeThing(random: Random): Exchange {
   const guests = random.sample(names, random.int(2, 4));
   const size = random.pick(adjectives.slice(0, 4));
   const [question, fields] = random.pick<readonly [string, readonly Field[]]>([
-    [`a {colour} {object} that costs ${price} euros`, [["item", object], ["colour", colour], ["price", price]]],
-    [`an order of ${count} ${food[1]}`, [["item", food[1]], ["count", count]]],
-    [`a ${animal.name} [named|called] ${petName}`, [["animal", animal.name], ["name", petName]]],
-    [`a ${size} ${animal.name} [named|called] ${petName}`, [["animal", animal.name], ["name", petName], ["size", size]]],
-    [`a meeting on ${day} with ${joinWithAnd(guests)}`, [["day", day], ["guests", guests]]],
-    [`a ${food[0]} with its colour`, [["name", food[0]], ["colour", food[3]]]],
-    [`a {colour} {object}`, [["item", object], ["colour", colour]]],
+    [
+      `a {colour} {object} that costs ${price} euros`,
+      [
+        ["item", object],
+        ["colour", colour],
+        ["price", price],
+      ],
+    ],
+    [
+      `an order of ${count} ${food[1]}`,
+      [
+        ["item", food[1]],
+        ["count", count],
+      ],
+    ],
+    [
+      `a ${animal.name} [named|called] ${petName}`,
+      [
+        ["animal", animal.name],
+        ["name", petName],
+      ],
+    ],
+    [
+      `a ${size} ${animal.name} [named|called] ${petName}`,
+      [
+        ["animal", animal.name],
+        ["name", petName],
+        ["size", size],
+      ],
+    ],
+    [
+      `a meeting on ${day} with ${joinWithAnd(guests)}`,
+      [
+        ["day", day],
+        ["guests", guests],
+      ],
+    ],
+    [
+      `a ${food[0]} with its colour`,
+      [
+        ["name", food[0]],
+        ["colour", food[3]],
+      ],
+    ],
+    [
+      `a {colour} {object}`,
+      [
+        ["item", object],
+        ["colour", colour],
+      ],
+    ],
   ]);
   return { question: phrase(random, `${askFor} ${question}[.|]`, { object, colour }), answer: toJson(fields) };
 }
@@ -89,7 +161,11 @@ function makeArray(random: Random): Exchange {
   const isNames = random.isChance(0.5);
   const items = isNames ? random.sample(names, random.int(2, 5)) : fruit;
   const slots = { items: joinWithAnd(items) };
-  const question = phrase(random, "[Write|Give me|Make|Create|Return] a JSON [array|list] [with|of] {items}[.|]", slots);
+  const question = phrase(
+    random,
+    "[Write|Give me|Make|Create|Return] a JSON [array|list] [with|of] {items}[.|]",
+    slots,
+  );
   return { question, answer: `[${items.map((item) => JSON.stringify(item)).join(", ")}]` };
 }
 

@@ -4,7 +4,8 @@ import { animals, foods } from "./fact-tables.js";
 import { joinWithAnd, phrase, typeCasually } from "./phrase.js";
 import { cities, colours, days, hobbies, jobs, months, names, numberWords, objects, seasons, sights } from "./words.js";
 
-const foodsOf = (category: string): readonly string[] => foods.filter((food) => food[2] === category).map((food) => food[1]);
+const foodsOf = (category: string): readonly string[] =>
+  foods.filter((food) => food[2] === category).map((food) => food[1]);
 
 /** [what a prompt calls them, the things] */
 const topics: readonly (readonly [string, readonly string[]])[] = [
@@ -20,7 +21,26 @@ const topics: readonly (readonly [string, readonly string[]])[] = [
   ["cities", cities],
   ["first names", names],
   ["places to visit", sights],
-  ["things in a house", objects.filter((object) => ["lamp", "clock", "box", "cup", "mirror", "spoon", "candle", "pillow", "chair", "table", "bottle", "blanket", "book"].includes(object))],
+  [
+    "things in a house",
+    objects.filter((object) =>
+      [
+        "lamp",
+        "clock",
+        "box",
+        "cup",
+        "mirror",
+        "spoon",
+        "candle",
+        "pillow",
+        "chair",
+        "table",
+        "bottle",
+        "blanket",
+        "book",
+      ].includes(object),
+    ),
+  ],
   ["musical instruments", ["drum", "flute", "violin", "piano", "guitar", "trumpet", "harp", "cello"]],
   ["shapes", ["circle", "square", "triangle", "star", "oval", "rectangle"]],
   ["drinks", ["water", "milk", "tea", "coffee", "juice", "lemonade", "cocoa"]],
@@ -43,14 +63,25 @@ export const makeList: ExchangeMaker = (random) => {
   const count = random.isChance(0.7) ? (numberWords[numItems] ?? "") : String(numItems);
   const items = isWhole ? [...things] : random.sample(things, numItems);
   const style = random.pick(["comma", "comma", "numbered", "bullets"] as const);
-  const hint = style === "comma" ? "" : style === "numbered" ? "[ as a numbered list| in a numbered list]" : "[ as bullet points| with bullets]";
+  const hint =
+    style === "comma"
+      ? ""
+      : style === "numbered"
+        ? "[ as a numbered list| in a numbered list]"
+        : "[ as bullet points| with bullets]";
   const slots = { count, topic };
   const question = isWhole
     ? phrase(random, `[List|Name|Tell me|Give me|What are] [the|all the] {topic}${hint}[.|]`, slots)
-    : phrase(random, `[List|Name|Give me|Tell me|Please list|Can you list|Can you name|I need|Write down|Think of] {count} {topic}${hint}[.|]`, slots);
+    : phrase(
+        random,
+        `[List|Name|Give me|Tell me|Please list|Can you list|Can you name|I need|Write down|Think of] {count} {topic}${hint}[.|]`,
+        slots,
+      );
   const answer =
     style === "comma"
-      ? joinWithAnd(items).replace(/^./, (char) => char.toUpperCase()).concat(".")
+      ? joinWithAnd(items)
+          .replace(/^./, (char) => char.toUpperCase())
+          .concat(".")
       : items.map((item, index) => (style === "numbered" ? `${index + 1}. ${item}` : `- ${item}`)).join("\n");
   return { question: typeCasually(random, question), answer };
 };

@@ -48,7 +48,8 @@ function readSlot(cursor: Cursor, slots: Slots): string {
   const end = cursor.template.indexOf("}", cursor.index);
   const name = cursor.template.slice(cursor.index, end);
   const value = slots[name];
-  if (value === undefined) throw new RangeError(`expected a value for slot "${name}" of "${cursor.template}", got none`);
+  if (value === undefined)
+    throw new RangeError(`expected a value for slot "${name}" of "${cursor.template}", got none`);
   cursor.index = end + 1;
   return value;
 }

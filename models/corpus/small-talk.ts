@@ -1,8 +1,8 @@
 /** Greetings, thanks, feelings, questions about the model itself, and honest answers to what it cannot know. */
 import type { Exchange, ExchangeMaker } from "./chat.js";
 import { phrase, typeCasually } from "./phrase.js";
-import { jobs, hobbies, names, objects } from "./words.js";
 import type { Random } from "./random.js";
+import { hobbies, jobs, names, objects } from "./words.js";
 
 type Pair = readonly [question: string, answer: string];
 
@@ -32,10 +32,7 @@ const greetings: readonly Pair[] = [
     "[I am glad you like it.|Thank you!|I am happy to hear that.]",
   ],
   ["[Yes|Okay|Ok|Sure|All right][!|.|]", "[Good! What is next?|All right. What would you like to do?]"],
-  [
-    "[No|No, thank you|Nothing|Not now][!|.|]",
-    "[All right. I am here if you need me.|No problem. Ask me any time.]",
-  ],
+  ["[No|No, thank you|Nothing|Not now][!|.|]", "[All right. I am here if you need me.|No problem. Ask me any time.]"],
   ["[Sorry|I am sorry|My mistake][!|.]", "[No problem at all!|That is all right.|Do not worry about it.]"],
 ];
 
@@ -80,7 +77,10 @@ const identity: readonly Pair[] = [
     "[Do you make mistakes|Are you always right|Can I trust you]?",
     "[I am a small model and I make mistakes, so please check what I say.|I am small and can be wrong. Please check important things.]",
   ],
-  ["[Do you like|Do you enjoy] {hobby}?", "I cannot try it, but {hobby} sounds [like fun|nice|lovely]. Do you like it?"],
+  [
+    "[Do you like|Do you enjoy] {hobby}?",
+    "I cannot try it, but {hobby} sounds [like fun|nice|lovely]. Do you like it?",
+  ],
   ["What is your favourite [colour|food|animal|song|book]?", "I am a program, so I have no favourite. What is yours?"],
 ];
 
@@ -136,11 +136,11 @@ const feelings: readonly Pair[] = [
 ];
 
 const unknowns: readonly Pair[] = [
+  ["[Who won|Who lost] the [election|world cup|race|prize|last game] in [1987|1994|2003|2010|2016|2022]?", "{decline}"],
   [
-    "[Who won|Who lost] the [election|world cup|race|prize|last game] in [1987|1994|2003|2010|2016|2022]?",
+    "What [is|was] the [weather|news|stock price|price of gold|time|date] [today|now|yesterday|in {name}'s town]?",
     "{decline}",
   ],
-  ["What [is|was] the [weather|news|stock price|price of gold|time|date] [today|now|yesterday|in {name}'s town]?", "{decline}"],
   [
     "[Write|Can you write|Please write] [a Python program|some code|a JavaScript function|an essay about history|a long report|a legal letter][.| for me.]",
     "{decline}",

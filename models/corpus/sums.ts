@@ -32,7 +32,12 @@ function makeOperation(random: Random): Exchange {
     slots,
   ).trim();
   const hasSign = question.includes(` ${sign} `);
-  return { question, answer: hasSign ? phrase(random, "{a} {sign} {b} = {result}", slots) : phrase(random, "{a} {kind} {b} is {result}.", slots) };
+  return {
+    question,
+    answer: hasSign
+      ? phrase(random, "{a} {sign} {b} = {result}", slots)
+      : phrase(random, "{a} {kind} {b} is {result}.", slots),
+  };
 }
 
 function makeCount(random: Random): Exchange {
@@ -46,23 +51,52 @@ function makeCount(random: Random): Exchange {
   const question =
     first === 1 && random.isChance(0.4)
       ? phrase(random, "[Count|Please count|Can you count] to {last}{words}[.|]", slots)
-      : phrase(random, `[Count|Please count|Can you count]${isDown ? "[ down| backwards]" : ""} from {first} to {last}{words}[.|]`, slots);
+      : phrase(
+          random,
+          `[Count|Please count|Can you count]${isDown ? "[ down| backwards]" : ""} from {first} to {last}{words}[.|]`,
+          slots,
+        );
   return { question, answer: numberRange(first, last).map(name).join(", ") };
 }
 
 function makeNeighbour(random: Random): Exchange {
   const value = random.int(1, 60);
   const kind = random.int(0, 4);
-  if (kind === 0) return { question: phrase(random, "[What number comes after|Which number comes after|What comes after] {n}?", { n: `${value}` }), answer: `${value + 1} comes after ${value}.` };
-  if (kind === 1) return { question: phrase(random, "[What number comes before|Which number comes before|What comes before] {n}?", { n: `${value}` }), answer: `${value - 1} comes before ${value}.` };
+  if (kind === 0)
+    return {
+      question: phrase(random, "[What number comes after|Which number comes after|What comes after] {n}?", {
+        n: `${value}`,
+      }),
+      answer: `${value + 1} comes after ${value}.`,
+    };
+  if (kind === 1)
+    return {
+      question: phrase(random, "[What number comes before|Which number comes before|What comes before] {n}?", {
+        n: `${value}`,
+      }),
+      answer: `${value - 1} comes before ${value}.`,
+    };
   if (kind === 2) {
     const other = value + random.int(1, 20);
     const [a, b] = random.isChance(0.5) ? [value, other] : [other, value];
-    return { question: phrase(random, "[Which number is bigger|Which is more|What is larger][, |: ]{a} or {b}?", { a: `${a}`, b: `${b}` }), answer: `${other} is bigger than ${value}.` };
+    return {
+      question: phrase(random, "[Which number is bigger|Which is more|What is larger][, |: ]{a} or {b}?", {
+        a: `${a}`,
+        b: `${b}`,
+      }),
+      answer: `${other} is bigger than ${value}.`,
+    };
   }
   const small = random.int(1, 20);
-  if (kind === 3) return { question: phrase(random, "[What is double|What is twice|Double] {n}?", { n: `${small}` }), answer: `Double ${small} is ${small * 2}.` };
-  return { question: phrase(random, "[What is half of|Tell me half of|Half of] {n}?", { n: `${small * 2}` }), answer: `Half of ${small * 2} is ${small}.` };
+  if (kind === 3)
+    return {
+      question: phrase(random, "[What is double|What is twice|Double] {n}?", { n: `${small}` }),
+      answer: `Double ${small} is ${small * 2}.`,
+    };
+  return {
+    question: phrase(random, "[What is half of|Tell me half of|Half of] {n}?", { n: `${small * 2}` }),
+    answer: `Half of ${small * 2} is ${small}.`,
+  };
 }
 
 export const makeSum: ExchangeMaker = (random) => {

@@ -28,32 +28,41 @@ York Zagreb Zurich`);
 
 export const colours = split("red blue green yellow orange purple pink brown black white grey silver golden");
 
-export const jobs = splitLines(`baker, teacher, nurse, doctor, farmer, painter, carpenter, tailor, gardener, fisherman, librarian, pilot,
+export const jobs =
+  splitLines(`baker, teacher, nurse, doctor, farmer, painter, carpenter, tailor, gardener, fisherman, librarian, pilot,
 sailor, cook, writer, singer, dancer, builder, plumber, dentist, engineer, driver, shepherd, miller, clockmaker, potter, lawyer, musician,
 photographer, beekeeper, astronomer, firefighter, postman, shopkeeper, waiter, weaver, judge, actor, chemist, mechanic`);
 
-export const hobbies = splitLines(`painting, reading, swimming, cooking, chess, hiking, fishing, dancing, singing, gardening, running,
+export const hobbies =
+  splitLines(`painting, reading, swimming, cooking, chess, hiking, fishing, dancing, singing, gardening, running,
 cycling, knitting, skating, sailing, pottery, photography, baking, football, tennis, climbing, drawing, astronomy, bird watching,
 playing the piano, playing the guitar, playing the violin, collecting stamps, collecting coins, building kites`);
 
-export const sights = splitLines(`river, forest, mountain, lake, island, bridge, castle, village, garden, harbour, tower, mill, cave, valley,
+export const sights =
+  splitLines(`river, forest, mountain, lake, island, bridge, castle, village, garden, harbour, tower, mill, cave, valley,
 meadow, desert, beach, market, library, lighthouse, orchard, waterfall, farm, station, barn, hill, pond, field, ship, tree, moon, road`);
 
-export const objects = splitLines(`lamp, key, map, book, letter, ring, clock, kite, drum, bell, basket, blanket, box, coat, cup, hat, ladder,
+export const objects =
+  splitLines(`lamp, key, map, book, letter, ring, clock, kite, drum, bell, basket, blanket, box, coat, cup, hat, ladder,
 mirror, pencil, rope, scarf, shoe, spoon, stone, umbrella, violin, wheel, boat, ball, candle, coin, crown, feather, flute, hammer,
 lantern, necklace, telescope, wagon, whistle, bicycle, flag, button, compass, pillow, chair, table, bottle, bucket, brush`);
 
-export const rooms = splitLines(`kitchen, attic, cellar, garden shed, bedroom, hallway, garage, library, workshop, office, bathroom, school,
+export const rooms =
+  splitLines(`kitchen, attic, cellar, garden shed, bedroom, hallway, garage, library, workshop, office, bathroom, school,
 museum, church, town hall, bakery, station, barn, boat house, greenhouse`);
 
-export const spots = splitLines(`under the bed, behind the door, on the top shelf, in the red box, beside the window, under the stairs,
+export const spots =
+  splitLines(`under the bed, behind the door, on the top shelf, in the red box, beside the window, under the stairs,
 in the kitchen drawer, behind the clock, on the roof, inside the old trunk, next to the stove, under the carpet, in the blue bag,
 on the kitchen table, behind the curtain, in the garden, near the well, under the oak tree, in the hay, beside the gate`);
 
-export const adjectives = splitLines(`small, big, old, young, kind, clever, quiet, brave, lazy, happy, hungry, tired, curious, gentle, proud, shy,
+export const adjectives =
+  splitLines(`small, big, old, young, kind, clever, quiet, brave, lazy, happy, hungry, tired, curious, gentle, proud, shy,
 cheerful, clumsy, patient, quick, lonely, friendly, careful, stubborn, honest, grumpy, playful, wise`);
 
-export const traits = splitLines("kind, clever, quiet, brave, funny, patient, honest, careful, cheerful, friendly, gentle, wise, tidy, strong");
+export const traits = splitLines(
+  "kind, clever, quiet, brave, funny, patient, honest, careful, cheerful, friendly, gentle, wise, tidy, strong",
+);
 
 export const weathers = splitLines("sunny, rainy, cloudy, windy, foggy, snowy, stormy, warm, cold, hot");
 
@@ -61,10 +70,13 @@ export const days = split("Monday Tuesday Wednesday Thursday Friday Saturday Sun
 export const months = split("January February March April May June July August September October November December");
 export const seasons = split("spring summer autumn winter");
 
-export const numberWords = split(`zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+export const numberWords =
+  split(`zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty`);
 
-const syllables = split("ba be bo da de do fa fi ka ko la le li lo ma mi mo na ne no pa pe ra re ri ro sa se so ta te ti to va ve vi zo");
+const syllables = split(
+  "ba be bo da de do fa fi ka ko la le li lo ma mi mo na ne no pa pe ra re ri ro sa se so ta te ti to va ve vi zo",
+);
 
 /** A name from no list, so that copying it is the only way to answer with it. `next` is uniform in [0, 1). */
 export function inventName(next: () => number): string {
