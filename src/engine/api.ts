@@ -4,6 +4,11 @@ import type { TensorType } from "../formats/gguf/types.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 
+/** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
+export const MAX_LOGPROBS = 20;
+export const MAX_LOGIT_BIASES = 1024;
+export const MAX_STOP_TOKENS = 256;
+
 /** How a next token is chosen; every field is already validated and defaulted. */
 export interface SamplingParams {
   /** 0 = greedy. */

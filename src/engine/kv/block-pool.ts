@@ -1,0 +1,76 @@
+/** The blocks of one KV group: reference counts, and the free ones in the order in which they are to be reused (least recently freed first). */
+
+/** Sentinel of the intrusive list. */
+const NONE = -1;
+
+export class BlockPool {
+  readonly #refCounts: Int32Array;
+  /** Doubly linked list through the free blocks, so that a cached block can be taken out of the middle. */
+  readonly #next: Int32Array;
+  readonly #previous: Int32Array;
+  #head = NONE;
+  #tail = NONE;
+  #numFree = 0;
+
+  constructor(
+    readonly numBlocks: number,
+    /** Called when a free block is handed out again: whatever was cached in it is gone. */
+    private readonly onReuse: (blockId: number) => void,
+  ) {
+    this.#refCounts = new Int32Array(numBlocks);
+    this.#next = new Int32Array(numBlocks).fill(NONE);
+    this.#previous = new Int32Array(numBlocks).fill(NONE);
+    for (let blockId = 0; blockId < numBlocks; blockId++) this.#append(blockId);
+  }
+
+  get numFree(): number {
+    return this.#numFree;
+  }
+
+  refCount(blockId: number): number {
+    return this.#refCounts[blockId]!;
+  }
+
+  /** The least recently freed block, now with one reference; undefined when none is free. */
+  allocate(): number | undefined {
+    const blockId = this.#head;
+    if (blockId === NONE) return undefined;
+    this.#unlink(blockId);
+    this.onReuse(blockId);
+    this.#refCounts[blockId] = 1;
+    return blockId;
+  }
+
+  /** One more reference; a free block leaves the free list and keeps its contents. */
+  retain(blockId: number): void {
+    if (this.#refCounts[blockId] === 0) this.#unlink(blockId);
+    this.#refCounts[blockId]!++;
+  }
+
+  /** One reference less; at zero the block is free, its contents usable until it is handed out again. */
+  release(blockId: number): void {
+    const count = this.#refCounts[blockId]! - 1;
+    if (count < 0) throw new Error(`block ${blockId} released more often than retained`);
+    this.#refCounts[blockId] = count;
+    if (count === 0) this.#append(blockId);
+  }
+
+  #append(blockId: number): void {
+    this.#previous[blockId] = this.#tail;
+    this.#next[blockId] = NONE;
+    if (this.#tail === NONE) this.#head = blockId;
+    else this.#next[this.#tail] = blockId;
+    this.#tail = blockId;
+    this.#numFree++;
+  }
+
+  #unlink(blockId: number): void {
+    const previous = this.#previous[blockId]!;
+    const next = this.#next[blockId]!;
+    if (previous === NONE) this.#head = next;
+    else this.#next[previous] = next;
+    if (next === NONE) this.#tail = previous;
+    else this.#previous[next] = previous;
+    this.#numFree--;
+  }
+}

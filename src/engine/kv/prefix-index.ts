@@ -1,0 +1,111 @@
+/**
+ * Which blocks hold which prefixes. An entry is a node of a tree of full blocks; it is found by its chained hash and believed only after its
+ * tokens and its parent node were compared, so a hash collision costs a miss, never a wrong hit. Published blocks are never rewritten.
+ */
+import { blockKey, rootKey } from "../../text/block-hash.js";
+
+export interface PrefixNode {
+  readonly key: number;
+  /** null for the root of a salt. */
+  readonly parent: PrefixNode | null;
+  /** The block's tokens; empty for a root. */
+  readonly tokens: Int32Array;
+  /** Block id per KV group; −1 where that group's block was reused. */
+  readonly blocks: Int32Array;
+  /** False once the index forgot it; nothing is published below such a node. */
+  isLive: boolean;
+}
+
+export class PrefixIndex {
+  readonly #nodes = new Map<number, PrefixNode>();
+  readonly #roots = new Map<string, WeakRef<PrefixNode>>();
+  /** Per group: the node whose contents a block holds. */
+  readonly #nodeOfBlock: (PrefixNode | undefined)[][];
+
+  constructor(
+    private readonly numGroups: number,
+    private readonly blockSize: number,
+  ) {
+    this.#nodeOfBlock = Array.from({ length: numGroups }, () => []);
+  }
+
+  get numNodes(): number {
+    return this.#nodes.size;
+  }
+
+  /** The root all prefixes of a salt hang from. Roots nobody refers to any more are forgotten, and with them their (unreachable) tree. */
+  root(salt: string): PrefixNode {
+    const known = this.#roots.get(salt)?.deref();
+    if (known !== undefined) return known;
+    const root = {
+      key: rootKey(salt),
+      parent: null,
+      tokens: new Int32Array(0),
+      blocks: new Int32Array(0),
+      isLive: true,
+    };
+    if (this.#roots.size >= 1024) this.#sweepRoots();
+    this.#roots.set(salt, new WeakRef(root));
+    return root;
+  }
+
+  keyOf(parentKey: number, tokens: ArrayLike<number>, start: number): number {
+    return blockKey(parentKey, tokens, start, this.blockSize);
+  }
+
+  /** The node below `parent` with exactly these tokens, with its block present in every group. */
+  find(parent: PrefixNode, key: number, tokens: ArrayLike<number>, start: number): PrefixNode | undefined {
+    const node = this.#nodes.get(key);
+    if (node === undefined || node.parent !== parent || node.blocks.includes(-1)) return undefined;
+    return this.#hasTokens(node, tokens, start) ? node : undefined;
+  }
+
+  /**
+   * Names `blockIds` (one per group) as the contents of tokens[start … start + blockSize) after `parent`.
+   * @returns the node that now stands for this prefix, or undefined when it cannot be named (collision, forgotten parent).
+   */
+  publish(
+    parent: PrefixNode,
+    tokens: Int32Array,
+    start: number,
+    blockIds: readonly number[],
+  ): PrefixNode | undefined {
+    if (!parent.isLive) return undefined;
+    const key = this.keyOf(parent.key, tokens, start);
+    const known = this.#nodes.get(key);
+    if (known !== undefined && (known.parent !== parent || !this.#hasTokens(known, tokens, start))) return undefined;
+    const node = known ?? this.#create(key, parent, tokens.slice(start, start + this.blockSize));
+    for (let group = 0; group < this.numGroups; group++) {
+      if (node.blocks[group] !== -1) continue;
+      node.blocks[group] = blockIds[group]!;
+      this.#nodeOfBlock[group]![blockIds[group]!] = node;
+    }
+    return node;
+  }
+
+  /** A group's block is about to be overwritten. */
+  forget(group: number, blockId: number): void {
+    const node = this.#nodeOfBlock[group]![blockId];
+    if (node === undefined) return;
+    this.#nodeOfBlock[group]![blockId] = undefined;
+    node.blocks[group] = -1;
+    if (node.blocks.some((block) => block !== -1)) return;
+    node.isLive = false;
+    this.#nodes.delete(node.key);
+  }
+
+  #create(key: number, parent: PrefixNode, tokens: Int32Array): PrefixNode {
+    const node = { key, parent, tokens, blocks: new Int32Array(this.numGroups).fill(-1), isLive: true };
+    this.#nodes.set(key, node);
+    return node;
+  }
+
+  #hasTokens(node: PrefixNode, tokens: ArrayLike<number>, start: number): boolean {
+    for (let i = 0; i < this.blockSize; i++) if (node.tokens[i] !== tokens[start + i]) return false;
+    return true;
+  }
+
+  #sweepRoots(): void {
+    for (const [salt, root] of this.#roots) if (root.deref() === undefined) this.#roots.delete(salt);
+  }
+}

@@ -1,0 +1,207 @@
+/** The forward pass of every supported architecture: records one step's operations and submits them together. */
+import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
+import { Program } from "../../kernels/program.js";
+import type { KvGroupSpec } from "../kv/groups.js";
+import type { StepBatch } from "../step-batch.js";
+import type { ModelConfig } from "./config.js";
+import { ropeFrequencies } from "./rope.js";
+import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
+
+export interface KvLayout {
+  readonly kvType: KvType;
+  readonly blockSize: number;
+  readonly numBlocks: number;
+  readonly groups: readonly KvGroupSpec[];
+  /** The context actually served; decides between short and long rope factors. */
+  readonly maxModelLen: number;
+}
+
+/** Scratch tensors of a step, f32, M = capacity.maxRows, R = capacity.maxLogitRows. */
+interface Scratch {
+  /** [M, width] residual stream */
+  readonly hidden: BufferHandle;
+  /** [M, width] normed input of a sub-layer, or its output before a post-norm */
+  readonly normed: BufferHandle;
+  /** [M, numHeads · headDim] */
+  readonly query: BufferHandle;
+  readonly attended: BufferHandle;
+  /** [M, numKvHeads · headDim] */
+  readonly key: BufferHandle;
+  readonly value: BufferHandle;
+  /** [M, ffWidth] */
+  readonly gate: BufferHandle;
+  readonly up: BufferHandle;
+  /** [R, width] */
+  readonly selected: BufferHandle;
+  /** [R, vocabSize] */
+  readonly logits: BufferHandle;
+}
+
+interface RopeTable {
+  /** [M, half, 2] cosine and sine of this step's positions */
+  readonly table: BufferHandle;
+  /** [half] */
+  readonly invFreq: BufferHandle;
+  readonly half: number;
+  readonly magnitude: number;
+}
+
+export class Transformer {
+  readonly #program = new Program();
+  readonly #scratch: Scratch;
+  readonly #ropes: readonly RopeTable[];
+  readonly #kvShape: KvShape;
+  /** Per layer [numBlocks, numKvHeads, blockSize, headDim] in the KV type. */
+  readonly #keyCaches: readonly BufferHandle[];
+  readonly #valueCaches: readonly BufferHandle[];
+  /** The KV group of each layer. */
+  readonly #groupOfLayer: readonly number[];
+
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly weights: ModelWeights,
+    private readonly device: Device,
+    kv: KvLayout,
+    batch: StepBatch,
+  ) {
+    const { numKvHeads, headDim, numHeads } = config;
+    this.#scratch = allocateScratch(config, device, batch);
+    this.#ropes = config.ropes.map((rope) => {
+      const isLong = kv.maxModelLen > rope.originalContextLength;
+      const byLength = isLong ? weights.ropeFactorsLong : weights.ropeFactorsShort;
+      const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? weights.ropeFactors);
+      const half = invFreq.length;
+      const handle = device.allocate(invFreq.byteLength);
+      new Float32Array(device.view(handle)).set(invFreq);
+      return { table: device.allocate(batch.capacity.maxRows * half * 8), invFreq: handle, half, magnitude };
+    });
+    this.#kvShape = { kvType: kv.kvType, numHeads, numKvHeads, headDim, blockSize: kv.blockSize };
+    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * headDim * (kv.kvType === "f16" ? 2 : 4);
+    this.#keyCaches = config.layers.map(() => device.allocate(cacheBytes));
+    this.#valueCaches = config.layers.map(() => device.allocate(cacheBytes));
+    this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));
+  }
+
+  /** Computes the batch's rows, stores their keys and values, and samples at the batch's logit rows. */
+  forward(batch: StepBatch, samples: SampleBuffers): void {
+    const program = this.#program;
+    const { config, weights } = this;
+    const { hidden } = this.#scratch;
+    const numRows = batch.numRows;
+    program.clear();
+    for (const rope of this.#ropes) {
+      program.ropeTable(rope.table, batch.positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude, {
+        concurrent: true,
+      });
+    }
+    program.embed(hidden, weights.embedding, batch.tokenIds.buffer, numRows, config.embeddingScale);
+    weights.layers.forEach((layer, index) => {
+      this.#attention(layer, index, batch);
+      this.#feedForward(layer, numRows);
+    });
+    if (batch.numLogitRows > 0) this.#logits(batch, samples);
+    this.device.submit(program.words, program.numWords);
+  }
+
+  #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
+    const program = this.#program;
+    const { width, headDim, rmsEps, numHeads, numKvHeads } = this.config;
+    const { hidden, normed, query, key, value, attended } = this.#scratch;
+    const { numRows } = batch;
+    const rope = this.#ropes[this.config.layers[index]!.rope]!;
+    const group = this.#groupOfLayer[index]!;
+    const keyCache = this.#keyCaches[index]!;
+    const valueCache = this.#valueCaches[index]!;
+    program.rmsNorm(normed, hidden, layer.attentionNorm, numRows, width, rmsEps);
+    program.linear(query, normed, layer.query.weight, layer.query.bias, numRows, { concurrent: true });
+    program.linear(key, normed, layer.key.weight, layer.key.bias, numRows, { concurrent: true });
+    program.linear(value, normed, layer.value.weight, layer.value.bias, numRows);
+    if (layer.queryNorm !== undefined)
+      program.rmsNorm(query, query, layer.queryNorm, numRows * numHeads, headDim, rmsEps);
+    if (layer.keyNorm !== undefined) program.rmsNorm(key, key, layer.keyNorm, numRows * numKvHeads, headDim, rmsEps);
+    program.ropeAndWriteKv(
+      query,
+      key,
+      value,
+      rope.table,
+      keyCache,
+      valueCache,
+      batch.kvSlots[group]!.buffer,
+      numRows,
+      this.#kvShape,
+      rope.half,
+      this.config.isNeoxRope,
+    );
+    program.pagedAttention(
+      attended,
+      query,
+      keyCache,
+      valueCache,
+      batch.kvLengths.buffer,
+      batch.seats.buffer,
+      batch.blockTables[group]!.buffer,
+      batch.capacity.tableStride,
+      numRows,
+      this.#kvShape,
+      this.config.attentionScale,
+      this.config.layers[index]!.window,
+    );
+    this.#addToResidual(attended, layer.attentionOutput, layer.attentionPostNorm, numRows);
+  }
+
+  #feedForward(layer: LayerWeights, numRows: number): void {
+    const program = this.#program;
+    const { width, ffWidth, rmsEps, activation } = this.config;
+    const { hidden, normed, gate, up } = this.#scratch;
+    program.rmsNorm(normed, hidden, layer.ffNorm, numRows, width, rmsEps);
+    program.linear(gate, normed, layer.gate.weight, layer.gate.bias, numRows, { concurrent: true });
+    program.linear(up, normed, layer.up.weight, layer.up.bias, numRows);
+    program.gatedActivation(gate, gate, up, numRows, ffWidth, activation);
+    this.#addToResidual(gate, layer.down, layer.ffPostNorm, numRows);
+  }
+
+  /** hidden += [postNorm](x · weightᵀ) */
+  #addToResidual(x: BufferHandle, linear: Linear, postNorm: BufferHandle | undefined, numRows: number): void {
+    const program = this.#program;
+    const { hidden, normed } = this.#scratch;
+    const { width, rmsEps } = this.config;
+    if (postNorm === undefined) {
+      program.linear(hidden, x, linear.weight, linear.bias, numRows, { accumulate: true });
+      return;
+    }
+    program.linear(normed, x, linear.weight, linear.bias, numRows);
+    program.rmsNorm(normed, normed, postNorm, numRows, width, rmsEps);
+    program.add(hidden, normed, numRows, width);
+  }
+
+  #logits(batch: StepBatch, samples: SampleBuffers): void {
+    const program = this.#program;
+    const { width, rmsEps, vocabSize } = this.config;
+    const { hidden, selected, logits } = this.#scratch;
+    const numRows = batch.numLogitRows;
+    program.gatherRows(selected, hidden, batch.logitRows.buffer, numRows, width);
+    program.rmsNorm(selected, selected, this.weights.outputNorm, numRows, width, rmsEps);
+    program.linear(logits, selected, this.weights.output.weight, this.weights.output.bias, numRows);
+    program.sample(logits, numRows, vocabSize, samples);
+  }
+}
+
+function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch): Scratch {
+  const { maxRows, maxLogitRows } = batch.capacity;
+  const floats = (numRows: number, width: number) => device.allocate(numRows * width * 4);
+  const queryWidth = config.numHeads * config.headDim;
+  const kvWidth = config.numKvHeads * config.headDim;
+  return {
+    hidden: floats(maxRows, config.width),
+    normed: floats(maxRows, config.width),
+    query: floats(maxRows, queryWidth),
+    attended: floats(maxRows, queryWidth),
+    key: floats(maxRows, kvWidth),
+    value: floats(maxRows, kvWidth),
+    gate: floats(maxRows, config.ffWidth),
+    up: floats(maxRows, config.ffWidth),
+    selected: floats(maxLogitRows, config.width),
+    logits: floats(maxLogitRows, config.vocabSize),
+  };
+}

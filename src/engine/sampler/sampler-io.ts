@@ -1,0 +1,155 @@
+/** Fills the sampler's inputs for a step's logit rows and reads its results back. What the numbers mean is in kernels/program.ts. */
+import type { Device } from "../../kernels/kernels.js";
+import type { SampleBuffers } from "../../kernels/program.js";
+import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
+import type { SamplingParams, TokenLogprob } from "../api.js";
+import { MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
+import type { Sequence } from "../sequence.js";
+import { allocateInts } from "../step-batch.js";
+
+const MODE_SAMPLE = 0;
+const MODE_SCORE = 1;
+const NO_LOGPROBS = -1;
+
+export class SamplerIo {
+  readonly buffers: SampleBuffers;
+  numRows = 0;
+  readonly #params: Float64Array;
+  readonly #history: Int32Array;
+  readonly #biasIds: Int32Array;
+  readonly #biasValues: Float32Array;
+  readonly #bannedIds: Int32Array;
+  readonly #outIds: Int32Array;
+  readonly #outLogprobs: Float32Array;
+  readonly #outRanks: Int32Array;
+  readonly #topIds: Int32Array;
+  readonly #topLogprobs: Float32Array;
+  #historyEnd = 0;
+  #biasEnd = 0;
+  #bannedEnd = 0;
+
+  constructor(device: Device, capacity: { maxLogitRows: number; maxNumSeqs: number; maxModelLen: number }) {
+    const { maxLogitRows, maxNumSeqs, maxModelLen } = capacity;
+    const ints = (length: number) => allocateInts(device, length);
+    const floats = (length: number) => {
+      const buffer = device.allocate(length * 4);
+      return { buffer, values: new Float32Array(device.view(buffer)) };
+    };
+    const params = device.allocate(maxLogitRows * SAMPLE_PARAMS * 8);
+    const history = ints(maxNumSeqs * maxModelLen);
+    const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
+    const biasValues = floats(maxNumSeqs * MAX_LOGIT_BIASES);
+    const bannedIds = ints(maxNumSeqs * MAX_STOP_TOKENS);
+    const outIds = ints(maxLogitRows);
+    const outLogprobs = floats(maxLogitRows);
+    const outRanks = ints(maxLogitRows);
+    const topIds = ints(maxLogitRows * MAX_LOGPROBS);
+    const topLogprobs = floats(maxLogitRows * MAX_LOGPROBS);
+    this.#params = new Float64Array(device.view(params));
+    this.#history = history.values;
+    this.#biasIds = biasIds.values;
+    this.#biasValues = biasValues.values;
+    this.#bannedIds = bannedIds.values;
+    this.#outIds = outIds.values;
+    this.#outLogprobs = outLogprobs.values;
+    this.#outRanks = outRanks.values;
+    this.#topIds = topIds.values;
+    this.#topLogprobs = topLogprobs.values;
+    this.buffers = {
+      params,
+      history: history.buffer,
+      biasIds: biasIds.buffer,
+      biasValues: biasValues.buffer,
+      bannedIds: bannedIds.buffer,
+      outIds: outIds.buffer,
+      outLogprobs: outLogprobs.buffer,
+      outRanks: outRanks.buffer,
+      topIds: topIds.buffer,
+      topLogprobs: topLogprobs.buffer,
+      topStride: MAX_LOGPROBS,
+    };
+  }
+
+  clear(): void {
+    this.numRows = 0;
+    this.#historyEnd = 0;
+    this.#biasEnd = 0;
+    this.#bannedEnd = 0;
+  }
+
+  /** The next logit row chooses the sequence's next token. */
+  addSampleRow(sequence: Sequence): void {
+    const { sampling } = sequence;
+    const row = this.#row(MODE_SAMPLE, sampling.numLogprobs);
+    row[SAMPLE_PARAM.temperature] = sampling.temperature;
+    row[SAMPLE_PARAM.topK] = sampling.topK;
+    row[SAMPLE_PARAM.topP] = sampling.topP;
+    row[SAMPLE_PARAM.minP] = sampling.minP;
+    row[SAMPLE_PARAM.presencePenalty] = sampling.presencePenalty;
+    row[SAMPLE_PARAM.frequencyPenalty] = sampling.frequencyPenalty;
+    row[SAMPLE_PARAM.repetitionPenalty] = sampling.repetitionPenalty;
+    row[SAMPLE_PARAM.seedHigh] = Number(sampling.seed >> 32n);
+    row[SAMPLE_PARAM.seedLow] = Number(sampling.seed & 0xffffffffn);
+    row[SAMPLE_PARAM.position] = sequence.numTokens;
+    if (hasPenalties(sampling)) this.#addHistory(row, sequence);
+    if (sampling.logitBias.length > 0) this.#addBiases(row, sampling);
+    if (sequence.numOutputTokens < sampling.minTokens) this.#addBans(row, sampling);
+  }
+
+  /** The next logit row reports the log-probability of a prompt token. */
+  addScoreRow(target: number, numTop: number): void {
+    const row = this.#row(MODE_SCORE, numTop);
+    row[SAMPLE_PARAM.target] = target;
+  }
+
+  tokenId(row: number): number {
+    return this.#outIds[row]!;
+  }
+
+  logprob(row: number, tokenId: number, numTop: number): TokenLogprob {
+    const start = row * MAX_LOGPROBS;
+    const top = Array.from({ length: numTop }, (_, i) => ({
+      tokenId: this.#topIds[start + i]!,
+      logprob: this.#topLogprobs[start + i]!,
+    }));
+    return { tokenId, logprob: this.#outLogprobs[row]!, rank: this.#outRanks[row]!, top };
+  }
+
+  #row(mode: number, numTop: number | undefined): Float64Array {
+    const start = this.numRows++ * SAMPLE_PARAMS;
+    const row = this.#params.subarray(start, start + SAMPLE_PARAMS).fill(0);
+    row[SAMPLE_PARAM.mode] = mode;
+    row[SAMPLE_PARAM.topP] = 1;
+    row[SAMPLE_PARAM.repetitionPenalty] = 1;
+    row[SAMPLE_PARAM.numTop] = numTop ?? NO_LOGPROBS;
+    return row;
+  }
+
+  #addHistory(row: Float64Array, sequence: Sequence): void {
+    row[SAMPLE_PARAM.historyStart] = this.#historyEnd;
+    row[SAMPLE_PARAM.numPromptTokens] = sequence.numPromptTokens;
+    row[SAMPLE_PARAM.numOutputTokens] = sequence.numOutputTokens;
+    this.#history.set(sequence.tokens.subarray(0, sequence.numTokens), this.#historyEnd);
+    this.#historyEnd += sequence.numTokens;
+  }
+
+  #addBiases(row: Float64Array, sampling: SamplingParams): void {
+    row[SAMPLE_PARAM.biasStart] = this.#biasEnd;
+    row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
+    for (const [tokenId, bias] of sampling.logitBias) {
+      this.#biasIds[this.#biasEnd] = tokenId;
+      this.#biasValues[this.#biasEnd++] = bias;
+    }
+  }
+
+  #addBans(row: Float64Array, sampling: SamplingParams): void {
+    row[SAMPLE_PARAM.banStart] = this.#bannedEnd;
+    row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
+    this.#bannedIds.set(sampling.stopTokenIds, this.#bannedEnd);
+    this.#bannedEnd += sampling.stopTokenIds.length;
+  }
+}
+
+function hasPenalties(sampling: SamplingParams): boolean {
+  return sampling.presencePenalty !== 0 || sampling.frequencyPenalty !== 0 || sampling.repetitionPenalty !== 1;
+}

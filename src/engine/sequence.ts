@@ -1,0 +1,59 @@
+/** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
+import type { EngineRequest, FinishReason, SamplingParams, TokenLogprob } from "./api.js";
+import type { PrefixNode } from "./kv/prefix-index.js";
+
+export class Sequence {
+  readonly sampling: SamplingParams;
+  readonly cacheSalt: string;
+  readonly numPromptTokens: number;
+  /** Prompt and output; valid up to numTokens. */
+  tokens: Int32Array;
+  numTokens: number;
+  /** Tokens whose K and V are stored; chases numTokens. */
+  numComputedTokens = 0;
+  /** Prompt tokens found in the prefix cache at first admission. */
+  numCachedTokens = 0;
+  numAdmissions = 0;
+  /** Row in the batch's block tables while admitted, else −1. */
+  seat = -1;
+  /** Entries of the block tables that the seat's row already has. */
+  numTableEntriesWritten = 0;
+  /** Per KV group: block ids, append-only while admitted. */
+  readonly blockTables: number[][];
+  /** Published (or shared) prefix nodes of the first blocks. */
+  readonly nodes: PrefixNode[] = [];
+  prefixRoot: PrefixNode | undefined;
+  /** Chained keys of the prompt's full blocks. */
+  readonly promptKeys: number[] = [];
+  isPublishing = true;
+  /** Filled position by position when asked for; entry 0 is null. */
+  readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
+  finishReason: FinishReason | undefined;
+
+  constructor(
+    readonly id: number,
+    request: EngineRequest,
+    numGroups: number,
+  ) {
+    this.sampling = request.sampling;
+    this.cacheSalt = request.cacheSalt ?? "";
+    this.tokens = request.promptIds;
+    this.numPromptTokens = request.promptIds.length;
+    this.numTokens = this.numPromptTokens;
+    this.blockTables = Array.from({ length: numGroups }, () => []);
+    this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
+  }
+
+  get numOutputTokens(): number {
+    return this.numTokens - this.numPromptTokens;
+  }
+
+  append(token: number): void {
+    if (this.numTokens === this.tokens.length) {
+      const grown = new Int32Array(Math.max(this.numTokens + 64, Math.ceil(this.numTokens * 1.5)));
+      grown.set(this.tokens);
+      this.tokens = grown;
+    }
+    this.tokens[this.numTokens++] = token;
+  }
+}

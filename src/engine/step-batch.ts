@@ -1,0 +1,65 @@
+/**
+ * One step's inputs, for all sequences in it: the only batch type of the engine. The arrays live in device-visible buffers that are
+ * reused by every step. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
+ * blocks fit in later without another type.
+ */
+import type { BufferHandle, Device } from "../kernels/kernels.js";
+
+export interface StepCapacity {
+  readonly maxRows: number;
+  readonly maxLogitRows: number;
+  readonly maxSeats: number;
+  /** Blocks of the longest sequence. */
+  readonly tableStride: number;
+  readonly numGroups: number;
+}
+
+/** A device buffer with the host's view of it. */
+export interface HostInts {
+  readonly buffer: BufferHandle;
+  readonly values: Int32Array;
+}
+
+export class StepBatch {
+  /** Rows used in this step, of capacity.maxRows. */
+  numRows = 0;
+  numLogitRows = 0;
+  /** [maxRows] each */
+  readonly tokenIds: HostInts;
+  readonly positions: HostInts;
+  /** Entries of the past that a row sees, its own included. */
+  readonly kvLengths: HostInts;
+  /** The row's row in the block tables. */
+  readonly seats: HostInts;
+  /** Per group [maxRows]: slot = block · blockSize + offset. */
+  readonly kvSlots: readonly HostInts[];
+  /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
+  readonly blockTables: readonly HostInts[];
+  /** [maxLogitRows]: rows whose logits are wanted. */
+  readonly logitRows: HostInts;
+
+  constructor(
+    readonly capacity: StepCapacity,
+    device: Device,
+  ) {
+    const ints = (length: number) => allocateInts(device, length);
+    const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
+    this.tokenIds = ints(maxRows);
+    this.positions = ints(maxRows);
+    this.kvLengths = ints(maxRows);
+    this.seats = ints(maxRows);
+    this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
+    this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
+    this.logitRows = ints(maxLogitRows);
+  }
+
+  clear(): void {
+    this.numRows = 0;
+    this.numLogitRows = 0;
+  }
+}
+
+export function allocateInts(device: Device, length: number): HostInts {
+  const buffer = device.allocate(Math.max(1, length) * 4);
+  return { buffer, values: new Int32Array(device.view(buffer)) };
+}
