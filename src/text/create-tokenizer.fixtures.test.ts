@@ -1,0 +1,45 @@
+/** The tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or ../shared/fixtures). */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { readGguf } from "../formats/gguf/read.js";
+import { createTokenizer } from "./create-tokenizer.js";
+
+const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");
+const folder = join(root, "tokenizers");
+const isPresent = existsSync(folder);
+if (!isPresent) console.warn(`SKIPPED: tokenizer vectors, because ${folder} does not exist (set MILLRACE_FIXTURES)`);
+const files = isPresent ? readdirSync(folder).filter((name) => name.endsWith(".gguf")) : [];
+
+describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
+  it.each(files)("%s gives the expected ids and decodes them", (name) => {
+    const path = join(folder, name);
+    const tokenizer = createTokenizer(readGguf(path).metadata);
+    const texts = readFileSync(`${path}.inp`, "utf8").split("\n__ggml_vocab_test__\n");
+    // The separator also ends the file.
+    if (texts.at(-1) === "") texts.pop();
+    const expected = readFileSync(`${path}.out`, "utf8").replace(/\n$/, "").split("\n");
+    expect(texts.length).toBe(expected.length);
+    expect(texts.length).toBeGreaterThan(30);
+    for (const [i, text] of texts.entries()) {
+      const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+      expect(ids.join(" "), JSON.stringify(text)).toBe(expected[i]!.trim());
+      expect(tokenizer.decode(ids)).toBe(text);
+    }
+  });
+
+  it.each(files)("%s takes a megabyte without spaces in under three seconds", (name) => {
+    const tokenizer = createTokenizer(readGguf(join(folder, name)).metadata);
+    let state = 1;
+    let text = "";
+    while (text.length < 2 ** 20) {
+      state = Math.imul(state, 1103515245) + 12345;
+      text += String.fromCharCode(97 + ((state >>> 16) % 26));
+    }
+    const start = performance.now();
+    const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
+    expect(performance.now() - start).toBeLessThan(3000);
+    expect(tokenizer.decode(ids)).toBe(text);
+  });
+});

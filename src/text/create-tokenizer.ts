@@ -1,0 +1,86 @@
+/** Makes the tokenizer a GGUF file's metadata describes. */
+
+import { MillraceError } from "../core/errors.js";
+import type { GgufMetadata } from "../formats/gguf/types.js";
+import { createByteLevelBpe } from "./byte-level-bpe.js";
+import { GgufTokenizer } from "./gguf-tokenizer.js";
+import type { PieceEncoder } from "./piece-encoder.js";
+import { findPreTokenizer } from "./pre-tokenizers.js";
+import { createSentencePieceBpe } from "./sentencepiece-bpe.js";
+import { createSpecialMatchers, findStopIds, hasPhi3Spacing, typesWithStops } from "./special-tokens.js";
+import type { Tokenizer } from "./tokenizer.js";
+import { corrupt, readTokenId, readVocabulary, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+
+interface ModelKind {
+  readonly createEncoder: (metadata: GgufMetadata, vocab: Vocabulary) => PieceEncoder;
+  /** Used where the metadata does not say. */
+  readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
+  readonly defaultBosId: number | undefined;
+  readonly defaultEosId: number | undefined;
+}
+
+/** By `tokenizer.ggml.model`. */
+const KINDS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
+  [
+    "llama",
+    { createEncoder: createSentencePieceBpe, addsBosByDefault: () => true, defaultBosId: 1, defaultEosId: 2 },
+  ],
+  [
+    "gpt2",
+    {
+      createEncoder: createByteLevelBpe,
+      addsBosByDefault: (metadata) => findPreTokenizer(metadata.string("tokenizer.ggml.pre")).addsBos,
+      defaultBosId: undefined,
+      defaultEosId: undefined,
+    },
+  ],
+]);
+
+/** @example const tokenizer = createTokenizer((await readGguf("model.gguf")).metadata); */
+export function createTokenizer(metadata: GgufMetadata): Tokenizer {
+  const kind = findKind(metadata);
+  const read = readVocabulary(metadata);
+  const withinVocab = (id: number | undefined): number | undefined =>
+    id !== undefined && id < read.texts.length ? id : undefined;
+  const bosId = readTokenId(metadata, "tokenizer.ggml.bos_token_id", read) ?? withinVocab(kind.defaultBosId);
+  const eosId = readTokenId(metadata, "tokenizer.ggml.eos_token_id", read) ?? withinVocab(kind.defaultEosId);
+  const stopIds = findStopIds(metadata, read, eosId);
+  const vocab = { ...read, types: typesWithStops(read, stopIds) };
+  const encoder = kind.createEncoder(metadata, vocab);
+  const isSentencePiece = kind.createEncoder === createSentencePieceBpe;
+  // User-defined pieces are matched before spaces become U+2581, so a mark in their text is a space.
+  const textOf = (id: number): string => {
+    const text = vocab.texts[id]!;
+    return isSentencePiece && vocab.types[id] === TOKEN_TYPE.userDefined ? text.replaceAll("\u2581", " ") : text;
+  };
+  return new GgufTokenizer({
+    encoder,
+    matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
+    types: vocab.types,
+    bosId,
+    eosId,
+    stopIds,
+    addsBos: readAddsToken(metadata, "bos", bosId, kind.addsBosByDefault(metadata)),
+    addsEos: readAddsToken(metadata, "eos", eosId, false),
+  });
+}
+
+function findKind(metadata: GgufMetadata): ModelKind {
+  const model = metadata.string("tokenizer.ggml.model");
+  const kind = model === undefined ? undefined : KINDS.get(model);
+  if (kind !== undefined) return kind;
+  const supported = [...KINDS.keys()].join(", ");
+  throw new MillraceError(
+    "tokenizer_unsupported",
+    `expected tokenizer.ggml.model to be one of ${supported}, got ${model === undefined ? "nothing" : JSON.stringify(model)}`,
+    { hint: "Use a model with a SentencePiece-BPE (llama) or byte-level BPE (gpt2) tokenizer." },
+  );
+}
+
+function readAddsToken(metadata: GgufMetadata, name: string, id: number | undefined, byDefault: boolean): boolean {
+  const isAsked = metadata.boolean(`tokenizer.ggml.add_${name}_token`);
+  if (isAsked === true && id === undefined) {
+    throw corrupt(`expected tokenizer.ggml.${name}_token_id, because tokenizer.ggml.add_${name}_token is true, got nothing`);
+  }
+  return (isAsked ?? byDefault) && id !== undefined;
+}

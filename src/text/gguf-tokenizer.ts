@@ -1,0 +1,104 @@
+/** The tokenizer over a checked vocabulary: special tokens, BOS and EOS, and decoding; a `PieceEncoder` does plain text. */
+
+import { MillraceError } from "../core/errors.js";
+import type { PieceEncoder } from "./piece-encoder.js";
+import type { SpecialMatchers } from "./special-tokens.js";
+import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
+import { TOKEN_TYPE } from "./vocabulary.js";
+
+export interface GgufTokenizerParts {
+  readonly encoder: PieceEncoder;
+  readonly matchers: SpecialMatchers;
+  /** One of `TOKEN_TYPE` per id. */
+  readonly types: Uint8Array;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  readonly stopIds: ReadonlySet<number>;
+  readonly addsBos: boolean;
+  readonly addsEos: boolean;
+}
+
+const SPACE = 0x20;
+
+export class GgufTokenizer implements Tokenizer {
+  readonly vocabSize: number;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  readonly stopIds: ReadonlySet<number>;
+  readonly addsBos: boolean;
+  readonly addsEos: boolean;
+  readonly stripsLeadingSpace: boolean;
+  readonly #encoder: PieceEncoder;
+  readonly #matchers: SpecialMatchers;
+  readonly #types: Uint8Array;
+  readonly #bytesById: (Uint8Array | undefined)[];
+
+  constructor(parts: GgufTokenizerParts) {
+    this.vocabSize = parts.types.length;
+    this.bosId = parts.bosId;
+    this.eosId = parts.eosId;
+    this.stopIds = parts.stopIds;
+    this.addsBos = parts.addsBos;
+    this.addsEos = parts.addsEos;
+    this.stripsLeadingSpace = parts.encoder.addsSpacePrefix;
+    this.#encoder = parts.encoder;
+    this.#matchers = parts.matchers;
+    this.#types = parts.types;
+    this.#bytesById = new Array<Uint8Array | undefined>(this.vocabSize).fill(undefined);
+  }
+
+  encode(text: string, options: EncodeOptions): number[] {
+    // A lone surrogate has no UTF-8 form; U+FFFD is what every encoder writes for it.
+    const wellFormed = text.replace(/\p{Surrogate}/gu, "\ufffd");
+    const matcher = options.parseSpecial ? this.#matchers.all : this.#matchers.userDefined;
+    const ids: number[] = [];
+    if (options.addSpecial && this.addsBos && this.bosId !== undefined) ids.push(this.bosId);
+    let from = 0;
+    for (let match = matcher.find(wellFormed, 0); match !== undefined; match = matcher.find(wellFormed, from)) {
+      this.#encodePlain(wellFormed.slice(from, match.start), ids);
+      ids.push(match.id);
+      from = match.resumeAt;
+    }
+    this.#encodePlain(wellFormed.slice(from), ids);
+    if (options.addSpecial && this.addsEos && this.eosId !== undefined) ids.push(this.eosId);
+    return ids;
+  }
+
+  decode(ids: ArrayLike<number>, options?: { readonly keepSpecial?: boolean }): string {
+    const chunks: Uint8Array[] = [];
+    for (let i = 0; i < ids.length; i++) {
+      const bytes = this.tokenBytes(ids[i]!);
+      if (options?.keepSpecial === true || !this.isSpecial(ids[i]!)) chunks.push(bytes);
+    }
+    const bytes = Buffer.concat(chunks);
+    const stripsFirst = this.stripsLeadingSpace && bytes[0] === SPACE;
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(stripsFirst ? bytes.subarray(1) : bytes);
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    this.#checkId(id);
+    const known = this.#bytesById[id];
+    if (known !== undefined) return known;
+    const bytes = this.#encoder.bytesOf(id);
+    this.#bytesById[id] = bytes;
+    return bytes;
+  }
+
+  isSpecial(id: number): boolean {
+    this.#checkId(id);
+    const type = this.#types[id];
+    return type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.unused;
+  }
+
+  /** Each stretch of plain text counts as a text of its own, so each gets the space prefix (as in llama.cpp). */
+  #encodePlain(text: string, ids: number[]): void {
+    if (text !== "") this.#encoder.encode(this.#encoder.addsSpacePrefix ? ` ${text}` : text, ids);
+  }
+
+  #checkId(id: number): void {
+    if (Number.isInteger(id) && id >= 0 && id < this.vocabSize) return;
+    throw new MillraceError("token_out_of_range", `expected a token id in 0..${this.vocabSize - 1}, got ${id}`, {
+      hint: "Token ids must come from this model's own tokenizer.",
+    });
+  }
+}

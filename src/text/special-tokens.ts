@@ -1,0 +1,164 @@
+/** Special tokens: which end a generation, which are matched in text, and the search for them. */
+
+import type { GgufMetadata } from "../formats/gguf/types.js";
+import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+
+/** Texts that end a turn or a text in published models, whatever the metadata says (llama.cpp's list). */
+const STOP_TEXTS = [
+  "<|eot_id|>",
+  "<|im_end|>",
+  "<|end|>",
+  "<|return|>",
+  "<|call|>",
+  "<|flush|>",
+  "<|calls|>",
+  "<end_of_turn>",
+  "<|endoftext|>",
+  "</s>",
+  "<|eom_id|>",
+  "<EOT>",
+  "_<EOT>",
+  "[EOT]",
+  "[EOS]",
+  "<|end_of_text|>",
+  "<end_of_utterance>",
+  "<eos>",
+  "<turn|>",
+  "<|tool_response>",
+  "<｜end▁of▁sentence｜>",
+  "[e~[",
+  // Fill-in-the-middle: padding, and the start of another repository or file.
+  "<|fim_pad|>",
+  "<fim-pad>",
+  "<fim_pad>",
+  "<PAD>",
+  "[PAD]",
+  "<|fim_repo|>",
+  "<|repo_name|>",
+  "<fim-repo>",
+  "<REPO>",
+  "<reponame>",
+  "<|file_sep|>",
+] as const;
+
+const STOP_ID_KEYS = ["eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"] as const;
+
+export function findStopIds(metadata: GgufMetadata, vocab: Vocabulary, eosId: number | undefined): Set<number> {
+  const stopIds = new Set<number>();
+  for (const text of STOP_TEXTS) {
+    const id = vocab.idByText.get(text);
+    if (id !== undefined && !isFalseStop(text, vocab)) stopIds.add(id);
+  }
+  if (eosId !== undefined) stopIds.add(eosId);
+  for (const key of STOP_ID_KEYS) {
+    const id = readTokenId(metadata, `tokenizer.ggml.${key}_token_id`, vocab);
+    if (id !== undefined) stopIds.add(id);
+  }
+  return stopIds;
+}
+
+/** Texts that mean something else where certain other tokens exist. */
+function isFalseStop(text: (typeof STOP_TEXTS)[number], vocab: Vocabulary): boolean {
+  const has = (other: string): boolean => vocab.idByText.has(other);
+  // Harmony's and Solar's <|end|> ends a message, after which the turn goes on.
+  if (text === "<|end|>") return (has("<|return|>") && has("<|call|>")) || (has("<|calls|>") && has("<|flush|>"));
+  // Gemma's </s> is an HTML tag.
+  if (text === "</s>") return has("<end_of_turn>") || has("<|tool_response>");
+  return false;
+}
+
+/** Token types with the stop tokens made control tokens, which some converters marked as plain text. */
+export function typesWithStops(vocab: Vocabulary, stopIds: ReadonlySet<number>): Uint8Array {
+  const types = vocab.types.slice();
+  for (const id of stopIds) types[id] = TOKEN_TYPE.control;
+  return types;
+}
+
+/** Phi-3's special tokens take the white space after them, but these. The metadata has no field that says so. */
+const PHI3_KEEPS_SPACE_AFTER = new Set(["<unk>", "<s>", "<|endoftext|>"]);
+
+export function hasPhi3Spacing(metadata: GgufMetadata): boolean {
+  const name = metadata.string("general.name")?.toLowerCase() ?? "";
+  return metadata.string("general.architecture") === "phi3" || name.includes("phi-3") || name.includes("phi3");
+}
+
+export interface SpecialMatch {
+  readonly id: number;
+  readonly start: number;
+  readonly end: number;
+  /** Where the text after the token goes on; beyond `end` where the token takes the white space after it. */
+  readonly resumeAt: number;
+}
+
+interface TrieNode {
+  readonly children: Map<number, TrieNode>;
+  id: number;
+}
+
+/** Finds special tokens in text: the leftmost one, and the longest of those that start there. */
+export class SpecialMatcher {
+  readonly #root: TrieNode = { children: new Map(), id: -1 };
+  readonly #stripsSpaceAfter: ReadonlySet<number>;
+
+  constructor(textById: Iterable<readonly [number, string]>, stripsSpaceAfter: ReadonlySet<number>) {
+    this.#stripsSpaceAfter = stripsSpaceAfter;
+    for (const [id, text] of textById) this.#insert(text, id);
+  }
+
+  find(text: string, from: number): SpecialMatch | undefined {
+    for (let start = from; start < text.length; start++) {
+      let node = this.#root.children.get(text.charCodeAt(start));
+      let id = -1;
+      let end = start;
+      for (let i = start + 1; node !== undefined; i++) {
+        if (node.id !== -1) {
+          id = node.id;
+          end = i;
+        }
+        node = node.children.get(text.charCodeAt(i));
+      }
+      if (id !== -1) return { id, start, end, resumeAt: this.#stripsSpaceAfter.has(id) ? skipSpace(text, end) : end };
+    }
+    return undefined;
+  }
+
+  #insert(text: string, id: number): void {
+    let node = this.#root;
+    for (let i = 0; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      const child = node.children.get(unit) ?? { children: new Map(), id: -1 };
+      node.children.set(unit, child);
+      node = child;
+    }
+    node.id = id;
+  }
+}
+
+/** C's isspace, which llama.cpp uses. */
+function skipSpace(text: string, from: number): number {
+  let end = from;
+  while (end < text.length && " \t\n\v\f\r".includes(text[end]!)) end++;
+  return end;
+}
+
+export interface SpecialMatchers {
+  /** All special tokens: for text that a chat template wrote. */
+  readonly all: SpecialMatcher;
+  /** User-defined tokens only, which are text of their own: matched in every text. */
+  readonly userDefined: SpecialMatcher;
+}
+
+/** `textOf` gives the text a token is recognised by. */
+export function createSpecialMatchers(
+  types: Uint8Array,
+  textOf: (id: number) => string,
+  hasPhi3Rules: boolean,
+): SpecialMatchers {
+  const all: [number, string][] = [];
+  for (const [id, type] of types.entries()) {
+    if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.userDefined) all.push([id, textOf(id)]);
+  }
+  const strips = new Set(hasPhi3Rules ? all.filter(([, text]) => !PHI3_KEEPS_SPACE_AFTER.has(text)).map(([id]) => id) : []);
+  const userDefined = all.filter(([id]) => types[id] === TOKEN_TYPE.userDefined);
+  return { all: new SpecialMatcher(all, strips), userDefined: new SpecialMatcher(userDefined, strips) };
+}
