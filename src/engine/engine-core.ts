@@ -275,6 +275,12 @@ function checkOptions(options: EngineOptions, maxModelLen: number, numKvBlocks: 
       `expected --max-num-batched-tokens of at least --max-model-len (${maxModelLen}) without chunked prefill, got ${options.maxNumBatchedTokens}`,
     );
   }
+  if (options.maxNumBatchedTokens < options.maxNumSeqs) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected --max-num-batched-tokens of at least --max-num-seqs (${options.maxNumSeqs}), got ${options.maxNumBatchedTokens}`,
+    );
+  }
   const reservedBlocks = Math.ceil(maxModelLen / options.blockSize);
   if (options.kvLayout === "contiguous" && numKvBlocks < reservedBlocks) {
     throw new MillraceError(

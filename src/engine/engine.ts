@@ -1,0 +1,186 @@
+/** The engine as the main thread sees it: a worker thread behind the `Engine` interface. */
+import { Worker } from "node:worker_threads";
+import { errorFromRecord, MillraceError, toMillraceError } from "../core/errors.js";
+import { checkRequest } from "./admission.js";
+import type {
+  Engine,
+  EngineHandle,
+  EngineInfo,
+  EngineListener,
+  EngineOptions,
+  EngineRequest,
+  EngineStats,
+} from "./api.js";
+import type { FromWorker, ToWorker } from "./messages.js";
+import { unpackOutputs } from "./messages.js";
+
+/** How far start-up has come. */
+export interface EngineProgress {
+  readonly stage: string;
+  readonly fraction?: number;
+}
+
+/** Loads a model and resolves when it can serve. Rejects with the model's or the options' coded error. */
+export function startEngine(
+  options: EngineOptions,
+  onProgress: (progress: EngineProgress) => void = () => {},
+): Promise<Engine> {
+  const worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: { options } });
+  return new Promise((resolve, reject) => {
+    const onExit = (code: number) => reject(new MillraceError("engine_failed", `engine thread ended with code ${code}`));
+    const onError = (error: unknown) => reject(toMillraceError(error, "engine_failed"));
+    worker.once("exit", onExit);
+    worker.once("error", onError);
+    worker.on("message", function onMessage(message: FromWorker) {
+      if (message.kind === "progress") onProgress({ stage: message.stage });
+      else if (message.kind === "failed") reject(errorFromRecord(message.error));
+      else if (message.kind === "ready") {
+        worker.off("message", onMessage).off("exit", onExit).off("error", onError);
+        resolve(new WorkerEngine(worker, options, message.info, message.stats));
+      }
+    });
+  });
+}
+
+class WorkerEngine implements Engine {
+  readonly failure: Promise<never>;
+  readonly #listeners = new Map<number, EngineListener>();
+  readonly #rate = new ServiceRate();
+  #nextRequestId = 1;
+  #stats: EngineStats;
+  #state: "open" | "draining" | "closed" | MillraceError = "open";
+  #fail: (error: MillraceError) => void = () => {};
+  #onIdle: (() => void)[] = [];
+
+  constructor(
+    private readonly worker: Worker,
+    private readonly options: EngineOptions,
+    readonly info: EngineInfo,
+    stats: EngineStats,
+  ) {
+    this.#stats = stats;
+    this.failure = new Promise((_, reject) => {
+      this.#fail = reject;
+    });
+    this.failure.catch(() => {});
+    worker.on("message", (message: FromWorker) => this.#receive(message));
+    worker.on("error", (error) => this.#end(toMillraceError(error, "engine_failed")));
+    worker.on("exit", (code) => this.#end(new MillraceError("engine_failed", `engine thread ended with code ${code}`)));
+  }
+
+  submit(request: EngineRequest, listener: EngineListener): EngineHandle {
+    this.#refuseUnlessOpen();
+    checkRequest(request, this.info);
+    this.#refuseWhenFull();
+    const requestId = this.#nextRequestId++;
+    this.#listeners.set(requestId, listener);
+    this.#send({ kind: "add", requestId, request });
+    return {
+      abort: () => {
+        if (!this.#listeners.delete(requestId)) return;
+        this.#send({ kind: "abort", requestId });
+        this.#wakeIfIdle();
+      },
+    };
+  }
+
+  stats(): EngineStats {
+    return this.#stats;
+  }
+
+  drain(): Promise<void> {
+    if (this.#state === "open") this.#state = "draining";
+    if (this.#listeners.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === "closed" || this.#state instanceof MillraceError) return;
+    this.#state = "closed";
+    const exited = new Promise<void>((resolve) => this.worker.once("exit", () => resolve()));
+    this.#send({ kind: "stop" });
+    await exited;
+    this.#failOpenRequests(new MillraceError("shutting_down", "the server is shutting down"));
+  }
+
+  #send(message: ToWorker): void {
+    this.worker.postMessage(message);
+  }
+
+  #refuseUnlessOpen(): void {
+    if (this.#state === "open") return;
+    if (this.#state instanceof MillraceError) throw this.#state;
+    throw new MillraceError("shutting_down", "the server is shutting down and takes no new requests");
+  }
+
+  /** Seats are filled by the worker a moment later, so the count is of everything accepted and unfinished. */
+  #refuseWhenFull(): void {
+    const capacity = this.options.maxNumSeqs + this.options.maxWaitingRequests;
+    if (this.#listeners.size < capacity) return;
+    throw new MillraceError(
+      "queue_full",
+      `expected at most ${this.options.maxWaitingRequests} waiting requests beside ${this.options.maxNumSeqs} running, got one more`,
+      {
+        retryAfterSeconds: this.#rate.secondsFor(this.options.maxWaitingRequests / 2),
+        hint: "Retry after the time in Retry-After, or raise --max-waiting-requests.",
+      },
+    );
+  }
+
+  #receive(message: FromWorker): void {
+    if (message.kind === "failed") {
+      this.#end(errorFromRecord(message.error));
+      return;
+    }
+    if (message.kind !== "step") return;
+    this.#stats = message.stats;
+    for (const { requestId, output } of unpackOutputs(message.outputs)) {
+      const listener = this.#listeners.get(requestId);
+      if (listener === undefined) continue;
+      if (output.finishReason !== undefined) {
+        this.#listeners.delete(requestId);
+        this.#rate.countFinished();
+      }
+      listener.onOutput(output);
+    }
+    this.#wakeIfIdle();
+  }
+
+  #end(error: MillraceError): void {
+    if (this.#state === "closed" || this.#state instanceof MillraceError) return;
+    this.#state = error;
+    this.#failOpenRequests(error);
+    this.#fail(error);
+    void this.worker.terminate();
+  }
+
+  #failOpenRequests(error: MillraceError): void {
+    const listeners = [...this.#listeners.values()];
+    this.#listeners.clear();
+    for (const listener of listeners) listener.onError(error);
+    this.#wakeIfIdle();
+  }
+
+  #wakeIfIdle(): void {
+    if (this.#listeners.size > 0) return;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+}
+
+/** Requests finished per second lately, for Retry-After. */
+class ServiceRate {
+  readonly #finishedAtMs: number[] = [];
+
+  countFinished(): void {
+    this.#finishedAtMs.push(performance.now());
+    if (this.#finishedAtMs.length > 64) this.#finishedAtMs.shift();
+  }
+
+  /** How long `numRequests` take at the recent rate, in whole seconds from 1 to 60. */
+  secondsFor(numRequests: number): number {
+    const [oldest] = this.#finishedAtMs;
+    if (oldest === undefined) return 1;
+    const perSecond = (1000 * this.#finishedAtMs.length) / Math.max(1, performance.now() - oldest);
+    return Math.min(60, Math.max(1, Math.ceil(numRequests / perSecond)));
+  }
+}

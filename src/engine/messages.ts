@@ -1,0 +1,71 @@
+/** What the main thread and the engine's worker say to each other. One message per step carries all requests' news. */
+import type { ErrorRecord } from "../core/errors.js";
+import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, FinishReason } from "./api.js";
+import type { StepOutput } from "./engine-core.js";
+
+export interface WorkerData {
+  readonly options: EngineOptions;
+}
+
+export type ToWorker =
+  | { readonly kind: "add"; readonly requestId: number; readonly request: EngineRequest }
+  | { readonly kind: "abort"; readonly requestId: number }
+  | { readonly kind: "stop" };
+
+export type FromWorker =
+  | { readonly kind: "progress"; readonly stage: string }
+  | { readonly kind: "ready"; readonly info: EngineInfo; readonly stats: EngineStats }
+  | { readonly kind: "step"; readonly outputs: PackedOutputs; readonly stats: EngineStats }
+  | { readonly kind: "failed"; readonly error: ErrorRecord };
+
+/** Most outputs are one token and nothing else: those travel as numbers, the rest keep their object beside them. */
+export interface PackedOutputs {
+  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens] per output; tokenId −1: see `whole` */
+  readonly words: Int32Array;
+  /** Outputs that carry log-probabilities, or no token, by index. */
+  readonly whole: ReadonlyMap<number, EngineOutput>;
+}
+
+const WORDS_PER_OUTPUT = 5;
+const FINISH_CODES: readonly (FinishReason | undefined)[] = [undefined, "stop", "length"];
+
+export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
+  const words = new Int32Array(outputs.length * WORDS_PER_OUTPUT);
+  const whole = new Map<number, EngineOutput>();
+  outputs.forEach(({ requestId, output }, index) => {
+    const isPlain = output.tokenIds.length === 1 && output.logprobs === undefined && output.promptLogprobs === undefined;
+    if (!isPlain) whole.set(index, output);
+    words.set(
+      [
+        requestId,
+        isPlain ? output.tokenIds[0]! : -1,
+        FINISH_CODES.indexOf(output.finishReason),
+        output.stopTokenId ?? -1,
+        output.numCachedTokens,
+      ],
+      index * WORDS_PER_OUTPUT,
+    );
+  });
+  return { words, whole };
+}
+
+export function unpackOutputs(packed: PackedOutputs): StepOutput[] {
+  const { words, whole } = packed;
+  return Array.from({ length: words.length / WORDS_PER_OUTPUT }, (_, index): StepOutput => {
+    const at = index * WORDS_PER_OUTPUT;
+    const requestId = words[at]!;
+    const known = whole.get(index);
+    if (known !== undefined) return { requestId, output: known };
+    const finishReason = FINISH_CODES[words[at + 2]!];
+    const stopTokenId = words[at + 3]!;
+    return {
+      requestId,
+      output: {
+        tokenIds: [words[at + 1]!],
+        numCachedTokens: words[at + 4]!,
+        ...(finishReason === undefined ? {} : { finishReason }),
+        ...(stopTokenId < 0 ? {} : { stopTokenId }),
+      },
+    };
+  });
+}

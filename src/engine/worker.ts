@@ -1,0 +1,57 @@
+/** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
+import { freemem } from "node:os";
+import type { MessagePort } from "node:worker_threads";
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { errorToRecord, toMillraceError } from "../core/errors.js";
+import { readGguf } from "../formats/gguf/read.js";
+import { loadKernels } from "../kernels/load.js";
+import { EngineCore } from "./engine-core.js";
+import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
+import { packOutputs } from "./messages.js";
+
+function run(port: MessagePort, { options }: WorkerData): void {
+  const send = (message: FromWorker) => port.postMessage(message);
+  try {
+    send({ kind: "progress", stage: "reading the model's header" });
+    const gguf = readGguf(options.modelPath);
+    send({ kind: "progress", stage: "starting the kernels" });
+    const device = loadKernels().createDevice({ numThreads: options.numThreads });
+    send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
+    const core = new EngineCore(gguf, options, device, freemem());
+    send({ kind: "ready", info: core.info, stats: core.stats() });
+
+    const receive = (message: ToWorker) => {
+      if (message.kind === "add") core.add(message.requestId, message.request);
+      else if (message.kind === "abort") core.abort(message.requestId);
+      else {
+        device.destroy();
+        process.exit(0);
+      }
+    };
+    port.on("message", (message: ToWorker) => {
+      try {
+        receive(message);
+        while (core.hasWork) {
+          const outputs = packOutputs(core.step());
+          send({ kind: "step", outputs, stats: core.stats() });
+          for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
+            receive(mail.message as ToWorker);
+          }
+        }
+        // Aborts may have emptied the engine without a step to say so.
+        send({ kind: "step", outputs: packOutputs([]), stats: core.stats() });
+      } catch (thrown) {
+        fail(thrown);
+      }
+    });
+  } catch (thrown) {
+    fail(thrown);
+  }
+
+  function fail(thrown: unknown): void {
+    send({ kind: "failed", error: errorToRecord(toMillraceError(thrown, "engine_failed")) });
+    port.close();
+  }
+}
+
+if (parentPort !== null) run(parentPort, workerData as WorkerData);
