@@ -1,0 +1,270 @@
+/** Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names. */
+import type { TensorType } from "../../src/formats/gguf/types.js";
+import { arr, bool, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "./gguf-writer.js";
+import { encodeValues, type WritableWeightType } from "./tensor-bytes.js";
+
+export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "gemma3" | "phi3";
+
+export interface RandomModelOptions {
+  readonly architecture: RandomArchitecture;
+  readonly seed: number;
+  /** 2; gemma3: 6, of which the last attends to everything. */
+  readonly layers?: number;
+  /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
+  readonly width?: number;
+  /** 4. */
+  readonly heads?: number;
+  /** 2. */
+  readonly kvHeads?: number;
+  /** width / heads; qwen3: 48, so that head size and width are seen to be separate. */
+  readonly headDim?: number;
+  /** 256. */
+  readonly ff?: number;
+  /** 384; at least 300. */
+  readonly vocab?: number;
+  /** 512. */
+  readonly contextLength?: number;
+  /** F32. Norms and biases are always F32. */
+  readonly type?: WritableWeightType;
+}
+
+type Dimensions = Required<RandomModelOptions>;
+
+/** Sizes a caller may compare with. */
+export interface RandomModel {
+  readonly path: string;
+  readonly numTokens: number;
+  readonly eosTokenId: number;
+  readonly dimensions: Dimensions;
+}
+
+const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma3"];
+const SLIDING_WINDOW = 24;
+
+/** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
+export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
+  const dimensions = completed(options);
+  const vocabulary = createVocabulary(dimensions.vocab);
+  writeGguf(path, {
+    metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary) },
+    tensors: tensorsOf(dimensions),
+  });
+  return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
+}
+
+function completed(options: RandomModelOptions): Dimensions {
+  const isGemma = options.architecture === "gemma3";
+  const { width = 128, heads = 4 } = options;
+  return {
+    layers: isGemma ? 6 : 2,
+    kvHeads: 2,
+    headDim: options.architecture === "qwen3" ? 48 : width / heads,
+    ff: 256,
+    vocab: 384,
+    contextLength: 512,
+    type: "F32",
+    ...options,
+    width,
+    heads,
+  };
+}
+
+function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
+  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength } = dimensions;
+  const key = (name: string) => `${architecture}.${name}`;
+  const hasOwnHeadDim = headDim * heads !== width || architecture === "qwen3" || architecture === "gemma3";
+  return {
+    "general.architecture": str(architecture),
+    "general.name": str("random"),
+    [key("context_length")]: u32(contextLength),
+    [key("embedding_length")]: u32(width),
+    [key("block_count")]: u32(layers),
+    [key("feed_forward_length")]: u32(ff),
+    [key("attention.head_count")]: u32(heads),
+    [key("attention.head_count_kv")]: u32(kvHeads),
+    [key("attention.layer_norm_rms_epsilon")]: f32(1e-5),
+    [key("rope.freq_base")]: f32(architecture === "qwen2" || architecture === "qwen3" ? 1e6 : 1e4),
+    [key("rope.dimension_count")]: u32(headDim),
+    [key("vocab_size")]: u32(vocab),
+    ...(hasOwnHeadDim
+      ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
+      : {}),
+    ...(architecture === "gemma3"
+      ? { [key("attention.sliding_window")]: u32(SLIDING_WINDOW), [key("rope.freq_base_swa")]: f32(1e4) }
+      : {}),
+  };
+}
+
+const END_OF_TEXT = "<|endoftext|>";
+const CONTROL_TOKENS: readonly string[] = [END_OF_TEXT, "<|im_start|>", "<|im_end|>"];
+/** `tokenizer.ggml.token_type`. */
+const NORMAL = 1;
+const CONTROL = 3;
+const UNUSED = 5;
+
+/** Each merges two earlier tokens; "Ġ" is how byte-level BPE writes a space. */
+const MERGES: readonly string[] = [
+  "Ġ t,h e,i n,Ġ a,r e,o n,Ġt he,e r,Ġ s,a t,Ġ w,o u,n d,i s,Ġ c,o r,Ġ b,e s,Ġ f,e n,in g,a n,Ġ m,Ġ p,Ġ d,i t",
+  "l l,Ġa nd,Ġ o,a r,Ġ h,l e,Ġt o,o m,Ġ n,o w,l o,e d,r o,u s,s t",
+].flatMap((line) => line.split(","));
+
+interface Vocabulary {
+  readonly tokens: readonly string[];
+  readonly tokenTypes: readonly number[];
+  readonly merges: readonly string[];
+}
+
+function createVocabulary(numTokens: number): Vocabulary {
+  const words = [...byteTokens(), ...MERGES.map((merge) => merge.replace(" ", ""))];
+  const numUnused = numTokens - words.length - CONTROL_TOKENS.length;
+  if (numUnused < 0) throw new RangeError(`expected vocab of at least ${numTokens - numUnused}, got ${numTokens}`);
+  const unused = Array.from({ length: numUnused }, (_, index) => `<unused${index}>`);
+  return {
+    tokens: [...words, ...unused, ...CONTROL_TOKENS],
+    tokenTypes: [...words.map(() => NORMAL), ...unused.map(() => UNUSED), ...CONTROL_TOKENS.map(() => CONTROL)],
+    merges: MERGES,
+  };
+}
+
+/** GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for the characters from U+0100 on. */
+function byteTokens(): readonly string[] {
+  const isPrintable = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+  let numShifted = 0;
+  return Array.from({ length: 256 }, (_, byte) => {
+    if (isPrintable(byte)) return String.fromCharCode(byte);
+    numShifted += 1;
+    return String.fromCharCode(255 + numShifted);
+  });
+}
+
+const CHAT_TEMPLATE =
+  "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}" +
+  "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+function tokenizerMetadata({ tokens, tokenTypes, merges }: Vocabulary): Record<string, WritableValue> {
+  const endOfText = tokens.indexOf(END_OF_TEXT);
+  return {
+    "tokenizer.ggml.model": str("gpt2"),
+    "tokenizer.ggml.pre": str("gpt-2"),
+    "tokenizer.ggml.tokens": arr("string", tokens),
+    "tokenizer.ggml.token_type": arr("i32", tokenTypes),
+    "tokenizer.ggml.merges": arr("string", merges),
+    "tokenizer.ggml.bos_token_id": u32(endOfText),
+    "tokenizer.ggml.eos_token_id": u32(endOfText),
+    "tokenizer.ggml.add_bos_token": bool(false),
+    "tokenizer.chat_template": str(CHAT_TEMPLATE),
+  };
+}
+
+function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
+  const { architecture, width, vocab } = dimensions;
+  const create = new TensorFactory(dimensions);
+  const isTied = TIED_ARCHITECTURES.includes(architecture);
+  const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm("output_norm.weight", width)];
+  if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
+  for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
+  return tensors;
+}
+
+function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
+  const { architecture, width, heads, kvHeads, headDim, ff } = dimensions;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  const queryRows = heads * headDim;
+  const kvRows = kvHeads * headDim;
+  const tensors = [create.norm(name("attn_norm.weight"), width), create.norm(name("ffn_norm.weight"), width)];
+  if (architecture === "phi3") {
+    tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
+    tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
+  } else {
+    tensors.push(create.matrix(name("attn_q.weight"), width, queryRows));
+    tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
+    tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
+    tensors.push(create.matrix(name("ffn_gate.weight"), width, ff));
+    tensors.push(create.matrix(name("ffn_up.weight"), width, ff));
+  }
+  if (architecture === "qwen2") {
+    tensors.push(create.bias(name("attn_q.bias"), queryRows));
+    tensors.push(create.bias(name("attn_k.bias"), kvRows));
+    tensors.push(create.bias(name("attn_v.bias"), kvRows));
+  }
+  if (architecture === "qwen3" || architecture === "gemma3") {
+    tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
+  }
+  if (architecture === "gemma3") {
+    tensors.push(create.norm(name("post_attention_norm.weight"), width));
+    tensors.push(create.norm(name("post_ffw_norm.weight"), width));
+  }
+  tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
+  tensors.push(create.matrix(name("ffn_down.weight"), ff, width));
+  return tensors;
+}
+
+/** Sharper than a trained model's initialisation, so that greedy outputs vary and errors show. */
+const SHARPNESS = 1.5;
+const MAX_PIECE_VALUES = 1024 * 1024;
+
+class TensorFactory {
+  readonly #type: WritableWeightType;
+  /** Every tensor has a stream of its own, so that its values depend on nothing before it. */
+  #nextStream: number;
+
+  constructor({ type, seed }: Dimensions) {
+    this.#type = type;
+    this.#nextStream = Math.imul(seed, 0x9e37_79b1) >>> 0;
+  }
+
+  matrix(name: string, numColumns: number, numRows: number): WritableTensor {
+    return this.#tensor(name, this.#type, [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
+  }
+
+  norm(name: string, numValues: number): WritableTensor {
+    return this.#tensor(name, "F32", [numValues], 1, 0.1);
+  }
+
+  bias(name: string, numValues: number): WritableTensor {
+    return this.#tensor(name, "F32", [numValues], 0, 0.2);
+  }
+
+  #tensor(
+    name: string,
+    type: WritableWeightType & TensorType,
+    shape: readonly number[],
+    mean: number,
+    deviation: number,
+  ): WritableTensor {
+    this.#nextStream = (this.#nextStream + 0x6d2b_79f5) >>> 0;
+    const stream = this.#nextStream;
+    const numValues = shape.reduce((product, dimension) => product * dimension, 1);
+    return { name, type, shape, data: () => randomPieces(type, numValues, stream, mean, deviation) };
+  }
+}
+
+/** Piece by piece: a model of a billion weights must not lie in memory. */
+function* randomPieces(
+  type: WritableWeightType,
+  numValues: number,
+  stream: number,
+  mean: number,
+  deviation: number,
+): Generator<Uint8Array> {
+  // The sum of two uniform variables in [-1, 1) has variance 2/3.
+  const scale = deviation * Math.sqrt(1.5);
+  let state = stream;
+  for (let first = 0; first < numValues; first += MAX_PIECE_VALUES) {
+    const values = new Float32Array(Math.min(MAX_PIECE_VALUES, numValues - first));
+    for (let index = 0; index < values.length; index += 1) {
+      state = (state + 0x9e37_79b9) | 0;
+      const bits = mix(state);
+      values[index] = mean + scale * (((bits & 0xffff) + (bits >>> 16)) / 0x8000 - 2);
+    }
+    yield encodeValues(type, values);
+  }
+}
+
+/** The finaliser of MurmurHash3: every input bit reaches every output bit. */
+function mix(state: number): number {
+  let bits = state;
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2_ae35);
+  return (bits ^ (bits >>> 16)) >>> 0;
+}

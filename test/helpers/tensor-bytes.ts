@@ -1,0 +1,89 @@
+/** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0), for models that tests write. */
+
+export type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
+
+/** Values per quantised block. */
+const BLOCK_SIZE = 32;
+
+const ENCODERS: Readonly<Record<WritableWeightType, (values: Float32Array) => Uint8Array>> = {
+  F32: (values) => new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+  F16: (values) => new Uint8Array(Uint16Array.from(values, halfBits).buffer),
+  Q8_0: encodeQ8,
+  Q4_0: encodeQ4,
+};
+
+/** The result may share memory with `values`; a quantised type wants a multiple of 32 values. */
+export function encodeValues(type: WritableWeightType, values: Float32Array): Uint8Array {
+  return ENCODERS[type](values);
+}
+
+const floatScratch = new Float32Array(1);
+const bitsScratch = new Uint32Array(floatScratch.buffer);
+
+/** Bits of the IEEE 754 half nearest to a float, ties to even. */
+export function halfBits(value: number): number {
+  floatScratch[0] = value;
+  const bits = bitsScratch[0]!;
+  const sign = (bits >>> 16) & 0x8000;
+  const magnitude = bits & 0x7fff_ffff;
+  if (magnitude > 0x7f80_0000) return sign | 0x7e00;
+  if (magnitude >= 0x4780_0000) return sign | 0x7c00;
+  if (magnitude < 0x3880_0000) return sign | roundTiesToEven(Math.abs(floatScratch[0]!) * 2 ** 24);
+  const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1);
+  return sign | ((rounded - 0x3800_0000) >>> 13);
+}
+
+function roundTiesToEven(value: number): number {
+  const rounded = Math.round(value);
+  return rounded - value === 0.5 && rounded % 2 === 1 ? rounded - 1 : rounded;
+}
+
+/** Per block: half scale, then 32 signed bytes. */
+function encodeQ8(values: Float32Array): Uint8Array {
+  const blockBytes = 2 + BLOCK_SIZE;
+  const numBlocks = values.length / BLOCK_SIZE;
+  const bytes = new Uint8Array(numBlocks * blockBytes);
+  const view = new DataView(bytes.buffer);
+  for (let block = 0; block < numBlocks; block += 1) {
+    const first = block * BLOCK_SIZE;
+    const at = block * blockBytes;
+    const scale = Math.abs(extremeOf(values, first)) / 127;
+    view.setUint16(at, halfBits(scale), true);
+    for (let index = 0; index < BLOCK_SIZE; index += 1) {
+      view.setInt8(at + 2 + index, scale === 0 ? 0 : Math.round(values[first + index]! / scale));
+    }
+  }
+  return bytes;
+}
+
+/** Per block: half scale, then 16 bytes; byte i holds value i in its low and value i + 16 in its high four bits, each offset by 8. */
+function encodeQ4(values: Float32Array): Uint8Array {
+  const half = BLOCK_SIZE / 2;
+  const blockBytes = 2 + half;
+  const numBlocks = values.length / BLOCK_SIZE;
+  const bytes = new Uint8Array(numBlocks * blockBytes);
+  const view = new DataView(bytes.buffer);
+  for (let block = 0; block < numBlocks; block += 1) {
+    const first = block * BLOCK_SIZE;
+    const at = block * blockBytes;
+    // The extreme value becomes -8, which uses the whole range of the four bits.
+    const scale = extremeOf(values, first) / -8;
+    view.setUint16(at, halfBits(scale), true);
+    const quantise = (value: number) => (scale === 0 ? 8 : Math.min(15, Math.max(0, Math.floor(value / scale + 8.5))));
+    for (let index = 0; index < half; index += 1) {
+      const low = quantise(values[first + index]!);
+      const high = quantise(values[first + half + index]!);
+      bytes[at + 2 + index] = low | (high << 4);
+    }
+  }
+  return bytes;
+}
+
+/** The value of largest magnitude in a block, with its sign. */
+function extremeOf(values: Float32Array, first: number): number {
+  let extreme = 0;
+  for (let index = first; index < first + BLOCK_SIZE; index += 1) {
+    if (Math.abs(values[index]!) > Math.abs(extreme)) extreme = values[index]!;
+  }
+  return extreme;
+}
