@@ -1,0 +1,100 @@
+/** `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer, and ends the program where none is being written. */
+import { createInterface, type Interface } from "node:readline/promises";
+import { Command } from "commander";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { ChatMessage, ChatTemplate } from "../../text/chat-template.js";
+import { addEngineOptions } from "../engine-options.js";
+import { type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
+import { modelOption } from "../model.js";
+import { addSamplingOptions } from "../sampling-options.js";
+import { stagesTo } from "../stages.js";
+import { statsLine } from "./generate.js";
+
+interface ChatFlags extends LocalSessionFlags {
+  readonly system?: string;
+}
+
+export function chatCommand(): Command {
+  const command = new Command("chat")
+    .description("Talk to a model in the terminal: /reset starts over, /exit ends.")
+    .addOption(modelOption())
+    .option("--system <text>", "a system message")
+    .option("--chat-template <file>", "use this template instead of the model's own");
+  return addEngineOptions(addSamplingOptions(command)).action(runChat);
+}
+
+async function runChat(flags: ChatFlags): Promise<void> {
+  const session = await openLocalSession(flags, stagesTo(process.stderr));
+  const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
+  try {
+    if (session.chatTemplate === undefined) {
+      throw new MillraceError(
+        "template_missing",
+        `expected a model with a chat template, got ${session.name} without`,
+        {
+          hint: "give --chat-template, or use millrace generate --raw",
+        },
+      );
+    }
+    await new Conversation(session, session.chatTemplate, terminal, flags.system).run();
+  } finally {
+    terminal.close();
+    await session.close();
+  }
+}
+
+class Conversation {
+  #messages: ChatMessage[] = [];
+  /** The answer being written, if one is. */
+  #answering: AbortController | undefined;
+
+  constructor(
+    private readonly session: LocalSession,
+    private readonly template: ChatTemplate,
+    private readonly terminal: Interface,
+    private readonly system: string | undefined,
+  ) {
+    this.#reset();
+  }
+
+  /** Ends with /exit, Ctrl-D, or Ctrl-C between answers. */
+  async run(): Promise<void> {
+    this.terminal.on("SIGINT", () => {
+      if (this.#answering === undefined) this.terminal.close();
+      else this.#answering.abort();
+    });
+    this.terminal.prompt();
+    for await (const line of this.terminal) {
+      const text = line.trim();
+      if (text === "/exit") return;
+      if (text === "/reset") this.#reset();
+      else if (text.startsWith("/")) process.stdout.write("/reset starts over, /exit ends\n");
+      else if (text !== "") await this.#answer(text);
+      this.terminal.prompt();
+    }
+  }
+
+  #reset(): void {
+    this.#messages = this.system === undefined ? [] : [{ role: "system", content: this.system }];
+  }
+
+  async #answer(text: string): Promise<void> {
+    const messages = [...this.#messages, { role: "user", content: text }];
+    this.#answering = new AbortController();
+    try {
+      const prompt = this.template.render({ messages, addGenerationPrompt: true });
+      const promptIds = this.session.tokenizer.encode(prompt, { addSpecial: false, parseSpecial: true });
+      const write = (piece: string): boolean => process.stdout.write(piece);
+      const stats = await this.session.answer(promptIds, write, this.#answering.signal);
+      process.stdout.write(`\n[${statsLine(stats)}]\n`);
+      this.#messages = [...messages, { role: "assistant", content: stats.text }];
+    } catch (thrown) {
+      // The question is not kept, so that a shorter one, or /reset, can follow.
+      const { code, message, hint } = toMillraceError(thrown);
+      process.stdout.write(`error [${code}]: ${message}${hint === undefined ? "" : `\nhint: ${hint}`}\n`);
+      if (code === "engine_failed") throw thrown;
+    } finally {
+      this.#answering = undefined;
+    }
+  }
+}

@@ -1,0 +1,65 @@
+/** `millrace generate`: one prompt, one answer on stdout as it comes, timings on stderr. */
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { addEngineOptions } from "../engine-options.js";
+import { formatDuration } from "../format.js";
+import { type AnswerStats, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
+import { modelOption } from "../model.js";
+import { addSamplingOptions } from "../sampling-options.js";
+import { silentStages, stagesTo } from "../stages.js";
+
+interface GenerateFlags extends LocalSessionFlags {
+  readonly prompt: string;
+  readonly raw?: boolean;
+  readonly chat?: boolean;
+  readonly json?: boolean;
+}
+
+export function generateCommand(): Command {
+  const command = new Command("generate")
+    .description("Answer one prompt and exit.")
+    .addOption(modelOption())
+    .requiredOption("--prompt <text>", "the prompt")
+    .option("--raw", "continue the prompt as it stands, without the chat template")
+    .option("--chat", "send the prompt as a chat message (default where the model has a template)")
+    .option("--chat-template <file>", "use this template instead of the model's own")
+    .option("--json", "print one JSON object at the end instead of streaming");
+  return addEngineOptions(addSamplingOptions(command)).action(runGenerate);
+}
+
+function promptIdsOf(flags: GenerateFlags, session: LocalSession): number[] {
+  const { tokenizer, chatTemplate } = session;
+  if (flags.raw || (chatTemplate === undefined && !flags.chat)) {
+    return tokenizer.encode(flags.prompt, { addSpecial: true, parseSpecial: true });
+  }
+  if (chatTemplate === undefined) {
+    throw new MillraceError("template_missing", "expected a model with a chat template for --chat, got one without", {
+      hint: "use --raw, or give --chat-template",
+    });
+  }
+  const text = chatTemplate.render({ messages: [{ role: "user", content: flags.prompt }], addGenerationPrompt: true });
+  return tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
+}
+
+export function statsLine(stats: AnswerStats): string {
+  const { numPromptTokens, numCachedTokens, numOutputTokens, timeToFirstTokenMs, tokensPerSecond, end } = stats;
+  const cached = numCachedTokens > 0 ? ` (${numCachedTokens} cached)` : "";
+  const speed = tokensPerSecond === undefined ? "" : `, ${tokensPerSecond.toFixed(1)} tok/s`;
+  return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
+}
+
+async function runGenerate(flags: GenerateFlags): Promise<void> {
+  if (flags.raw && flags.chat) {
+    throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
+  }
+  const session = await openLocalSession(flags, process.stderr.isTTY ? stagesTo(process.stderr) : silentStages);
+  try {
+    const write = flags.json ? () => {} : (text: string) => process.stdout.write(text);
+    const stats = await session.answer(promptIdsOf(flags, session), write);
+    if (flags.json) process.stdout.write(`${JSON.stringify(stats)}\n`);
+    else process.stdout.write("\n");
+    process.stderr.write(`${statsLine(stats)}\n`);
+  } finally {
+    await session.close();
+  }
+}

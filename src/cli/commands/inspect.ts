@@ -1,0 +1,215 @@
+/** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
+import { Command } from "commander";
+import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
+import type { GgufFile } from "../../formats/gguf/types.js";
+import type { KvType } from "../../kernels/program.js";
+import { formatBytes, formatCount, formatTable } from "../format.js";
+import { locateModel, modelOption } from "../model.js";
+import { integerIn } from "../option-values.js";
+import { silentStages } from "../stages.js";
+
+interface InspectFlags {
+  readonly model?: string;
+  readonly context?: number;
+  readonly concurrency: number;
+  readonly json?: boolean;
+}
+
+interface TypeShare {
+  readonly type: string;
+  readonly numTensors: number;
+  readonly numParameters: number;
+  readonly numBytes: number;
+}
+
+interface KvReport {
+  readonly kvType: KvType;
+  readonly bytesPerToken: number;
+  /** For `concurrency` sequences of `context` tokens. */
+  readonly kvBytes: number;
+  readonly totalBytes: number;
+}
+
+interface ModelReport {
+  readonly contextLength: number;
+  readonly numLayers: number;
+  readonly width: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly headDim: number;
+  readonly ffWidth: number;
+  readonly vocabSize: number;
+  /** Sliding window of the layers that have one; 0 = none has. */
+  readonly window: number;
+  readonly numWindowLayers: number;
+  readonly context: number;
+  readonly concurrency: number;
+  readonly memory: readonly KvReport[];
+}
+
+interface InspectReport {
+  readonly path: string;
+  readonly name: string | undefined;
+  readonly license: string | undefined;
+  readonly architecture: string | undefined;
+  readonly fileBytes: number;
+  readonly numShards: number;
+  readonly numTensors: number;
+  readonly numParameters: number;
+  readonly weightBytes: number;
+  readonly bitsPerWeight: number;
+  readonly types: readonly TypeShare[];
+  readonly tokenizer: {
+    readonly model: string | undefined;
+    readonly pre: string | undefined;
+    readonly numTokens: number;
+    readonly hasChatTemplate: boolean;
+  };
+  /** Absent when the embedded engine cannot serve the file; `unsupported` says why. */
+  readonly model?: ModelReport;
+  readonly unsupported?: ErrorRecord;
+}
+
+export function inspectCommand(): Command {
+  return new Command("inspect")
+    .description("Show a model's architecture, quantisation, sizes and memory needs.")
+    .addOption(modelOption())
+    .option("--context <n>", "tokens per sequence (default: the model's own)", integerIn("--context", 1, 2 ** 31))
+    .option("--concurrency <n>", "sequences at once", integerIn("--concurrency", 1, 2 ** 20), 1)
+    .option("--json", "as JSON")
+    .action(runInspect);
+}
+
+async function runInspect(flags: InspectFlags): Promise<void> {
+  const { path } = await locateModel(flags.model, silentStages);
+  const { readGguf } = await import("../../formats/gguf/read.js");
+  const report = await describeGguf(readGguf(path), path, flags);
+  process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : textOf(report)}\n`);
+}
+
+function typeShares(gguf: GgufFile): TypeShare[] {
+  const shares = new Map<string, TypeShare>();
+  for (const { type, shape, byteLength } of gguf.tensors.values()) {
+    const { numTensors, numParameters, numBytes } = shares.get(type) ?? {
+      numTensors: 0,
+      numParameters: 0,
+      numBytes: 0,
+    };
+    shares.set(type, {
+      type,
+      numTensors: numTensors + 1,
+      numParameters: numParameters + shape.reduce((product, dim) => product * dim, 1),
+      numBytes: numBytes + byteLength,
+    });
+  }
+  return [...shares.values()].sort((a, b) => b.numBytes - a.numBytes);
+}
+
+async function describeGguf(gguf: GgufFile, path: string, flags: InspectFlags): Promise<InspectReport> {
+  const { metadata } = gguf;
+  const types = typeShares(gguf);
+  const numParameters = types.reduce((sum, share) => sum + share.numParameters, 0);
+  const weightBytes = types.reduce((sum, share) => sum + share.numBytes, 0);
+  return {
+    path,
+    name: metadata.string("general.name"),
+    license: metadata.string("general.license"),
+    architecture: metadata.string("general.architecture"),
+    fileBytes: gguf.shards.reduce((sum, shard) => sum + shard.byteLength, 0),
+    numShards: gguf.shards.length,
+    numTensors: gguf.tensors.size,
+    numParameters,
+    weightBytes,
+    bitsPerWeight: numParameters === 0 ? 0 : Number(((weightBytes * 8) / numParameters).toFixed(3)),
+    types,
+    tokenizer: {
+      model: metadata.string("tokenizer.ggml.model"),
+      pre: metadata.string("tokenizer.ggml.pre"),
+      numTokens: metadata.strings("tokenizer.ggml.tokens")?.length ?? 0,
+      hasChatTemplate: metadata.has("tokenizer.chat_template"),
+    },
+    ...(await describeModel(gguf, weightBytes, flags)),
+  };
+}
+
+async function describeModel(
+  gguf: GgufFile,
+  weightBytes: number,
+  { context, concurrency }: InspectFlags,
+): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
+  const { modelConfigFromGguf, kvBytesPerToken } = await import("../../engine/model/config.js");
+  const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api.js");
+  try {
+    const config = modelConfigFromGguf(gguf);
+    const { contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize } = config;
+    if (context !== undefined && context > contextLength) {
+      throw new MillraceError("invalid_option", `expected --context of at most ${contextLength}, got ${context}`, {
+        hint: "the model was trained for no more",
+      });
+    }
+    const numTokens = context ?? contextLength;
+    const { blockSize } = DEFAULT_ENGINE_OPTIONS;
+    const memory = (["f16", "f32"] as const).map((kvType): KvReport => {
+      const bytesPerToken = kvBytesPerToken(config, kvType);
+      const kvBytes = Math.ceil(numTokens / blockSize) * blockSize * bytesPerToken * concurrency;
+      return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
+    });
+    const windows = config.layers.map((layer) => layer.window).filter((window) => window > 0);
+    return {
+      model: {
+        ...{ contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize },
+        window: windows[0] ?? 0,
+        numWindowLayers: windows.length,
+        context: numTokens,
+        concurrency,
+        memory,
+      },
+    };
+  } catch (thrown) {
+    const error = toMillraceError(thrown);
+    if (error.code === "invalid_option" || error.code === "internal_error") throw error;
+    return { unsupported: errorToRecord(error) };
+  }
+}
+
+function modelRows(model: ModelReport): string[][] {
+  const window =
+    model.window === 0
+      ? []
+      : [["window", `${model.window} tokens in ${model.numWindowLayers} of ${model.numLayers} layers`]];
+  return [
+    ["layers", `${model.numLayers}, width ${model.width}, feed-forward ${model.ffWidth}`],
+    ["heads", `${model.numHeads} query, ${model.numKvHeads} key/value, ${model.headDim} wide`],
+    ["vocabulary", String(model.vocabSize)],
+    ["context", `${model.contextLength} tokens`],
+    ...window,
+    ...model.memory.map(({ kvType, bytesPerToken }) => [`KV ${kvType}`, `${formatBytes(bytesPerToken)} per token`]),
+    ...model.memory.map(({ kvType, kvBytes, totalBytes }) => [
+      `memory ${kvType}`,
+      `${formatBytes(totalBytes)}: weights and ${formatBytes(kvBytes)} KV for ${model.concurrency} × ${model.context} tokens`,
+    ]),
+  ];
+}
+
+function textOf(report: InspectReport): string {
+  const { tokenizer, model, unsupported } = report;
+  const shards = report.numShards > 1 ? ` in ${report.numShards} files` : "";
+  const pre = tokenizer.pre === undefined ? "" : ` (${tokenizer.pre})`;
+  const template = tokenizer.hasChatTemplate ? "with a chat template" : "no chat template";
+  const rows: string[][] = [
+    ["file", report.path],
+    ["name", report.name ?? "(none)"],
+    ["architecture", report.architecture ?? "(none)"],
+    ["size", `${formatBytes(report.fileBytes)}${shards}`],
+    ["parameters", `${formatCount(report.numParameters)} in ${report.numTensors} tensors`],
+    ["weights", `${formatBytes(report.weightBytes)}, ${report.bitsPerWeight} bits each`],
+    ...report.types.map((share) => [
+      `  ${share.type}`,
+      `${formatBytes(share.numBytes)}, ${formatCount(share.numParameters)} in ${share.numTensors} tensors`,
+    ]),
+    ["tokenizer", `${tokenizer.model ?? "none"}${pre}, ${tokenizer.numTokens} tokens, ${template}`],
+  ];
+  if (model !== undefined) rows.push(...modelRows(model));
+  if (unsupported !== undefined) rows.push(["not served", `[${unsupported.code}] ${unsupported.message}`]);
+  return formatTable(rows);
+}

@@ -1,0 +1,110 @@
+/** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
+import { type Command, Option } from "commander";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { cpuCores, defaultNumThreads } from "./cpu.js";
+import { byteSize, integerIn, oneOf } from "./option-values.js";
+
+const MANY = Number.MAX_SAFE_INTEGER;
+
+/** What commander hands over; every value went through its parser. */
+export interface EngineFlags {
+  readonly threads?: number;
+  readonly maxModelLen?: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly blockSize: number;
+  readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
+  readonly kvCacheMemoryBytes?: number;
+  readonly enablePrefixCaching: boolean;
+  readonly enableChunkedPrefill: boolean;
+  readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
+  readonly batching: EngineOptions["batching"];
+  readonly kvLayout: EngineOptions["kvLayout"];
+  readonly maxWaitingRequests: number;
+}
+
+/** `parse` runs on text only, so defaults are given as values. */
+function option<T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option {
+  const made = new Option(flags, description).argParser(parse).helpGroup("Engine:");
+  return defaultValue === undefined ? made : made.default(defaultValue);
+}
+
+function toggle(flags: string, description: string, defaultValue?: boolean): Option {
+  const made = new Option(flags, description).helpGroup("Engine:");
+  return defaultValue === undefined ? made : made.default(defaultValue);
+}
+
+export function addEngineOptions(command: Command): Command {
+  const defaults = DEFAULT_ENGINE_OPTIONS;
+  const options = [
+    option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024)),
+    option(
+      "--max-model-len <n>",
+      "longest sequence in tokens (default: the model's own)",
+      integerIn("--max-model-len", 1, MANY),
+    ),
+    option("--max-num-seqs <n>", "sequences in a batch", integerIn("--max-num-seqs", 1, 65_536), defaults.maxNumSeqs),
+    option(
+      "--max-num-batched-tokens <n>",
+      "tokens one step computes at most",
+      integerIn("--max-num-batched-tokens", 1, 1 << 20),
+      defaults.maxNumBatchedTokens,
+    ),
+    option("--block-size <n>", "tokens per KV block", integerIn("--block-size", 1, 4096), defaults.blockSize),
+    option(
+      "--kv-cache-dtype <type>",
+      "f16, f32, or auto (f16)",
+      oneOf("--kv-cache-dtype", ["auto", "f16", "f32"]),
+      defaults.kvCacheDtype,
+    ),
+    option(
+      "--kv-cache-memory-bytes <size>",
+      "KV memory, such as 8GiB (default: what the seats need, at most a quarter of the free memory)",
+      byteSize("--kv-cache-memory-bytes"),
+    ),
+    toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
+    toggle("--no-enable-prefix-caching", "compute every prompt anew"),
+    toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
+    toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
+    option("--scheduling-policy <policy>", "fcfs", oneOf("--scheduling-policy", ["fcfs"]), defaults.schedulingPolicy),
+    option(
+      "--batching <kind>",
+      "continuous, or static: nothing is admitted while a batch runs",
+      oneOf("--batching", ["continuous", "static"]),
+      defaults.batching,
+    ),
+    option(
+      "--kv-layout <kind>",
+      "paged, or contiguous: the longest sequence is reserved for each",
+      oneOf("--kv-layout", ["paged", "contiguous"]),
+      defaults.kvLayout,
+    ),
+    option(
+      "--max-waiting-requests <n>",
+      "requests waiting for a seat before new ones get 429",
+      integerIn("--max-waiting-requests", 0, 1 << 20),
+      defaults.maxWaitingRequests,
+    ),
+  ];
+  for (const each of options) command.addOption(each);
+  return command;
+}
+
+export function engineOptionsFrom(flags: EngineFlags, modelPath: string): EngineOptions {
+  return {
+    modelPath,
+    numThreads: flags.threads ?? defaultNumThreads(cpuCores()),
+    maxModelLen: flags.maxModelLen,
+    maxNumSeqs: flags.maxNumSeqs,
+    maxNumBatchedTokens: flags.maxNumBatchedTokens,
+    blockSize: flags.blockSize,
+    kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
+    kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
+    enablePrefixCaching: flags.enablePrefixCaching,
+    enableChunkedPrefill: flags.enableChunkedPrefill,
+    schedulingPolicy: flags.schedulingPolicy,
+    batching: flags.batching,
+    kvLayout: flags.kvLayout,
+    maxWaitingRequests: flags.maxWaitingRequests,
+  };
+}

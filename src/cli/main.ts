@@ -1,0 +1,54 @@
+/** The command line: which commands exist, the default one, and errors on their way out. Each command loads what it needs when it runs. */
+import { Command } from "commander";
+import { packageVersion } from "../core/package-root.js";
+import { chatCommand } from "./commands/chat.js";
+import { doctorCommand } from "./commands/doctor.js";
+import { engineCommand } from "./commands/engine.js";
+import { generateCommand } from "./commands/generate.js";
+import { inspectCommand } from "./commands/inspect.js";
+import { serveCommand } from "./commands/serve.js";
+import { tokenizeCommand } from "./commands/tokenize.js";
+import { reportError } from "./report-error.js";
+
+const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
+
+function createProgram(): Command {
+  const program = new Command("millrace")
+    .description("Serves open-weight language models, fast and exact. Without a command: serve.")
+    .version(packageVersion());
+  const commands = [
+    serveCommand(),
+    engineCommand(),
+    generateCommand(),
+    chatCommand(),
+    tokenizeCommand(),
+    inspectCommand(),
+    doctorCommand(),
+  ];
+  for (const command of [program, ...commands]) {
+    // Complaints are thrown and reported in one place; help still goes to stdout.
+    command.exitOverride().configureOutput({ writeErr: () => {} });
+  }
+  for (const command of commands) program.addCommand(command);
+  return program;
+}
+
+/** The reader of our output went away (`millrace tokenize … | head`): there is nobody left to write for. */
+function endQuietlyOnClosedPipe(): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+}
+
+/** @param args without `node` and the script. Sets process.exitCode; a server keeps the process alive after this resolves. */
+export async function main(args: readonly string[]): Promise<void> {
+  endQuietlyOnClosedPipe();
+  const [first] = args;
+  const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));
+  try {
+    await createProgram().parseAsync(isServe ? ["serve", ...args] : args, { from: "user" });
+  } catch (thrown) {
+    process.exitCode = reportError(thrown, { json: args.includes("--json") });
+  }
+}

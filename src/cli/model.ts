@@ -1,0 +1,80 @@
+/** Finds a model and makes its text side: GGUF header, tokenizer, chat template. The weights are the engine's business. */
+import { readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { Option } from "commander";
+import { Option as CommanderOption } from "commander";
+import { MillraceError } from "../core/errors.js";
+import { packageRoot } from "../core/package-root.js";
+import type { GgufFile } from "../formats/gguf/types.js";
+import type { ChatTemplate } from "../text/chat-template.js";
+import type { Tokenizer } from "../text/tokenizer.js";
+import { formatBytes } from "./format.js";
+import type { StartStage } from "./stages.js";
+
+export interface LocatedModel {
+  /** First shard. */
+  readonly path: string;
+  /** What the model is called where nobody names it: the file's name, or the hub's repository. */
+  readonly name: string;
+}
+
+export interface TextSide {
+  readonly gguf: GgufFile;
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+}
+
+export function modelOption(): Option {
+  return new CommanderOption(
+    "--model <path|hf:org/repo[:file]>",
+    "GGUF file, folder with one, or a model of the hub (default: the bundled model)",
+  );
+}
+
+function bundledModelPath(): string {
+  return join(packageRoot(), "models", "mill-base.gguf");
+}
+
+/** @example nameOf("/models/qwen-00001-of-00002.gguf") // "qwen" */
+export function nameOf(spec: string): string {
+  if (spec.startsWith("hf:")) return spec.slice("hf:".length).split(":")[0]!;
+  return basename(spec).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "");
+}
+
+/** @param spec a path or hf:org/repo[:file]; undefined = the bundled model */
+export async function locateModel(spec: string | undefined, startStage: StartStage): Promise<LocatedModel> {
+  const { resolveModelPath } = await import("../formats/hub.js");
+  const stage = startStage("model");
+  const wanted = spec ?? bundledModelPath();
+  const { path, files } = await resolveModelPath(wanted, {
+    onProgress: ({ file, receivedBytes, totalBytes }) => {
+      stage.update(`${file}: ${formatBytes(receivedBytes)} of ${formatBytes(totalBytes)}`);
+    },
+  });
+  stage.done(files.length > 1 ? `${path} and ${files.length - 1} more` : path);
+  return { path, name: nameOf(wanted) };
+}
+
+function readTemplateFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected a chat template in ${path}, got ${String(cause)}`, { cause });
+  }
+}
+
+/** @param templatePath a file that replaces the model's own template */
+export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
+  const [{ readGguf }, { createTokenizer }, { readChatTemplate, ChatTemplate }] = await Promise.all([
+    import("../formats/gguf/read.js"),
+    import("../text/create-tokenizer.js"),
+    import("../text/chat-template.js"),
+  ]);
+  const gguf = readGguf(modelPath);
+  const tokenizer = createTokenizer(gguf.metadata);
+  if (templatePath === undefined) return { gguf, tokenizer, chatTemplate: readChatTemplate(gguf.metadata) };
+  const textOf = (id: number | undefined): string | undefined =>
+    id === undefined ? undefined : Buffer.from(tokenizer.tokenBytes(id)).toString("utf8");
+  const tokens = { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
+  return { gguf, tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), tokens) };
+}

@@ -1,0 +1,40 @@
+/** From a model's name to a running engine with its text side, stage by stage. */
+import type { Engine } from "../engine/api.js";
+import { type EngineFlags, engineOptionsFrom } from "./engine-options.js";
+import { formatBytes, formatCount } from "./format.js";
+import { loadTextSide, locateModel, type TextSide } from "./model.js";
+import type { StartStage } from "./stages.js";
+
+export interface EngineSource extends EngineFlags {
+  readonly model?: string;
+  readonly chatTemplate?: string;
+}
+
+export interface StartedEngine extends TextSide {
+  readonly engine: Engine;
+  readonly name: string;
+}
+
+/** The engine loads in its own thread while this one reads the vocabulary. */
+export async function startEngineWithText(source: EngineSource, startStage: StartStage): Promise<StartedEngine> {
+  const { path, name } = await locateModel(source.model, startStage);
+  const { startEngine } = await import("../engine/engine.js");
+  const stage = startStage("engine");
+  const starting = startEngine(engineOptionsFrom(source, path), ({ stage: text, fraction }) => {
+    stage.update(fraction === undefined ? text : `${text} ${Math.round(fraction * 100)} %`);
+  });
+  try {
+    const textSide = await loadTextSide(path, source.chatTemplate);
+    const engine = await starting;
+    const { architecture, numParameters, weightBytes, weightType } = engine.info;
+    stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
+    return { ...textSide, engine, name };
+  } catch (thrown) {
+    // A file the tokenizer refuses must not leave the engine's thread running, nor its own failure unheard.
+    await starting.then(
+      (engine) => engine.close(),
+      () => {},
+    );
+    throw thrown;
+  }
+}
