@@ -3,6 +3,8 @@ import { SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
 import type { Operands } from "./reference-operands.js";
 import type { Work } from "./reference-ops.js";
 
+const LOWEST = Number.NEGATIVE_INFINITY;
+
 /** One row's parameters, with its slices of the shared arrays. */
 interface SampleRow {
   readonly param: (name: keyof typeof SAMPLE_PARAM) => number;
@@ -36,8 +38,7 @@ export function sample(operands: Operands): Work {
       outIds[r] = chosen;
       const numTop = row.param("numTop");
       if (numTop < 0) return;
-      const logSum = logSumExp(raw);
-      const logprob = (id: number): number => (raw[id] === Number.NEGATIVE_INFINITY ? raw[id] : raw[id]! - logSum);
+      const logprob = logprobsOf(raw);
       const order = inOrder(raw);
       outLogprobs[r] = logprob(chosen);
       outRanks[r] = order.findIndex((candidate) => candidate.id === chosen) + 1;
@@ -113,13 +114,19 @@ function checkParams(
 }
 
 function nanToLowest(logit: number): number {
-  return Number.isNaN(logit) ? Number.NEGATIVE_INFINITY : logit;
+  return Number.isNaN(logit) ? LOWEST : logit;
 }
 
-/** Summed in id order. */
-function logSumExp(logits: Float64Array): number {
-  const max = logits.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  return max + Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit - max), 0));
+/** Log-softmax; the normaliser is summed in id order. */
+function logprobsOf(logits: Float64Array): (id: number) => number {
+  const max = logits.reduce((a, b) => Math.max(a, b), LOWEST);
+  const logSum = Math.log(logits.reduce((sum, logit) => sum + Math.exp(below(logit, max)), 0));
+  return (id) => (logits[id] === LOWEST ? LOWEST : below(logits[id]!, max) - logSum);
+}
+
+/** logit − max, where two equal infinities are 0 apart. */
+function below(logit: number, max: number): number {
+  return logit === max ? 0 : logit - max;
 }
 
 /** Logit descending, id ascending: the total order of every tie in the house. */
@@ -134,7 +141,7 @@ function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
   const temperature = row.param("temperature");
   const first = inOrder(adjusted)[0]!;
-  if (temperature === 0 || first.logit === Number.NEGATIVE_INFINITY) return first.id;
+  if (temperature === 0 || first.logit === LOWEST) return first.id;
   const kept = filterCandidates(inOrder(adjusted.map((logit) => logit / temperature)), row);
   const noisy = kept.map(({ id, logit }) => ({
     id,
@@ -151,7 +158,7 @@ function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   row.biasIds.forEach((id, i) => {
     logits[id] = logits[id]! + row.biasValues[i]!;
   });
-  for (const id of row.bannedIds) logits[id] = Number.NEGATIVE_INFINITY;
+  for (const id of row.bannedIds) logits[id] = LOWEST;
   const repetition = row.param("repetitionPenalty");
   for (const id of new Set([...row.promptIds, ...row.outputIds])) {
     logits[id] = logits[id]! > 0 ? logits[id]! / repetition : logits[id]! * repetition;
@@ -161,7 +168,7 @@ function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   for (const [id, count] of counts) {
     logits[id] = logits[id]! - count * row.param("frequencyPenalty") - row.param("presencePenalty");
   }
-  return logits;
+  return logits.map(nanToLowest);
 }
 
 /** Min-p, top-k, top-p over candidates in order; at least one remains. */
@@ -170,14 +177,16 @@ function filterCandidates(candidates: readonly Candidate[], row: SampleRow): rea
   const minP = row.param("minP");
   const topK = row.param("topK");
   const topP = row.param("topP");
-  let kept = candidates.filter(({ logit }) => logit !== Number.NEGATIVE_INFINITY && Math.exp(logit - max) >= minP);
+  const weightOf = ({ logit }: Candidate): number => Math.exp(below(logit, max));
+  let kept = candidates.filter((candidate) => candidate.logit !== LOWEST && weightOf(candidate) >= minP);
+  if (kept.length === 0) kept = candidates.slice(0, 1);
   if (topK > 0) kept = kept.slice(0, topK);
   if (topP >= 1) return kept;
-  const total = kept.reduce((sum, { logit }) => sum + Math.exp(logit - max), 0);
+  const total = kept.reduce((sum, candidate) => sum + weightOf(candidate), 0);
   let cumulative = 0;
-  const last = kept.findIndex(({ logit }) => {
-    cumulative += Math.exp(logit - max) / total;
-    return cumulative >= topP;
+  const last = kept.findIndex((candidate) => {
+    cumulative += weightOf(candidate);
+    return cumulative >= topP * total;
   });
   return last === -1 ? kept : kept.slice(0, last + 1);
 }

@@ -1,0 +1,140 @@
+/** `pagedAttention`: within rounding of the reference, and the same bits whatever the block size, layout, batch and threads (E1, E3, E4). */
+import { describe, it } from "vitest";
+import type { KvShape, KvType } from "./program.js";
+import { Bench, expectClose, expectSameBits, extremes, ISAS, normals, shuffled, withBench } from "./test-helpers.js";
+import { type AttentionInput, type AttentionRow, type KvSequence, recordAttention } from "./test-recorders.js";
+
+function runAttention(bench: Bench, input: AttentionInput): Float32Array {
+  return withBench(bench, () => {
+    const out = recordAttention(bench, input);
+    bench.run();
+    return bench.readF32(out);
+  });
+}
+
+type HeadShape = Pick<KvShape, "numHeads" | "numKvHeads" | "headDim">;
+
+function randomSequence(shape: HeadShape, numEntries: number, seed: number): KvSequence {
+  const numValues = numEntries * shape.numKvHeads * shape.headDim;
+  return { keys: normals(numValues, seed), values: normals(numValues, seed + 1) };
+}
+
+/** Rows that see 1, some and all entries of each sequence. */
+function randomRows(shape: HeadShape, lengths: readonly number[], seed: number): AttentionRow[] {
+  return lengths.flatMap((length, sequence) =>
+    [1, Math.ceil(length / 2), length - 1, length]
+      .filter((kvLength) => kvLength > 0)
+      .map((kvLength, i) => ({
+        sequence,
+        kvLength,
+        q: normals(shape.numHeads * shape.headDim, seed + 10 * sequence + i),
+      })),
+  );
+}
+
+const HEAD_SHAPES: readonly HeadShape[] = [
+  { numHeads: 1, numKvHeads: 1, headDim: 1 },
+  { numHeads: 3, numKvHeads: 1, headDim: 7 },
+  { numHeads: 8, numKvHeads: 2, headDim: 24 },
+  { numHeads: 2, numKvHeads: 2, headDim: 64 },
+  { numHeads: 7, numKvHeads: 1, headDim: 128 },
+  { numHeads: 2, numKvHeads: 1, headDim: 256 },
+];
+
+/** Around one and two parts of ATTENTION_PART = 256 entries. */
+const LENGTHS = [1, 2, 31, 255, 257, 530];
+
+const KV_TYPES: readonly KvType[] = ["f16", "f32"];
+
+for (const { isa, isMissing } of ISAS) {
+  describe.skipIf(isMissing)(`pagedAttention, ${isa}`, () => {
+    for (const kvType of KV_TYPES) {
+      for (const heads of HEAD_SHAPES) {
+        it(`equals the reference for ${kvType}, ${heads.numHeads}/${heads.numKvHeads} heads of ${heads.headDim}`, () => {
+          const lengths = heads.headDim > 64 ? [2, 31, 260] : LENGTHS;
+          for (const window of [0, 1, 20, 256]) {
+            const input: AttentionInput = {
+              shape: { ...heads, kvType, blockSize: 16 },
+              sequences: lengths.map((length, s) => randomSequence(heads, length, 100 * s)),
+              rows: randomRows(heads, lengths, 7),
+              scale: 1 / Math.sqrt(heads.headDim),
+              window,
+              layoutSeed: window,
+            };
+            // Values are normal and weights sum to 1, so outputs are about 1; scores err by a few roundings.
+            expectClose(runAttention(Bench.native(isa, 2), input), runAttention(Bench.reference(), input), {
+              relative: 1e-5,
+              absolute: 5e-6,
+            });
+          }
+        });
+      }
+
+      it(`equals the reference for ${kvType} with huge scores and values`, () => {
+        const heads = { numHeads: 2, numKvHeads: 1, headDim: 16 };
+        const length = 300;
+        // Whole numbers keep scores exact, so that the softmax is as sharp on every device.
+        const whole = (values: Float32Array): Float32Array => values.map((value) => Math.round(value * 50));
+        const sequence = randomSequence(heads, length, 1);
+        const largest = kvType === "f16" ? 60000 : 1e30;
+        const input: AttentionInput = {
+          shape: { ...heads, kvType, blockSize: 8 },
+          sequences: [{ keys: whole(sequence.keys), values: extremes(sequence.values.length, 2, largest) }],
+          rows: randomRows(heads, [length], 3).map((row) => ({ ...row, q: whole(row.q) })),
+          scale: 1,
+          window: 0,
+          layoutSeed: 4,
+        };
+        expectClose(runAttention(Bench.native(isa), input), runAttention(Bench.reference(), input), {
+          relative: 1e-5,
+          absolute: largest * 1e-6,
+        });
+      });
+
+      it(`gives ${kvType} rows the same bits whatever surrounds them`, () => {
+        const heads = { numHeads: 4, numKvHeads: 2, headDim: 40 };
+        const lengths = [3, 100, 256, 600];
+        const sequences = lengths.map((length, s) => randomSequence(heads, length, 50 * s));
+        const rows = randomRows(heads, lengths, 9);
+        const width = heads.numHeads * heads.headDim;
+        for (const window of [0, 70]) {
+          const run = (order: readonly number[], blockSize: number, numThreads: number): Float32Array =>
+            runAttention(Bench.native(isa, numThreads), {
+              shape: { ...heads, kvType, blockSize },
+              ...{ sequences, rows: order.map((m) => rows[m]!), scale: 0.16, window, layoutSeed: blockSize },
+            });
+          const wanted = run(
+            rows.map((_, m) => m),
+            16,
+            1,
+          );
+          for (const [blockSize, numThreads] of [
+            [8, 2],
+            [16, 3],
+            [32, 1],
+          ] as const) {
+            const orders = [shuffled(rows.length, blockSize), ...rows.map((_, m) => [m])];
+            for (const order of orders) {
+              const got = run(order, blockSize, numThreads);
+              order.forEach((m, i) => {
+                expectSameBits(got.subarray(i * width, (i + 1) * width), wanted.subarray(m * width, (m + 1) * width));
+              });
+            }
+          }
+        }
+      });
+    }
+
+    it("gives zeros to a row without entries", () => {
+      const heads = { numHeads: 2, numKvHeads: 1, headDim: 8 };
+      const input: AttentionInput = {
+        shape: { ...heads, kvType: "f32", blockSize: 8 },
+        sequences: [randomSequence(heads, 5, 1)],
+        rows: [0, 5].map((kvLength) => ({ sequence: 0, kvLength, q: normals(16, 1) })),
+        ...{ scale: 1, window: 0, layoutSeed: 1 },
+      };
+      const got = runAttention(Bench.native(isa), input);
+      expectSameBits(got.subarray(0, 16), new Float32Array(16));
+    });
+  });
+}

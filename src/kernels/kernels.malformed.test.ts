@@ -1,0 +1,293 @@
+/** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MillraceError } from "../core/errors.js";
+import { OP_NAMES, type OpName } from "./program.js";
+import { OPERAND_NAMES } from "./reference-operands.js";
+import { OP_CASES } from "./test-cases.js";
+import { Bench, expectSameBits, normals, withBench } from "./test-helpers.js";
+import { recordAttention, recordSample, type SampleRowInput } from "./test-recorders.js";
+
+const refusal = expect.objectContaining({ code: "kernels_argument" });
+const HEADER_WORDS = 3;
+
+const NUMBERS = new Set(["scale", "eps", "magnitude"]);
+const FLAGS = new Set(["accumulate", "kind", "kvType", "isNeox"]);
+const COUNTS = new Set(
+  ["numRows", "width", "half", "tableStride", "numHeads", "numKvHeads", "headDim", "blockSize"].concat([
+    "vocabSize",
+    "topStride",
+  ]),
+);
+
+/** Values that no operand of this name may have. */
+function invalidValues(operand: string): readonly number[] {
+  if (NUMBERS.has(operand)) return [Number.NaN, Number.POSITIVE_INFINITY];
+  if (FLAGS.has(operand)) return [Number.NaN, -1, 2, 0.5];
+  if (operand === "window") return [Number.NaN, -1, 0.5];
+  if (COUNTS.has(operand)) return [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
+  const handles = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
+  return operand === "bias" ? handles : [0, ...handles];
+}
+
+/** The operation's last case as words that can be tampered with. */
+function wordsOf(bench: Bench, op: OpName): Float64Array {
+  OP_CASES[op].at(-1)!.record(bench);
+  const words = bench.program.words.slice(0, bench.program.numWords);
+  bench.program.clear();
+  return words;
+}
+
+const DEVICES = [
+  { label: "the reference", open: () => Bench.reference() },
+  { label: "native", open: () => Bench.native("portable", 2) },
+];
+
+describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
+  for (const op of OP_NAMES) {
+    it(`refuses every operand of ${op} in turn`, () => {
+      withBench(open(), (bench) => {
+        const words = wordsOf(bench, op);
+        const tooSmall = bench.device.allocate(2);
+        OPERAND_NAMES[op].forEach((operand, index) => {
+          const isHandle = !NUMBERS.has(operand) && !FLAGS.has(operand) && !COUNTS.has(operand) && operand !== "window";
+          for (const value of [...invalidValues(operand), ...(isHandle && operand !== "weight" ? [tooSmall] : [])]) {
+            const tampered = words.slice();
+            tampered[HEADER_WORDS + index] = value;
+            expect(() => bench.device.submit(tampered, tampered.length), `${op} with ${operand} = ${value}`).toThrow(
+              refusal,
+            );
+          }
+        });
+        bench.device.submit(words, words.length);
+      });
+    });
+  }
+
+  it("refuses broken headers and lengths", () => {
+    withBench(open(), (bench) => {
+      const words = wordsOf(bench, "add");
+      for (const [at, value] of [0, 1, 2].flatMap((at) =>
+        [-1, 0.5, 1000, Number.NaN, Number.POSITIVE_INFINITY].map((value) => [at, value] as const),
+      )) {
+        const tampered = words.slice();
+        tampered[at] = value;
+        expect(() => bench.device.submit(tampered, tampered.length), `word ${at} = ${value}`).toThrow(refusal);
+      }
+      for (let numWords = 1; numWords < words.length; numWords++) {
+        expect(() => bench.device.submit(words, numWords), `${numWords} words`).toThrow(refusal);
+      }
+      for (const numWords of [words.length + 1, -1, 0.5, Number.NaN]) {
+        expect(() => bench.device.submit(words, numWords), `${numWords} words`).toThrow(refusal);
+      }
+      bench.device.submit(words, 0);
+      bench.device.submit(words, words.length);
+    });
+  });
+
+  it("runs nothing of a program whose last operation is malformed", () => {
+    withBench(open(), (bench) => {
+      const values = normals(64, 1);
+      const out = bench.f32(values);
+      bench.program.add(out, bench.f32(values), 1, 64);
+      bench.program.add(out, bench.f32(values), 1, 65);
+      expect(() => bench.run()).toThrow(refusal);
+      expectSameBits(bench.readF32(out), values);
+    });
+  });
+
+  it("refuses indices that point outside", () => {
+    const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
+    withBench(open(), (bench) => {
+      const x = bench.f32(new Float32Array(32));
+      const weight = bench.weight("F32", 5, 4, new Uint8Array(80));
+      const record: readonly ((index: number) => void)[] = [
+        (index) => bench.program.embed(x, weight, bench.i32([0, index]), 2, 1),
+        (index) => bench.program.gatherRows(bench.room(8), x, bench.i32([0, index]), 2, 4),
+        (index) => bench.program.ropeAndWriteKv(x, x, x, x, x, x, bench.i32([0, index]), 2, shape, 1, false),
+        (index) =>
+          bench.program.pagedAttention(
+            x,
+            x,
+            x,
+            x,
+            bench.i32([index]),
+            bench.i32([0]),
+            bench.i32([0]),
+            1,
+            1,
+            shape,
+            1,
+            0,
+          ),
+        (index) =>
+          bench.program.pagedAttention(
+            x,
+            x,
+            x,
+            x,
+            bench.i32([1]),
+            bench.i32([index]),
+            bench.i32([0]),
+            1,
+            1,
+            shape,
+            1,
+            0,
+          ),
+        (index) =>
+          bench.program.pagedAttention(
+            x,
+            x,
+            x,
+            x,
+            bench.i32([1]),
+            bench.i32([0]),
+            bench.i32([index]),
+            1,
+            1,
+            shape,
+            1,
+            0,
+          ),
+      ];
+      record.forEach((recordWith, i) => {
+        for (const index of [-2, 9, 2 ** 31 - 1, -(2 ** 31)]) {
+          recordWith(index);
+          expect(() => bench.run(), `case ${i} with index ${index}`).toThrow(refusal);
+          bench.program.clear();
+        }
+        recordWith(0);
+        bench.run();
+      });
+    });
+  });
+
+  it("does not look at block table entries outside the window", () => {
+    withBench(open(), (bench) => {
+      const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 1, blockSize: 8 } as const;
+      const cache = bench.f32(new Float32Array(8).fill(3));
+      const out = bench.room(1);
+      const tables = bench.i32([-1, -1, 0, -1]);
+      bench.program.pagedAttention(
+        ...([out, bench.f32([1]), cache, cache, bench.i32([24]), bench.i32([0]), tables, 4, 1, shape, 1, 8] as const),
+      );
+      bench.run();
+      expect([...bench.readF32(out)]).toEqual([3]);
+    });
+  });
+
+  it("refuses sampler parameters that point outside or mean nothing", () => {
+    const good: SampleRowInput = { logits: normals(9, 1), temperature: 1, prompt: [1], output: [2], banned: [3] };
+    const bad: readonly Partial<SampleRowInput>[] = [
+      { mode: 2 },
+      { mode: 1, target: 9 },
+      { mode: 1, target: -1 },
+      { numTop: 5 },
+      { numTop: -2 },
+      { numTop: Number.NaN },
+      { topK: Number.NaN },
+      { prompt: [9] },
+      { output: [-1] },
+      { banned: [9] },
+      { biases: [[9, 1]] },
+    ];
+    withBench(open(), (bench) => {
+      for (const part of bad) {
+        recordSample(bench, [good, { ...good, ...part }]);
+        expect(() => bench.run(), JSON.stringify(part)).toThrow(refusal);
+        bench.program.clear();
+        recordSample(bench, [good]);
+        bench.run();
+      }
+    });
+  });
+});
+
+describe("any words at all", () => {
+  const word = fc.oneof(
+    fc.integer({ min: -2, max: 64 }),
+    fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, 2 ** 32, 2 ** 53, 2 ** 63, -0.5, 1e300),
+    fc.double(),
+  );
+
+  /** Runs or refuses; anything else, a crash above all, fails the test. */
+  function submitOrRefuse(bench: Bench, words: Float64Array): void {
+    try {
+      bench.device.submit(words, words.length);
+    } catch (error) {
+      if (!(error instanceof MillraceError) || error.code !== "kernels_argument") throw error;
+    }
+  }
+
+  it("are refused or run, never a crash", () => {
+    withBench(Bench.native("portable", 2), (bench) => {
+      for (let i = 0; i < 8; i++) bench.f32(normals(256, i));
+      bench.weight("F32", 4, 4, new Uint8Array(64));
+      fc.assert(
+        fc.property(fc.array(word, { maxLength: 40 }), (words) => {
+          submitOrRefuse(bench, Float64Array.from(words));
+        }),
+        { seed: 1, numRuns: 3000 },
+      );
+    });
+  });
+
+  it("in place of a valid program's words are refused or run, never a crash", () => {
+    withBench(Bench.native("portable", 2), (bench) => {
+      const programs = OP_NAMES.map((op) => wordsOf(bench, op));
+      const before = OP_NAMES.map((op) => wordsOf(bench, op));
+      fc.assert(
+        fc.property(
+          fc.nat(programs.length - 1),
+          fc.array(fc.tuple(fc.nat(22), word), { minLength: 1, maxLength: 3 }),
+          (which, changes) => {
+            const words = programs[which]!.slice();
+            for (const [at, value] of changes) words[at % words.length] = value;
+            submitOrRefuse(bench, words);
+          },
+        ),
+        { seed: 2, numRuns: 5000 },
+      );
+      for (const words of before) bench.device.submit(words, words.length);
+    });
+  });
+
+  it("in the buffers an operation reads are refused or run, never a crash", () => {
+    const shape = { kvType: "f16", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
+    withBench(Bench.native("portable", 2), (bench) => {
+      const sequences = [{ keys: normals(80, 1), values: normals(80, 2) }];
+      const rows = [1, 20].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, 3) }));
+      recordAttention(bench, { shape, sequences, rows, scale: 1, window: 3, layoutSeed: 1 });
+      recordSample(bench, [{ logits: normals(9, 1), temperature: 1, prompt: [1], output: [2], banned: [3] }]);
+      const words = bench.program.words.slice(0, bench.program.numWords);
+      const buffers = [...new Set(words.filter((value) => Number.isInteger(value) && value > 0))].flatMap((handle) => {
+        try {
+          return [bench.device.view(handle as never)];
+        } catch {
+          return [];
+        }
+      });
+      const pristine = buffers.map((buffer) => buffer.slice(0));
+      fc.assert(
+        fc.property(
+          fc.array(fc.tuple(fc.nat(), fc.nat(), fc.oneof(fc.integer(), word)), { maxLength: 4 }),
+          (changes) => {
+            buffers.forEach((buffer, i) => {
+              new Uint8Array(buffer).set(new Uint8Array(pristine[i]!));
+            });
+            for (const [which, at, value] of changes) {
+              const buffer = buffers[which % buffers.length]!;
+              const view = new DataView(buffer);
+              if (at % 2 === 0 && buffer.byteLength >= 8)
+                view.setFloat64(8 * (at % Math.floor(buffer.byteLength / 8)), value, true);
+              else if (buffer.byteLength >= 4) view.setInt32(4 * (at % Math.floor(buffer.byteLength / 4)), value, true);
+            }
+            submitOrRefuse(bench, words);
+          },
+        ),
+        { seed: 3, numRuns: 3000 },
+      );
+    });
+  });
+});

@@ -1,0 +1,241 @@
+/** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
+import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
+import { type BufferHandle, NO_BUFFER } from "./kernels.js";
+import type { Activation, KvShape, KvType, OpName } from "./program.js";
+import { type Bench, extremes, normals, type Tolerance, weightBytes } from "./test-helpers.js";
+import { recordAttention, recordSample } from "./test-recorders.js";
+
+/** One buffer to compare, read as `as`; i32 exactly. */
+export type Result = { readonly name: string; readonly handle: BufferHandle } & (
+  | { readonly as: "f32" | "f16"; readonly tolerance: Tolerance }
+  | { readonly as: "i32" }
+);
+
+export interface OpCase {
+  readonly op: OpName;
+  readonly label: string;
+  /** Records the operation; the same inputs on every bench. */
+  readonly record: (bench: Bench) => readonly Result[];
+}
+
+/** A few roundings of f32. */
+const ROUNDING: Tolerance = { relative: 1e-6, absolute: 1e-37 };
+const EXACT: Tolerance = { relative: 0, absolute: 0 };
+/** One f16 rounding may fall the other way. */
+const F16_ROUNDING: Tolerance = { relative: 2 ** -10, absolute: 2 ** -24 };
+
+function f32Result(name: string, handle: BufferHandle, tolerance: Tolerance): Result {
+  return { name, handle, as: "f32", tolerance };
+}
+
+function embedCases(): OpCase[] {
+  return TENSOR_TYPES.flatMap((type) => {
+    const block = BLOCK_LAYOUT[type].numValues;
+    const allCols = block === 1 ? [1, 3, 17, 64] : [block, 3 * block];
+    return allCols.map(
+      (cols): OpCase => ({
+        op: "embed",
+        label: `${type} [5, ${cols}]`,
+        record: (bench) => {
+          const weight = bench.weight(type, 5, cols, weightBytes(type, 5, cols, 1));
+          const out = bench.room(7 * cols);
+          bench.program.embed(out, weight, bench.i32([0, 4, 2, 2, 1, 3, 4]), 7, 1.5);
+          // Scale times quantum and minimum cancel in the _1 and _K types.
+          return [f32Result("out", out, { relative: 1e-6, absolute: 1e-5 })];
+        },
+      }),
+    );
+  });
+}
+
+function rmsNormCases(): OpCase[] {
+  const widths = [1, 3, 8, 33, 256, 1031];
+  return widths.flatMap((width) =>
+    [false, true].map(
+      (isInPlace): OpCase => ({
+        op: "rmsNorm",
+        label: `4 rows of ${width}${isInPlace ? ", in place" : ""}`,
+        record: (bench) => {
+          const rows = [normals(width, 2), extremes(width, 3), new Float32Array(width), normals(width, 4)];
+          const x = bench.f32(rows.flatMap((row) => [...row]));
+          const out = isInPlace ? x : bench.room(4 * width);
+          bench.program.rmsNorm(out, x, bench.f32(normals(width, 5)), 4, width, 1e-5);
+          return [f32Result("out", out, { relative: 3e-6, absolute: 1e-30 })];
+        },
+      }),
+    ),
+  );
+}
+
+function addCases(): OpCase[] {
+  return [1, 3, 8, 33, 1000].map((width) => ({
+    op: "add",
+    label: `3 rows of ${width}`,
+    record: (bench) => {
+      const out = bench.f32(extremes(3 * width, 6));
+      bench.program.add(out, bench.f32(extremes(3 * width, 7)), 3, width);
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
+function gatedActivationCases(): OpCase[] {
+  const kinds: readonly Activation[] = ["silu", "geluTanh"];
+  return kinds.flatMap((kind) =>
+    [1, 3, 8, 33, 1000].map(
+      (width): OpCase => ({
+        op: "gatedActivation",
+        label: `${kind} on 3 rows of ${width}, in place`,
+        record: (bench) => {
+          const gate = extremes(3 * width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
+          const out = bench.f32(gate);
+          bench.program.gatedActivation(out, out, bench.f32(normals(3 * width, 9)), 3, width, kind);
+          // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
+          return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
+        },
+      }),
+    ),
+  );
+}
+
+function ropeTableCases(): OpCase[] {
+  return [1, 3, 32, 64].map((half) => ({
+    op: "ropeTable",
+    label: `half ${half}, positions up to 2³¹ − 1`,
+    record: (bench) => {
+      const positions = [0, 1, 2, 4097, 131071, 1e6, 2 ** 24 + 1, 2 ** 31 - 1];
+      const invFreq = Float32Array.from({ length: half }, (_, i) => 10000 ** (-i / half));
+      const out = bench.room(positions.length * half * 2);
+      bench.program.ropeTable(out, bench.i32(positions), bench.f32(invFreq), positions.length, half, 1.25);
+      return [f32Result("out", out, { relative: 0, absolute: 3e-7 })];
+    },
+  }));
+}
+
+function ropeAndWriteKvCases(): OpCase[] {
+  const shapes = [
+    { numHeads: 2, numKvHeads: 1, headDim: 7, blockSize: 16, half: 0 },
+    { numHeads: 1, numKvHeads: 1, headDim: 2, blockSize: 8, half: 1 },
+    { numHeads: 6, numKvHeads: 2, headDim: 24, blockSize: 16, half: 12 },
+    { numHeads: 4, numKvHeads: 4, headDim: 80, blockSize: 32, half: 16 },
+  ];
+  const kvTypes: readonly KvType[] = ["f16", "f32"];
+  return shapes.flatMap(({ half, ...shape }) =>
+    kvTypes.flatMap((kvType) =>
+      [false, true].map(
+        (isNeox): OpCase => ({
+          op: "ropeAndWriteKv",
+          label: `${kvType} ${shape.numHeads}/${shape.numKvHeads} heads of ${shape.headDim}, half ${half}, ${isNeox ? "neox" : "pairs"}`,
+          record: (bench) => recordRope(bench, { ...shape, kvType }, half, isNeox),
+        }),
+      ),
+    ),
+  );
+}
+
+function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean): readonly Result[] {
+  const numBlocks = 3;
+  const slots = [2 * shape.blockSize + 1, -1, 0, shape.blockSize - 1, 3 * shape.blockSize - 1];
+  const numRows = slots.length;
+  const angles = normals(numRows * half, 10);
+  const table = Float32Array.from({ length: angles.length * 2 }, (_, i) =>
+    i % 2 === 0 ? Math.cos(angles[i >> 1]!) : Math.sin(angles[i >> 1]!),
+  );
+  const q = bench.f32(normals(numRows * shape.numHeads * shape.headDim, 11));
+  const numKvValues = numRows * shape.numKvHeads * shape.headDim;
+  const k = bench.f32(normals(numKvValues, 12));
+  const v = bench.f32(extremes(numKvValues, 13));
+  const numCacheValues = numBlocks * shape.numKvHeads * shape.blockSize * shape.headDim;
+  const zeros = new Uint8Array(numCacheValues * (shape.kvType === "f16" ? 2 : 4));
+  const [keyCache, valueCache] = [bench.bytes(zeros), bench.bytes(zeros)];
+  bench.program.ropeAndWriteKv(
+    ...([q, k, v, bench.f32(table), keyCache, valueCache, bench.i32(slots), numRows, shape, half, isNeox] as const),
+  );
+  const keyTolerance = shape.kvType === "f16" ? F16_ROUNDING : { relative: 1e-6, absolute: 1e-6 };
+  return [
+    f32Result("q", q, { relative: 1e-6, absolute: 1e-6 }),
+    { name: "keyCache", handle: keyCache, as: shape.kvType, tolerance: keyTolerance },
+    { name: "valueCache", handle: valueCache, as: shape.kvType, tolerance: EXACT },
+  ];
+}
+
+function gatherRowsCases(): OpCase[] {
+  return [1, 5, 100].map((width) => ({
+    op: "gatherRows",
+    label: `4 of 6 rows of ${width}`,
+    record: (bench) => {
+      const out = bench.room(4 * width);
+      bench.program.gatherRows(out, bench.f32(extremes(6 * width, 14)), bench.i32([5, 0, 3, 3]), 4, width);
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
+/** Breadth is in kernels.linear.test.ts; this one stands for the operation where every operation is needed. */
+function linearCases(): OpCase[] {
+  return [NO_BUFFER, 1].map((biasOrNone) => ({
+    op: "linear",
+    label: `F32 [3, 5], ${biasOrNone === NO_BUFFER ? "no bias" : "bias"}`,
+    record: (bench) => {
+      const out = bench.room(2 * 3);
+      const bias = biasOrNone === NO_BUFFER ? NO_BUFFER : bench.f32(normals(3, 15));
+      const weight = bench.weight("F32", 3, 5, weightBytes("F32", 3, 5, 16));
+      bench.program.linear(out, bench.f32(normals(10, 17)), weight, bias, 2);
+      return [f32Result("out", out, { relative: 1e-6, absolute: 1e-6 })];
+    },
+  }));
+}
+
+/** Breadth is in kernels.attention.test.ts. */
+function pagedAttentionCases(): OpCase[] {
+  const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
+  const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
+  const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
+  return [
+    {
+      op: "pagedAttention",
+      label: "two rows of one sequence",
+      record: (bench) => {
+        const out = recordAttention(bench, { shape, sequences, rows, scale: 0.5, window: 0, layoutSeed: 1 });
+        return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
+      },
+    },
+  ];
+}
+
+/** Breadth is in kernels.sample.test.ts. */
+function sampleCases(): OpCase[] {
+  return [
+    {
+      op: "sample",
+      label: "two rows with every input",
+      record: (bench) => {
+        const row = { temperature: 1, prompt: [1], output: [2, 2], biases: [[3, 1]] as const, banned: [4] };
+        const outputs = recordSample(
+          bench,
+          [20, 21].map((seed) => ({ ...row, seed, repetitionPenalty: 1.1, logits: normals(9, seed) })),
+        );
+        return [
+          { name: "outIds", handle: outputs.ids, as: "i32" },
+          { name: "outRanks", handle: outputs.ranks, as: "i32" },
+          { name: "topIds", handle: outputs.topIds, as: "i32" },
+          f32Result("outLogprobs", outputs.logprobs, ROUNDING),
+          f32Result("topLogprobs", outputs.topLogprobs, ROUNDING),
+        ];
+      },
+    },
+  ];
+}
+
+export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
+  embed: embedCases(),
+  rmsNorm: rmsNormCases(),
+  linear: linearCases(),
+  add: addCases(),
+  gatedActivation: gatedActivationCases(),
+  ropeTable: ropeTableCases(),
+  ropeAndWriteKv: ropeAndWriteKvCases(),
+  pagedAttention: pagedAttentionCases(),
+  gatherRows: gatherRowsCases(),
+  sample: sampleCases(),
+};

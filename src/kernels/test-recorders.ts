@@ -1,0 +1,159 @@
+/** Records the two operations with many inputs, attention and sampling, from a readable description of their rows. */
+import { numberToF16 } from "./dequantize.js";
+import type { BufferHandle } from "./kernels.js";
+import { KV_TYPE_BYTES, type KvShape, SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
+import { kvByteOffset } from "./reference-operands.js";
+import { type Bench, shuffled } from "./test-helpers.js";
+
+/** One sequence's stored entries, in order. */
+export interface KvSequence {
+  /** [numEntries, Hkv, D] */
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+}
+
+export interface AttentionRow {
+  readonly sequence: number;
+  readonly kvLength: number;
+  /** [Hq, D] */
+  readonly q: Float32Array;
+}
+
+export interface AttentionInput {
+  readonly shape: KvShape;
+  readonly sequences: readonly KvSequence[];
+  readonly rows: readonly AttentionRow[];
+  readonly scale: number;
+  readonly window: number;
+  /** Seeds where blocks lie in the cache. */
+  readonly layoutSeed: number;
+}
+
+/** Lays the sequences into shuffled blocks of caches filled with NaN, so that reading an entry out of range shows. Returns `out`. */
+export function recordAttention(bench: Bench, input: AttentionInput): BufferHandle {
+  const { shape, sequences, rows } = input;
+  const entryWidth = shape.numKvHeads * shape.headDim;
+  const numEntries = sequences.map((sequence) => sequence.keys.length / entryWidth);
+  const tableStride = Math.max(1, ...numEntries.map((count) => Math.ceil(count / shape.blockSize)));
+  const order = shuffled(tableStride * sequences.length + 1, input.layoutSeed);
+  const blockTables = order.slice(0, tableStride * sequences.length);
+  const slotOf = (s: number, entry: number): number =>
+    blockTables[s * tableStride + Math.floor(entry / shape.blockSize)]! * shape.blockSize + (entry % shape.blockSize);
+  const cacheOf = (pick: (sequence: KvSequence) => Float32Array): BufferHandle => {
+    const numValues = order.length * shape.blockSize * entryWidth;
+    const cache = new DataView(new ArrayBuffer(numValues * KV_TYPE_BYTES[shape.kvType]));
+    new Uint8Array(cache.buffer).fill(0xff);
+    sequences.forEach((sequence, s) => {
+      pick(sequence).forEach((value, i) => {
+        const head = Math.floor(i / shape.headDim) % shape.numKvHeads;
+        const at = kvByteOffset(shape, slotOf(s, Math.floor(i / entryWidth)), head, i % shape.headDim);
+        if (shape.kvType === "f32") cache.setFloat32(at, value, true);
+        else cache.setUint16(at, numberToF16(value), true);
+      });
+    });
+    return bench.bytes(new Uint8Array(cache.buffer));
+  };
+  const out = bench.room(rows.length * shape.numHeads * shape.headDim);
+  bench.program.pagedAttention(
+    out,
+    bench.f32(rows.flatMap((row) => [...row.q])),
+    cacheOf((sequence) => sequence.keys),
+    cacheOf((sequence) => sequence.values),
+    bench.i32(rows.map((row) => row.kvLength)),
+    bench.i32(rows.map((row) => row.sequence)),
+    bench.i32(blockTables),
+    tableStride,
+    rows.length,
+    shape,
+    input.scale,
+    input.window,
+  );
+  return out;
+}
+
+/** A row to sample; everything left out is off. */
+export interface SampleRowInput {
+  readonly logits: ArrayLike<number>;
+  readonly mode?: number;
+  readonly target?: number;
+  readonly temperature?: number;
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly minP?: number;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  readonly repetitionPenalty?: number;
+  readonly seed?: number;
+  readonly position?: number;
+  readonly numTop?: number;
+  readonly prompt?: readonly number[];
+  readonly output?: readonly number[];
+  readonly biases?: readonly (readonly [id: number, value: number])[];
+  readonly banned?: readonly number[];
+}
+
+export interface SampleOutputs {
+  readonly ids: BufferHandle;
+  readonly logprobs: BufferHandle;
+  readonly ranks: BufferHandle;
+  readonly topIds: BufferHandle;
+  readonly topLogprobs: BufferHandle;
+}
+
+export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topStride = 4): SampleOutputs {
+  const history: number[] = [];
+  const biases: (readonly [number, number])[] = [];
+  const banned: number[] = [];
+  const params = new Float64Array(rows.length * SAMPLE_PARAMS);
+  rows.forEach((row, r) => {
+    const values: Record<keyof typeof SAMPLE_PARAM, number> = {
+      mode: row.mode ?? 0,
+      target: row.target ?? 0,
+      temperature: row.temperature ?? 0,
+      topK: row.topK ?? 0,
+      topP: row.topP ?? 1,
+      minP: row.minP ?? 0,
+      presencePenalty: row.presencePenalty ?? 0,
+      frequencyPenalty: row.frequencyPenalty ?? 0,
+      repetitionPenalty: row.repetitionPenalty ?? 1,
+      seedHigh: Math.floor((row.seed ?? 0) / 2 ** 32),
+      seedLow: (row.seed ?? 0) % 2 ** 32,
+      position: row.position ?? 0,
+      numTop: row.numTop ?? topStride,
+      historyStart: history.length,
+      numPromptTokens: row.prompt?.length ?? 0,
+      numOutputTokens: row.output?.length ?? 0,
+      biasStart: biases.length,
+      numBiases: row.biases?.length ?? 0,
+      banStart: banned.length,
+      numBanned: row.banned?.length ?? 0,
+    };
+    for (const [name, value] of Object.entries(values)) {
+      params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name as keyof typeof SAMPLE_PARAM]] = value;
+    }
+    history.push(...(row.prompt ?? []), ...(row.output ?? []));
+    biases.push(...(row.biases ?? []));
+    banned.push(...(row.banned ?? []));
+  });
+  const outputs = {
+    ids: bench.i32(rows.map(() => -1)),
+    logprobs: bench.room(rows.length),
+    ranks: bench.i32(rows.map(() => -1)),
+    topIds: bench.i32(new Int32Array(rows.length * topStride).fill(-1)),
+    topLogprobs: bench.room(rows.length * topStride),
+  };
+  bench.program.sample(bench.f32(rows.flatMap((row) => Array.from(row.logits))), rows.length, rows[0]!.logits.length, {
+    params: bench.f64(params),
+    history: bench.i32(history),
+    biasIds: bench.i32(biases.map(([id]) => id)),
+    biasValues: bench.f32(biases.map(([, value]) => value)),
+    bannedIds: bench.i32(banned),
+    outIds: outputs.ids,
+    outLogprobs: outputs.logprobs,
+    outRanks: outputs.ranks,
+    topIds: outputs.topIds,
+    topLogprobs: outputs.topLogprobs,
+    topStride,
+  });
+  return outputs;
+}
