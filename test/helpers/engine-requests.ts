@@ -1,0 +1,54 @@
+/** Builds engine requests for tests, and runs an EngineCore to the end in process. */
+import type { EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../../src/engine/api.js";
+import type { EngineCore } from "../../src/engine/engine-core.js";
+
+export const GREEDY: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0n,
+  maxTokens: 16,
+  minTokens: 0,
+  stopTokenIds: [],
+  logitBias: [],
+  numLogprobs: undefined,
+  numPromptLogprobs: undefined,
+};
+
+export function request(promptIds: ArrayLike<number>, sampling: Partial<SamplingParams> = {}): EngineRequest {
+  return { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY, ...sampling } };
+}
+
+export interface Completion {
+  readonly tokenIds: number[];
+  readonly logprobs: TokenLogprob[];
+  promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
+  finishReason: string | undefined;
+  numCachedTokens: number;
+}
+
+/** Adds what a step reported to the completions by request id. */
+export function collect(completions: Map<number, Completion>, requestId: number, output: EngineOutput): void {
+  let completion = completions.get(requestId);
+  if (completion === undefined) {
+    completion = { tokenIds: [], logprobs: [], promptLogprobs: undefined, finishReason: undefined, numCachedTokens: 0 };
+    completions.set(requestId, completion);
+  }
+  completion.tokenIds.push(...output.tokenIds);
+  completion.logprobs.push(...(output.logprobs ?? []));
+  completion.promptLogprobs ??= output.promptLogprobs;
+  completion.finishReason ??= output.finishReason;
+  completion.numCachedTokens = output.numCachedTokens;
+}
+
+/** Runs one request alone to its end. */
+export function runAlone(core: EngineCore, engineRequest: EngineRequest): Completion {
+  const completions = new Map<number, Completion>();
+  core.add(1, engineRequest);
+  while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+  return completions.get(1)!;
+}
