@@ -1,0 +1,197 @@
+/**
+ * The promise: batching, chunked prefill, prefix caching, pre-emption, block size and thread count never change a bit. Random requests run one
+ * by one with everything off, then together with everything on and too little KV memory; every token and log-probability must be equal.
+ * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { EngineCore } from "../../src/engine/engine-core.js";
+import { readGguf } from "../../src/formats/gguf/read.js";
+import type { Device } from "../../src/kernels/kernels.js";
+import { loadKernels } from "../../src/kernels/load.js";
+import type { Completion } from "../helpers/engine-requests.js";
+import { collect, request, runAlone } from "../helpers/engine-requests.js";
+import type { RandomModelOptions } from "../helpers/random-model.js";
+import { writeRandomModel } from "../helpers/random-model.js";
+import { TestRng } from "../helpers/rng.js";
+
+const MODELS: readonly RandomModelOptions[] = [
+  { architecture: "llama", seed: 1, type: "F16" },
+  { architecture: "llama", seed: 2, type: "Q4_0" },
+  { architecture: "qwen3", seed: 3, type: "F32" },
+  { architecture: "gemma3", seed: 4, type: "F16" },
+  { architecture: "phi3", seed: 5, type: "Q8_0" },
+];
+const MAX_MODEL_LEN = 320;
+const KV_BYTES_AMPLE = 64 * 1024 * 1024;
+
+const minutes = Number(process.env.MILLRACE_EXACT_MINUTES ?? "0.4");
+const onlySeed = process.env.MILLRACE_EXACT_SEED;
+
+let folder = "";
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-exact-"));
+  for (const options of MODELS) writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test(
+  "together with everything on equals one by one with everything off, bit for bit",
+  () => {
+    const endMs = performance.now() + minutes * 60_000;
+    const totals = { rounds: 0, requests: 0, tokens: 0, preemptions: 0, hits: 0, cancelled: 0 };
+    let seed = onlySeed === undefined ? 1 : Number(onlySeed);
+    do {
+      runRound(seed, totals);
+      totals.rounds++;
+      seed++;
+    } while (performance.now() < endMs && onlySeed === undefined);
+    console.log(`exactness: ${JSON.stringify(totals)}`);
+    if (onlySeed !== undefined) return;
+    // A run without these would prove nothing.
+    expect(totals.preemptions).toBeGreaterThan(10);
+    expect(totals.hits).toBeGreaterThan(100);
+    expect(totals.cancelled).toBeGreaterThan(10);
+  },
+  minutes * 60_000 + 120_000,
+);
+
+interface Planned {
+  readonly request: EngineRequest;
+  readonly arriveAtStep: number;
+  readonly cancelAtStep: number | undefined;
+}
+
+function runRound(seed: number, totals: Record<"requests" | "tokens" | "preemptions" | "hits" | "cancelled", number>) {
+  const rng = new TestRng(seed);
+  const model = rng.pick(MODELS);
+  const kvCacheDtype = rng.pick(["f16", "f32"] as const);
+  const plain = openCore(model, {
+    kvCacheDtype,
+    numThreads: 1,
+    maxNumSeqs: 1,
+    maxNumBatchedTokens: MAX_MODEL_LEN,
+    enablePrefixCaching: false,
+    enableChunkedPrefill: false,
+    kvLayout: "contiguous",
+    kvCacheMemoryBytes: KV_BYTES_AMPLE,
+  });
+  const bytesPerToken = plain.core.info.kvBytes / (plain.core.info.numKvBlocks * plain.core.info.blockSize);
+  const blockSize = rng.pick([8, 16, 32]);
+  const numBlocks = Math.ceil(MAX_MODEL_LEN / blockSize) + rng.int(0, 12);
+  const maxNumSeqs = rng.int(2, 12);
+  const full = openCore(model, {
+    kvCacheDtype,
+    blockSize,
+    maxNumSeqs,
+    numThreads: rng.int(1, 3),
+    maxNumBatchedTokens: Math.max(maxNumSeqs, rng.int(8, 96)),
+    kvCacheMemoryBytes: numBlocks * blockSize * bytesPerToken,
+  });
+  try {
+    const planned = planRequests(rng, full.core.info.vocabSize);
+    const together = runTogether(full.core, planned);
+    planned.forEach(({ request: engineRequest, cancelAtStep }, index) => {
+      const got = together.get(index);
+      const alone = runAlone(plain.core, engineRequest);
+      expectEqual(got, alone, cancelAtStep !== undefined, `seed ${seed}, request ${index}, ${model.architecture}`);
+      totals.tokens += got?.tokenIds.length ?? 0;
+      if (cancelAtStep !== undefined) totals.cancelled++;
+    });
+    const stats = full.core.stats();
+    expect(stats.numUsedKvBlocks).toBe(0);
+    totals.requests += planned.length;
+    totals.preemptions += stats.numPreemptions;
+    totals.hits += stats.prefixCacheHitTokens;
+  } finally {
+    plain.device.destroy();
+    full.device.destroy();
+  }
+}
+
+function expectEqual(got: Completion | undefined, alone: Completion, isCancelled: boolean, what: string): void {
+  if (isCancelled) {
+    const numTokens = got?.tokenIds.length ?? 0;
+    expect(got?.tokenIds ?? [], what).toEqual(alone.tokenIds.slice(0, numTokens));
+    expect(got?.logprobs ?? [], what).toEqual(alone.logprobs.slice(0, numTokens));
+    return;
+  }
+  expect(got?.tokenIds, what).toEqual(alone.tokenIds);
+  expect(got?.logprobs, what).toEqual(alone.logprobs);
+  expect(got?.promptLogprobs, what).toEqual(alone.promptLogprobs);
+  expect(got?.finishReason, what).toBe(alone.finishReason);
+}
+
+function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number, Completion> {
+  const completions = new Map<number, Completion>();
+  const lastStep = Math.max(...planned.map(({ arriveAtStep, cancelAtStep }) => Math.max(arriveAtStep, cancelAtStep ?? 0)));
+  for (let step = 0; step <= lastStep || core.hasWork; step++) {
+    planned.forEach(({ request: engineRequest, arriveAtStep, cancelAtStep }, index) => {
+      if (arriveAtStep === step) core.add(index, { ...engineRequest, promptIds: engineRequest.promptIds.slice() });
+      if (cancelAtStep === step) core.abort(index);
+    });
+    if (!core.hasWork) continue;
+    for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+  }
+  return completions;
+}
+
+function planRequests(rng: TestRng, vocabSize: number): Planned[] {
+  const prefixes = Array.from({ length: 3 }, () => randomIds(rng, rng.int(1, 120), vocabSize));
+  return Array.from({ length: rng.int(6, 20) }, (): Planned => {
+    const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
+    const promptIds = [...prefix, ...randomIds(rng, rng.int(1, 60), vocabSize)];
+    const arriveAtStep = rng.int(0, 25);
+    return {
+      request: {
+        ...request(promptIds, randomSampling(rng, vocabSize)),
+        ...(rng.chance(0.2) ? { cacheSalt: "tenant" } : {}),
+      },
+      arriveAtStep,
+      cancelAtStep: rng.chance(0.2) ? arriveAtStep + rng.int(0, 20) : undefined,
+    };
+  });
+}
+
+function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams> {
+  return {
+    temperature: rng.pick([0, 0, 0.5, 1, 1.7]),
+    topK: rng.pick([0, 0, 1, 5, 40]),
+    topP: rng.pick([1, 1, 0.9, 0.3]),
+    minP: rng.pick([0, 0, 0.05]),
+    presencePenalty: rng.pick([0, 0, 0.7]),
+    frequencyPenalty: rng.pick([0, 0, -0.4]),
+    repetitionPenalty: rng.pick([1, 1, 1.3]),
+    seed: BigInt(rng.int(0, 2 ** 31)) * 0x100000001n,
+    maxTokens: rng.int(0, 60),
+    minTokens: rng.pick([0, 0, 5]),
+    stopTokenIds: rng.chance(0.5) ? [rng.int(0, vocabSize - 1), rng.int(0, vocabSize - 1)] : [],
+    logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
+    numLogprobs: rng.pick([undefined, 0, 5]),
+    numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
+  };
+}
+
+function randomIds(rng: TestRng, length: number, vocabSize: number): number[] {
+  return Array.from({ length }, () => rng.int(0, vocabSize - 1));
+}
+
+function openCore(model: RandomModelOptions, options: Partial<EngineOptions>): { core: EngineCore; device: Device } {
+  const device = loadKernels().createDevice({ numThreads: options.numThreads ?? 1 });
+  const path = modelPath(model);
+  const core = new EngineCore(
+    readGguf(path),
+    { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
+    device,
+    0,
+  );
+  return { core, device };
+}
+
+function modelPath({ architecture, seed }: RandomModelOptions): string {
+  return join(folder, `${architecture}-${seed}.gguf`);
+}

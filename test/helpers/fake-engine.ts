@@ -1,0 +1,197 @@
+/** An engine without a model: every step gives each live request its next scripted id. Deterministic, and it counts what is alive. */
+import { MillraceError } from "../../src/core/errors.js";
+import type {
+  Engine,
+  EngineHandle,
+  EngineInfo,
+  EngineListener,
+  EngineRequest,
+  EngineStats,
+  FinishReason,
+  TokenLogprob,
+} from "../../src/engine/api.js";
+import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
+
+export interface FakeEngineOptions {
+  /** The ids a request would generate if nothing stopped it; default: its prompt's text bytes over and over. */
+  readonly script?: (request: EngineRequest) => readonly number[];
+  /** Steps by itself once per turn of the event loop; false: only step() steps. */
+  readonly stepsByItself?: boolean;
+  readonly maxModelLen?: number;
+  readonly maxWaitingRequests?: number;
+}
+
+interface Live {
+  readonly request: EngineRequest;
+  readonly listener: EngineListener;
+  readonly script: readonly number[];
+  numTokens: number;
+}
+
+function echoScript(request: EngineRequest): readonly number[] {
+  const bytes = Array.from(request.promptIds).filter((id) => id < 256);
+  return bytes.length === 0 ? [63] : bytes;
+}
+
+/** Any fixed function of place and token will do. */
+function fakeLogprob(tokenId: number, position: number, numTop: number): TokenLogprob {
+  const top = Array.from({ length: numTop }, (_, i) => ({
+    tokenId: (tokenId + i) % FAKE_VOCAB_SIZE,
+    logprob: -0.25 - i - (position % 4) / 8,
+  }));
+  return { tokenId, logprob: -0.25 - (position % 4) / 8, rank: 1, top };
+}
+
+export class FakeEngine implements Engine {
+  readonly info: EngineInfo;
+  readonly failure: Promise<never>;
+  /** Everything ever submitted. */
+  readonly submitted: EngineRequest[] = [];
+  readonly #options: FakeEngineOptions;
+  readonly #live = new Set<Live>();
+  #rejectFailure: (error: Error) => void = () => {};
+  #numSteps = 0;
+  #numAborted = 0;
+  #numPromptTokens = 0;
+  #numGenerationTokens = 0;
+  #isStepScheduled = false;
+
+  constructor(options: FakeEngineOptions = {}) {
+    this.#options = options;
+    this.failure = new Promise<never>((_, reject) => {
+      this.#rejectFailure = reject;
+    });
+    this.failure.catch(() => {});
+    this.info = {
+      architecture: "llama",
+      weightType: "F32",
+      numParameters: 1000,
+      weightBytes: 4000,
+      vocabSize: FAKE_VOCAB_SIZE,
+      maxModelLen: options.maxModelLen ?? 4096,
+      blockSize: 16,
+      numKvBlocks: 256,
+      kvBytes: 1 << 20,
+      kvCacheDtype: "f16",
+      numThreads: 1,
+      isa: "portable",
+    };
+  }
+
+  get numLive(): number {
+    return this.#live.size;
+  }
+
+  get numAborted(): number {
+    return this.#numAborted;
+  }
+
+  submit(request: EngineRequest, listener: EngineListener): EngineHandle {
+    const numTokens = request.promptIds.length;
+    const limit = this.info.maxModelLen;
+    if (numTokens === 0) throw new MillraceError("empty_prompt", "expected at least one token, got none");
+    if (numTokens > limit) {
+      throw new MillraceError("context_length_exceeded", `expected at most ${limit} tokens, got ${numTokens}`);
+    }
+    for (const id of request.promptIds) {
+      if (id < 0 || id >= FAKE_VOCAB_SIZE)
+        throw new MillraceError("token_out_of_range", `expected a known id, got ${id}`);
+    }
+    const { maxWaitingRequests } = this.#options;
+    if (maxWaitingRequests !== undefined && this.#live.size >= maxWaitingRequests) {
+      const details = { retryAfterSeconds: 2, hint: "try again later" };
+      throw new MillraceError("queue_full", `expected a free seat, got ${this.#live.size} requests`, details);
+    }
+    const script = (this.#options.script ?? echoScript)(request);
+    const live: Live = { request, listener, script, numTokens: 0 };
+    this.submitted.push(request);
+    this.#live.add(live);
+    this.#numPromptTokens += numTokens;
+    this.#schedule();
+    return {
+      abort: () => {
+        if (this.#live.delete(live)) this.#numAborted++;
+      },
+    };
+  }
+
+  /** One token for every live request. */
+  step(): void {
+    this.#numSteps++;
+    for (const live of [...this.#live]) if (this.#live.has(live)) this.#advance(live);
+  }
+
+  /** Ends every request with this error, and the engine with it. */
+  fail(error: MillraceError): void {
+    const all = [...this.#live];
+    this.#live.clear();
+    for (const { listener } of all) listener.onError(error);
+    this.#rejectFailure(error);
+  }
+
+  stats(): EngineStats {
+    return {
+      numRunning: this.#live.size,
+      numWaiting: 0,
+      numUsedKvBlocks: this.#live.size,
+      prefixCacheQueriedTokens: this.#numPromptTokens,
+      prefixCacheHitTokens: 0,
+      numPreemptions: 0,
+      numPromptTokens: this.#numPromptTokens,
+      numGenerationTokens: this.#numGenerationTokens,
+      numSteps: this.#numSteps,
+      kernelMs: this.#numSteps,
+      stepMs: this.#numSteps * 2,
+    };
+  }
+
+  async drain(): Promise<void> {}
+
+  async close(): Promise<void> {
+    this.fail(new MillraceError("shutting_down", "expected an open engine, got a closed one"));
+  }
+
+  #schedule(): void {
+    if (this.#options.stepsByItself === false || this.#isStepScheduled) return;
+    this.#isStepScheduled = true;
+    setImmediate(() => {
+      this.#isStepScheduled = false;
+      this.step();
+      if (this.#live.size > 0) this.#schedule();
+    });
+  }
+
+  #advance(live: Live): void {
+    const { request, listener } = live;
+    const { sampling, promptIds } = request;
+    const isFirst = live.numTokens === 0;
+    const numTop = sampling.numPromptLogprobs;
+    const promptLogprobs =
+      isFirst && numTop !== undefined
+        ? Array.from(promptIds, (id, i) => (i === 0 ? null : fakeLogprob(id, i, numTop)))
+        : undefined;
+    const prompt = promptLogprobs === undefined ? {} : { promptLogprobs };
+    const numCachedTokens = 0;
+    if (sampling.maxTokens === 0) {
+      this.#live.delete(live);
+      listener.onOutput({ tokenIds: [], numCachedTokens, finishReason: "length", ...prompt });
+      return;
+    }
+    const tokenId = live.script[live.numTokens % live.script.length]!;
+    live.numTokens++;
+    this.#numGenerationTokens++;
+    const isStop = sampling.stopTokenIds.includes(tokenId) && live.numTokens > sampling.minTokens;
+    const isFull = live.numTokens >= sampling.maxTokens || promptIds.length + live.numTokens >= this.info.maxModelLen;
+    const finishReason: FinishReason | undefined = isStop ? "stop" : isFull ? "length" : undefined;
+    if (finishReason !== undefined) this.#live.delete(live);
+    const { numLogprobs } = sampling;
+    listener.onOutput({
+      tokenIds: [tokenId],
+      numCachedTokens,
+      ...prompt,
+      ...(numLogprobs === undefined ? {} : { logprobs: [fakeLogprob(tokenId, live.numTokens, numLogprobs)] }),
+      ...(finishReason === undefined ? {} : { finishReason }),
+      ...(isStop ? { stopTokenId: tokenId } : {}),
+    });
+  }
+}
