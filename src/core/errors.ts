@@ -21,6 +21,7 @@ const STATUS_BY_CODE = {
   request_timeout: 408,
   body_too_large: 413,
   queue_full: 429,
+  client_closed: 499,
   internal_error: 500,
   engine_failed: 500,
   shutting_down: 503,
@@ -42,6 +43,7 @@ const STATUS_BY_CODE = {
   hub_unreachable: 502,
   hub_not_found: 404,
   hub_checksum: 502,
+  hub_cache: 500,
   // start-up
   invalid_option: 400,
   kernels_missing: 500,

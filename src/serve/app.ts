@@ -1,0 +1,146 @@
+/** The HTTP application: routes and what every request passes on its way to one (request id, CORS, drain, API key). Hono only routes. */
+import { randomUUID } from "node:crypto";
+import { Hono } from "hono";
+import { MillraceError } from "../core/errors.js";
+import { createKeyCheck } from "./auth.js";
+import { chatPage } from "./chat-page.js";
+import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
+import { corsHeaders, preflightHeaders } from "./cors.js";
+import { respondWithError } from "./error-response.js";
+import { createMetrics } from "./metrics.js";
+import { chatCompletions } from "./openai/chat-completions.js";
+import { completions } from "./openai/completions.js";
+import { getModel, listModels } from "./openai/models.js";
+import { responses } from "./openai/responses.js";
+import { detokenize, tokenize } from "./openai/tokenize.js";
+import { readPackageVersion } from "./package-files.js";
+
+type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
+
+interface Route {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly handler: Handler;
+  /** Needs an API key where keys are configured. */
+  readonly isProtected: boolean;
+  /** Answers while the server drains. */
+  readonly isOpenWhileDraining: boolean;
+}
+
+const api = { isProtected: true, isOpenWhileDraining: false } as const;
+const info = { isProtected: false, isOpenWhileDraining: true } as const;
+
+const ROUTES: readonly Route[] = [
+  { method: "GET", path: "/", handler: chatPage, ...info },
+  { method: "GET", path: "/health", handler: health, ...info },
+  { method: "GET", path: "/version", handler: version, ...info },
+  { method: "GET", path: "/metrics", handler: metrics, ...info },
+  { method: "GET", path: "/v1/models", handler: listModels, ...api },
+  // Names may contain slashes.
+  { method: "GET", path: "/v1/models/:id{.+}", handler: getModel, ...api },
+  { method: "POST", path: "/v1/chat/completions", handler: chatCompletions, ...api },
+  { method: "POST", path: "/v1/completions", handler: completions, ...api },
+  { method: "POST", path: "/v1/responses", handler: responses, ...api },
+  { method: "POST", path: "/tokenize", handler: tokenize, ...api },
+  { method: "POST", path: "/detokenize", handler: detokenize, ...api },
+];
+
+/** 200 while requests are taken; a draining or failed server says why not. */
+function health(c: AppContext, context: ServeContext): Response {
+  const { engineFailure, isDraining } = context.lifecycle;
+  if (engineFailure !== undefined) {
+    throw new MillraceError("engine_failed", "expected a running engine, got one that has ended", {
+      cause: engineFailure,
+    });
+  }
+  if (isDraining) throw shuttingDown();
+  return c.json({ status: "ok" });
+}
+
+function version(c: AppContext, context: ServeContext): Response {
+  return c.json({ version: context.version });
+}
+
+async function metrics(c: AppContext, context: ServeContext): Promise<Response> {
+  return c.body(await context.metrics.render(), 200, { "Content-Type": context.metrics.contentType });
+}
+
+function shuttingDown(): MillraceError {
+  return new MillraceError("shutting_down", "expected a server that takes requests, got one that is shutting down", {
+    hint: "send it to another instance, or again later",
+  });
+}
+
+/** A client's own id is kept when it is harmless in a header and a log line. */
+function requestIdOf(given: string | undefined): string {
+  return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
+  app.use(async (c, next) => {
+    c.set("startMs", performance.now());
+    const requestId = requestIdOf(c.req.header("X-Request-Id"));
+    c.set("requestId", requestId);
+    c.header("X-Request-Id", requestId);
+    const origin = c.req.header("Origin");
+    if (c.req.method === "OPTIONS" && c.req.header("Access-Control-Request-Method") !== undefined) {
+      const asked = c.req.header("Access-Control-Request-Headers");
+      return c.body(null, 204, preflightHeaders(origin, asked, options.corsOrigins));
+    }
+    for (const [name, value] of Object.entries(corsHeaders(origin, options.corsOrigins))) c.header(name, value);
+    return next();
+  });
+}
+
+function addRoute(
+  app: Hono<AppEnv>,
+  route: Route,
+  context: ServeContext,
+  checkKey: ReturnType<typeof createKeyCheck>,
+): void {
+  app.on(route.method, route.path, (c) => {
+    if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
+    if (route.isProtected) checkKey(c.req.header("Authorization"));
+    return route.handler(c, context);
+  });
+  app.all(route.path, (c) => {
+    c.header("Allow", route.method);
+    throw new MillraceError("method_not_allowed", `expected ${route.method} ${route.path}, got ${c.req.method}`);
+  });
+}
+
+/** @example const app = createApp(options); const answer = await app.request("/health"); */
+export function createApp(options: AppOptions): Hono<AppEnv> {
+  return createAppWithLifecycle(options).app;
+}
+
+/** The same, with the switch that the server turns when it drains. */
+export function createAppWithLifecycle(options: AppOptions): {
+  readonly app: Hono<AppEnv>;
+  readonly lifecycle: Lifecycle;
+} {
+  const lifecycle: Lifecycle = { isDraining: false, engineFailure: undefined };
+  options.engine.failure.catch((thrown: unknown) => {
+    lifecycle.engineFailure = thrown instanceof Error ? thrown : new Error(String(thrown));
+  });
+  const context: ServeContext = {
+    ...options,
+    metrics: createMetrics(options.engine, options.modelNames[0]),
+    version: readPackageVersion(),
+    createdAtSeconds: Math.floor(Date.now() / 1000),
+    lifecycle,
+  };
+  const app = new Hono<AppEnv>();
+  const checkKey = createKeyCheck(options.apiKeys);
+  addEntry(app, options);
+  for (const route of ROUTES) addRoute(app, route, context, checkKey);
+  app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
+  app.notFound((c) => {
+    const path = c.req.path.slice(0, 80);
+    const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, {
+      hint: "the API is under /v1",
+    });
+    return respondWithError(c, error, options.logger);
+  });
+  return { app, lifecycle };
+}

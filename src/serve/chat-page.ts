@@ -1,0 +1,19 @@
+/** GET /: the chat page, one self-contained file. */
+import type { AppContext } from "./context.js";
+import { readAsset } from "./package-files.js";
+
+let page: string | undefined;
+
+/** The page may run only what is in it and talk only to this server. */
+const CONTENT_SECURITY_POLICY =
+  "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export function chatPage(c: AppContext): Response {
+  page ??= readAsset("chat.html");
+  return c.html(page, 200, {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+  });
+}

@@ -1,0 +1,96 @@
+/** What every route shares: the engine and its companions, the limits, and the types Hono carries along. */
+import type { HttpBindings } from "@hono/node-server";
+import type { Context } from "hono";
+import type { Engine } from "../engine/api.js";
+import type { Tokenizer } from "../text/tokenizer.js";
+import type { ServeMetrics } from "./metrics.js";
+
+/** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
+export interface ChatRenderer {
+  render(input: {
+    readonly messages: readonly ChatMessage[];
+    readonly addGenerationPrompt: boolean;
+    readonly kwargs?: Readonly<Record<string, unknown>>;
+  }): string;
+}
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly name?: string;
+  readonly tool_call_id?: string;
+}
+
+/** The part of a pino logger that is used. Prompt text and keys are never logged. */
+export interface ServeLogger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface ServeLimits {
+  readonly maxBodyBytes: number;
+  /** A request's body must have arrived within this time of its headers. */
+  readonly bodyTimeoutMs: number;
+  /** Unsent bytes one stream may pile up. The engine cannot be paused for one reader, so beyond this the request is aborted and the connection cut. */
+  readonly maxBufferedBytes: number;
+  /** A connection with unsent bytes whose client has read nothing for this long is cut. */
+  readonly stalledClientTimeoutMs: number;
+  readonly maxChoices: number;
+  /** Prompts × choices of one request. */
+  readonly maxSequencesPerRequest: number;
+}
+
+export const DEFAULT_LIMITS: ServeLimits = {
+  maxBodyBytes: 32 * 1024 * 1024,
+  bodyTimeoutMs: 60_000,
+  maxBufferedBytes: 1024 * 1024,
+  stalledClientTimeoutMs: 60_000,
+  maxChoices: 128,
+  maxSequencesPerRequest: 2048,
+};
+
+/** Unknown fields are refused, or reported in the log and otherwise ignored. */
+export type UnknownFields = "error" | "warn";
+
+export interface AppOptions {
+  readonly engine: Engine;
+  readonly tokenizer: Tokenizer;
+  /** undefined: the model has none, and chat requests get template_missing. */
+  readonly chatTemplate: ChatRenderer | undefined;
+  /** Names the model answers to; the first is its own. */
+  readonly modelNames: readonly [string, ...string[]];
+  /** Any of these opens /v1/*, /tokenize and /detokenize; empty = no key needed. */
+  readonly apiKeys: readonly string[];
+  /** `*` = any origin. Credentials (cookies) are never allowed, so `*` gives a foreign page no more than a reachable port gives any program. */
+  readonly corsOrigins: readonly string[];
+  readonly limits: ServeLimits;
+  readonly logger: ServeLogger;
+  readonly unknownFields: UnknownFields;
+}
+
+export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
+
+export interface ServeContext extends AppOptions {
+  readonly metrics: ServeMetrics;
+  readonly version: string;
+  /** Unix seconds at which this server was made; the model's `created`. */
+  readonly createdAtSeconds: number;
+  readonly lifecycle: Lifecycle;
+}
+
+/** Whether the server takes requests, and how many it is busy with. */
+export interface Lifecycle {
+  isDraining: boolean;
+  /** Why the engine died, once it has. */
+  engineFailure: Error | undefined;
+}
+
+export interface AppEnv {
+  /** Absent when a test calls app.request() without a socket. */
+  Bindings: Partial<HttpBindings>;
+  Variables: { requestId: string; startMs: number };
+}
+
+export type AppContext = Context<AppEnv>;

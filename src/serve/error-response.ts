@@ -1,0 +1,53 @@
+/** The one place where errors become HTTP: status, OpenAI's error body, headers, and the single log line of a refused or failed request. */
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { type MillraceError, toMillraceError } from "../core/errors.js";
+import type { AppContext, ServeLogger } from "./context.js";
+
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string;
+  };
+}
+
+/** OpenAI's `type` for a status. */
+function errorType(status: number): string {
+  if (status === 401) return "authentication_error";
+  if (status === 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+/** An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
+export function errorBody(error: MillraceError, requestId: string): ErrorBody {
+  const isUnforeseen = error.code === "internal_error";
+  const text = isUnforeseen
+    ? `the server failed on this request; its log has the reason under request id ${requestId}`
+    : error.hint === undefined
+      ? error.message
+      : `${error.message}; ${error.hint}`;
+  return { error: { message: text, type: errorType(error.status), param: error.param ?? null, code: error.code } };
+}
+
+/** Logs a refused or failed request. Called exactly once for each. */
+export function logFailure(logger: ServeLogger, error: MillraceError, requestId: string, path: string): void {
+  const fields = { requestId, path, code: error.code, status: error.status, param: error.param };
+  if (error.code === "client_closed") logger.debug(fields, "client went away");
+  else if (error.status < 500) logger.warn(fields, `refused: ${error.message}`);
+  else logger.error({ ...fields, err: error.cause ?? error }, `failed: ${error.message}`);
+}
+
+export function respondWithError(c: AppContext, thrown: unknown, logger: ServeLogger): Response {
+  const error = toMillraceError(thrown);
+  const requestId = c.get("requestId");
+  logFailure(logger, error, requestId, c.req.path);
+  if (error.code === "client_closed" && c.env?.outgoing !== undefined) return RESPONSE_ALREADY_SENT;
+  if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(Math.ceil(error.retryAfterSeconds)));
+  if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
+  // A body that stalled leaves the connection unusable, and a draining server wants it gone. (What is left of a body that was
+  // too large is read and dropped by the adapter, within bounds: closing at once would reset the connection under the answer.)
+  if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");
+  return c.json(errorBody(error, requestId), error.status as ContentfulStatusCode);
+}

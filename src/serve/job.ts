@@ -1,0 +1,91 @@
+/** All the generations of one HTTP request: submitted together, measured, and ended together. */
+import { type MillraceError, toMillraceError } from "../core/errors.js";
+import type { ServeContext } from "./context.js";
+import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
+import type { RequestTimer } from "./metrics.js";
+
+/** What the usage block is made of; arrays are indexed like the job's requests. */
+export interface JobTotals {
+  readonly numOutputTokens: number;
+  readonly numCachedTokens: readonly number[];
+}
+
+export interface JobListener {
+  onUpdate(index: number, update: GenerationUpdate): void;
+  onDone(totals: JobTotals): void;
+  /** The first failure; the other generations are aborted. */
+  onError(error: MillraceError): void;
+}
+
+export class Job {
+  readonly #context: ServeContext;
+  readonly #generations: readonly Generation[];
+  readonly #timers: readonly RequestTimer[];
+  readonly #numCachedTokens: number[];
+  readonly #open: Set<number>;
+  readonly #listener: JobListener;
+
+  constructor(
+    context: ServeContext,
+    requests: readonly GenerationRequest[],
+    listener: JobListener,
+    arrivedAtMs: number,
+  ) {
+    this.#context = context;
+    this.#listener = listener;
+    this.#numCachedTokens = requests.map(() => 0);
+    this.#open = new Set(requests.keys());
+    this.#timers = requests.map((request) => context.metrics.startRequest(request, arrivedAtMs));
+    this.#generations = requests.map(
+      (request, index) =>
+        new Generation(request, context.tokenizer, {
+          onUpdate: (update) => this.#update(index, update),
+          onError: (error) => this.#fail(index, error),
+        }),
+    );
+  }
+
+  /** Submits all, or none: when one is refused, the ones before it are aborted and the refusal is thrown. */
+  start(): void {
+    try {
+      for (const generation of this.#generations) generation.start(this.#context.engine);
+    } catch (thrown) {
+      // A refused request never ran, so it is not counted as finished.
+      for (const generation of this.#generations) generation.abort();
+      this.#open.clear();
+      throw toMillraceError(thrown);
+    }
+  }
+
+  /** The client has gone, or nobody wants the rest. Safe at any time. */
+  abort(): void {
+    this.#endAll("abort");
+  }
+
+  #update(index: number, update: GenerationUpdate): void {
+    this.#numCachedTokens[index] = update.numCachedTokens;
+    this.#timers[index]!.onTokens(update.numNewTokens);
+    if (update.end !== undefined) {
+      this.#open.delete(index);
+      this.#timers[index]!.onEnd(update.end.reason);
+    }
+    this.#listener.onUpdate(index, update);
+    if (update.end === undefined || this.#open.size > 0) return;
+    const numOutputTokens = this.#generations.reduce((sum, generation) => sum + generation.numTokens, 0);
+    this.#listener.onDone({ numOutputTokens, numCachedTokens: this.#numCachedTokens });
+  }
+
+  #fail(index: number, error: MillraceError): void {
+    if (!this.#open.has(index)) return;
+    this.#endAll("error");
+    this.#listener.onError(error);
+  }
+
+  #endAll(reason: "abort" | "error"): void {
+    for (const index of this.#open) {
+      this.#generations[index]!.abort();
+      this.#timers[index]!.onEnd(reason);
+    }
+    this.#open.clear();
+  }
+}

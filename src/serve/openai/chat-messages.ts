@@ -1,0 +1,145 @@
+/** Chat messages: their schema, their flattening to plain text, and their way through the chat template to token ids. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { ChatMessage, ServeContext } from "../context.js";
+import { checked } from "./schema-parts.js";
+
+const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
+/** Parts are checked for their type first, so that a picture is named as such. */
+const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
+
+/** Fields that clients send back from earlier answers; they hold nothing that a text model reads. */
+const echoedFields = {
+  name: z.string().nullish(),
+  refusal: z.string().nullish(),
+  annotations: z.array(z.unknown()).nullish(),
+  audio: z.null().optional(),
+  function_call: z.null().optional(),
+  tool_calls: z.array(z.unknown()).max(0).nullish(),
+  tool_call_id: z.string().nullish(),
+  reasoning_content: z.string().nullish(),
+} as const;
+
+const messageSchema = z.strictObject({
+  role: z.enum(["system", "developer", "user", "assistant", "tool"]),
+  content: contentField.nullish(),
+  ...echoedFields,
+});
+
+export type MessageField = z.output<typeof messageSchema>;
+export const messagesField = z.array(messageSchema);
+
+const MAX_KWARGS_DEPTH = 16;
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
+}
+
+/** Arguments the template may read. Some are the server's own to give. */
+export const templateKwargsField = checked<Record<string, unknown>>(
+  `an object nested at most ${MAX_KWARGS_DEPTH} deep`,
+  (value) => typeof value === "object" && value !== null && !Array.isArray(value) && isShallow(value, MAX_KWARGS_DEPTH),
+);
+
+const RESERVED_KWARGS = ["messages", "tools", "add_generation_prompt", "chat_template"];
+
+function flattenContent(message: MessageField, param: string): string {
+  const { content } = message;
+  if (content === undefined || content === null) {
+    if (message.role === "assistant") return "";
+    throw new MillraceError("invalid_parameter", `${param}: expected a string or text parts, got null`, { param });
+  }
+  if (typeof content === "string") return content;
+  return content
+    .map((part, index) => {
+      if (part.type !== "text") {
+        throw new MillraceError(
+          "unsupported_field",
+          `expected text parts only, got a part of type "${part.type.slice(0, 40)}"`,
+          {
+            param: `${param}[${index}].type`,
+            hint: "this server takes no images, audio or files",
+          },
+        );
+      }
+      const parsed = textPart.safeParse(part);
+      if (parsed.success) return parsed.data.text;
+      throw new MillraceError(
+        "invalid_parameter",
+        `${param}[${index}]: expected {"type":"text","text":…}, got something else`,
+        {
+          param: `${param}[${index}]`,
+        },
+      );
+    })
+    .join("");
+}
+
+export function toChatMessages(messages: readonly MessageField[]): ChatMessage[] {
+  if (messages.length === 0) {
+    throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
+  }
+  return messages.map((message, index) => ({
+    role: message.role === "developer" ? "system" : message.role,
+    content: flattenContent(message, `messages[${index}].content`),
+    ...(message.name == null ? {} : { name: message.name }),
+    ...(message.tool_call_id == null ? {} : { tool_call_id: message.tool_call_id }),
+  }));
+}
+
+export interface RenderOptions {
+  readonly addGenerationPrompt?: boolean | undefined;
+  readonly continueFinalMessage?: boolean | undefined;
+  readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
+  /** Whether BOS/EOS are added around what the template wrote; templates write their own. */
+  readonly addSpecialTokens?: boolean | undefined;
+}
+
+function renderText(context: ServeContext, messages: readonly ChatMessage[], options: RenderOptions): string {
+  if (context.chatTemplate === undefined) {
+    throw new MillraceError("template_missing", "expected a model with a chat template, got one without", {
+      hint: "use /v1/completions with a prompt you have formatted yourself",
+    });
+  }
+  const kwargs = options.kwargs ?? {};
+  for (const name of RESERVED_KWARGS) {
+    if (!Object.hasOwn(kwargs, name)) continue;
+    const param = `chat_template_kwargs.${name}`;
+    throw new MillraceError("invalid_parameter", `${param}: expected no argument of that name, got one`, { param });
+  }
+  const continues = options.continueFinalMessage ?? false;
+  const addGenerationPrompt = options.addGenerationPrompt ?? !continues;
+  if (continues && addGenerationPrompt) {
+    throw new MillraceError(
+      "invalid_parameter",
+      "add_generation_prompt: expected false beside continue_final_message, got true",
+      { param: "add_generation_prompt" },
+    );
+  }
+  const text = context.chatTemplate.render({ messages, addGenerationPrompt, kwargs });
+  return continues ? cutAfterFinalMessage(text, messages) : text;
+}
+
+/** The last message stays open: what the template wrote after its text is cut off. */
+function cutAfterFinalMessage(text: string, messages: readonly ChatMessage[]): string {
+  const content = messages.at(-1)?.content.trim() ?? "";
+  const start = content === "" ? -1 : text.lastIndexOf(content);
+  if (start !== -1) return text.slice(0, start + content.length);
+  throw new MillraceError(
+    "template_failed",
+    "expected the last message's text in what the template wrote, got a text without it",
+    { param: "continue_final_message", hint: "end with a message that is not empty" },
+  );
+}
+
+/** @example encodeChat(context, [{ role: "user", content: "hi" }], {}) // token ids */
+export function encodeChat(
+  context: ServeContext,
+  messages: readonly ChatMessage[],
+  options: RenderOptions,
+): Int32Array {
+  const text = renderText(context, messages, options);
+  const addSpecial = options.addSpecialTokens ?? false;
+  return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
+}

@@ -1,0 +1,238 @@
+/** POST /v1/completions: text or token ids in, one or many prompts, with echo and log-probabilities for evaluation tools. */
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { countCodePoints } from "../code-points.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { errorBody } from "../error-response.js";
+import type { GenerationUpdate, ScoredToken } from "../generation.js";
+import { readJsonObject } from "../read-body.js";
+import { collectResults, type StreamFrames, streamResults } from "../respond.js";
+import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, isTextFormat, never, parseFields } from "./fields.js";
+import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
+import { resolveModelName } from "./model-name.js";
+import { assertNumSequences, drawSeed, planChoices } from "./sampling.js";
+import {
+  integerIn,
+  maxTokensField,
+  modelField,
+  numChoicesField,
+  samplingShape,
+  streamOptionsField,
+} from "./schema-parts.js";
+import { usageOf } from "./usage.js";
+
+/** OpenAI's default for this endpoint. */
+const DEFAULT_MAX_TOKENS = 16;
+
+const schema = z.strictObject({
+  model: modelField.optional(),
+  prompt: promptField,
+  max_tokens: maxTokensField.optional(),
+  n: numChoicesField.optional(),
+  stream: z.boolean().optional(),
+  stream_options: streamOptionsField.optional(),
+  logprobs: integerIn(0, 20).optional(),
+  echo: z.boolean().optional(),
+  add_special_tokens: z.boolean().optional(),
+  ...samplingShape,
+});
+
+type CompletionRequest = z.output<typeof schema>;
+
+const RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set(INERT_FIELDS),
+  unsupported: {
+    suffix: isOneOf(""),
+    best_of: isOneOf(1),
+    use_beam_search: isOneOf(false),
+    response_format: isTextFormat,
+    structured_outputs: never,
+    priority: isOneOf(0),
+    prompt_embeds: isEmptyArray,
+  },
+};
+
+function assertConsistent(request: CompletionRequest): void {
+  const refuse = (param: string, message: string) => {
+    throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
+  };
+  if (request.stream_options !== undefined && request.stream !== true) {
+    refuse("stream_options", "expected stream to be true beside it, got false");
+  }
+  if (request.stream === true && request.prompt_logprobs !== undefined) {
+    refuse("prompt_logprobs", "expected stream to be false beside it, got true");
+  }
+  if (request.max_tokens === 0 && request.echo !== true && request.prompt_logprobs === undefined) {
+    refuse("max_tokens", "expected at least 1, or echo to be true beside it, got 0");
+  }
+}
+
+type PromptScores = GenerationUpdate["promptLogprobs"];
+
+/** A prompt's log-probabilities may hold more candidates than a field asked for. */
+function withTop(scores: PromptScores, numTop: number): PromptScores {
+  return scores?.map((score) => (score === null ? null : { ...score, top: score.top.slice(0, numTop) }));
+}
+
+/** Turns one choice's news into its `text` and `logprobs`, putting the echoed prompt in front of the first. */
+class ChoiceWriter {
+  readonly #context: ServeContext;
+  readonly #request: CompletionRequest;
+  readonly #prompt: Prompt;
+  readonly #outputStart: number;
+  /** Set as soon as they come, which is with or before the first token. */
+  promptScores: PromptScores;
+
+  constructor(context: ServeContext, request: CompletionRequest, prompt: Prompt) {
+    this.#context = context;
+    this.#request = request;
+    this.#prompt = prompt;
+    this.#outputStart = request.echo === true ? countCodePoints(prompt.text) : 0;
+  }
+
+  text(text: string, isFirst: boolean): string {
+    return isFirst && this.#request.echo === true ? this.#prompt.text + text : text;
+  }
+
+  logprobs(scored: readonly ScoredToken[], isFirst: boolean): ReturnType<typeof legacyLogprobs> | null {
+    if (this.#request.logprobs === undefined) return null;
+    const entries: LegacyEntry[] = isFirst && this.#request.echo === true ? this.#promptEntries() : [];
+    for (const { logprob, textOffset } of scored) {
+      entries.push({ tokenId: logprob.tokenId, logprob, textOffset: this.#outputStart + textOffset });
+    }
+    return legacyLogprobs(this.#context.tokenizer, entries, this.#request.return_tokens_as_token_ids === true);
+  }
+
+  #promptEntries(): LegacyEntry[] {
+    const scores = withTop(this.promptScores, this.#request.logprobs ?? 0) ?? [];
+    const offsets = promptOffsets(this.#context.tokenizer, this.#prompt, this.#request.skip_special_tokens === false);
+    return Array.from(this.#prompt.ids, (tokenId, i) => ({
+      tokenId,
+      logprob: scores[i] ?? null,
+      textOffset: offsets[i]!,
+    }));
+  }
+}
+
+interface Envelope {
+  readonly id: string;
+  readonly created: number;
+  readonly model: string;
+  readonly system_fingerprint: string;
+}
+
+/** The streamed form; see chatFrames for why strings are put together by hand. */
+function completionFrames(
+  envelope: Envelope,
+  request: CompletionRequest,
+  prompts: readonly Prompt[],
+  writers: readonly ChoiceWriter[],
+  requestId: string,
+): StreamFrames {
+  const numChoices = request.n ?? 1;
+  const isUsageWanted = request.stream_options?.include_usage === true;
+  const head = JSON.stringify({ ...envelope, object: "text_completion" }).slice(0, -1);
+  const tail = isUsageWanted ? `}],"usage":null}\n\n` : "}]}\n\n";
+  const prefixes = writers.map((_, index) => `data: ${head},"choices":[{"index":${index},"text":`);
+  const hasBegun = writers.map(() => false);
+  return {
+    onUpdate(index, update) {
+      const writer = writers[index]!;
+      writer.promptScores ??= update.promptLogprobs;
+      // Prompt scores may come before the first token; the echo waits for that one.
+      const isNews = update.text !== "" || update.numNewTokens > 0 || update.end !== undefined;
+      const isFirst = !hasBegun[index] && isNews;
+      const text = isNews ? writer.text(update.text, isFirst) : "";
+      if (text === "" && update.scored.length === 0 && update.end === undefined) return "";
+      hasBegun[index] = true;
+      const logprobs =
+        request.logprobs === undefined ? "null" : JSON.stringify(writer.logprobs(update.scored, isFirst));
+      const reason = update.end === undefined ? "null" : `"${update.end.reason}"`;
+      const stopReason = JSON.stringify(update.end?.stopReason ?? null);
+      return `${prefixes[index]}${JSON.stringify(text)},"logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason}${tail}`;
+    },
+    onDone(totals) {
+      if (!isUsageWanted) return "data: [DONE]\n\n";
+      const lengths = prompts.map((prompt) => prompt.ids.length);
+      const usage = JSON.stringify(usageOf(lengths, numChoices, totals));
+      return `data: ${head},"choices":[],"usage":${usage}}\n\ndata: [DONE]\n\n`;
+    },
+    onError: (error) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\ndata: [DONE]\n\n`,
+  };
+}
+
+function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
+  const isEchoScored = request.echo === true && request.logprobs !== undefined;
+  const seed = drawSeed(request.seed);
+  return prompts.flatMap((prompt) =>
+    planChoices(
+      context,
+      {
+        fields: request,
+        promptIds: prompt.ids,
+        maxTokens: request.max_tokens ?? DEFAULT_MAX_TOKENS,
+        maxTokensField: "max_tokens",
+        promptField: "prompt",
+        numLogprobs: request.logprobs,
+        numPromptLogprobs: isEchoScored
+          ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
+          : request.prompt_logprobs,
+      },
+      request.n ?? 1,
+      seed,
+    ),
+  );
+}
+
+export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  assertConsistent(request);
+  const model = resolveModelName(context, request.model);
+  const numChoices = request.n ?? 1;
+  const prompts = encodePrompts(context, request.prompt as PromptField, {
+    addSpecial: request.add_special_tokens ?? true,
+    keepSpecial: request.skip_special_tokens === false,
+  });
+  assertNumSequences(context, prompts.length, numChoices);
+  const generations = planAll(context, request, prompts);
+  const writers = generations.map(
+    (_, index) => new ChoiceWriter(context, request, prompts[Math.floor(index / numChoices)]!),
+  );
+  const envelope: Envelope = {
+    id: `cmpl-${randomUUID()}`,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    system_fingerprint: `millrace-${context.version}`,
+  };
+  if (request.stream === true) {
+    const frames = completionFrames(envelope, request, prompts, writers, c.get("requestId"));
+    return streamResults(c, context, generations, frames);
+  }
+  const { results, totals } = await collectResults(c, context, generations);
+  return c.json({
+    ...envelope,
+    object: "text_completion",
+    choices: results.map((result, index) => {
+      const writer = writers[index]!;
+      writer.promptScores = result.promptLogprobs;
+      const scores = withTop(result.promptLogprobs, request.prompt_logprobs ?? 0);
+      const hasPromptScores = request.prompt_logprobs !== undefined && scores !== undefined;
+      return {
+        index,
+        text: writer.text(result.text, true),
+        logprobs: writer.logprobs(result.scored, true),
+        finish_reason: result.end.reason,
+        stop_reason: result.end.stopReason,
+        ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
+      };
+    }),
+    usage: usageOf(
+      prompts.map((prompt) => prompt.ids.length),
+      numChoices,
+      totals,
+    ),
+  });
+}

@@ -1,0 +1,157 @@
+/** Turns a JSON body into a typed request: null means absent, inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
+import type { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { describeValue } from "./describe-value.js";
+
+export interface FieldRules<Shape extends z.ZodRawShape> {
+  readonly schema: z.ZodObject<Shape, z.core.$strict>;
+  /** Accepted and ignored: they change nothing here. */
+  readonly inert: ReadonlySet<string>;
+  /** Known fields that would change the answer if they were honoured, and the values that ask for nothing. */
+  readonly unsupported: Readonly<Record<string, (value: unknown) => boolean>>;
+}
+
+/** OpenAI fields that are about the provider's bookkeeping, not about the answer. */
+export const INERT_FIELDS: readonly string[] = [
+  "user",
+  "store",
+  "metadata",
+  "service_tier",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "safety_identifier",
+  "parallel_tool_calls",
+  "spaces_between_special_tokens",
+];
+
+export const never = (): boolean => false;
+export const isEmptyArray = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+export const isOneOf =
+  (...neutral: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    neutral.includes(value);
+export const isTextFormat = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "type" in value && value.type === "text";
+
+/** @example pathText(["messages", 0, "content"]) // "messages[0].content" */
+function pathText(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const key of path) {
+    if (typeof key === "number") text += `[${key}]`;
+    else text += text === "" ? shorten(String(key)) : `.${shorten(String(key))}`;
+  }
+  return text;
+}
+
+/** Field names come from the client and are sent back, so a huge one is cut. */
+function shorten(name: string): string {
+  return name.length <= 80 ? name : `${name.slice(0, 77)}...`;
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
+}
+
+function unknownField(name: string): MillraceError {
+  return new MillraceError("unknown_field", `expected only fields this endpoint knows, got "${name}"`, {
+    param: name,
+    hint: "remove it, or start the server with --unknown-fields warn",
+  });
+}
+
+/** The deepest complaint of a union tells more than "no alternative fits". */
+function expectedOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.expected === "array" || issue.expected === "object" ? `an ${issue.expected}` : `a ${issue.expected}`;
+    case "invalid_value":
+      return `one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}`;
+    case "too_small":
+      return `at least ${issue.minimum} ${issue.origin === "array" ? "elements" : "characters"}`;
+    case "too_big":
+      return `at most ${issue.maximum} ${issue.origin === "array" ? "elements" : "characters"}`;
+    case "invalid_union":
+      return issue.errors
+        .map((alternative) => (alternative[0] ? expectedOf(alternative[0]) : "another value"))
+        .join(" or ");
+    default:
+      return "another value";
+  }
+}
+
+function toFieldError(issue: z.core.$ZodIssue, body: unknown): MillraceError {
+  const param = pathText(issue.path);
+  if (issue.code === "unrecognized_keys") {
+    return unknownField(pathText([...issue.path, issue.keys[0] ?? ""]));
+  }
+  const value = valueAt(body, issue.path);
+  if (issue.code === "custom") return new MillraceError("invalid_parameter", `${param}: ${issue.message}`, { param });
+  const message = `${param}: expected ${expectedOf(issue)}, got ${describeValue(value)}`;
+  return new MillraceError("invalid_parameter", message, { param });
+}
+
+/** Keeps what the schema knows; reports or refuses the rest. */
+function selectFields<Shape extends z.ZodRawShape>(
+  c: AppContext,
+  context: ServeContext,
+  rules: FieldRules<Shape>,
+  body: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const selected: Record<string, unknown> = {};
+  const shape: object = rules.schema.shape;
+  for (const [name, value] of Object.entries(body)) {
+    if (Object.hasOwn(shape, name)) {
+      if (value !== null) selected[name] = value;
+      continue;
+    }
+    if (rules.inert.has(name)) continue;
+    const isNeutral = Object.hasOwn(rules.unsupported, name) ? rules.unsupported[name] : undefined;
+    if (isNeutral === undefined) {
+      if (context.unknownFields === "error") throw unknownField(shorten(name));
+      const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field", param: shorten(name) };
+      context.logger.warn(fields, "ignored an unknown field");
+    } else if (value !== null && !isNeutral(value)) {
+      throw new MillraceError("unsupported_field", `expected no "${name}", got ${describeValue(value)}`, {
+        param: name,
+        hint: "this server does not support it",
+      });
+    }
+  }
+  return selected;
+}
+
+/** Nested unknown fields, under --unknown-fields warn, are taken out where the schema found them; then the rest is checked again. */
+function dropNestedUnknown(issues: readonly z.core.$ZodIssue[], selected: Record<string, unknown>): boolean {
+  let hasDropped = false;
+  for (const issue of issues) {
+    if (issue.code !== "unrecognized_keys") continue;
+    const holder = valueAt(selected, issue.path);
+    if (typeof holder !== "object" || holder === null) continue;
+    for (const key of issue.keys) hasDropped = Reflect.deleteProperty(holder, key) || hasDropped;
+  }
+  return hasDropped;
+}
+
+/** @example const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits)); */
+export function parseFields<Shape extends z.ZodRawShape>(
+  c: AppContext,
+  context: ServeContext,
+  rules: FieldRules<Shape>,
+  body: Readonly<Record<string, unknown>>,
+): z.output<z.ZodObject<Shape, z.core.$strict>> {
+  const selected = selectFields(c, context, rules, body);
+  let parsed = rules.schema.safeParse(selected);
+  if (!parsed.success && context.unknownFields === "warn" && dropNestedUnknown(parsed.error.issues, selected)) {
+    const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field" };
+    context.logger.warn(fields, "ignored unknown fields inside others");
+    parsed = rules.schema.safeParse(selected);
+  }
+  if (parsed.success) return parsed.data;
+  throw toFieldError(parsed.error.issues[0]!, selected);
+}

@@ -1,0 +1,90 @@
+/** Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's `prompt_logprobs`. */
+import type { TokenLogprob } from "../../engine/api.js";
+import type { Tokenizer } from "../../text/tokenizer.js";
+import type { ScoredToken } from "../generation.js";
+
+/** JSON has no -Infinity; vLLM's floor is used. */
+const LOWEST_LOGPROB = -9999;
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function finite(logprob: number): number {
+  return Math.max(logprob, LOWEST_LOGPROB);
+}
+
+/** A token's text; bytes that are no text by themselves are written `bytes:\xe2\x82`, as OpenAI does, which also keeps them apart. */
+function tokenText(tokenizer: Tokenizer, tokenId: number, isAsId: boolean): string {
+  if (isAsId) return `token_id:${tokenId}`;
+  const bytes = tokenizer.tokenBytes(tokenId);
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+  }
+}
+
+interface ChatTokenLogprob {
+  readonly token: string;
+  readonly logprob: number;
+  readonly bytes: readonly number[];
+}
+
+/** `choices[].logprobs` of chat completions. */
+export function chatLogprobs(tokenizer: Tokenizer, scored: readonly ScoredToken[], isAsId: boolean) {
+  const describe = (tokenId: number, logprob: number): ChatTokenLogprob => ({
+    token: tokenText(tokenizer, tokenId, isAsId),
+    logprob: finite(logprob),
+    bytes: [...tokenizer.tokenBytes(tokenId)],
+  });
+  return {
+    content: scored.map(({ logprob }) => ({
+      ...describe(logprob.tokenId, logprob.logprob),
+      top_logprobs: logprob.top.map((top) => describe(top.tokenId, top.logprob)),
+    })),
+    refusal: null,
+  };
+}
+
+/** One position of the older shape; null log-probabilities for a prompt's first token. */
+export interface LegacyEntry {
+  readonly tokenId: number;
+  readonly logprob: TokenLogprob | null;
+  readonly textOffset: number;
+}
+
+/** `choices[].logprobs` of completions. The token itself is always among its top_logprobs, so they may be one more than asked for. */
+export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEntry[], isAsId: boolean) {
+  const top = (logprob: TokenLogprob) => {
+    const byText = new Map<string, number>();
+    for (const candidate of [...logprob.top, logprob]) {
+      const text = tokenText(tokenizer, candidate.tokenId, isAsId);
+      // Two tokens may read the same; the likelier one comes first and stays.
+      if (!byText.has(text)) byText.set(text, finite(candidate.logprob));
+    }
+    return Object.fromEntries(byText);
+  };
+  return {
+    text_offset: entries.map((entry) => entry.textOffset),
+    token_logprobs: entries.map(({ logprob }) => (logprob === null ? null : finite(logprob.logprob))),
+    tokens: entries.map((entry) => tokenText(tokenizer, entry.tokenId, isAsId)),
+    top_logprobs: entries.map(({ logprob }) => (logprob === null ? null : top(logprob))),
+  };
+}
+
+/** vLLM's `prompt_logprobs`: for each prompt position null or { id: { logprob, rank, decoded_token } }. */
+export function promptLogprobs(tokenizer: Tokenizer, positions: readonly (TokenLogprob | null)[]) {
+  return positions.map((position) => {
+    if (position === null) return null;
+    const byId: Record<string, { logprob: number; rank: number; decoded_token: string }> = {};
+    const put = (tokenId: number, logprob: number, rank: number) => {
+      byId[String(tokenId)] = {
+        logprob: finite(logprob),
+        rank,
+        decoded_token: tokenText(tokenizer, tokenId, false),
+      };
+    };
+    put(position.tokenId, position.logprob, position.rank);
+    for (const [index, top] of position.top.entries()) put(top.tokenId, top.logprob, index + 1);
+    return byId;
+  });
+}

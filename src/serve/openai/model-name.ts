@@ -1,0 +1,14 @@
+/** Resolves a request's `model`: one of the served names, or the first when none is sent. */
+import { MillraceError } from "../../core/errors.js";
+import type { ServeContext } from "../context.js";
+
+export function resolveModelName(context: ServeContext, name: string | undefined): string {
+  if (name === undefined) return context.modelNames[0];
+  if (context.modelNames.includes(name)) return name;
+  const got = name.length <= 80 ? name : `${name.slice(0, 77)}...`;
+  const known = context.modelNames.map((known) => `"${known}"`).join(", ");
+  throw new MillraceError("model_not_found", `expected the model to be one of ${known}, got "${got}"`, {
+    param: "model",
+    hint: "GET /v1/models lists them",
+  });
+}

@@ -1,0 +1,23 @@
+/** GET /v1/models and /v1/models/:id. */
+import type { AppContext, ServeContext } from "../context.js";
+import { resolveModelName } from "./model-name.js";
+
+function describeModel(context: ServeContext, name: string) {
+  return {
+    id: name,
+    object: "model",
+    created: context.createdAtSeconds,
+    owned_by: "millrace",
+    root: context.modelNames[0],
+    parent: null,
+    max_model_len: context.engine.info.maxModelLen,
+  };
+}
+
+export function listModels(c: AppContext, context: ServeContext): Response {
+  return c.json({ object: "list", data: context.modelNames.map((name) => describeModel(context, name)) });
+}
+
+export function getModel(c: AppContext, context: ServeContext): Response {
+  return c.json(describeModel(context, resolveModelName(context, c.req.param("id"))));
+}

@@ -1,0 +1,128 @@
+/** From validated request fields to the engine's sampling parameters and the generation's text rules. */
+import { randomBytes } from "node:crypto";
+import { MillraceError } from "../../core/errors.js";
+import { choiceSeed, type SamplingParams } from "../../engine/api.js";
+import type { ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
+import type { SamplingFields } from "./schema-parts.js";
+
+export interface GenerationPlan {
+  readonly fields: SamplingFields;
+  readonly promptIds: Int32Array;
+  /** undefined: as many as the context leaves. */
+  readonly maxTokens: number | undefined;
+  /** Which field a complaint about maxTokens names. */
+  readonly maxTokensField: string;
+  /** Which field a complaint about the prompt names. */
+  readonly promptField: string;
+  readonly numLogprobs: number | undefined;
+  readonly numPromptLogprobs: number | undefined;
+}
+
+/** A client that sends no seed gets a drawn one, before anything can be retried (E5). */
+export function drawSeed(seed: number | undefined): bigint {
+  return seed === undefined ? randomBytes(8).readBigUInt64LE() : BigInt.asUintN(64, BigInt(seed));
+}
+
+function assertIdsInVocabulary(ids: Iterable<number>, vocabSize: number, param: string): void {
+  for (const id of ids) {
+    if (id >= 0 && id < vocabSize) continue;
+    throw new MillraceError("token_out_of_range", `expected token ids in [0, ${vocabSize - 1}], got ${id}`, { param });
+  }
+}
+
+/** How many tokens may come: what was asked for, at most what the context leaves. The prompt itself is never cut. */
+function resolveMaxTokens(plan: GenerationPlan, maxModelLen: number): number {
+  const numPromptTokens = plan.promptIds.length;
+  const room = maxModelLen - numPromptTokens;
+  const wanted = plan.maxTokens ?? Math.max(room, 1);
+  if (room < 0 || (room === 0 && wanted > 0)) {
+    throw new MillraceError(
+      "context_length_exceeded",
+      `expected a prompt that leaves room for an answer in ${maxModelLen} tokens, got ${numPromptTokens} prompt tokens (${numPromptTokens} + at least ${Math.min(wanted, 1)} > ${maxModelLen})`,
+      { param: plan.promptField, hint: "shorten the prompt" },
+    );
+  }
+  return Math.min(wanted, room);
+}
+
+function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
+  const { fields } = plan;
+  const { vocabSize, maxModelLen } = context.engine.info;
+  const maxTokens = resolveMaxTokens(plan, maxModelLen);
+  const minTokens = fields.min_tokens ?? 0;
+  if (plan.maxTokens !== undefined && minTokens > plan.maxTokens) {
+    throw new MillraceError(
+      "invalid_parameter",
+      `min_tokens: expected at most ${plan.maxTokensField} (${plan.maxTokens}), got ${minTokens}`,
+      { param: "min_tokens" },
+    );
+  }
+  assertIdsInVocabulary(fields.stop_token_ids ?? [], vocabSize, "stop_token_ids");
+  const logitBias = Object.entries(fields.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const);
+  assertIdsInVocabulary(
+    logitBias.map(([id]) => id),
+    vocabSize,
+    "logit_bias",
+  );
+  // A nucleus of no mass still holds the likeliest token.
+  const isTopOnly = fields.top_p === 0;
+  const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
+  return {
+    temperature: fields.temperature ?? 1,
+    topK: isTopOnly ? 1 : Math.max(fields.top_k ?? 0, 0),
+    topP: isTopOnly ? 1 : (fields.top_p ?? 1),
+    minP: fields.min_p ?? 0,
+    presencePenalty: fields.presence_penalty ?? 0,
+    frequencyPenalty: fields.frequency_penalty ?? 0,
+    repetitionPenalty: fields.repetition_penalty ?? 1,
+    seed,
+    maxTokens,
+    minTokens: Math.min(minTokens, maxTokens),
+    stopTokenIds: [...new Set([...modelStops, ...(fields.stop_token_ids ?? [])])],
+    logitBias,
+    numLogprobs: plan.numLogprobs,
+    numPromptLogprobs: plan.numPromptLogprobs,
+  };
+}
+
+/** The n generations of one prompt. */
+export function planChoices(
+  context: ServeContext,
+  plan: GenerationPlan,
+  numChoices: number,
+  seed: bigint,
+): GenerationRequest[] {
+  const { fields, promptIds } = plan;
+  if (promptIds.length === 0) {
+    throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", {
+      param: plan.promptField,
+    });
+  }
+  assertIdsInVocabulary(promptIds, context.engine.info.vocabSize, plan.promptField);
+  const sampling = toSamplingParams(context, plan, seed);
+  const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
+  return Array.from({ length: numChoices }, (_, index) => ({
+    promptIds,
+    sampling: { ...sampling, seed: choiceSeed(seed, index) },
+    stopStrings: stops,
+    isStopIncluded: fields.include_stop_str_in_output ?? false,
+    keepSpecial: fields.skip_special_tokens === false,
+    cacheSalt: fields.cache_salt,
+  }));
+}
+
+export function assertNumSequences(context: ServeContext, numPrompts: number, numChoices: number): void {
+  const { maxChoices, maxSequencesPerRequest } = context.limits;
+  if (numChoices > maxChoices) {
+    throw new MillraceError("invalid_parameter", `n: expected at most ${maxChoices}, got ${numChoices}`, {
+      param: "n",
+    });
+  }
+  if (numPrompts * numChoices <= maxSequencesPerRequest) return;
+  throw new MillraceError(
+    "invalid_parameter",
+    `prompt: expected at most ${maxSequencesPerRequest} prompts × choices, got ${numPrompts} × ${numChoices}`,
+    { param: "prompt" },
+  );
+}

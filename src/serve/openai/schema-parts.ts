@@ -1,0 +1,104 @@
+/** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
+import { z } from "zod";
+import { describeValue } from "./describe-value.js";
+
+/** A value for which `isValid` holds. */
+export function checked<T>(expected: string, isValid: (value: unknown) => boolean) {
+  return z.custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describeValue(issue.input)}` });
+}
+
+export function numberIn(min: number, max: number) {
+  return checked<number>(
+    `a number in [${min}, ${max}]`,
+    (value) => typeof value === "number" && value >= min && value <= max,
+  );
+}
+
+export function numberAbove(min: number, max: number) {
+  return checked<number>(
+    `a number in (${min}, ${max}]`,
+    (value) => typeof value === "number" && value > min && value <= max,
+  );
+}
+
+export function integerIn(min: number, max: number) {
+  return checked<number>(
+    `an integer in [${min}, ${max}]`,
+    (value) => typeof value === "number" && Number.isInteger(value) && value >= min && value <= max,
+  );
+}
+
+export function isTokenIdArray(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((id) => typeof id === "number" && Number.isInteger(id));
+}
+
+const MAX_STOP_STRINGS = 16;
+const MAX_STOP_LENGTH = 4096;
+
+function isStopString(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && value.length <= MAX_STOP_LENGTH;
+}
+
+const stopField = checked<string | string[]>(
+  `a non-empty string or up to ${MAX_STOP_STRINGS} of them (each at most ${MAX_STOP_LENGTH} characters)`,
+  (value) =>
+    isStopString(value) || (Array.isArray(value) && value.length <= MAX_STOP_STRINGS && value.every(isStopString)),
+);
+
+const MAX_BIASES = 1024;
+
+function isLogitBias(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const entries = Object.entries(value);
+  return (
+    entries.length <= MAX_BIASES &&
+    entries.every(([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === "number" && bias >= -100 && bias <= 100)
+  );
+}
+
+const int64Limit = 2 ** 63;
+
+/** OpenAI's sampling fields and vLLM's additions, the same on every endpoint that generates. */
+export const samplingShape = {
+  temperature: numberIn(0, 2).optional(),
+  top_p: numberIn(0, 1).optional(),
+  top_k: integerIn(-1, 2 ** 31 - 1).optional(),
+  min_p: numberIn(0, 1).optional(),
+  presence_penalty: numberIn(-2, 2).optional(),
+  frequency_penalty: numberIn(-2, 2).optional(),
+  repetition_penalty: numberAbove(0, 100).optional(),
+  seed: integerIn(-int64Limit, int64Limit).optional(),
+  stop: stopField.optional(),
+  stop_token_ids: checked<number[]>(
+    "up to 128 token ids",
+    (value) => isTokenIdArray(value) && value.length <= 128,
+  ).optional(),
+  min_tokens: integerIn(0, 2 ** 31 - 1).optional(),
+  ignore_eos: z.boolean().optional(),
+  include_stop_str_in_output: z.boolean().optional(),
+  skip_special_tokens: z.boolean().optional(),
+  logit_bias: checked<Record<string, number>>(
+    `an object of up to ${MAX_BIASES} token ids, each with a bias in [-100, 100]`,
+    isLogitBias,
+  ).optional(),
+  prompt_logprobs: integerIn(0, 20).optional(),
+  cache_salt: checked<string>(
+    "a string of 1 to 1024 characters",
+    (value) => typeof value === "string" && value !== "" && value.length <= 1024,
+  ).optional(),
+  return_tokens_as_token_ids: z.boolean().optional(),
+} as const;
+
+export type SamplingFields = z.output<z.ZodObject<typeof samplingShape>>;
+
+/** n's upper limit is the server's and is checked with it. */
+export const maxTokensField = integerIn(0, 2 ** 31 - 1);
+export const numChoicesField = integerIn(1, 2 ** 31 - 1);
+
+export const streamOptionsField = z.strictObject({
+  include_usage: z.boolean().nullish(),
+  // Padding against traffic analysis; none is added here.
+  include_obfuscation: z.boolean().nullish(),
+});
+
+export const modelField = checked<string>("a model's name", (value) => typeof value === "string");

@@ -1,0 +1,83 @@
+/** POST /tokenize and /detokenize, in vLLM's shapes. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { readJsonObject } from "../read-body.js";
+import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
+import { type FieldRules, isEmptyArray, never, parseFields } from "./fields.js";
+import { resolveModelName } from "./model-name.js";
+import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
+
+const tokenizeSchema = z.strictObject({
+  model: modelField.optional(),
+  prompt: z.string().optional(),
+  messages: messagesField.optional(),
+  add_special_tokens: z.boolean().optional(),
+  add_generation_prompt: z.boolean().optional(),
+  continue_final_message: z.boolean().optional(),
+  chat_template_kwargs: templateKwargsField.optional(),
+  return_token_strs: z.boolean().optional(),
+});
+
+const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
+  schema: tokenizeSchema,
+  inert: new Set(),
+  unsupported: { tools: isEmptyArray, chat_template: never },
+};
+
+const detokenizeSchema = z.strictObject({
+  model: modelField.optional(),
+  tokens: checked<number[]>("an array of token ids", isTokenIdArray),
+});
+
+const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = {
+  schema: detokenizeSchema,
+  inert: new Set(),
+  unsupported: {},
+};
+
+function encodeRequest(context: ServeContext, request: z.output<typeof tokenizeSchema>): ArrayLike<number> {
+  const { prompt, messages } = request;
+  if ((prompt === undefined) === (messages === undefined)) {
+    const got = prompt === undefined ? "neither" : "both";
+    throw new MillraceError("invalid_parameter", `prompt: expected either prompt or messages, got ${got}`, {
+      param: "prompt",
+    });
+  }
+  if (messages !== undefined) {
+    return encodeChat(context, toChatMessages(messages), {
+      addGenerationPrompt: request.add_generation_prompt,
+      continueFinalMessage: request.continue_final_message,
+      kwargs: request.chat_template_kwargs,
+      addSpecialTokens: request.add_special_tokens,
+    });
+  }
+  const addSpecial = request.add_special_tokens ?? true;
+  return context.tokenizer.encode(prompt ?? "", { addSpecial, parseSpecial: true });
+}
+
+export async function tokenize(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
+  resolveModelName(context, request.model);
+  const tokens = Array.from(encodeRequest(context, request));
+  const decode = (id: number) => context.tokenizer.decode([id], { keepSpecial: true });
+  return c.json({
+    count: tokens.length,
+    max_model_len: context.engine.info.maxModelLen,
+    tokens,
+    token_strs: request.return_token_strs === true ? tokens.map(decode) : null,
+  });
+}
+
+export async function detokenize(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, DETOKENIZE_RULES, await readJsonObject(c, context.limits));
+  resolveModelName(context, request.model);
+  const { vocabSize } = context.tokenizer;
+  for (const id of request.tokens) {
+    if (id >= 0 && id < vocabSize) continue;
+    throw new MillraceError("token_out_of_range", `tokens: expected token ids in [0, ${vocabSize - 1}], got ${id}`, {
+      param: "tokens",
+    });
+  }
+  return c.json({ prompt: context.tokenizer.decode(request.tokens, { keepSpecial: true }) });
+}

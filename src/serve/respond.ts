@@ -1,0 +1,129 @@
+/** The two ways to answer with a job: whole, or as server-sent events. Endpoints only say what their JSON looks like. */
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import { MillraceError } from "../core/errors.js";
+import type { AppContext, ServeContext } from "./context.js";
+import { corsHeaders } from "./cors.js";
+import { onDisconnect } from "./disconnect.js";
+import { logFailure } from "./error-response.js";
+import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "./generation.js";
+import { Job, type JobTotals } from "./job.js";
+import { SseStream } from "./sse.js";
+
+/** One choice of a whole answer. */
+export interface ChoiceResult {
+  readonly text: string;
+  readonly scored: readonly ScoredToken[];
+  readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
+  readonly end: GenerationEnd;
+}
+
+/** What an endpoint's stream says; every text is complete events. */
+export interface StreamFrames {
+  onUpdate(index: number, update: GenerationUpdate): string;
+  onDone(totals: JobTotals): string;
+  onError(error: MillraceError): string;
+}
+
+function clientClosed(): MillraceError {
+  return new MillraceError("client_closed", "expected the client to wait for its answer, got a closed connection");
+}
+
+/** Waits for every choice. Rejects with the first failure, or client_closed when nobody waits any more. */
+export function collectResults(
+  c: AppContext,
+  context: ServeContext,
+  requests: readonly GenerationRequest[],
+): Promise<{ readonly results: readonly ChoiceResult[]; readonly totals: JobTotals }> {
+  return new Promise((resolve, reject) => {
+    const partial = requests.map(() => ({
+      text: "",
+      scored: [] as ScoredToken[],
+      promptLogprobs: undefined as GenerationUpdate["promptLogprobs"],
+      end: { reason: "stop", stopReason: null } as GenerationEnd,
+    }));
+    let endWatch = () => {};
+    const job = new Job(
+      context,
+      requests,
+      {
+        onUpdate: (index, update) => {
+          const result = partial[index]!;
+          result.text += update.text;
+          for (const token of update.scored) result.scored.push(token);
+          if (update.promptLogprobs !== undefined) result.promptLogprobs = update.promptLogprobs;
+          if (update.end !== undefined) result.end = update.end;
+        },
+        onDone: (totals) => {
+          endWatch();
+          resolve({ results: partial, totals });
+        },
+        onError: (error) => {
+          endWatch();
+          reject(error);
+        },
+      },
+      c.get("startMs"),
+    );
+    job.start();
+    endWatch = onDisconnect(c, () => {
+      job.abort();
+      reject(clientClosed());
+    });
+  });
+}
+
+/** Streams a job. Until the first text goes out, a failure still becomes an ordinary error answer. */
+export function streamResults(
+  c: AppContext,
+  context: ServeContext,
+  requests: readonly GenerationRequest[],
+  frames: StreamFrames,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const outgoing = c.env?.outgoing;
+    if (outgoing === undefined || !("req" in outgoing)) {
+      throw new MillraceError("internal_error", "expected a Node HTTP/1 response to stream to, got none");
+    }
+    const requestId = c.get("requestId");
+    let endWatch = () => {};
+    const fail = (error: MillraceError) => {
+      endWatch();
+      if (!stream.isOpen) return reject(error);
+      logFailure(context.logger, error, requestId, c.req.path);
+      stream.send(frames.onError(error));
+      stream.end();
+      resolve(RESPONSE_ALREADY_SENT);
+    };
+    const job = new Job(
+      context,
+      requests,
+      {
+        onUpdate: (index, update) => stream.send(frames.onUpdate(index, update)),
+        onDone: (totals) => {
+          endWatch();
+          stream.send(frames.onDone(totals));
+          stream.end();
+          resolve(RESPONSE_ALREADY_SENT);
+        },
+        onError: fail,
+      },
+      c.get("startMs"),
+    );
+    const stream = new SseStream(outgoing, {
+      headers: { "X-Request-Id": requestId, ...corsHeaders(c.req.header("Origin"), context.corsOrigins) },
+      maxBufferedBytes: context.limits.maxBufferedBytes,
+      onOverflow: (bufferedBytes) => {
+        job.abort();
+        endWatch();
+        const fields = { requestId, path: c.req.path, code: "client_closed", bufferedBytes };
+        context.logger.warn(fields, "cut off a client that reads slower than its answer is made");
+        resolve(RESPONSE_ALREADY_SENT);
+      },
+    });
+    job.start();
+    endWatch = onDisconnect(c, () => {
+      job.abort();
+      reject(clientClosed());
+    });
+  });
+}

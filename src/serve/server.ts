@@ -1,0 +1,140 @@
+/** The listening server: binds the application to a port, watches its connections, drains and closes. */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { getRequestListener, RequestError } from "@hono/node-server";
+import { MillraceError, toMillraceError } from "../core/errors.js";
+import { createAppWithLifecycle } from "./app.js";
+import type { AppOptions, ServeLogger } from "./context.js";
+import { onSocketClose } from "./disconnect.js";
+import { errorBody, logFailure } from "./error-response.js";
+
+export interface ServerOptions extends AppOptions {
+  readonly host: string;
+  /** 0 = any free one. */
+  readonly port: number;
+}
+
+export interface RunningServer {
+  /** Where to reach it, for instance http://127.0.0.1:8000. */
+  readonly url: string;
+  readonly port: number;
+  /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
+  drain(): Promise<void>;
+  /** Cuts every connection, which aborts what they were waiting for. The engine stays the caller's. */
+  close(): Promise<void>;
+}
+
+/** A connection that sends nonsense gets a coded answer when that is still possible. */
+function answerBadRequest(logger: ServeLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const isTimeout = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const isTooLong = error.code === "HPE_HEADER_OVERFLOW";
+  const code = isTimeout ? "request_timeout" : "invalid_request";
+  const status = isTimeout
+    ? "408 Request Timeout"
+    : isTooLong
+      ? "431 Request Header Fields Too Large"
+      : "400 Bad Request";
+  const message = isTimeout
+    ? "expected a whole request in time, got a part"
+    : "expected an HTTP/1.1 request, got something else";
+  logger.warn({ code, httpCode: error.code }, `refused: ${message}`);
+  const body = JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+/** What the adapter cannot even turn into a request: a broken URL or host. */
+function answerUnroutable(logger: ServeLogger, thrown: unknown): Response {
+  const isRequestFault = thrown instanceof RequestError;
+  const error = isRequestFault
+    ? new MillraceError("invalid_request", `expected a valid URL and host, got another (${thrown.message})`)
+    : toMillraceError(thrown);
+  const requestId = randomUUID();
+  logFailure(logger, error, requestId, "");
+  return new Response(JSON.stringify(errorBody(error, requestId)), {
+    status: error.status,
+    headers: { "Content-Type": "application/json", "X-Request-Id": requestId },
+  });
+}
+
+function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException) => {
+      const hints: Readonly<Record<string, string>> = {
+        EADDRINUSE: "stop the program that uses it, or choose another with --port",
+        EACCES: "choose a port above 1023",
+        EADDRNOTAVAIL: "choose an address of this machine with --host",
+        ENOTFOUND: "choose an address of this machine with --host",
+      };
+      const hint = hints[error.code ?? ""];
+      const message = `expected to listen on ${host}:${port}, got ${error.code ?? error.message}`;
+      reject(new MillraceError("invalid_option", message, { cause: error, ...(hint === undefined ? {} : { hint }) }));
+    };
+    server.once("error", refuse);
+    server.listen(port, host, () => {
+      server.off("error", refuse);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}
+
+/** @example const server = await startServer({ ...appOptions, host: "127.0.0.1", port: 8000 }); */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { app, lifecycle } = createAppWithLifecycle(options);
+  const handle = getRequestListener(app.fetch, {
+    hostname: options.host,
+    errorHandler: (thrown) => answerUnroutable(options.logger, thrown),
+  });
+  const open = new Set<ServerResponse>();
+  let onIdle = () => {};
+  const server = createServer((incoming: IncomingMessage, outgoing: ServerResponse) => {
+    open.add(outgoing);
+    const settle = () => {
+      endWatch();
+      if (open.delete(outgoing) && open.size === 0) onIdle();
+    };
+    // A pipelined response whose turn never came gets no "close" of its own.
+    const endWatch = onSocketClose(incoming.socket, settle);
+    outgoing.once("close", settle);
+    // A draining server ends each connection with its answer.
+    if (lifecycle.isDraining) outgoing.shouldKeepAlive = false;
+    void handle(incoming, outgoing);
+  });
+  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
+  // Silence is fine while an answer is being made; unsent bytes that nobody takes are not.
+  server.timeout = options.limits.stalledClientTimeoutMs;
+  server.on("timeout", (socket: Socket) => {
+    if (socket.writableLength > 0) socket.destroy();
+  });
+  const { port } = await listen(server, options.host, options.port);
+  const shownHost = options.host.includes(":") ? `[${options.host}]` : options.host;
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  return {
+    url: `http://${shownHost}:${port}`,
+    port,
+    async drain() {
+      lifecycle.isDraining = true;
+      if (open.size > 0) {
+        await new Promise<void>((resolve) => {
+          onIdle = resolve;
+        });
+      }
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+    async close() {
+      lifecycle.isDraining = true;
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

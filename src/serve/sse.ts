@@ -1,0 +1,81 @@
+/** Server-sent events straight onto Node's response: text is gathered and written once per turn of the event loop, so one engine step costs one write. */
+import type { ServerResponse } from "node:http";
+import type { HeaderRecord } from "./cors.js";
+
+const EVENT_STREAM_HEADERS: HeaderRecord = {
+  "Content-Type": "text/event-stream; charset=utf-8",
+  "Cache-Control": "no-cache",
+  // Tells nginx not to gather the stream.
+  "X-Accel-Buffering": "no",
+};
+
+export class SseStream {
+  readonly #outgoing: ServerResponse;
+  readonly #headers: HeaderRecord;
+  readonly #maxBufferedBytes: number;
+  readonly #onOverflow: (bufferedBytes: number) => void;
+  #pending = "";
+  #isFlushScheduled = false;
+  #isEnding = false;
+
+  /** `onOverflow` is called once when the client reads too slowly; the connection is cut after it. */
+  constructor(
+    outgoing: ServerResponse,
+    options: {
+      readonly headers: HeaderRecord;
+      readonly maxBufferedBytes: number;
+      readonly onOverflow: (bufferedBytes: number) => void;
+    },
+  ) {
+    this.#outgoing = outgoing;
+    this.#headers = options.headers;
+    this.#maxBufferedBytes = options.maxBufferedBytes;
+    this.#onOverflow = options.onOverflow;
+    // Writing to a connection that has just gone is reported here; the disconnect watch acts on it.
+    outgoing.on("error", () => {});
+  }
+
+  /** Headers are sent with the first text, so that an earlier failure still gets its own status. */
+  get isOpen(): boolean {
+    return this.#outgoing.headersSent || this.#pending !== "";
+  }
+
+  /** `text` is one or more complete events. */
+  send(text: string): void {
+    if (text === "" || this.#isEnding) return;
+    this.#pending += text;
+    this.#schedule();
+  }
+
+  end(): void {
+    this.#isEnding = true;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    queueMicrotask(() => {
+      this.#isFlushScheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    const outgoing = this.#outgoing;
+    if (outgoing.destroyed || outgoing.writableEnded) return;
+    if (!outgoing.headersSent) outgoing.writeHead(200, { ...EVENT_STREAM_HEADERS, ...this.#headers });
+    const text = this.#pending;
+    this.#pending = "";
+    if (this.#isEnding) {
+      outgoing.end(text);
+      return;
+    }
+    outgoing.write(text);
+    if (outgoing.writableLength <= this.#maxBufferedBytes) return;
+    this.#isEnding = true;
+    this.#onOverflow(outgoing.writableLength);
+    // A pipelined response has no socket yet; destroying the request takes the connection down either way.
+    outgoing.req.socket.destroy();
+  }
+}
