@@ -56,7 +56,8 @@ export class ByteLevelBpe implements PieceEncoder {
       const id = this.#vocab.idByText.get(bytesToAlphabet(bytes));
       if (id !== undefined && this.#vocab.types[id] === TOKEN_TYPE.normal) return [id];
     }
-    const symbols = Int32Array.from(bytes, (byte) => this.#idByByte[byte]!);
+    const symbols = new Int32Array(bytes.length);
+    for (let i = 0; i < bytes.length; i++) symbols[i] = this.#idByByte[bytes[i]!]!;
     const numSymbols = this.#merger.merge(symbols, symbols.length);
     const ids: number[] = [];
     // Bytes without a token are left out, as llama.cpp and Hugging Face's tokenizers do.
@@ -74,7 +75,8 @@ class MergeTable implements MergeRules {
   readonly #mask: number;
 
   constructor(vocab: Vocabulary, merges: readonly string[]) {
-    if (merges.length >= MAX_VOCAB_SIZE) throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} merges, got ${merges.length}`);
+    if (merges.length >= MAX_VOCAB_SIZE)
+      throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} merges, got ${merges.length}`);
     const numSlots = 2 ** Math.ceil(Math.log2(2 * merges.length + 2));
     this.#mask = numSlots - 1;
     this.#left = new Int32Array(numSlots);
@@ -86,7 +88,9 @@ class MergeTable implements MergeRules {
       // The first character may itself be a space in odd vocabularies, hence the search from 1.
       const space = merge.indexOf(" ", 1);
       if (space === -1 || space === merge.length - 1) {
-        throw corrupt(`expected tokenizer.ggml.merges[${rule}] to be two texts and a space, got ${JSON.stringify(merge)}`);
+        throw corrupt(
+          `expected tokenizer.ggml.merges[${rule}] to be two texts and a space, got ${JSON.stringify(merge)}`,
+        );
       }
       const first = merge.slice(0, space);
       const second = merge.slice(space + 1);
@@ -98,7 +102,9 @@ class MergeTable implements MergeRules {
       else this.#insert(leftId, rightId, rule, resultId);
     }
     if (2 * numUnknown > merges.length) {
-      throw corrupt(`expected merges of the vocabulary's tokens, got ${numUnknown} of ${merges.length} with texts that are no token`);
+      throw corrupt(
+        `expected merges of the vocabulary's tokens, got ${numUnknown} of ${merges.length} with texts that are no token`,
+      );
     }
   }
 

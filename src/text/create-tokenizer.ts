@@ -21,10 +21,7 @@ interface ModelKind {
 
 /** By `tokenizer.ggml.model`. */
 const KINDS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
-  [
-    "llama",
-    { createEncoder: createSentencePieceBpe, addsBosByDefault: () => true, defaultBosId: 1, defaultEosId: 2 },
-  ],
+  ["llama", { createEncoder: createSentencePieceBpe, addsBosByDefault: () => true, defaultBosId: 1, defaultEosId: 2 }],
   [
     "gpt2",
     {
@@ -80,7 +77,9 @@ function findKind(metadata: GgufMetadata): ModelKind {
 function readAddsToken(metadata: GgufMetadata, name: string, id: number | undefined, byDefault: boolean): boolean {
   const isAsked = metadata.boolean(`tokenizer.ggml.add_${name}_token`);
   if (isAsked === true && id === undefined) {
-    throw corrupt(`expected tokenizer.ggml.${name}_token_id, because tokenizer.ggml.add_${name}_token is true, got nothing`);
+    throw corrupt(
+      `expected tokenizer.ggml.${name}_token_id, because tokenizer.ggml.add_${name}_token is true, got nothing`,
+    );
   }
   return (isAsked ?? byDefault) && id !== undefined;
 }

@@ -79,7 +79,19 @@ const ENTRIES: readonly Entry[] = [
   { names: ["dbrx", "smaug-bpe", "chatglm-bpe", "glm4"], expressions: [LLAMA3] },
   { names: ["minicpm5"], expressions: ["\\p{N}{1,3}", cl100k("\\p{N}+")], ignoresMerges: true },
   {
-    names: ["gpt-2", "phi-2", "mpt", "olmo", "jais", "gigachat", "a.x-4.0", "mellum", "exaone4", "trillion", "granite-docling"],
+    names: [
+      "gpt-2",
+      "phi-2",
+      "mpt",
+      "olmo",
+      "jais",
+      "gigachat",
+      "a.x-4.0",
+      "mellum",
+      "exaone4",
+      "trillion",
+      "granite-docling",
+    ],
     expressions: [GPT2],
   },
   {
@@ -115,9 +127,7 @@ const ENTRIES: readonly Entry[] = [
   { names: ["viking"], expressions: [BLOOM, "\\p{N}"] },
   {
     names: ["bailingmoe", "bailingmoe2", "llada-moe"],
-    expressions: [
-      `${CONTRACTION_ANY_CASE}|${PREFIXED_LETTERS}|\\p{N}|${SYMBOLS}[\\r\\n]*|${SPACE}*[\\r\\n]|${SPACES}`,
-    ],
+    expressions: [`${CONTRACTION_ANY_CASE}|${PREFIXED_LETTERS}|\\p{N}|${SYMBOLS}[\\r\\n]*|${SPACE}*[\\r\\n]|${SPACES}`],
   },
   {
     names: ["seed-coder"],

@@ -44,7 +44,8 @@ export class SentencePieceBpe implements PieceEncoder {
       if (type === TOKEN_TYPE.normal || type === TOKEN_TYPE.userDefined) pieceIds.set(text, id);
       if (type !== TOKEN_TYPE.byte) continue;
       const byte = parseByteToken(text);
-      if (byte === undefined) throw corrupt(`expected byte token ${id} to read <0x00> to <0xFF>, got ${JSON.stringify(text)}`);
+      if (byte === undefined)
+        throw corrupt(`expected byte token ${id} to read <0x00> to <0xFF>, got ${JSON.stringify(text)}`);
       this.#idByByte[byte] = id;
     }
     this.#pieceIds = pieceIds;

@@ -156,9 +156,12 @@ export function createSpecialMatchers(
 ): SpecialMatchers {
   const all: [number, string][] = [];
   for (const [id, type] of types.entries()) {
-    if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.userDefined) all.push([id, textOf(id)]);
+    if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.userDefined)
+      all.push([id, textOf(id)]);
   }
-  const strips = new Set(hasPhi3Rules ? all.filter(([, text]) => !PHI3_KEEPS_SPACE_AFTER.has(text)).map(([id]) => id) : []);
+  const strips = new Set(
+    hasPhi3Rules ? all.filter(([, text]) => !PHI3_KEEPS_SPACE_AFTER.has(text)).map(([id]) => id) : [],
+  );
   const userDefined = all.filter(([id]) => types[id] === TOKEN_TYPE.userDefined);
   return { all: new SpecialMatcher(all, strips), userDefined: new SpecialMatcher(userDefined, strips) };
 }

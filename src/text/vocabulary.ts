@@ -26,7 +26,8 @@ export function corrupt(message: string): MillraceError {
 
 export function readVocabulary(metadata: GgufMetadata): Vocabulary {
   const raw = metadata.strings("tokenizer.ggml.tokens");
-  if (raw === undefined || raw.length === 0) throw corrupt("expected tokenizer.ggml.tokens to list the tokens, got none");
+  if (raw === undefined || raw.length === 0)
+    throw corrupt("expected tokenizer.ggml.tokens to list the tokens, got none");
   if (raw.length >= MAX_VOCAB_SIZE) throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} tokens, got ${raw.length}`);
   // Empty texts get a name of their own, so that every id has a distinct text.
   const texts = raw.map((text, id) => (text === "" ? `[EMPTY_${id}]` : text));
@@ -62,7 +63,8 @@ function readScores(metadata: GgufMetadata, numTokens: number): ArrayLike<number
   if (scores === undefined) return undefined;
   checkLength("tokenizer.ggml.scores", scores.length, numTokens);
   for (let id = 0; id < numTokens; id++) {
-    if (Number.isNaN(scores[id])) throw corrupt(`expected tokenizer.ggml.scores to be numbers, got NaN for token ${id}`);
+    if (Number.isNaN(scores[id]))
+      throw corrupt(`expected tokenizer.ggml.scores to be numbers, got NaN for token ${id}`);
   }
   return scores;
 }

@@ -1,0 +1,226 @@
+/** Renders a model's chat template (Jinja) the way transformers does; what a request may contain is the server's business. */
+
+import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { MillraceError } from "../core/errors.js";
+import type { GgufMetadata } from "../formats/gguf/types.js";
+import { strftime } from "./strftime.js";
+
+export interface TextPart {
+  readonly type: "text";
+  readonly text: string;
+}
+
+/** A message in OpenAI's form; fields that are not named here reach the template untouched. */
+export interface ChatMessage {
+  readonly role: string;
+  readonly content?: string | null | readonly TextPart[];
+  readonly tool_calls?: readonly unknown[];
+  readonly tool_call_id?: string;
+  readonly name?: string;
+}
+
+export interface ChatTemplateOptions {
+  readonly bosToken?: string | undefined;
+  readonly eosToken?: string | undefined;
+  readonly unkToken?: string | undefined;
+  readonly padToken?: string | undefined;
+  /** The clock behind `strftime_now`. */
+  readonly now?: () => Date;
+}
+
+export interface ChatTemplateInput {
+  readonly messages: readonly ChatMessage[];
+  /** In OpenAI's form: `{ type: "function", function: { name, description, parameters } }`. */
+  readonly tools?: readonly unknown[] | undefined;
+  /** End with the start of the assistant's answer. */
+  readonly addGenerationPrompt: boolean;
+  /** Variables of the template's own, like `enable_thinking`; they do not replace the ones above. */
+  readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What the template itself refuses, by `raise_exception`. */
+class TemplateRefusal extends Error {}
+
+/** @example new ChatTemplate(source, { bosToken: "<s>" }).render({ messages, addGenerationPrompt: true }) */
+export class ChatTemplate {
+  readonly source: string;
+  readonly #program: ReturnType<typeof parse>;
+  readonly #globals: Readonly<Record<string, unknown>>;
+  #takesParts: boolean | undefined;
+
+  constructor(source: string, options: ChatTemplateOptions = {}) {
+    this.source = source;
+    this.#globals = makeGlobals(options);
+    try {
+      this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    } catch (thrown) {
+      throw new MillraceError(
+        "template_failed",
+        `expected a Jinja chat template, got one that does not parse: ${messageOf(thrown)}`,
+        {
+          hint: "Give a chat template that works, or use the completions endpoint, which needs none.",
+          cause: thrown,
+        },
+      );
+    }
+  }
+
+  render(input: ChatTemplateInput): string {
+    this.#takesParts ??= this.#probeTakesParts();
+    const messages = input.messages.map((message) => prepareMessage(message, this.#takesParts === true));
+    try {
+      return this.#renderRaw({ ...input, messages });
+    } catch (thrown) {
+      throw toTemplateError(thrown);
+    }
+  }
+
+  #renderRaw(input: ChatTemplateInput): string {
+    const variables: Record<string, unknown> = {
+      ...this.#globals,
+      ...input.kwargs,
+      messages: input.messages,
+      // Absent is none and not undefined, as in transformers.
+      tools: input.tools ?? null,
+      documents: input.kwargs?.documents ?? null,
+      add_generation_prompt: input.addGenerationPrompt,
+    };
+    const environment = new Environment();
+    for (const [name, value] of Object.entries(variables)) environment.set(name, value);
+    return String(new Interpreter(environment).run(this.#program).value);
+  }
+
+  /** Nearly all templates print text content; a few only print lists of parts. Which, a trial shows. */
+  #probeTakesParts(): boolean {
+    const needle = "needle-8d1f";
+    const prints = (content: ChatMessage["content"]): boolean => {
+      try {
+        const messages = [{ role: "user", content }] as readonly ChatMessage[];
+        return this.#renderRaw({ messages, addGenerationPrompt: false }).includes(needle);
+      } catch {
+        return false;
+      }
+    };
+    return !prints(needle) && prints([{ type: "text", text: needle }]);
+  }
+}
+
+/** The template of a GGUF file with the file's special tokens, or undefined where the file has none. */
+export function readChatTemplate(metadata: GgufMetadata, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
+  const source = metadata.string("tokenizer.chat_template");
+  if (source === undefined) return undefined;
+  const texts = metadata.strings("tokenizer.ggml.tokens");
+  const textOf = (name: string): string | undefined => {
+    const id = metadata.number(`tokenizer.ggml.${name}_token_id`);
+    return id === undefined ? undefined : texts?.[id];
+  };
+  return new ChatTemplate(source, {
+    bosToken: textOf("bos"),
+    eosToken: textOf("eos"),
+    unkToken: textOf("unknown"),
+    padToken: textOf("padding"),
+    ...options,
+  });
+}
+
+function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
+  const now = options.now ?? (() => new Date());
+  const globals: Record<string, unknown> = {
+    true: true,
+    True: true,
+    false: false,
+    False: false,
+    none: null,
+    None: null,
+    range,
+    bos_token: options.bosToken,
+    eos_token: options.eosToken,
+    unk_token: options.unkToken,
+    pad_token: options.padToken,
+    strftime_now: (format: string) => strftime(now(), format),
+    raise_exception: (message: unknown) => {
+      throw new TemplateRefusal(String(message));
+    },
+  };
+  for (const [name, value] of Object.entries(globals)) if (value === undefined) delete globals[name];
+  return globals;
+}
+
+/** No conversation needs more; a template that asks for more would only fill the memory. */
+const MAX_RANGE_LENGTH = 100_000;
+
+/** Python's range(stop) and range(start, stop, step). */
+function range(first: number, second?: number, step = 1): number[] {
+  const [start, stop] = second === undefined ? [0, first] : [first, second];
+  const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE_LENGTH)) throw new Error(`range() of ${length} numbers is too long`);
+  return Array.from({ length }, (_, i) => start + i * step);
+}
+
+function prepareMessage(message: ChatMessage, takesParts: boolean): ChatMessage {
+  const prepared: Record<string, unknown> = { ...message };
+  const { content } = message;
+  if (Array.isArray(content)) {
+    const texts = (content as readonly TextPart[]).map(textOfPart);
+    if (!takesParts) prepared.content = texts.join("\n");
+  } else if (takesParts && typeof content === "string") {
+    prepared.content = [{ type: "text", text: content }];
+  }
+  if (Array.isArray(message.tool_calls)) prepared.tool_calls = message.tool_calls.map(withParsedArguments);
+  return prepared as unknown as ChatMessage;
+}
+
+function textOfPart(part: TextPart): string {
+  if (part.type === "text" && typeof part.text === "string") return part.text;
+  throw new MillraceError(
+    "invalid_parameter",
+    `expected message content parts of type "text", got ${JSON.stringify(part.type)}`,
+    {
+      param: "messages",
+      hint: "This server takes text only.",
+    },
+  );
+}
+
+/** OpenAI sends a tool call's arguments as JSON text; templates expect the object, as transformers gives them. */
+function withParsedArguments(call: unknown): unknown {
+  if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
+  try {
+    const parsed: unknown = JSON.parse(call.function.arguments);
+    return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
+  } catch {
+    // A model's own broken call, sent back: the template prints its text.
+    return call;
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function toTemplateError(thrown: unknown): MillraceError {
+  if (thrown instanceof TemplateRefusal) {
+    return new MillraceError(
+      "template_failed",
+      `expected a conversation the model's chat template takes, got its refusal: ${thrown.message}`,
+      {
+        param: "messages",
+        hint: "Change the conversation as the template's message says.",
+        cause: thrown,
+      },
+    );
+  }
+  return new MillraceError(
+    "template_failed",
+    `expected the model's chat template to render, got: ${messageOf(thrown)}`,
+    {
+      param: "messages",
+      hint: "The template and this conversation do not fit each other; check roles, content and chat_template_kwargs.",
+      cause: thrown,
+    },
+  );
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

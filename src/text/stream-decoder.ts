@@ -1,0 +1,46 @@
+/** Turns token ids into text one by one; only whole characters come out. */
+
+import type { Tokenizer } from "./tokenizer.js";
+
+export interface StreamDecoderOptions {
+  readonly keepSpecial?: boolean;
+  /** The ids go on with a text (as generated tokens do), so a first space is the text's own, not SentencePiece's dummy prefix. */
+  readonly continuesText?: boolean;
+}
+
+const SPACE = 0x20;
+const EMPTY = new Uint8Array(0);
+
+/**
+ * The outputs together equal `tokenizer.decode` of all ids, but for `continuesText`.
+ *
+ * @example const decoder = new StreamDecoder(tokenizer); let text = ids.map((id) => decoder.push(id)).join("") + decoder.flush();
+ */
+export class StreamDecoder {
+  readonly #tokenizer: Tokenizer;
+  readonly #keepsSpecial: boolean;
+  readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+  #isAtStart: boolean;
+
+  constructor(tokenizer: Tokenizer, options: StreamDecoderOptions = {}) {
+    this.#tokenizer = tokenizer;
+    this.#keepsSpecial = options.keepSpecial === true;
+    this.#isAtStart = tokenizer.stripsLeadingSpace && options.continuesText !== true;
+  }
+
+  /** The characters that are complete now. */
+  push(id: number): string {
+    let bytes = this.#tokenizer.tokenBytes(id);
+    if (!this.#keepsSpecial && this.#tokenizer.isSpecial(id)) return "";
+    if (this.#isAtStart && bytes.length > 0) {
+      if (bytes[0] === SPACE) bytes = bytes.subarray(1);
+      this.#isAtStart = false;
+    }
+    return this.#utf8.decode(bytes, { stream: true });
+  }
+
+  /** What an unfinished character at the end becomes: U+FFFD, or nothing where there is none. */
+  flush(): string {
+    return this.#utf8.decode(EMPTY);
+  }
+}
