@@ -1,0 +1,177 @@
+/** Turns what a user calls a model (a file, a folder, `hf:org/repo[:file]`) into paths of local files, downloading them where needed. */
+import type { Stats } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { MillraceError } from "../core/errors.js";
+import { chooseModel, groupModels, type ModelFiles, shardNames, withoutCompanions } from "./hub/choose.js";
+import { type DownloadProgress, downloadFile } from "./hub/download.js";
+import {
+  authorised,
+  fetchListing,
+  type HubAccess,
+  type HubEntry,
+  readCachedListing,
+  writeCachedListing,
+} from "./hub/listing.js";
+import { HUB_PREFIX, type HubSpec, parseHubSpec } from "./hub/spec.js";
+
+export type { DownloadProgress } from "./hub/download.js";
+
+export interface ResolveOptions {
+  /** MILLRACE_CACHE, else ~/.cache/millrace. */
+  readonly cacheDir?: string;
+  /** HF_ENDPOINT, else the public hub. */
+  readonly endpoint?: string;
+  /** HF_TOKEN. */
+  readonly token?: string;
+  readonly onProgress?: (progress: DownloadProgress) => void;
+  readonly fetch?: typeof fetch;
+  /** 5: attempts in a row that bring no byte. */
+  readonly maxFruitlessAttempts?: number;
+  /** 1000; doubles with each fruitless attempt. */
+  readonly retryDelayMs?: number;
+}
+
+export interface ResolvedModel {
+  /** The model's file; of a split model, its first shard. */
+  readonly path: string;
+  /** All shards in order. */
+  readonly files: readonly string[];
+}
+
+const PUBLIC_ENDPOINT = "https://huggingface.co";
+
+/**
+ * A model that lies in the cache whole is used as it is, without asking the hub: starts are fast, work offline and repeat.
+ *
+ * @example const { path } = await resolveModelPath("hf:org/repo:Q4_K_M")
+ */
+export async function resolveModelPath(spec: string, options: ResolveOptions = {}): Promise<ResolvedModel> {
+  if (spec.startsWith(HUB_PREFIX)) return resolveOnHub(parseHubSpec(spec), options);
+  const stats = await statOf(spec);
+  if (stats === undefined) throw notFound(spec);
+  return stats.isDirectory() ? resolveFolder(spec) : resolveFile(spec);
+}
+
+function notFound(path: string): MillraceError {
+  const hint = /^[\w.-]+\/[\w.-]+(:[\w.-]+)?$/.test(path)
+    ? `check the path; a model of the hub is written ${HUB_PREFIX}${path}`
+    : "check the path";
+  return new MillraceError("file_unreadable", `expected a file or folder at ${path}, got nothing`, { hint });
+}
+
+async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch {
+    return undefined;
+  }
+}
+
+async function resolveFile(path: string): Promise<ResolvedModel> {
+  const folder = dirname(path);
+  const files = shardNames(basename(path));
+  if (files.length === 1) return { path, files: [path] };
+  const paths = files.map((file) => join(folder, file));
+  for (const shard of paths) {
+    if ((await statOf(shard)) === undefined) {
+      throw new MillraceError("gguf_split", `expected all ${paths.length} shards in ${folder}, got none at ${shard}`, {
+        hint: "download the missing shard next to the others",
+      });
+    }
+  }
+  return { path: paths[0]!, files: paths };
+}
+
+async function resolveFolder(folder: string): Promise<ResolvedModel> {
+  const models = withoutCompanions(groupModels(await namesIn(folder)));
+  const [only] = models;
+  if (only !== undefined && models.length === 1) return resolveFile(join(folder, only.files[0]!));
+  const got = models.length === 0 ? "none" : models.map(({ label }) => label).join(", ");
+  throw new MillraceError("file_unreadable", `expected one model in folder ${folder}, got ${got}`, {
+    hint: "pass the path of a .gguf file",
+  });
+}
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected a readable folder at ${folder}, got ${String(cause)}`, {
+      hint: "check its permissions",
+      cause,
+    });
+  }
+}
+
+async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<ResolvedModel> {
+  const cacheDir = options.cacheDir ?? process.env.MILLRACE_CACHE ?? join(homedir(), ".cache", "millrace");
+  const folder = join(cacheDir, "hub", spec.repo, spec.revision.replaceAll("/", "--"));
+  const cached = await findCached(folder, spec);
+  if (cached !== undefined) return resolvedIn(folder, cached);
+
+  const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");
+  const token = options.token ?? process.env.HF_TOKEN;
+  const access: HubAccess = { endpoint, fetch: authorised(options.fetch ?? fetch, checkedUrl(endpoint), token) };
+  const entries = await fetchListing(access, spec);
+  const chosen = choose(entries, spec);
+  await writeCachedListing(folder, entries);
+  for (const file of chosen.files) {
+    const entry = entries.find(({ path }) => path === file)!;
+    if (await isComplete(folder, entry)) continue;
+    await downloadFile(access, resolveUrl(endpoint, spec, file), entry, join(folder, file), {
+      onProgress: options.onProgress,
+      maxFruitlessAttempts: options.maxFruitlessAttempts ?? 5,
+      retryDelayMs: options.retryDelayMs ?? 1000,
+    });
+  }
+  return resolvedIn(folder, chosen);
+}
+
+function checkedUrl(endpoint: string): string {
+  if (URL.canParse(endpoint)) return endpoint;
+  throw new MillraceError("hub_spec", `expected the hub's endpoint as a URL, got ${JSON.stringify(endpoint)}`, {
+    hint: `set HF_ENDPOINT to a URL such as ${PUBLIC_ENDPOINT}, or leave it out`,
+  });
+}
+
+function choose(entries: readonly HubEntry[], spec: HubSpec): ModelFiles {
+  return chooseModel(
+    entries.map(({ path }) => path),
+    spec.file,
+    spec.repo,
+  );
+}
+
+/** The spec's files, if the listing kept at the last download leads to files that are all there. */
+async function findCached(folder: string, spec: HubSpec): Promise<ModelFiles | undefined> {
+  const entries = await readCachedListing(folder);
+  if (entries === undefined) return undefined;
+  let chosen: ModelFiles;
+  try {
+    chosen = choose(entries, spec);
+  } catch {
+    // Not in the listing kept: the hub may know more by now, and its answer decides.
+    return undefined;
+  }
+  for (const entry of entries) {
+    if (chosen.files.includes(entry.path) && !(await isComplete(folder, entry))) return undefined;
+  }
+  return chosen;
+}
+
+/** Files get their name only after their checksum was compared: one of the right size is whole. */
+async function isComplete(folder: string, entry: HubEntry): Promise<boolean> {
+  return (await statOf(join(folder, entry.path)))?.size === entry.sizeBytes;
+}
+
+function resolvedIn(folder: string, { files }: ModelFiles): ResolvedModel {
+  const paths = files.map((file) => join(folder, file));
+  return { path: paths[0]!, files: paths };
+}
+
+function resolveUrl(endpoint: string, { repo, revision }: HubSpec, file: string): string {
+  const encodedFile = file.split("/").map(encodeURIComponent).join("/");
+  return `${endpoint}/${repo}/resolve/${encodeURIComponent(revision)}/${encodedFile}`;
+}

@@ -1,0 +1,50 @@
+/** `hf:org/repo[@revision][:file]`: what it may contain, and which file names are safe to write below the cache folder. */
+import { MillraceError } from "../../core/errors.js";
+
+export const HUB_PREFIX = "hf:";
+
+export interface HubSpec {
+  /** "org/repo". */
+  readonly repo: string;
+  /** Branch, tag or commit. */
+  readonly revision: string;
+  /** A file's name or a quantisation tag; undefined leaves the choice to us. */
+  readonly file: string | undefined;
+}
+
+const NAME_PATTERN = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
+const SPEC_HINT = "write hf:org/repo, hf:org/repo:Q4_K_M or hf:org/repo:file.gguf";
+
+/** @example parseHubSpec("hf:org/repo:Q4_K_M") // { repo: "org/repo", revision: "main", file: "Q4_K_M" } */
+export function parseHubSpec(spec: string): HubSpec {
+  const [location = "", ...rest] = spec.slice(HUB_PREFIX.length).split(":");
+  const file = rest.length === 0 ? undefined : rest.join(":");
+  const [repo = "", revision = "main", ...excess] = location.split("@");
+  const [org, name, ...deeper] = repo.split("/");
+  const isWellFormed =
+    isPlainName(org) &&
+    isPlainName(name) &&
+    deeper.length === 0 &&
+    excess.length === 0 &&
+    revision.split("/").every(isPlainName);
+  if (!isWellFormed) {
+    throw new MillraceError("hub_spec", `expected hf:org/repo[@revision][:file], got ${JSON.stringify(spec)}`, {
+      hint: SPEC_HINT,
+    });
+  }
+  if (file !== undefined) refuseUnsafePath(file);
+  return { repo, revision, file };
+}
+
+function isPlainName(name: string | undefined): boolean {
+  return name !== undefined && NAME_PATTERN.test(name) && !name.includes("..");
+}
+
+/** Refuses names that would leave the folder they are written to, wherever they come from. */
+export function refuseUnsafePath(path: string): void {
+  const isSafe = path.split("/").every((part) => part !== "" && part !== "." && part !== "..") && !/[\\:\0]/.test(path);
+  if (isSafe) return;
+  throw new MillraceError("hub_spec", `expected a file name inside the repository, got ${JSON.stringify(path)}`, {
+    hint: SPEC_HINT,
+  });
+}
