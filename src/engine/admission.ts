@@ -29,8 +29,8 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
       { param: "max_tokens", hint: "Shorten the prompt or lower max_tokens; nothing is cut silently." },
     );
   }
-  // The last token's K and V are never needed.
-  const numBlocks = Math.ceil(Math.max(1, numTokens - 1) / info.blockSize);
+  // The last output token's K and V are never needed.
+  const numBlocks = Math.ceil(Math.max(numPromptTokens, numTokens - 1) / info.blockSize);
   if (numBlocks > info.numKvBlocks) {
     throw new MillraceError(
       "kv_capacity_exceeded",

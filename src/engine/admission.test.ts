@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { request } from "../../test/helpers/engine-requests.js";
+import { checkRequest } from "./admission.js";
+import type { EngineInfo, EngineRequest } from "./api.js";
+
+const INFO: EngineInfo = {
+  architecture: "llama",
+  weightType: "F16",
+  numParameters: 1,
+  weightBytes: 1,
+  vocabSize: 100,
+  maxModelLen: 512,
+  blockSize: 16,
+  numKvBlocks: 8,
+  kvBytes: 1,
+  kvCacheDtype: "f16",
+  numThreads: 1,
+  isa: "portable",
+};
+const ids = (length: number) => new Array<number>(length).fill(1);
+
+test.each<[string, EngineRequest, string]>([
+  ["no tokens", request([]), "empty_prompt"],
+  ["an id beyond the vocabulary", request([1, 100]), "token_out_of_range"],
+  ["a negative id", request([-1]), "token_out_of_range"],
+  ["a stop id beyond the vocabulary", request([1], { stopTokenIds: [100] }), "token_out_of_range"],
+  ["a biased id beyond the vocabulary", request([1], { logitBias: [[100, 1]] }), "token_out_of_range"],
+  ["too many biases", request([1], { logitBias: ids(1025).map((id) => [id, 1] as const) }), "invalid_parameter"],
+  ["too many stop ids", request([1], { stopTokenIds: ids(257) }), "invalid_parameter"],
+  ["too many log-probabilities", request([1], { numLogprobs: 21 }), "invalid_parameter"],
+  ["a prompt beyond the context", request(ids(513), { maxTokens: 0 }), "context_length_exceeded"],
+  ["prompt and output beyond the context", request(ids(500), { maxTokens: 13 }), "context_length_exceeded"],
+  ["a prompt alone beyond the KV memory", request(ids(129), { maxTokens: 0 }), "kv_capacity_exceeded"],
+  ["more than the KV memory", request(ids(100), { maxTokens: 30 }), "kv_capacity_exceeded"],
+])("%s is refused with a code", (_, engineRequest, code) => {
+  expect(() => checkRequest(engineRequest, INFO)).toThrow(expect.objectContaining({ code }));
+});
+
+test("a request that fills the KV memory to the last slot is accepted, and the refusal of one more does the arithmetic", () => {
+  expect(() => checkRequest(request(ids(100), { maxTokens: 29 }), INFO)).not.toThrow();
+  expect(() => checkRequest(request(ids(100), { maxTokens: 30 }), INFO)).toThrow(
+    "8 blocks × 16 tokens = 128 tokens, got 100 + 30 = 130 tokens (9 blocks)",
+  );
+});

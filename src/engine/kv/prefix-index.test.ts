@@ -1,0 +1,40 @@
+import { expect, test, vi } from "vitest";
+
+// Every block gets the same key, so that each lookup meets a collision.
+vi.mock("../../text/block-hash.js", () => ({ rootKey: () => 1, blockKey: () => 42 }));
+
+const { PrefixIndex } = await import("./prefix-index.js");
+
+const FIRST = Int32Array.of(1, 2, 3, 4);
+const OTHER = Int32Array.of(5, 6, 7, 8);
+
+test("a hash collision is a miss, never a wrong hit", () => {
+  const index = new PrefixIndex(1, 4);
+  const root = index.root("");
+  const node = index.publish(root, FIRST, 0, [7]);
+  expect(index.find(root, 42, FIRST, 0)).toBe(node);
+  expect(index.find(root, 42, OTHER, 0)).toBeUndefined();
+  expect(index.publish(root, OTHER, 0, [8])).toBeUndefined();
+  expect(index.find(node!, 42, FIRST, 0)).toBeUndefined();
+});
+
+test("a salt sees only its own tree", () => {
+  const index = new PrefixIndex(1, 4);
+  index.publish(index.root("a"), FIRST, 0, [7]);
+  expect(index.find(index.root("b"), 42, FIRST, 0)).toBeUndefined();
+});
+
+test("a node is a hit only while every group has its block, and nothing is published below a forgotten one", () => {
+  const index = new PrefixIndex(2, 4);
+  const root = index.root("");
+  const node = index.publish(root, FIRST, 0, [7, 9]);
+  index.forget(1, 9);
+  expect(index.find(root, 42, FIRST, 0)).toBeUndefined();
+  expect(index.publish(root, FIRST, 0, [3, 4])).toBe(node);
+  expect([...node!.blocks]).toEqual([7, 4]);
+  expect(index.find(root, 42, FIRST, 0)).toBe(node);
+  index.forget(0, 7);
+  index.forget(1, 4);
+  expect(index.numNodes).toBe(0);
+  expect(index.publish(node!, OTHER, 0, [1, 2])).toBeUndefined();
+});
