@@ -48,9 +48,11 @@ function encodeQ8(values: Float32Array): Uint8Array {
     const first = block * BLOCK_SIZE;
     const at = block * blockBytes;
     const scale = Math.abs(extremeOf(values, first)) / 127;
+    const stepsPerUnit = scale === 0 ? 0 : 1 / scale;
     view.setUint16(at, halfBits(scale), true);
     for (let index = 0; index < BLOCK_SIZE; index += 1) {
-      view.setInt8(at + 2 + index, scale === 0 ? 0 : Math.round(values[first + index]! / scale));
+      // Modulo 256: two's complement.
+      bytes[at + 2 + index] = Math.floor(values[first + index]! * stepsPerUnit + 0.5);
     }
   }
   return bytes;

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { afterAll, describe, expect, it, test } from "vitest";
+import { fixturesDir } from "../../../test/helpers/fixtures.js";
 import { arr, writeGguf } from "../../../test/helpers/gguf-writer.js";
 import { readGguf } from "./read.js";
 
@@ -28,8 +28,7 @@ describe("speed", () => {
   });
 });
 
-const fixtures =
-  process.env.MILLRACE_FIXTURES ?? resolve(fileURLToPath(import.meta.url), "../../../../../shared/fixtures");
+const fixtures = fixturesDir();
 const hasFixtures = existsSync(fixtures);
 if (!hasFixtures)
   console.warn(`SKIPPED: GGUF fixtures not found at ${fixtures}; set MILLRACE_FIXTURES to their folder`);
