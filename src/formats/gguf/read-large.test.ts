@@ -24,7 +24,7 @@ describe("speed", () => {
       return performance.now() - start;
     });
     // About 130 ms on an idle core; the bound leaves room for a busy one and still catches anything quadratic.
-    expect(Math.min(...durations)).toBeLessThan(1000);
+    expect(Math.min(...durations)).toBeLessThan(2000);
   });
 });
 
