@@ -35,7 +35,10 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
     throw new MillraceError(
       "kv_capacity_exceeded",
       `expected a request within the KV memory of ${info.numKvBlocks} blocks × ${info.blockSize} tokens = ${info.numKvBlocks * info.blockSize} tokens, got ${numPromptTokens} + ${sampling.maxTokens} = ${numTokens} tokens (${numBlocks} blocks)`,
-      { param: "max_tokens", hint: "Lower max_tokens, shorten the prompt, or start with more --kv-cache-memory-bytes." },
+      {
+        param: "max_tokens",
+        hint: "Lower max_tokens, shorten the prompt, or start with more --kv-cache-memory-bytes.",
+      },
     );
   }
 }

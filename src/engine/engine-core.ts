@@ -127,7 +127,10 @@ export class EngineCore {
     const startMs = performance.now();
     const scheduled = this.#scheduler.schedule();
     if (scheduled.length === 0) {
-      throw new MillraceError("engine_failed", `nothing could be scheduled though ${this.#sequences.size} requests wait`);
+      throw new MillraceError(
+        "engine_failed",
+        `nothing could be scheduled though ${this.#sequences.size} requests wait`,
+      );
     }
     this.#fillBatch(scheduled);
     const submitMs = performance.now();

@@ -27,7 +27,8 @@ export function startEngine(
 ): Promise<Engine> {
   const worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: { options } });
   return new Promise((resolve, reject) => {
-    const onExit = (code: number) => reject(new MillraceError("engine_failed", `engine thread ended with code ${code}`));
+    const onExit = (code: number) =>
+      reject(new MillraceError("engine_failed", `engine thread ended with code ${code}`));
     const onError = (error: unknown) => reject(toMillraceError(error, "engine_failed"));
     worker.once("exit", onExit);
     worker.once("error", onError);

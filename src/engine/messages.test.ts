@@ -8,7 +8,10 @@ test("outputs survive packing, with and without log-probabilities", () => {
     { requestId: 1, output: { tokenIds: [7], numCachedTokens: 0 } },
     { requestId: 2, output: { tokenIds: [0], numCachedTokens: 16, finishReason: "stop", stopTokenId: 0 } },
     { requestId: 3, output: { tokenIds: [5], logprobs: [logprob], numCachedTokens: 32, finishReason: "length" } },
-    { requestId: 4, output: { tokenIds: [], promptLogprobs: [null, logprob], numCachedTokens: 0, finishReason: "length" } },
+    {
+      requestId: 4,
+      output: { tokenIds: [], promptLogprobs: [null, logprob], numCachedTokens: 0, finishReason: "length" },
+    },
   ];
   expect(unpackOutputs(packOutputs(outputs))).toEqual(outputs);
   expect(unpackOutputs(packOutputs([]))).toEqual([]);

@@ -33,7 +33,8 @@ export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
   const words = new Int32Array(outputs.length * WORDS_PER_OUTPUT);
   const whole = new Map<number, EngineOutput>();
   outputs.forEach(({ requestId, output }, index) => {
-    const isPlain = output.tokenIds.length === 1 && output.logprobs === undefined && output.promptLogprobs === undefined;
+    const isPlain =
+      output.tokenIds.length === 1 && output.logprobs === undefined && output.promptLogprobs === undefined;
     if (!isPlain) whole.set(index, output);
     words.set(
       [

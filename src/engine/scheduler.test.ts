@@ -45,11 +45,15 @@ class Simulation {
     const { numGroups, numBlocks, blockSize } = world;
     this.kv = new KvManager({ ...world, reservedTokens: world.isContiguous ? MAX_TOKENS : 0 });
     this.scheduler = new Scheduler({ ...world, maxScoredRows: 4, isChunkedPrefillEnabled: true }, this.kv);
-    this.#memory = Array.from({ length: numGroups }, () => new Array<string>(numBlocks * blockSize).fill("never written"));
+    this.#memory = Array.from({ length: numGroups }, () =>
+      new Array<string>(numBlocks * blockSize).fill("never written"),
+    );
   }
 
   arrive(id: number, arrival: Arrival): void {
-    const prompt = Array.from({ length: arrival.promptLength }, (_, i) => (i < 24 ? arrival.promptFamily : id * 100 + i));
+    const prompt = Array.from({ length: arrival.promptLength }, (_, i) =>
+      i < 24 ? arrival.promptFamily : id * 100 + i,
+    );
     const sequence = new Sequence(
       id,
       {
@@ -224,7 +228,14 @@ describe("scheduler and KV manager", () => {
       isBatchingStatic: false,
       isContiguous: false,
     });
-    const arrival = { atStep: 0, promptFamily: 1, promptLength: 30, outputLength: 2, salt: "", wantsPromptLogprobs: false };
+    const arrival = {
+      atStep: 0,
+      promptFamily: 1,
+      promptLength: 30,
+      outputLength: 2,
+      salt: "",
+      wantsPromptLogprobs: false,
+    };
     for (const id of [1, 2, 3]) simulation.arrive(id, { ...arrival, cancelAfterSteps: undefined });
     simulation.step();
     expect(simulation.scheduler.running.map((sequence) => sequence.id)).toEqual([1]);

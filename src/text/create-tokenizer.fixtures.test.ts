@@ -12,6 +12,26 @@ const isPresent = existsSync(folder);
 if (!isPresent) console.warn(`SKIPPED: tokenizer vectors, because ${folder} does not exist (set MILLRACE_FIXTURES)`);
 const files = isPresent ? readdirSync(folder).filter((name) => name.endsWith(".gguf")) : [];
 
+interface ExpectedText {
+  readonly text: string;
+  /** With BOS where the model adds one. */
+  readonly tokens: readonly number[];
+}
+
+describe.skipIf(!isPresent)("the fixture models' tokenizers", () => {
+  const models = join(root, "models");
+  const path = join(models, "expected.json");
+  const expected = isPresent ? (JSON.parse(readFileSync(path, "utf8")) as Record<string, readonly ExpectedText[]>) : {};
+
+  it.each(Object.entries(expected))("%s gives the expected ids", (name, texts) => {
+    const tokenizer = createTokenizer(readGguf(join(models, `${name}.gguf`)).metadata);
+    for (const { text, tokens } of texts) {
+      expect(tokenizer.encode(text, { addSpecial: true, parseSpecial: false })).toEqual(tokens);
+      expect(tokenizer.decode(tokens)).toBe(text);
+    }
+  });
+});
+
 describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
   it.each(files)("%s gives the expected ids and decodes them", (name) => {
     const path = join(folder, name);
@@ -29,7 +49,7 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
     }
   });
 
-  it.each(files)("%s takes a megabyte without spaces in under three seconds", (name) => {
+  it.each(files)("%s takes a megabyte without spaces far below quadratic time", (name) => {
     const tokenizer = createTokenizer(readGguf(join(folder, name)).metadata);
     let state = 1;
     let text = "";
@@ -39,7 +59,8 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
     }
     const start = performance.now();
     const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
-    expect(performance.now() - start).toBeLessThan(3000);
+    // About a second on one idle core; quadratic time would be hours. The margin is for loaded machines.
+    expect(performance.now() - start).toBeLessThan(20_000);
     expect(tokenizer.decode(ids)).toBe(text);
   });
 });

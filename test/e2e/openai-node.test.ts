@@ -21,7 +21,11 @@ const messages = [{ role: "user" as const, content: "Hello! Who are you?" }];
 test("chat, streamed and whole, is the same text with the same usage", async () => {
   const body = { model, messages, max_tokens: 24, temperature: 0 };
   const whole = await client.chat.completions.create(body);
-  const stream = await client.chat.completions.create({ ...body, stream: true, stream_options: { include_usage: true } });
+  const stream = await client.chat.completions.create({
+    ...body,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
   let text = "";
   let numTokens: number | undefined;
   for await (const chunk of stream) {
@@ -42,7 +46,14 @@ test("a repeated prompt comes from the prefix cache and says so", async () => {
 });
 
 test("log-probabilities of a chat", async () => {
-  const answer = await client.chat.completions.create({ model, messages, max_tokens: 5, logprobs: true, top_logprobs: 4, temperature: 0 });
+  const answer = await client.chat.completions.create({
+    model,
+    messages,
+    max_tokens: 5,
+    logprobs: true,
+    top_logprobs: 4,
+    temperature: 0,
+  });
   const content = answer.choices[0]!.logprobs!.content!;
   expect(content).toHaveLength(answer.usage!.completion_tokens);
   for (const entry of content) {

@@ -61,7 +61,9 @@ test("SIGTERM lets running requests finish and then exits with 0", async () => {
   await using own = await startTestServer(["--model", fixture("models/stories260k.gguf")]);
   const running = post<Completion>(`${own.url}/v1/completions`, { prompt: "Once", max_tokens: 400, ignore_eos: true });
   await expect
-    .poll(async () => (await (await fetch(`${own.url}/metrics`)).text()).includes("num_requests_running{") , { timeout: 5000 })
+    .poll(async () => (await (await fetch(`${own.url}/metrics`)).text()).includes("num_requests_running{"), {
+      timeout: 5000,
+    })
     .toBe(true);
   const code = own.stop();
   expect((await running).usage.completion_tokens).toBe(400);

@@ -128,7 +128,9 @@ function expectEqual(got: Completion | undefined, alone: Completion, isCancelled
 
 function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number, Completion> {
   const completions = new Map<number, Completion>();
-  const lastStep = Math.max(...planned.map(({ arriveAtStep, cancelAtStep }) => Math.max(arriveAtStep, cancelAtStep ?? 0)));
+  const lastStep = Math.max(
+    ...planned.map(({ arriveAtStep, cancelAtStep }) => Math.max(arriveAtStep, cancelAtStep ?? 0)),
+  );
   for (let step = 0; step <= lastStep || core.hasWork; step++) {
     planned.forEach(({ request: engineRequest, arriveAtStep, cancelAtStep }, index) => {
       if (arriveAtStep === step) core.add(index, { ...engineRequest, promptIds: engineRequest.promptIds.slice() });

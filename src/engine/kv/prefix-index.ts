@@ -64,12 +64,7 @@ export class PrefixIndex {
    * Names `blockIds` (one per group) as the contents of tokens[start … start + blockSize) after `parent`.
    * @returns the node that now stands for this prefix, or undefined when it cannot be named (collision, forgotten parent).
    */
-  publish(
-    parent: PrefixNode,
-    tokens: Int32Array,
-    start: number,
-    blockIds: readonly number[],
-  ): PrefixNode | undefined {
+  publish(parent: PrefixNode, tokens: Int32Array, start: number, blockIds: readonly number[]): PrefixNode | undefined {
     if (!parent.isLive) return undefined;
     const key = this.keyOf(parent.key, tokens, start);
     const known = this.#nodes.get(key);

@@ -27,7 +27,14 @@ describe("rope frequencies", () => {
   });
 
   test("YaRN keeps fast pairs, interpolates slow ones, and scales the magnitude", () => {
-    const rope: RopeConfig = { ...PLAIN, dim: 128, base: 1e6, scaling: "yarn", factor: 4, originalContextLength: 32_768 };
+    const rope: RopeConfig = {
+      ...PLAIN,
+      dim: 128,
+      base: 1e6,
+      scaling: "yarn",
+      factor: 4,
+      originalContextLength: 32_768,
+    };
     const { invFreq, magnitude } = ropeFrequencies(rope, undefined);
     const plain = ropeFrequencies({ ...rope, scaling: "none" }, undefined).invFreq;
     // By the paper's formula: pairs up to ⌊128·ln(32768/(32·2π))/(2·ln 10⁶)⌋ = 23 are kept, from ⌈128·ln(32768/2π)/(2·ln 10⁶)⌉ = 40 on divided by 4.
