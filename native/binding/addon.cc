@@ -1,0 +1,233 @@
+// The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/kernels/kernels.ts). Translation only.
+#include <node_api.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "../runtime/cpu.h"
+#include "../runtime/device.h"
+#include "values.h"
+
+namespace millrace {
+namespace {
+
+// Marks objects whose wrapped pointer is ours.
+constexpr napi_type_tag kDeviceTag = {0x6d696c6c72616365u, 0x6465766963650001u};
+
+// What a JavaScript device object owns.
+struct DeviceHolder {
+  std::unique_ptr<Device> device;  // null once destroyed
+  std::unordered_map<double, napi_ref> views;
+};
+
+Device& deviceOf(const Arguments& args, DeviceHolder** holder = nullptr) {
+  bool isDevice = false;
+  void* wrapped = nullptr;
+  if (napi_check_object_type_tag(args.env, args.self, &kDeviceTag, &isDevice) != napi_ok || !isDevice ||
+      napi_unwrap(args.env, args.self, &wrapped) != napi_ok) {
+    failArgument("expected a method called on its device, got another receiver");
+  }
+  DeviceHolder* found = static_cast<DeviceHolder*>(wrapped);
+  if (found->device == nullptr) failArgument("expected a living device, got one that was destroyed");
+  if (holder != nullptr) *holder = found;
+  return *found->device;
+}
+
+void releaseMemory(napi_env, void*, void* hint) { delete static_cast<std::shared_ptr<Memory>*>(hint); }
+
+// The ArrayBuffer shares ownership of the memory, so it never dangles, whatever is collected first.
+napi_value makeView(napi_env env, const std::shared_ptr<Memory>& memory) {
+  napi_value view;
+  if (memory->numBytes() == 0) {
+    void* data;
+    require(napi_create_arraybuffer(env, 0, &data, &view), "create an ArrayBuffer");
+    return view;
+  }
+  auto owner = std::make_unique<std::shared_ptr<Memory>>(memory);
+  require(napi_create_external_arraybuffer(env, memory->data(), memory->numBytes(), releaseMemory, owner.get(), &view),
+          "create an ArrayBuffer over native memory");
+  owner.release();
+  return view;
+}
+
+void detachView(napi_env env, napi_ref reference) {
+  napi_value view = nullptr;
+  if (napi_get_reference_value(env, reference, &view) == napi_ok && view != nullptr) napi_detach_arraybuffer(env, view);
+  napi_delete_reference(env, reference);
+}
+
+napi_value allocate(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    return makeNumber(env, deviceOf(args).allocate(args.number(0, "byteLength")));
+  });
+}
+
+napi_value view(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    DeviceHolder* holder;
+    const double handle = args.number(0, "buffer");
+    const std::shared_ptr<Memory>& memory = deviceOf(args, &holder).buffer(handle);
+    const auto existing = holder->views.find(handle);
+    napi_value result = nullptr;
+    if (existing != holder->views.end()) {
+      require(napi_get_reference_value(env, existing->second, &result), "find a view");
+      return result;
+    }
+    result = makeView(env, memory);
+    napi_ref reference;
+    require(napi_create_reference(env, result, 1, &reference), "keep a view");
+    holder->views.emplace(handle, reference);
+    return result;
+  });
+}
+
+napi_value release(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    DeviceHolder* holder;
+    const double handle = args.number(0, "buffer");
+    deviceOf(args, &holder).release(handle);
+    const auto existing = holder->views.find(handle);
+    if (existing != holder->views.end()) {
+      detachView(env, existing->second);
+      holder->views.erase(existing);
+    }
+    return nullptr;
+  });
+}
+
+napi_value mapFile(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    return makeNumber(env, deviceOf(args).mapFile(args.string(0, "path")));
+  });
+}
+
+napi_value unmapFile(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).unmapFile(args.number(0, "file"));
+    return nullptr;
+  });
+}
+
+napi_value createWeight(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    const double weight = deviceOf(args).createWeight(args.number(0, "source"), args.number(1, "byteOffset"), args.string(2, "type"),
+                                                      args.number(3, "rows"), args.number(4, "cols"));
+    return makeNumber(env, weight);
+  });
+}
+
+napi_value releaseWeight(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).releaseWeight(args.number(0, "weight"));
+    return nullptr;
+  });
+}
+
+napi_value submit(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    Device& device = deviceOf(args);
+    napi_typedarray_type type;
+    size_t length;
+    void* words;
+    if (napi_get_typedarray_info(env, args.values[0], &type, &length, &words, nullptr, nullptr) != napi_ok || type != napi_float64_array) {
+      failArgument("submit: expected program to be a Float64Array, got something else");
+    }
+    const double numWords = args.number(1, "numWords");
+    if (!(numWords >= 0 && numWords <= static_cast<double>(length)) || numWords != static_cast<double>(static_cast<int64_t>(numWords))) {
+      failArgument("submit: expected numWords to be an integer in [0, " + std::to_string(length) + "], got " + formatNumber(numWords));
+    }
+    device.submit(static_cast<const double*>(words), static_cast<int64_t>(numWords));
+    return nullptr;
+  });
+}
+
+napi_value destroy(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    DeviceHolder* holder;
+    deviceOf(args, &holder);
+    for (const auto& entry : holder->views) detachView(env, entry.second);
+    holder->views.clear();
+    holder->device.reset();
+    return nullptr;
+  });
+}
+
+void finalizeDevice(napi_env env, void* data, void*) {
+  DeviceHolder* holder = static_cast<DeviceHolder*>(data);
+  for (const auto& entry : holder->views) napi_delete_reference(env, entry.second);
+  delete holder;
+}
+
+napi_value createDevice(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    napi_value numThreads, isaValue;
+    require(napi_get_named_property(env, args.values[0], "numThreads", &numThreads), "read options.numThreads");
+    require(napi_get_named_property(env, args.values[0], "isa", &isaValue), "read options.isa");
+    const bool hasIsa = !isUndefined(env, isaValue);
+    const std::string isa = hasIsa ? toString(env, isaValue, "options.isa") : std::string();
+
+    auto holder = std::make_unique<DeviceHolder>();
+    holder->device = std::make_unique<Device>(toNumber(env, numThreads, "options.numThreads"), hasIsa ? isa.c_str() : nullptr);
+    napi_value object;
+    require(napi_create_object(env, &object), "create an object");
+    setProperty(env, object, "isa", makeString(env, holder->device->isa()));
+    setProperty(env, object, "numThreads", makeNumber(env, holder->device->numThreads()));
+    constexpr struct {
+      const char* name;
+      napi_callback method;
+    } kMethods[] = {{"allocate", allocate},         {"view", view},                   {"release", release},
+                    {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
+                    {"releaseWeight", releaseWeight}, {"submit", submit},             {"destroy", destroy}};
+    for (const auto& entry : kMethods) setMethod(env, object, entry.name, entry.method);
+    require(napi_type_tag_object(env, object, &kDeviceTag), "tag the device");
+    require(napi_wrap(env, object, holder.get(), finalizeDevice, nullptr, nullptr), "wrap the device");
+    holder.release();
+    return object;
+  });
+}
+
+napi_value cpuFeatures(napi_env env, napi_callback_info) {
+  return guarded(env, [&] {
+    const CpuFeatures features = detectCpu();
+    napi_value object;
+    require(napi_create_object(env, &object), "create an object");
+    setProperty(env, object, "avx2", makeBoolean(env, features.avx2));
+    setProperty(env, object, "fma", makeBoolean(env, features.fma));
+    setProperty(env, object, "f16c", makeBoolean(env, features.f16c));
+    setProperty(env, object, "avx512f", makeBoolean(env, features.avx512f));
+    setProperty(env, object, "avx512vnni", makeBoolean(env, features.avx512vnni));
+    setProperty(env, object, "neon", makeBoolean(env, features.neon));
+    return object;
+  });
+}
+
+napi_value opNames(napi_env env, napi_callback_info) {
+  return guarded(env, [&] {
+    napi_value array;
+    require(napi_create_array_with_length(env, kNumOps, &array), "create an array");
+    for (uint32_t i = 0; i < kNumOps; i++) require(napi_set_element(env, array, i, makeString(env, kOpNames[i])), "fill an array");
+    return array;
+  });
+}
+
+}  // namespace
+}  // namespace millrace
+
+NAPI_MODULE_INIT() {
+  return millrace::guarded(env, [&] {
+    millrace::setMethod(env, exports, "createDevice", millrace::createDevice);
+    millrace::setMethod(env, exports, "cpuFeatures", millrace::cpuFeatures);
+    millrace::setMethod(env, exports, "opNames", millrace::opNames);
+    return exports;
+  });
+}

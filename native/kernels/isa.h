@@ -1,0 +1,9 @@
+// Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per instruction set, so
+// anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
+#pragma once
+
+#if defined(MILLRACE_ISA_AVX2)
+#define MILLRACE_ISA avx2
+#else
+#define MILLRACE_ISA portable
+#endif

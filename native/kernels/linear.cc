@@ -1,0 +1,194 @@
+// linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens.
+//
+// Every output has one accumulator of eight lanes that walks K from the front, eight values per fused multiply-add; a remainder of K is
+// one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
+// decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
+#include "dequantize.h"
+#include "kernel.h"
+#include "simd.h"
+
+namespace millrace::MILLRACE_ISA {
+namespace {
+
+constexpr int kRowTile = 4;
+constexpr int kTokenTile = 3;
+// Tokens whose activations (a block of columns of each) stay in the second-level cache while the row tiles pass over them.
+constexpr int64_t kTokenBlock = 96;
+// With at most this many tokens, 16- and 32-bit weights are widened in registers instead of through scratch.
+constexpr int64_t kDirectTokens = kTokenTile;
+
+// Adds the bias and the old output; `sums` are the four rows of one token from row n on.
+MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f32x4 sums, int64_t numRows) {
+  float* out = args.out + token * args.weight.rows + n;
+  if (args.bias == nullptr && !args.accumulate && numRows == 4) return store4(out, sums);
+  for (int r = 0; r < numRows; r++) {
+    float value = sums[r];
+    if (args.bias != nullptr) value += args.bias[n + r];
+    if (args.accumulate) value += out[r];
+    out[r] = value;
+  }
+}
+
+struct F32Row {
+  static constexpr int64_t kBytes = 4;
+  MILLRACE_INLINE f32x8 load(const uint8_t* p) {
+    f32x8 value;
+    memcpy(&value, p, 32);
+    return value;
+  }
+};
+struct F16Row {
+  static constexpr int64_t kBytes = 2;
+  MILLRACE_INLINE f32x8 load(const uint8_t* p) { return loadHalf8(p); }
+};
+struct Bf16Row {
+  static constexpr int64_t kBytes = 2;
+  MILLRACE_INLINE f32x8 load(const uint8_t* p) { return loadBfloat8(p); }
+};
+
+// Four rows, kTokens tokens, all of K, weights widened in registers.
+template <typename Row, int kTokens>
+void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRows) {
+  const int64_t numCols = args.weight.cols;
+  const uint8_t* w[kRowTile];
+  for (int r = 0; r < kRowTile; r++) w[r] = args.weight.data + (n + minOf(r, numRows - 1)) * args.weight.rowBytes;
+  const float* x = args.x + token * numCols;
+  f32x8 acc[kTokens][kRowTile] = {};
+  int64_t k = 0;
+  for (; k + 8 <= numCols; k += 8) {
+    f32x8 xs[kTokens];
+    for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * numCols + k);
+    for (int r = 0; r < kRowTile; r++) {
+      const f32x8 weights = Row::load(w[r] + k * Row::kBytes);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+    }
+  }
+  if (k < numCols) {
+    for (int r = 0; r < kRowTile; r++) {
+      uint8_t padded[32] = {};
+      memcpy(padded, w[r] + k * Row::kBytes, static_cast<size_t>((numCols - k) * Row::kBytes));
+      const f32x8 weights = Row::load(padded);
+      for (int t = 0; t < kTokens; t++) {
+        acc[t][r] = fma8(weights, loadPartial8(x + t * numCols + k, numCols - k), acc[t][r]);
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; t++) finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
+}
+
+template <typename Row>
+void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
+  for (int64_t n = n0; n < n1; n += kRowTile) {
+    const int64_t numRows = minOf(kRowTile, n1 - n);
+    switch (args.numRows) {
+      case 1: directTile<Row, 1>(args, 0, n, numRows); break;
+      case 2: directTile<Row, 2>(args, 0, n, numRows); break;
+      default: directTile<Row, 3>(args, 0, n, numRows); break;
+    }
+  }
+}
+
+// A block of columns [k0, k0 + numCols) of four dequantised rows (stride kLinearBlockCols, padded with zeros to a multiple of eight).
+struct Panel {
+  const float* weights;
+  int64_t k0;
+  int64_t numCols;
+  bool isFirst;
+  bool isLast;
+};
+
+// Advances the accumulators [token][row] of kTokens tokens by one panel; after the last panel the outputs are written.
+template <int kTokens>
+MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n, int64_t numRows, f32x8* resting) {
+  const float* w = panel.weights;
+  const int64_t stride = args.weight.cols;
+  const float* x = args.x + token * stride + panel.k0;
+  f32x8 acc[kTokens][kRowTile];
+  for (int t = 0; t < kTokens; t++) {
+    for (int r = 0; r < kRowTile; r++) acc[t][r] = panel.isFirst ? zero8() : resting[t * kRowTile + r];
+  }
+  int64_t k = 0;
+  for (; k + 8 <= panel.numCols; k += 8) {
+    f32x8 xs[kTokens];
+    for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * stride + k);
+    for (int r = 0; r < kRowTile; r++) {
+      const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+    }
+  }
+  if (k < panel.numCols) {
+    f32x8 xs[kTokens];
+    for (int t = 0; t < kTokens; t++) xs[t] = loadPartial8(x + t * stride + k, panel.numCols - k);
+    for (int r = 0; r < kRowTile; r++) {
+      const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+    }
+  }
+  for (int t = 0; t < kTokens; t++) {
+    if (panel.isLast) {
+      finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
+    } else {
+      for (int r = 0; r < kRowTile; r++) resting[t * kRowTile + r] = acc[t][r];
+    }
+  }
+}
+
+// Tokens [t0, t1) against four rows of a panel. `resting` is the accumulators of t0.
+void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n, int64_t numRows, f32x8* resting) {
+  int64_t t = t0;
+  for (; t + kTokenTile <= t1; t += kTokenTile) panelTile<kTokenTile>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
+  if (t1 - t == 2) panelTile<2>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
+  if (t1 - t == 1) panelTile<1>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
+}
+
+// Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to a multiple of eight.
+void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int64_t numCols, float* out) {
+  const TensorTypeInfo& info = infoOf(weight.type);
+  const int64_t paddedCols = (numCols + 7) / 8 * 8;
+  const int64_t numRows = (n1 - n0 + kRowTile - 1) / kRowTile * kRowTile;
+  for (int64_t r = 0; r < numRows; r++) {
+    float* row = out + r * kLinearBlockCols;
+    if (n0 + r < n1) dequantize(weight.type, weight.data + (n0 + r) * weight.rowBytes + k0 / info.blockValues * info.blockBytes, numCols, row);
+    const int64_t first = n0 + r < n1 ? numCols : 0;
+    for (int64_t k = first; k < paddedCols; k++) row[k] = 0.0f;
+  }
+}
+
+// Rows [n0, n1) (at most kLinearRows) for tokens [m0, m1) (at most kLinearPassTokens).
+void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64_t m1, std::byte* scratch) {
+  float* weights = reinterpret_cast<float*>(scratch);
+  f32x8* resting = reinterpret_cast<f32x8*>(scratch + kLinearRows * kLinearBlockCols * 4);
+  const int64_t numTokens = m1 - m0;
+  for (int64_t k0 = 0; k0 < args.weight.cols; k0 += kLinearBlockCols) {
+    const int64_t numCols = minOf(kLinearBlockCols, args.weight.cols - k0);
+    fillPanel(args.weight, n0, n1, k0, numCols, weights);
+    for (int64_t t0 = m0; t0 < m1; t0 += kTokenBlock) {
+      const int64_t t1 = minOf(t0 + kTokenBlock, m1);
+      for (int64_t n = n0; n < n1; n += kRowTile) {
+        const Panel panel = {weights + (n - n0) * kLinearBlockCols, k0, numCols, k0 == 0, k0 + numCols == args.weight.cols};
+        f32x8* tileResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
+        panelTokens(args, panel, t0, t1, n, minOf(kRowTile, n1 - n), tileResting);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
+  const LinearArgs& args = op.linear;
+  const int64_t n0 = begin * kLinearRows;
+  const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
+  const bool isDirect = args.numRows <= kDirectTokens;
+  if (isDirect && args.weight.type == TensorType::F32) return directRows<F32Row>(args, n0, n1);
+  if (isDirect && args.weight.type == TensorType::F16) return directRows<F16Row>(args, n0, n1);
+  if (isDirect && args.weight.type == TensorType::BF16) return directRows<Bf16Row>(args, n0, n1);
+  // With few tokens the reads of weights dominate: fewer rows at a time keeps fewer streams open.
+  const int64_t rowsAtOnce = isDirect ? kRowTile : kLinearRows;
+  for (int64_t m0 = 0; m0 < args.numRows; m0 += kLinearPassTokens) {
+    const int64_t m1 = minOf(m0 + kLinearPassTokens, args.numRows);
+    for (int64_t n = n0; n < n1; n += rowsAtOnce) panelRows(args, n, minOf(n + rowsAtOnce, n1), m0, m1, scratch);
+  }
+}
+
+}  // namespace millrace::MILLRACE_ISA

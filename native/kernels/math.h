@@ -1,0 +1,112 @@
+// Our own exponential and logarithm, so that results do not depend on the C library: f32 lanes for attention and activations, double for
+// sampling. The double versions use only plain multiplications and additions, so every instruction set gives the same bits.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "simd.h"
+
+namespace millrace::MILLRACE_ISA {
+
+// e^x to about 1 ulp, subnormal results included; NaN gives NaN.
+MILLRACE_INLINE f32x8 exp8(f32x8 x) {
+  x = x > splat8(89.0f) ? splat8(89.0f) : x;
+  x = x < splat8(-104.0f) ? splat8(-104.0f) : x;
+  // Adding 1.5 · 2^23 rounds to an integer, which is then in the low bits.
+  const f32x8 shifter = splat8(12582912.0f);
+  const f32x8 shifted = fma8(x, splat8(1.44269504f), shifter);
+  const f32x8 n = shifted - shifter;
+  // x − n · ln 2 in two steps: the first constant has few bits, so its product is exact.
+  f32x8 r = fma8(n, splat8(-0.693359375f), x);
+  r = fma8(n, splat8(2.12194440e-4f), r);
+  f32x8 p = splat8(1.0f / 5040);
+  p = fma8(p, r, splat8(1.0f / 720));
+  p = fma8(p, r, splat8(1.0f / 120));
+  p = fma8(p, r, splat8(1.0f / 24));
+  p = fma8(p, r, splat8(1.0f / 6));
+  p = fma8(p, r, splat8(0.5f));
+  p = fma8(p, r, splat8(1.0f));
+  p = fma8(p, r, splat8(1.0f));
+  // 2^n as two factors, so that neither leaves the normal range.
+  u32x8 bits;
+  memcpy(&bits, &shifted, 32);
+  const u32x8 biased = (bits & 0x7fffffu) - 0x400000u + 512u;  // n + 512
+  const u32x8 low = biased >> 1;
+  const u32x8 high = biased - low;
+  const u32x8 lowBits = (low + (127u - 256u)) << 23;
+  const u32x8 highBits = (high + (127u - 256u)) << 23;
+  f32x8 lowScale, highScale;
+  memcpy(&lowScale, &lowBits, 32);
+  memcpy(&highScale, &highBits, 32);
+  return p * lowScale * highScale;
+}
+
+MILLRACE_INLINE uint64_t bitsOf(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, 8);
+  return bits;
+}
+MILLRACE_INLINE double doubleOf(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, 8);
+  return value;
+}
+
+// e^x to about 1 ulp for any x; written without branches so that loops over it vectorise.
+MILLRACE_INLINE double expDouble(double x) {
+  x = x > 710.0 ? 710.0 : x;
+  x = x < -746.0 ? -746.0 : x;
+  const double shifter = 6755399441055744.0;  // 1.5 · 2^52
+  const double shifted = x * 1.4426950408889634 + shifter;
+  const double n = shifted - shifter;
+  double r = x - n * 0.693147180369123816490;  // exact product: the constant has 32 significant bits
+  r = r - n * 1.90821492927058770002e-10;
+  double p = 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  const uint64_t biased = (bitsOf(shifted) & 0xfffffu) + 4096u;  // n + 4096 modulo 2^20
+  const uint64_t wrapped = biased & 0xfffffu;
+  const uint64_t low = wrapped >> 1;
+  const uint64_t high = wrapped - low;
+  return p * doubleOf((low + (1023u - 2048u)) << 52) * doubleOf((high + (1023u - 2048u)) << 52);
+}
+
+// ln x to about 1 ulp for positive normal finite x.
+MILLRACE_INLINE double logDouble(double x) {
+  // x = 2^e · m with m in [√½, √2).
+  const uint64_t bits = bitsOf(x);
+  const uint64_t offset = bits - 0x3fe6a09e667f3bcdu;
+  const int64_t e = static_cast<int64_t>(offset) >> 52;
+  const double m = doubleOf(bits - (static_cast<uint64_t>(e) << 52));
+  // ln m = 2 artanh(s), s = (m − 1) / (m + 1).
+  const double f = m - 1.0;
+  const double s = f / (2.0 + f);
+  const double z = s * s;
+  double p = 1.0 / 23.0;
+  p = p * z + 1.0 / 21.0;
+  p = p * z + 1.0 / 19.0;
+  p = p * z + 1.0 / 17.0;
+  p = p * z + 1.0 / 15.0;
+  p = p * z + 1.0 / 13.0;
+  p = p * z + 1.0 / 11.0;
+  p = p * z + 1.0 / 9.0;
+  p = p * z + 1.0 / 7.0;
+  p = p * z + 1.0 / 5.0;
+  p = p * z + 1.0 / 3.0;
+  const double exponent = static_cast<double>(e);
+  const double tail = 2.0 * s * z * p + exponent * 1.90821492927058770002e-10;
+  return exponent * 0.693147180369123816490 + (2.0 * s + tail);
+}
+
+}  // namespace millrace::MILLRACE_ISA

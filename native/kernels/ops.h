@@ -1,0 +1,225 @@
+// The operations: their opcodes, decoded operands and how the thread pool may cut them. src/kernels/program.ts says what each computes.
+// Operands are raw pointers that runtime/decode*.cc has checked; kernels trust them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor_type.h"
+
+namespace millrace {
+
+// Order is the opcode and equals OP_NAMES in src/kernels/program.ts.
+#define MILLRACE_OPS(X) \
+  X(embed)              \
+  X(rmsNorm)            \
+  X(linear)             \
+  X(add)                \
+  X(gatedActivation)    \
+  X(ropeTable)          \
+  X(ropeAndWriteKv)     \
+  X(pagedAttention)     \
+  X(gatherRows)         \
+  X(sample)
+
+enum class OpCode : uint32_t {
+#define MILLRACE_OP(name) name,
+  MILLRACE_OPS(MILLRACE_OP)
+#undef MILLRACE_OP
+};
+
+constexpr const char* kOpNames[] = {
+#define MILLRACE_OP(name) #name,
+    MILLRACE_OPS(MILLRACE_OP)
+#undef MILLRACE_OP
+};
+constexpr int kNumOps = sizeof(kOpNames) / sizeof(kOpNames[0]);
+
+// Attention splits the KV range at multiples of this many positions; equals ATTENTION_PART in program.ts.
+constexpr int64_t kAttentionPart = 256;
+// A unit of `linear` is this many weight rows.
+constexpr int64_t kLinearRows = 16;
+// Tokens that `linear` carries through one pass over the weights; bounds its scratch.
+constexpr int64_t kLinearPassTokens = 512;
+// Weights are dequantised this many columns at a time; a multiple of every block.
+constexpr int64_t kLinearBlockCols = 512;
+// A unit of `add` and `gatedActivation` is this many values.
+constexpr int64_t kElementwiseUnit = 1024;
+
+struct WeightRef {
+  const uint8_t* data;  // rows · rowBytes bytes, any alignment
+  int64_t rows;
+  int64_t cols;
+  int64_t rowBytes;
+  TensorType type;
+};
+
+struct EmbedArgs {
+  float* out;          // [numRows, cols]
+  const int32_t* ids;  // [numRows], in [0, weight.rows)
+  WeightRef weight;
+  float scale;
+};
+
+struct RmsNormArgs {
+  float* out;         // [numRows, width]; may be x
+  const float* x;     // [numRows, width]
+  const float* gain;  // [width]
+  int64_t width;
+  double eps;
+};
+
+struct LinearArgs {
+  float* out;         // [M, N]
+  const float* x;     // [M, K]
+  const float* bias;  // [N] or null
+  int64_t numRows;    // M
+  WeightRef weight;   // [N, K]
+  bool accumulate;
+};
+
+struct AddArgs {
+  float* out;
+  const float* x;
+  int64_t numValues;
+};
+
+struct GatedActivationArgs {
+  float* out;  // may be gate
+  const float* gate;
+  const float* up;
+  int64_t numValues;
+  bool isGelu;  // else SiLU
+};
+
+struct RopeTableArgs {
+  float* out;  // [M, half, 2]: cos, sin
+  const int32_t* positions;
+  const float* invFreq;
+  int64_t half;
+  double magnitude;
+};
+
+// Caches are [numBlocks, numKvHeads, blockSize, headDim] of f16 or f32.
+struct KvGeometry {
+  int64_t numHeads;
+  int64_t numKvHeads;
+  int64_t headDim;
+  int64_t blockSize;
+  bool isHalf;
+
+  constexpr int64_t valueBytes() const { return isHalf ? 2 : 4; }
+  // Bytes from the cache's start to entry (block, kvHead, offset).
+  constexpr int64_t entryOffset(int64_t block, int64_t kvHead, int64_t offset) const {
+    return ((block * numKvHeads + kvHead) * blockSize + offset) * headDim * valueBytes();
+  }
+};
+
+struct RopeAndWriteKvArgs {
+  float* q;            // [M, numHeads, headDim]
+  float* k;            // [M, numKvHeads, headDim]
+  const float* v;      // [M, numKvHeads, headDim]
+  const float* table;  // [M, half, 2]
+  uint8_t* keyCache;
+  uint8_t* valueCache;
+  const int32_t* slots;  // [M]; −1 stores nothing
+  KvGeometry kv;
+  int64_t half;
+  bool isNeox;
+};
+
+struct PagedAttentionArgs {
+  float* out;      // [M, numHeads, headDim]
+  const float* q;  // [M, numHeads, headDim]
+  const uint8_t* keyCache;
+  const uint8_t* valueCache;
+  const int32_t* kvLengths;      // [M]
+  const int32_t* sequenceIndex;  // [M]
+  const int32_t* blockTables;    // [*, tableStride]
+  int64_t tableStride;
+  int64_t numRows;  // M
+  KvGeometry kv;
+  float scale;
+  int64_t window;  // 0 = unlimited
+};
+
+struct GatherRowsArgs {
+  float* out;           // [R, width]
+  const float* x;       // [*, width]
+  const int32_t* rows;  // [R]
+  int64_t width;
+};
+
+struct SampleArgs {
+  const float* logits;    // [R, vocabSize]
+  const double* params;   // [R, kSampleParams]
+  const int32_t* history;
+  const int32_t* biasIds;
+  const float* biasValues;
+  const int32_t* bannedIds;
+  int32_t* outIds;
+  float* outLogprobs;
+  int32_t* outRanks;
+  int32_t* topIds;     // [R, topStride]
+  float* topLogprobs;  // [R, topStride]
+  int64_t vocabSize;
+  int64_t topStride;
+};
+
+// Columns of SampleArgs::params; SAMPLE_PARAM in program.ts.
+enum SampleParam {
+  kMode, kTarget, kTemperature, kTopK, kTopP, kMinP, kPresencePenalty, kFrequencyPenalty, kRepetitionPenalty, kSeedHigh,
+  kSeedLow, kPosition, kNumTop, kHistoryStart, kNumPromptTokens, kNumOutputTokens, kBiasStart, kNumBiases, kBanStart, kNumBanned,
+};
+constexpr int64_t kSampleParams = 24;
+
+struct Op {
+  OpCode code;
+  bool isConcurrent;      // no barrier after this operation
+  int64_t numUnits;       // independent pieces of output, in the operation's own unit
+  double nanosPerUnit;    // rough cost, for cutting only: never changes a result
+  int64_t scratchBytes;   // per thread
+  // Filled in by the scheduler: units per chunk and the op's first chunk within its stage.
+  int64_t unitsPerChunk;
+  int64_t firstChunk;
+  union {
+    EmbedArgs embed;
+    RmsNormArgs rmsNorm;
+    LinearArgs linear;
+    AddArgs add;
+    GatedActivationArgs gatedActivation;
+    RopeTableArgs ropeTable;
+    RopeAndWriteKvArgs ropeAndWriteKv;
+    PagedAttentionArgs pagedAttention;
+    GatherRowsArgs gatherRows;
+    SampleArgs sample;
+  };
+};
+
+// Computes units [begin, end) of an operation. `scratch` is the thread's own, 64-byte aligned, at least op.scratchBytes.
+using KernelFn = void (*)(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
+
+struct KernelTable {
+  const char* isa;
+  KernelFn run[kNumOps];
+};
+
+const KernelTable& portableKernels();
+#if defined(__x86_64__)
+const KernelTable& avx2Kernels();
+#endif
+
+// Scratch of one operation, in bytes; used by decoding and by the kernels' own layout.
+constexpr int64_t linearScratchBytes(int64_t numTokens) {
+  const int64_t passTokens = numTokens < kLinearPassTokens ? numTokens : kLinearPassTokens;
+  return kLinearRows * kLinearBlockCols * 4 + kLinearRows * passTokens * 8 * 4;
+}
+// A unit of `pagedAttention` is this many token rows for one KV head: several rows of a prompt share their reads of K and V.
+constexpr int64_t attentionRowsPerUnit(int64_t numRows) { return numRows >= 16 ? 4 : 1; }
+constexpr int64_t attentionScratchBytes(const KvGeometry& kv, int64_t numRows) {
+  const int64_t numQueries = kv.numHeads / kv.numKvHeads * attentionRowsPerUnit(numRows);
+  const int64_t paddedDim = (kv.headDim + 7) / 8 * 8;
+  return 4 * numQueries * (kAttentionPart + 3 * paddedDim + 16);
+}
+constexpr int64_t sampleScratchBytes(int64_t vocabSize) { return vocabSize * (8 + 8 + 4 + 4) + 4096; }
+
+}  // namespace millrace

@@ -1,0 +1,109 @@
+// Eight f32 lanes: AVX2+FMA+F16C intrinsics, or compiler vectors with the same lane structure (two SSE or NEON registers).
+// `fma8` fuses where the target has a fused multiply-add and rounds twice elsewhere; either way it is the same for every caller.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "half.h"
+#include "isa.h"
+#if defined(MILLRACE_ISA_AVX2)
+#include <immintrin.h>
+#endif
+
+#define MILLRACE_INLINE static inline __attribute__((always_inline))
+
+namespace millrace::MILLRACE_ISA {
+
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef uint32_t u32x8 __attribute__((vector_size(32)));
+
+MILLRACE_INLINE f32x8 splat8(float value) { return f32x8{value, value, value, value, value, value, value, value}; }
+MILLRACE_INLINE f32x8 zero8() { return f32x8{}; }
+
+MILLRACE_INLINE f32x8 load8(const float* address) {
+  f32x8 value;
+  memcpy(&value, address, 32);
+  return value;
+}
+MILLRACE_INLINE void store8(float* address, f32x8 value) { memcpy(address, &value, 32); }
+MILLRACE_INLINE void store4(float* address, f32x4 value) { memcpy(address, &value, 16); }
+
+// The first `count` (0 to 8) lanes; the others are +0.
+MILLRACE_INLINE f32x8 loadPartial8(const float* address, int64_t count) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_maskload_ps(address, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lanes));
+#else
+  f32x8 value{};
+  memcpy(&value, address, static_cast<size_t>(count) * 4);
+  return value;
+#endif
+}
+MILLRACE_INLINE void storePartial8(float* address, f32x8 value, int64_t count) {
+  memcpy(address, &value, static_cast<size_t>(count) * 4);
+}
+
+MILLRACE_INLINE f32x8 fma8(f32x8 a, f32x8 b, f32x8 c) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(__FP_FAST_FMAF)
+  f32x8 result;
+  for (int i = 0; i < 8; i++) result[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return result;
+#else
+  return a * b + c;
+#endif
+}
+
+MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) { return a > b ? a : b; }
+
+// Eight f16 or bf16 values at any alignment, widened.
+MILLRACE_INLINE f32x8 loadHalf8(const void* address) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(address)));
+#else
+  f32x8 result;
+  for (int i = 0; i < 8; i++) result[i] = loadHalf(static_cast<const uint8_t*>(address) + 2 * i);
+  return result;
+#endif
+}
+MILLRACE_INLINE f32x8 loadBfloat8(const void* address) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(address)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+#else
+  f32x8 result;
+  for (int i = 0; i < 8; i++) result[i] = bfloatToFloat(loadU16(static_cast<const uint8_t*>(address) + 2 * i));
+  return result;
+#endif
+}
+// Rounds to nearest even.
+MILLRACE_INLINE void storeHalf8(void* address, f32x8 value) {
+#if defined(MILLRACE_ISA_AVX2)
+  _mm_storeu_si128(static_cast<__m128i*>(address), _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < 8; i++) {
+    const uint16_t half = floatToHalf(value[i]);
+    memcpy(static_cast<uint8_t*>(address) + 2 * i, &half, 2);
+  }
+#endif
+}
+
+// Lane sums of four vectors, each ((v0+v1)+(v2+v3)) + ((v4+v5)+(v6+v7)): the one order in which lanes are ever added up.
+MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+  return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+#else
+  const f32x8 v[4] = {a, b, c, d};
+  f32x4 sums;
+  for (int i = 0; i < 4; i++) {
+    sums[i] = ((v[i][0] + v[i][1]) + (v[i][2] + v[i][3])) + ((v[i][4] + v[i][5]) + (v[i][6] + v[i][7]));
+  }
+  return sums;
+#endif
+}
+MILLRACE_INLINE float sum1(f32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
+}  // namespace millrace::MILLRACE_ISA

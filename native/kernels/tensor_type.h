@@ -1,0 +1,24 @@
+// The tensor types kernels read: block geometry only; the bit layouts are in dequantize.cc. Ids are private to the addon.
+#pragma once
+#include <cstdint>
+
+namespace millrace {
+
+enum class TensorType : uint8_t { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, IQ4_NL };
+
+struct TensorTypeInfo {
+  const char* name;
+  int32_t blockValues;
+  int32_t blockBytes;
+};
+
+// In the order of TensorType.
+constexpr TensorTypeInfo kTensorTypes[] = {
+    {"F32", 1, 4},     {"F16", 1, 2},     {"BF16", 1, 2},     {"Q8_0", 32, 34},    {"Q4_0", 32, 18},    {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},  {"Q5_1", 32, 24},  {"Q4_K", 256, 144}, {"Q5_K", 256, 176},  {"Q6_K", 256, 210},  {"IQ4_NL", 32, 18},
+};
+constexpr int kNumTensorTypes = sizeof(kTensorTypes) / sizeof(kTensorTypes[0]);
+
+constexpr const TensorTypeInfo& infoOf(TensorType type) { return kTensorTypes[static_cast<int>(type)]; }
+
+}  // namespace millrace

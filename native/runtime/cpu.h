@@ -1,0 +1,35 @@
+// What the processor can do, and the floating-point control word that every kernel runs under.
+#pragma once
+#include <cstdint>
+
+#include "../kernels/ops.h"
+
+namespace millrace {
+
+struct CpuFeatures {
+  bool avx2 = false;
+  bool fma = false;
+  bool f16c = false;
+  bool avx512f = false;
+  bool avx512vnni = false;
+  bool neon = false;
+};
+
+CpuFeatures detectCpu();
+
+// The kernels of `isa` ("portable", "avx2"), or the best ones when null. Throws kernels_isa when unknown or not supported here.
+const KernelTable& selectKernels(const char* isa);
+
+// Round to nearest even, subnormals kept, no traps: for as long as this object lives on the thread.
+class FloatingPointScope {
+ public:
+  FloatingPointScope();
+  ~FloatingPointScope();
+  FloatingPointScope(const FloatingPointScope&) = delete;
+  FloatingPointScope& operator=(const FloatingPointScope&) = delete;
+
+ private:
+  uint64_t saved_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,121 @@
+// Decoding of every operation without a file of its own: operands in program.ts's order, then units and a rough cost.
+// Costs are nanoseconds on one thread of a recent core; they only steer how work is cut.
+#include "operands.h"
+
+namespace millrace {
+
+const int kNumArgs[kNumOps] = {5, 6, 6, 4, 6, 6, 15, 16, 5, 14};
+
+namespace {
+
+Op decodeEmbed(const Operands& in) {
+  const WeightRef& weight = in.weight(1, "weight");
+  const int64_t numRows = in.integer(3, "numRows");
+  Op op = makeOp(OpCode::embed, numRows, static_cast<double>(weight.cols) * 0.3 + 50);
+  op.embed.weight = weight;
+  op.embed.scale = static_cast<float>(in.number(4, "scale"));
+  op.embed.ids = in.indices(2, "ids", numRows, 0, weight.rows - 1);
+  op.embed.out = in.f32(0, "out", saturatedProduct(numRows, weight.cols));
+  return op;
+}
+
+Op decodeRmsNorm(const Operands& in) {
+  const int64_t numRows = in.integer(3, "numRows");
+  const int64_t width = in.integer(4, "width", 1);
+  Op op = makeOp(OpCode::rmsNorm, numRows, static_cast<double>(width) * 0.4 + 20);
+  op.rmsNorm.eps = in.number(5, "eps");
+  if (op.rmsNorm.eps < 0) in.refuse("eps", "at least 0", op.rmsNorm.eps);
+  op.rmsNorm.width = width;
+  op.rmsNorm.out = in.f32(0, "out", saturatedProduct(numRows, width));
+  op.rmsNorm.x = in.f32(1, "x", saturatedProduct(numRows, width));
+  op.rmsNorm.gain = in.f32(2, "gain", width);
+  return op;
+}
+
+Op decodeLinear(const Operands& in) {
+  const WeightRef& weight = in.weight(2, "weight");
+  const int64_t numRows = in.integer(4, "numRows");
+  const int64_t numUnits = numRows == 0 ? 0 : (weight.rows + kLinearRows - 1) / kLinearRows;
+  // A share for reading the weights and a share for the arithmetic.
+  const double nanosPerUnit = static_cast<double>(kLinearRows * weight.cols) * (0.06 + 0.03 * static_cast<double>(numRows));
+  Op op = makeOp(OpCode::linear, numUnits, nanosPerUnit, linearScratchBytes(numRows));
+  op.linear.weight = weight;
+  op.linear.numRows = numRows;
+  op.linear.accumulate = in.integer(5, "accumulate", 0, 1) == 1;
+  op.linear.out = in.f32(0, "out", saturatedProduct(numRows, weight.rows));
+  op.linear.x = in.f32(1, "x", saturatedProduct(numRows, weight.cols));
+  op.linear.bias = in.optionalF32(3, "bias", weight.rows);
+  if (op.linear.out == op.linear.x) in.refuse("out", "another buffer than x", "the same");
+  return op;
+}
+
+Op decodeAdd(const Operands& in) {
+  const int64_t numValues = saturatedProduct(in.integer(2, "numRows"), in.integer(3, "width"));
+  float* out = in.f32(0, "out", numValues);
+  float* x = in.f32(1, "x", numValues);
+  Op op = makeOp(OpCode::add, (numValues + kElementwiseUnit - 1) / kElementwiseUnit, 150);
+  op.add.numValues = numValues;
+  op.add.out = out;
+  op.add.x = x;
+  return op;
+}
+
+Op decodeGatedActivation(const Operands& in) {
+  const int64_t numValues = saturatedProduct(in.integer(3, "numRows"), in.integer(4, "width"));
+  float* out = in.f32(0, "out", numValues);
+  float* gate = in.f32(1, "gate", numValues);
+  float* up = in.f32(2, "up", numValues);
+  Op op = makeOp(OpCode::gatedActivation, (numValues + kElementwiseUnit - 1) / kElementwiseUnit, 1000);
+  op.gatedActivation.numValues = numValues;
+  op.gatedActivation.isGelu = in.integer(5, "kind", 0, 1) == 1;
+  op.gatedActivation.out = out;
+  op.gatedActivation.gate = gate;
+  op.gatedActivation.up = up;
+  return op;
+}
+
+Op decodeRopeTable(const Operands& in) {
+  const int64_t numRows = in.integer(3, "numRows");
+  const int64_t half = in.integer(4, "half");
+  Op op = makeOp(OpCode::ropeTable, numRows, static_cast<double>(half) * 30 + 10);
+  op.ropeTable.half = half;
+  op.ropeTable.magnitude = in.number(5, "magnitude");
+  op.ropeTable.out = in.f32(0, "out", saturatedProduct(numRows, half, 2));
+  op.ropeTable.positions = in.i32(1, "positions", numRows);
+  op.ropeTable.invFreq = in.f32(2, "invFreq", half);
+  return op;
+}
+
+Op decodeGatherRows(const Operands& in) {
+  const int64_t numRows = in.integer(3, "numRows");
+  const int64_t width = in.integer(4, "width", 1);
+  int64_t numValues;
+  const float* x = in.whole<float>(1, "x", &numValues);
+  if (x == nullptr) in.refuse("x", "the handle of a buffer", "0");
+  Op op = makeOp(OpCode::gatherRows, numRows, static_cast<double>(width) * 0.3 + 10);
+  op.gatherRows.x = x;
+  op.gatherRows.width = width;
+  op.gatherRows.rows = in.indices(2, "rows", numRows, 0, numValues / width - 1);
+  op.gatherRows.out = in.f32(0, "out", saturatedProduct(numRows, width));
+  return op;
+}
+
+}  // namespace
+
+Op decodeOp(OpCode code, const Operands& operands, DecodeMemo& memo) {
+  switch (code) {
+    case OpCode::embed: return decodeEmbed(operands);
+    case OpCode::rmsNorm: return decodeRmsNorm(operands);
+    case OpCode::linear: return decodeLinear(operands);
+    case OpCode::add: return decodeAdd(operands);
+    case OpCode::gatedActivation: return decodeGatedActivation(operands);
+    case OpCode::ropeTable: return decodeRopeTable(operands);
+    case OpCode::ropeAndWriteKv: return decodeRopeAndWriteKv(operands, memo);
+    case OpCode::pagedAttention: return decodePagedAttention(operands, memo);
+    case OpCode::gatherRows: return decodeGatherRows(operands);
+    case OpCode::sample: return decodeSample(operands);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace millrace

@@ -1,0 +1,128 @@
+// Checks what comes in from outside, keeps the handles and decodes programs into the pool's next plan.
+#include "device.h"
+
+#include <cmath>
+
+#include "cpu.h"
+#include "failure.h"
+#include "operands.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr double kMaxBytes = 281474976710656.0;  // 2^48: more than any address space in use
+constexpr int64_t kHeaderWords = 3;
+constexpr double kConcurrentFlag = 1;
+
+int64_t requireInteger(const char* where, const char* name, double value, double min, double max) {
+  if (value >= min && value <= max && std::floor(value) == value) return static_cast<int64_t>(value);
+  failArgument(std::string(where) + ": expected " + name + " to be an integer in [" + formatNumber(min) + ", " + formatNumber(max) + "], got " +
+               formatNumber(value));
+}
+
+int requireThreads(double numThreads) {
+  return static_cast<int>(requireInteger("createDevice", "numThreads", numThreads, 1, kMaxThreads));
+}
+
+[[noreturn]] void refuseHandle(const char* where, const char* kind, double handle) {
+  failArgument(std::string(where) + ": expected the handle of a " + kind + ", got " + formatNumber(handle));
+}
+
+TensorType requireType(const std::string& name) {
+  for (int i = 0; i < kNumTensorTypes; i++) {
+    if (name == kTensorTypes[i].name) return static_cast<TensorType>(i);
+  }
+  failArgument("createWeight: expected a tensor type the kernels read, got " + name);
+}
+
+[[noreturn]] void refuseWord(const char* what, int64_t at, double got) {
+  failArgument(std::string("submit: expected ") + what + " at word " + std::to_string(at) + ", got " + formatNumber(got));
+}
+
+}  // namespace
+
+Device::Device(double numThreads, const char* isa) : kernels_(selectKernels(isa)), pool_(requireThreads(numThreads), kernels_) {}
+
+double Device::allocate(double byteLength) {
+  const int64_t numBytes = requireInteger("allocate", "byteLength", byteLength, 0, kMaxBytes);
+  HandleEntry entry;
+  entry.kind = HandleKind::Buffer;
+  entry.memory = Memory::allocate(static_cast<size_t>(numBytes));
+  return handles_.add(std::move(entry));
+}
+
+const std::shared_ptr<Memory>& Device::buffer(double handle) {
+  const HandleEntry* entry = handles_.find(handle, HandleKind::Buffer);
+  if (entry == nullptr) refuseHandle("view", "buffer", handle);
+  return entry->memory;
+}
+
+void Device::release(double handle) {
+  if (handles_.find(handle, HandleKind::Buffer) == nullptr) refuseHandle("release", "buffer", handle);
+  handles_.remove(handle);
+}
+
+double Device::mapFile(const std::string& path) {
+  HandleEntry entry;
+  entry.kind = HandleKind::File;
+  entry.memory = Memory::mapFile(path);
+  return handles_.add(std::move(entry));
+}
+
+void Device::unmapFile(double handle) {
+  if (handles_.find(handle, HandleKind::File) == nullptr) refuseHandle("unmapFile", "file", handle);
+  handles_.remove(handle);
+}
+
+double Device::createWeight(double source, double byteOffset, const std::string& type, double rows, double cols) {
+  const HandleEntry* held = handles_.find(source);
+  if (held == nullptr || held->memory == nullptr) refuseHandle("createWeight", "file or buffer", source);
+  const int64_t offset = requireInteger("createWeight", "byteOffset", byteOffset, 0, kMaxBytes);
+  HandleEntry entry;
+  entry.kind = HandleKind::Weight;
+  entry.source = source;
+  entry.weight.type = requireType(type);
+  entry.weight.rows = requireInteger("createWeight", "rows", rows, 1, INT32_MAX);
+  entry.weight.cols = requireInteger("createWeight", "cols", cols, 1, INT32_MAX);
+  const TensorTypeInfo& info = infoOf(entry.weight.type);
+  if (entry.weight.cols % info.blockValues != 0) {
+    failArgument("createWeight: expected cols to be a multiple of " + std::to_string(info.blockValues) + " for " + type + ", got " + formatNumber(cols));
+  }
+  entry.weight.rowBytes = entry.weight.cols / info.blockValues * info.blockBytes;
+  const int64_t available = static_cast<int64_t>(held->memory->numBytes()) - offset;
+  const int64_t needed = saturatedProduct(entry.weight.rows, entry.weight.rowBytes);
+  if (needed > available) {
+    failArgument("createWeight: expected " + std::to_string(needed) + " bytes at offset " + std::to_string(offset) + ", got " +
+                 std::to_string(available < 0 ? 0 : available));
+  }
+  entry.weight.data = held->memory->data() + offset;
+  return handles_.add(std::move(entry));
+}
+
+void Device::releaseWeight(double handle) {
+  if (handles_.find(handle, HandleKind::Weight) == nullptr) refuseHandle("releaseWeight", "weight", handle);
+  handles_.remove(handle);
+}
+
+void Device::submit(const double* words, int64_t numWords) {
+  Plan& plan = pool_.nextPlan();
+  DecodeMemo memo;
+  for (int64_t at = 0; at < numWords;) {
+    const double opcode = words[at];
+    if (!(opcode >= 0 && opcode < kNumOps && std::floor(opcode) == opcode)) refuseWord("an opcode", at, opcode);
+    const OpCode code = static_cast<OpCode>(opcode);
+    const int numArgs = kNumArgs[static_cast<int>(code)];
+    if (numWords - at < kHeaderWords + numArgs) refuseWord("a whole operation", at, static_cast<double>(numWords - at));
+    const double flags = words[at + 1];
+    if (flags != 0 && flags != kConcurrentFlag) refuseWord("flags 0 or 1", at + 1, flags);
+    if (words[at + 2] != numArgs) refuseWord(("numArgs " + std::to_string(numArgs)).c_str(), at + 2, words[at + 2]);
+    plan.ops.push_back(decodeOp(code, Operands(handles_, code, words + at + kHeaderWords), memo));
+    plan.ops.back().isConcurrent = flags == kConcurrentFlag;
+    at += kHeaderWords + numArgs;
+  }
+  pool_.run();
+}
+
+}  // namespace millrace

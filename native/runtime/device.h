@@ -1,0 +1,36 @@
+// A device: handles, kernel threads and submit(). Belongs to one thread at a time; knows nothing of Node.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "handles.h"
+#include "thread_pool.h"
+
+namespace millrace {
+
+class Device {
+ public:
+  // `isa` is null for the best one. Throws kernels_isa and kernels_argument.
+  Device(double numThreads, const char* isa);
+
+  const char* isa() const { return kernels_.isa; }
+  int numThreads() const { return pool_.numThreads(); }
+
+  double allocate(double byteLength);
+  // Throws kernels_argument when the handle is not a live buffer's.
+  const std::shared_ptr<Memory>& buffer(double handle);
+  void release(double handle);
+  double mapFile(const std::string& path);
+  void unmapFile(double handle);
+  double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols);
+  void releaseWeight(double handle);
+  // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or not at all.
+  void submit(const double* words, int64_t numWords);
+
+ private:
+  const KernelTable& kernels_;
+  HandleTable handles_;
+  ThreadPool pool_;
+};
+
+}  // namespace millrace

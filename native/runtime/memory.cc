@@ -1,0 +1,69 @@
+// Small blocks come from the heap, large ones straight from the OS as fresh zero pages.
+#include "memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "failure.h"
+
+namespace millrace {
+
+namespace {
+constexpr size_t kMapThreshold = size_t{1} << 20;
+
+[[noreturn]] void failMemory(size_t numBytes) {
+  throw Failure{kMemoryCode, "expected " + std::to_string(numBytes) + " bytes from the operating system, got " + strerror(errno)};
+}
+
+[[noreturn]] void failFile(const std::string& path, const std::string& reason) {
+  throw Failure{kFileCode, "expected a readable file at " + path + ", got " + reason};
+}
+
+// Closes the descriptor however mapFile ends.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+}  // namespace
+
+std::shared_ptr<Memory> Memory::allocate(size_t numBytes) {
+  if (numBytes >= kMapThreshold) {
+    void* data = mmap(nullptr, numBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) failMemory(numBytes);
+    return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, true));
+  }
+  void* data = nullptr;
+  const size_t atLeastOne = numBytes > 0 ? numBytes : 1;
+  errno = posix_memalign(&data, 64, atLeastOne);
+  if (errno != 0) failMemory(numBytes);
+  memset(data, 0, atLeastOne);
+  return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, false));
+}
+
+std::shared_ptr<Memory> Memory::mapFile(const std::string& path) {
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) failFile(path, strerror(errno));
+  struct stat status;
+  if (fstat(file.fd, &status) != 0) failFile(path, strerror(errno));
+  if (!S_ISREG(status.st_mode)) failFile(path, "something that is not a regular file");
+  if (status.st_size == 0) failFile(path, "an empty file");
+  const size_t numBytes = static_cast<size_t>(status.st_size);
+  void* data = mmap(nullptr, numBytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) failFile(path, strerror(errno));
+  return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, true));
+}
+
+Memory::~Memory() {
+  if (isMapped_) munmap(data_, numBytes_);
+  else free(data_);
+}
+
+}  // namespace millrace

@@ -1,0 +1,74 @@
+// Cutting: how much work an operation is decides who runs it, never what it computes.
+#include "plan.h"
+
+namespace millrace {
+
+namespace {
+// Below this much work a stage is not worth a second thread.
+constexpr double kSoloNanos = 4000;
+constexpr double kMinChunkNanos = 1500;
+// Chunks per thread: more even out a thread that loses its core, fewer cost less claiming.
+constexpr int64_t kChunksPerThread = 8;
+
+double nanosOf(const Op& op) { return static_cast<double>(op.numUnits) * op.nanosPerUnit; }
+
+int64_t unitsPerChunk(const Op& op, int numThreads) {
+  const int64_t numChunks = kChunksPerThread * numThreads;
+  int64_t units = (op.numUnits + numChunks - 1) / numChunks;
+  const int64_t smallest = static_cast<int64_t>(kMinChunkNanos / (op.nanosPerUnit + 1e-3)) + 1;
+  if (units < smallest) units = smallest;
+  return units < 1 ? 1 : units;
+}
+}  // namespace
+
+void Plan::clear() {
+  ops.clear();
+  numStages = 0;
+  needsThreads = false;
+  scratchBytes = 0;
+}
+
+void Plan::addStage(uint32_t firstOp, uint32_t endOp, double nanos, int numThreads) {
+  int64_t numUnits = 0;
+  for (uint32_t i = firstOp; i < endOp; i++) numUnits += ops[i].numUnits;
+  const bool isSolo = numThreads == 1 || nanos < kSoloNanos || numUnits <= 1;
+  if (isSolo && numStages > 0 && stages[numStages - 1].isSolo) {
+    stages[numStages - 1].numOps += endOp - firstOp;
+    return;
+  }
+  Stage& stage = stages[numStages++];
+  stage.firstOp = firstOp;
+  stage.numOps = endOp - firstOp;
+  stage.isSolo = isSolo;
+  stage.numChunks = 1;
+  stage.nextChunk.store(0, std::memory_order_relaxed);
+  stage.numDone.store(0, std::memory_order_relaxed);
+  if (isSolo) return;
+  needsThreads = true;
+  stage.numChunks = 0;
+  for (uint32_t i = firstOp; i < endOp; i++) {
+    Op& op = ops[i];
+    op.unitsPerChunk = unitsPerChunk(op, numThreads);
+    op.firstChunk = stage.numChunks;
+    stage.numChunks += (op.numUnits + op.unitsPerChunk - 1) / op.unitsPerChunk;
+  }
+}
+
+void Plan::cut(int numThreads) {
+  if (stageCapacity < ops.size()) {
+    stageCapacity = ops.size() * 2;
+    stages.reset(new Stage[stageCapacity]);
+  }
+  uint32_t firstOp = 0;
+  double nanos = 0;
+  for (uint32_t i = 0; i < ops.size(); i++) {
+    nanos += nanosOf(ops[i]);
+    if (ops[i].scratchBytes > scratchBytes) scratchBytes = ops[i].scratchBytes;
+    if (ops[i].isConcurrent && i + 1 < ops.size()) continue;
+    addStage(firstOp, i + 1, nanos, numThreads);
+    firstOp = i + 1;
+    nanos = 0;
+  }
+}
+
+}  // namespace millrace

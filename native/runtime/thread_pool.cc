@@ -1,0 +1,147 @@
+// Chunks of a stage are claimed through a counter and a stage is over when its chunks are done, not when all threads have arrived: a
+// thread that the OS descheduled between chunks holds nobody up. Waiting spins for up to 50 µs, then parks.
+#include "thread_pool.h"
+
+#include <chrono>
+#include <system_error>
+
+#include "cpu.h"
+#include "failure.h"
+
+namespace millrace {
+
+namespace {
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+
+inline void pauseCpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+}  // namespace
+
+ThreadPool::ThreadPool(int numThreads, const KernelTable& kernels) : numThreads_(numThreads), kernels_(kernels) {
+  scratch_.resize(static_cast<size_t>(numThreads));
+  for (auto& memory : scratch_) memory = Memory::allocate(1);
+  try {
+    for (int thread = 1; thread < numThreads; thread++) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error&) {
+    const size_t numStarted = workers_.size() + 1;
+    isStopping_.store(true);
+    wakeSleepers();
+    for (auto& worker : workers_) worker.join();
+    throw Failure{kMemoryCode, "expected to start " + std::to_string(numThreads) + " threads, got " + std::to_string(numStarted)};
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  isStopping_.store(true);
+  wakeSleepers();
+  for (auto& worker : workers_) worker.join();
+}
+
+template <typename Condition>
+void ThreadPool::waitUntil(Condition condition) {
+  if (condition()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 16; i++) {
+      if (condition()) return;
+      pauseCpu();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Announced before the condition is looked at again: whoever makes it true afterwards sees a sleeper.
+  numSleepers_.fetch_add(1);
+  while (!condition()) wake_.wait(lock);
+  numSleepers_.fetch_sub(1);
+}
+
+void ThreadPool::wakeSleepers() {
+  if (numSleepers_.load() == 0) return;
+  { std::lock_guard<std::mutex> lock(mutex_); }
+  wake_.notify_all();
+}
+
+void ThreadPool::ensureScratch(int64_t numBytes, int numThreads) {
+  for (int thread = 0; thread < numThreads; thread++) {
+    auto& memory = scratch_[static_cast<size_t>(thread)];
+    if (static_cast<int64_t>(memory->numBytes()) < numBytes) memory = Memory::allocate(static_cast<size_t>(numBytes));
+  }
+}
+
+Plan& ThreadPool::nextPlan() {
+  Plan& plan = plans_[(epoch_.load() + 1) % kNumPlans];
+  while (plan.numUsers.load() != 0) std::this_thread::yield();
+  plan.clear();
+  return plan;
+}
+
+void ThreadPool::run() {
+  Plan& plan = plans_[(epoch_.load() + 1) % kNumPlans];
+  plan.cut(numThreads_);
+  ensureScratch(plan.scratchBytes, plan.needsThreads ? numThreads_ : 1);
+  const FloatingPointScope scope;
+  if (!plan.needsThreads) return runInline(plan);
+  epoch_.fetch_add(1);
+  wakeSleepers();
+  execute(plan, 0);
+}
+
+void ThreadPool::runInline(const Plan& plan) {
+  for (const Op& op : plan.ops) kernels_.run[static_cast<int>(op.code)](op, 0, op.numUnits, scratchOf(0));
+}
+
+void ThreadPool::work(int thread) {
+  const FloatingPointScope scope;
+  uint64_t seen = 0;
+  for (;;) {
+    waitUntil([&] { return epoch_.load() != seen || isStopping_.load(); });
+    if (isStopping_.load()) return;
+    seen = epoch_.load();
+    Plan& plan = plans_[seen % kNumPlans];
+    plan.numUsers.fetch_add(1);
+    // Unchanged after announcing ourselves: the plan cannot be rewritten under us.
+    if (epoch_.load() == seen) execute(plan, thread);
+    plan.numUsers.fetch_sub(1);
+  }
+}
+
+void ThreadPool::runChunk(const Plan& plan, const Stage& stage, int64_t chunk, std::byte* scratch) const {
+  uint32_t index = stage.firstOp + stage.numOps - 1;
+  while (plan.ops[index].firstChunk > chunk || plan.ops[index].numUnits == 0) index--;
+  const Op& op = plan.ops[index];
+  const int64_t begin = (chunk - op.firstChunk) * op.unitsPerChunk;
+  const int64_t end = begin + op.unitsPerChunk < op.numUnits ? begin + op.unitsPerChunk : op.numUnits;
+  kernels_.run[static_cast<int>(op.code)](op, begin, end, scratch);
+}
+
+void ThreadPool::complete(Stage& stage, int64_t numChunks) {
+  if (numChunks == 0) return;
+  if (stage.numDone.fetch_add(numChunks) + numChunks == stage.numChunks) wakeSleepers();
+}
+
+void ThreadPool::execute(Plan& plan, int thread) {
+  for (size_t i = 0; i < plan.numStages; i++) {
+    Stage& stage = plan.stages[i];
+    if (stage.isSolo) {
+      if (thread == 0) {
+        for (uint32_t op = stage.firstOp; op < stage.firstOp + stage.numOps; op++) {
+          kernels_.run[static_cast<int>(plan.ops[op].code)](plan.ops[op], 0, plan.ops[op].numUnits, scratchOf(0));
+        }
+        complete(stage, 1);
+      }
+    } else {
+      int64_t numRun = 0;
+      for (int64_t chunk; (chunk = stage.nextChunk.fetch_add(1)) < stage.numChunks; numRun++) {
+        runChunk(plan, stage, chunk, scratchOf(thread));
+      }
+      complete(stage, numRun);
+    }
+    waitUntil([&] { return stage.numDone.load() == stage.numChunks; });
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,196 @@
+/**
+ * Compiles the native kernels: native/{kernels,runtime,binding} into build/native/millrace.node with the system's C++ compiler, kernel files
+ * once per instruction set. Only what changed is compiled: a stamp beside each object holds the hash of its source, headers and flags.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
+const NATIVE = path.join(ROOT, "native");
+const BASE_FLAGS = [
+  "-std=c++17",
+  "-fPIC",
+  // No fused multiply-add but the ones we write, so that results do not depend on the compiler's taste.
+  "-ffp-contract=off",
+  "-fno-math-errno",
+  "-fno-trapping-math",
+  "-fvisibility=hidden",
+  "-pthread",
+  "-Wall",
+  "-Wextra",
+  "-Wno-psabi",
+];
+const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
+const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
+
+/** What to do about a build that cannot even start. */
+class BuildError extends Error {}
+
+function findCompiler() {
+  const candidates = process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"];
+  for (const candidate of candidates) {
+    const probe = spawnSync(candidate, ["--version"], { encoding: "utf8" });
+    if (probe.status === 0) return { command: candidate, version: probe.stdout.split("\n")[0] ?? "" };
+  }
+  throw new BuildError(
+    `expected a C++17 compiler (tried ${candidates.join(", ")}), got none. Install one:\n` +
+      "  Debian, Ubuntu:  sudo apt install g++\n" +
+      "  Fedora, RHEL:    sudo dnf install gcc-c++\n" +
+      "  macOS:           xcode-select --install\n" +
+      "or name one in the environment variable CXX.",
+  );
+}
+
+function sourcesIn(folder) {
+  const names = readdirSync(path.join(NATIVE, folder)).filter((name) => name.endsWith(".cc"));
+  return names.sort().map((name) => path.join(NATIVE, folder, name));
+}
+
+/** Hash of everything under native/ that any source may include. */
+function hashHeaders() {
+  const hash = createHash("sha256");
+  for (const folder of readdirSync(NATIVE).sort()) {
+    for (const name of readdirSync(path.join(NATIVE, folder)).sort()) {
+      if (name.endsWith(".h")) hash.update(`${folder}/${name}\0`).update(readFileSync(path.join(NATIVE, folder, name)));
+    }
+  }
+  return hash.digest("hex");
+}
+
+/** One object per source and instruction set. Variants without special instructions come first: should the linker ever have to choose
+ * between two copies of a library's inline function, it takes the first, which runs everywhere. */
+function listObjects(folders, outputFolder, extraFlags) {
+  const objects = [];
+  for (const folder of folders) {
+    const flags =
+      folder === "binding" ? [`-I${path.join(ROOT, "node_modules/node-api-headers/include")}`, "-DNAPI_VERSION=8"] : [];
+    for (const source of sourcesIn(folder)) {
+      const name = `${folder}-${path.basename(source, ".cc")}`;
+      objects.push({
+        source,
+        object: path.join(outputFolder, `${name}.o`),
+        flags: [...BASE_FLAGS, ...extraFlags, ...flags],
+      });
+    }
+  }
+  if (process.arch !== "x64") return objects;
+  for (const source of sourcesIn("kernels")) {
+    const object = path.join(outputFolder, `kernels-${path.basename(source, ".cc")}.avx2.o`);
+    objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...AVX2_FLAGS] });
+  }
+  return objects;
+}
+
+function run(command, args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    child.stdout.on("data", (chunk) => {
+      output += chunk;
+    });
+    child.stderr.on("data", (chunk) => {
+      output += chunk;
+    });
+    child.on("error", reject);
+    child.on("close", (status) => {
+      if (status === 0) resolve(output);
+      else reject(new BuildError(`expected ${command} to succeed, got exit status ${status}:\n${output}`));
+    });
+  });
+}
+
+function isFresh(file, stamp) {
+  return existsSync(file) && existsSync(`${file}.stamp`) && readFileSync(`${file}.stamp`, "utf8") === stamp;
+}
+
+/** Runs `job` for every item, at most `limit` at a time. */
+async function forEachLimited(items, limit, job) {
+  const queue = [...items];
+  const runners = Array.from({ length: limit }, async () => {
+    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await job(item);
+  });
+  await Promise.all(runners);
+}
+
+/** Compiles the stale ones of `objects` and links all of them. Returns whether anything was built. */
+async function buildTarget({ objects, output, linkFlags, log }) {
+  const compiler = findCompiler();
+  const headers = hashHeaders();
+  mkdirSync(path.dirname(output), { recursive: true });
+  const link = createHash("sha256").update(JSON.stringify([compiler, linkFlags]));
+  const stale = [];
+  for (const item of objects) {
+    const settings = JSON.stringify([compiler, item.flags, headers, path.basename(item.source)]);
+    const stamp = createHash("sha256").update(settings).update(readFileSync(item.source)).digest("hex");
+    link.update(stamp);
+    if (!isFresh(item.object, stamp)) stale.push({ ...item, stamp });
+  }
+  const linkStamp = link.digest("hex");
+  if (stale.length === 0 && isFresh(output, linkStamp)) return false;
+  let numCompiled = 0;
+  await forEachLimited(stale, Math.min(os.availableParallelism(), 2), async ({ source, object, flags, stamp }) => {
+    // Written aside and moved into place: two builds at once, or a killed one, leave whole files.
+    const compiled = `${object}.${process.pid}`;
+    const warnings = await run(compiler.command, [...flags, "-c", source, "-o", compiled]);
+    renameSync(compiled, object);
+    if (warnings !== "") log(warnings.trimEnd());
+    writeFileSync(`${object}.stamp`, stamp);
+    numCompiled += 1;
+    log(`compiled ${path.basename(object)} (${numCompiled}/${stale.length})`);
+  });
+  // A process that has the old file loaded keeps it.
+  const linked = `${output}.${process.pid}`;
+  await run(compiler.command, [...objects.map((item) => item.object), ...linkFlags, "-pthread", "-o", linked]);
+  renameSync(linked, output);
+  writeFileSync(`${output}.stamp`, linkStamp);
+  log(`linked ${path.relative(ROOT, output)} with ${compiler.version}`);
+  return true;
+}
+
+/**
+ * Builds build/native/millrace.node if anything is stale.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<boolean>} whether anything was built
+ */
+export async function buildNative({ log = () => {} } = {}) {
+  const folder = path.join(ROOT, "build", "native");
+  if (!existsSync(path.join(ROOT, "node_modules/node-api-headers/include/node_api.h"))) {
+    throw new BuildError("expected node-api-headers in node_modules, got nothing: run npm ci first");
+  }
+  const linkFlags = process.platform === "darwin" ? ["-bundle", "-undefined", "dynamic_lookup"] : ["-shared"];
+  const objects = listObjects(["runtime", "binding", "kernels"], folder, ["-O3"]);
+  return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
+}
+
+/**
+ * Builds the native tests, a program without Node, and returns its path.
+ * @param {{ sanitize?: boolean, log?: (line: string) => void }} [options]
+ * @returns {Promise<string>}
+ */
+export async function buildNativeTests({ sanitize = false, log = () => {} } = {}) {
+  const name = sanitize ? "native-test-asan" : "native-test";
+  const folder = path.join(ROOT, "build", name);
+  const output = path.join(folder, name);
+  const extraFlags = sanitize ? ["-O1", ...SANITIZE_FLAGS] : ["-O3"];
+  const objects = listObjects(["runtime", "test", "kernels"], folder, extraFlags);
+  await buildTarget({ objects, output, linkFlags: sanitize ? SANITIZE_FLAGS : [], log });
+  return output;
+}
+
+async function main() {
+  const isTest = process.argv.includes("--tests");
+  const log = (line) => console.log(line);
+  if (isTest) log(await buildNativeTests({ sanitize: process.argv.includes("--sanitize"), log }));
+  else if (!(await buildNative({ log }))) log("build/native/millrace.node is up to date");
+}
+
+if (process.argv[1] !== undefined && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  main().catch((error) => {
+    console.error(error instanceof BuildError ? error.message : error);
+    process.exitCode = 1;
+  });
+}

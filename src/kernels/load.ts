@@ -1,0 +1,172 @@
+/** Loads the compiled addon and turns its errors into MillraceErrors. */
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { type ErrorCode, MillraceError } from "../core/errors.js";
+import type { TensorType } from "../formats/gguf/types.js";
+import type {
+  BufferHandle,
+  CpuFeatures,
+  Device,
+  DeviceOptions,
+  FileHandle,
+  Isa,
+  KernelLibrary,
+  WeightHandle,
+} from "./kernels.js";
+import { OP_NAMES } from "./program.js";
+
+/** What to do about each code the addon throws. */
+const HINTS = {
+  kernels_argument: "this is a defect in the code that recorded the operation; please report it",
+  out_of_memory: "lower --kv-cache-memory-bytes or --max-model-len, or free memory",
+  file_unreadable: "check the path and its permissions",
+  kernels_isa: "leave MILLRACE_ISA unset to let the CPU decide",
+} as const satisfies Partial<Record<ErrorCode, string>>;
+
+const MISSING_HINT = "run `npm run build`";
+
+let loaded: KernelLibrary | undefined;
+
+/** The addon, loaded once per thread. Throws `kernels_missing` when it was not built or does not fit this code. */
+export function loadKernels(): KernelLibrary {
+  loaded ??= wrapLibrary(requireAddon(findAddon()));
+  return loaded;
+}
+
+/** build/native/millrace.node under the nearest folder above this file that holds package.json: right from src/ and from dist/. */
+function findAddon(): string {
+  let folder = path.dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(path.join(folder, "package.json"))) {
+    const parent = path.dirname(folder);
+    if (parent === folder) {
+      throw new MillraceError("kernels_missing", "expected package.json above the kernels, got none", {
+        hint: "reinstall the package",
+      });
+    }
+    folder = parent;
+  }
+  return path.join(folder, "build", "native", "millrace.node");
+}
+
+function requireAddon(file: string): KernelLibrary {
+  if (!existsSync(file)) {
+    throw new MillraceError("kernels_missing", `expected the compiled kernels at ${file}, got nothing`, {
+      hint: MISSING_HINT,
+    });
+  }
+  let addon: KernelLibrary;
+  try {
+    addon = createRequire(import.meta.url)(file) as KernelLibrary;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new MillraceError("kernels_missing", `expected kernels that this Node can load, got: ${reason}`, {
+      hint: MISSING_HINT,
+      cause,
+    });
+  }
+  const names = addon.opNames().join(", ");
+  if (names !== OP_NAMES.join(", ")) {
+    throw new MillraceError("kernels_missing", `expected kernels with ${OP_NAMES.join(", ")}, got ${names}`, {
+      hint: MISSING_HINT,
+    });
+  }
+  return addon;
+}
+
+function wrapLibrary(addon: KernelLibrary): KernelLibrary {
+  return {
+    createDevice: (options) => createDevice(addon, options),
+    cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
+    opNames: () => addon.opNames(),
+  };
+}
+
+function createDevice(addon: KernelLibrary, options: DeviceOptions): Device {
+  const isa = options.isa ?? isaFromEnvironment();
+  const device = guard(() =>
+    addon.createDevice({ numThreads: options.numThreads, ...(isa === undefined ? {} : { isa }) }),
+  );
+  return new NativeDevice(device);
+}
+
+/** Unchecked: the addon refuses a name it does not know with `kernels_isa`. */
+function isaFromEnvironment(): Isa | undefined {
+  const isa = process.env["MILLRACE_ISA"];
+  return isa === undefined || isa === "" ? undefined : (isa as Isa);
+}
+
+class NativeDevice implements Device {
+  readonly isa: Isa;
+  readonly numThreads: number;
+  readonly #native: Device;
+
+  constructor(native: Device) {
+    this.#native = native;
+    this.isa = native.isa;
+    this.numThreads = native.numThreads;
+  }
+
+  allocate(byteLength: number): BufferHandle {
+    return guard(() => this.#native.allocate(byteLength));
+  }
+
+  view(buffer: BufferHandle): ArrayBuffer {
+    return guard(() => this.#native.view(buffer));
+  }
+
+  release(buffer: BufferHandle): void {
+    guard(() => this.#native.release(buffer));
+  }
+
+  mapFile(file: string): FileHandle {
+    return guard(() => this.#native.mapFile(file));
+  }
+
+  unmapFile(file: FileHandle): void {
+    guard(() => this.#native.unmapFile(file));
+  }
+
+  createWeight(
+    source: FileHandle | BufferHandle,
+    byteOffset: number,
+    type: TensorType,
+    rows: number,
+    cols: number,
+  ): WeightHandle {
+    return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols));
+  }
+
+  releaseWeight(weight: WeightHandle): void {
+    guard(() => this.#native.releaseWeight(weight));
+  }
+
+  submit(program: Float64Array, numWords: number): void {
+    guard(() => this.#native.submit(program, numWords));
+  }
+
+  destroy(): void {
+    guard(() => this.#native.destroy());
+  }
+}
+
+function guard<Result>(call: () => Result): Result {
+  try {
+    return call();
+  } catch (thrown) {
+    throw wrapError(thrown);
+  }
+}
+
+/** The addon throws Errors whose `code` is one of ours; anything else is a wrong argument. */
+function wrapError(thrown: unknown): MillraceError {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const given = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
+  const code = isKnownCode(given) ? given : "kernels_argument";
+  return new MillraceError(code, message, { hint: HINTS[code], cause: thrown });
+}
+
+function isKnownCode(code: unknown): code is keyof typeof HINTS {
+  return typeof code === "string" && Object.hasOwn(HINTS, code);
+}
