@@ -69,8 +69,11 @@ export function f16ToNumber(bits: number): number {
   const fraction = bits & 0x3ff;
   if (exponent === 0) return sign * fraction * 2 ** -24;
   if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+  return sign * (1024 + fraction) * F16_UNITS[exponent]!;
 }
+
+/** What one unit of the fraction is worth, by biased exponent. */
+const F16_UNITS = Float64Array.from({ length: 32 }, (_, exponent) => 2 ** (exponent - 25));
 
 /** Number → IEEE 754 binary16, round to nearest even; NaN becomes the quiet NaN. */
 export function numberToF16(value: number): number {
@@ -86,11 +89,12 @@ export function numberToF16(value: number): number {
   return sign | (units + (exponent + 14) * 1024);
 }
 
+const F64_BITS = new DataView(new ArrayBuffer(8));
+
 /** floor(log2(magnitude)), exactly, for normal numbers. */
 function exponentOf(magnitude: number): number {
-  const bits = new DataView(new ArrayBuffer(8));
-  bits.setFloat64(0, magnitude);
-  return ((bits.getUint16(0) >> 4) & 0x7ff) - 1023;
+  F64_BITS.setFloat64(0, magnitude);
+  return ((F64_BITS.getUint16(0) >> 4) & 0x7ff) - 1023;
 }
 
 function roundHalfEven(value: number): number {

@@ -6,7 +6,7 @@ import { OP_NAMES, type OpName } from "./program.js";
 import { OPERAND_NAMES } from "./reference-operands.js";
 import { OP_CASES } from "./test-cases.js";
 import { Bench, expectSameBits, normals, withBench } from "./test-helpers.js";
-import { recordAttention, recordSample, type SampleRowInput } from "./test-recorders.js";
+import { recordAttention, recordSample, type SampleRowInput, storeSequences } from "./test-recorders.js";
 
 const refusal = expect.objectContaining({ code: "kernels_argument" });
 const HEADER_WORDS = 3;
@@ -258,7 +258,7 @@ describe("any words at all", () => {
     withBench(Bench.native("portable", 2), (bench) => {
       const sequences = [{ keys: normals(80, 1), values: normals(80, 2) }];
       const rows = [1, 20].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, 3) }));
-      recordAttention(bench, { shape, sequences, rows, scale: 1, window: 3, layoutSeed: 1 });
+      recordAttention(bench, storeSequences(bench, shape, sequences, 1), rows, { scale: 1, window: 3 });
       recordSample(bench, [{ logits: normals(9, 1), temperature: 1, prompt: [1], output: [2], banned: [3] }]);
       const words = bench.program.words.slice(0, bench.program.numWords);
       const buffers = [...new Set(words.filter((value) => Number.isInteger(value) && value > 0))].flatMap((handle) => {

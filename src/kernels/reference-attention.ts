@@ -54,19 +54,36 @@ function attendOneHead(
   kvHead: number,
   scale: number,
 ): Float64Array {
-  const scores = slots.map((slot) => {
-    const dot = query.reduce((sum, value, d) => sum + value * load(keyCache, slot, kvHead, d), 0);
-    return dot * scale;
-  });
+  const scores = slots.map((slot) => dot(query, loadEntry(keyCache, slot, kvHead)) * scale);
   const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   const weights = scores.map((score) => Math.exp(score - max));
   const total = weights.reduce((a, b) => a + b, 0);
-  return new Float64Array(query.length).map((_, d) =>
-    slots.reduce((sum, slot, j) => sum + (weights[j]! / total) * load(valueCache, slot, kvHead, d), 0),
-  );
+  const out = new Float64Array(query.length);
+  slots.forEach((slot, j) => {
+    const share = weights[j]! / total;
+    loadEntry(valueCache, slot, kvHead).forEach((value, d) => {
+      out[d]! += share * value;
+    });
+  });
+  return out;
 }
 
-function load(cache: KvCacheView, slot: number, head: number, d: number): number {
-  const at = kvByteOffset(cache.shape, slot, head, d);
-  return cache.shape.kvType === "f32" ? cache.bytes.getFloat32(at, true) : f16ToNumber(cache.bytes.getUint16(at, true));
+function dot(a: Float32Array, b: Float64Array): number {
+  let sum = 0;
+  for (let d = 0; d < b.length; d++) sum += a[d]! * b[d]!;
+  return sum;
+}
+
+/** One head's stored vector [headDim]. */
+function loadEntry(cache: KvCacheView, slot: number, head: number): Float64Array {
+  const { kvType, headDim } = cache.shape;
+  const at = kvByteOffset(cache.shape, slot, head, 0);
+  const values = new Float64Array(headDim);
+  for (let d = 0; d < headDim; d++) {
+    values[d] =
+      kvType === "f32"
+        ? cache.bytes.getFloat32(at + 4 * d, true)
+        : f16ToNumber(cache.bytes.getUint16(at + 2 * d, true));
+  }
+  return values;
 }

@@ -3,7 +3,7 @@ import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import type { Activation, KvShape, KvType, OpName } from "./program.js";
 import { type Bench, extremes, normals, type Tolerance, weightBytes } from "./test-helpers.js";
-import { recordAttention, recordSample } from "./test-recorders.js";
+import { recordAttention, recordSample, storeSequences } from "./test-recorders.js";
 
 /** One buffer to compare, read as `as`; i32 exactly. */
 export type Result = { readonly name: string; readonly handle: BufferHandle } & (
@@ -196,7 +196,7 @@ function pagedAttentionCases(): OpCase[] {
       op: "pagedAttention",
       label: "two rows of one sequence",
       record: (bench) => {
-        const out = recordAttention(bench, { shape, sequences, rows, scale: 0.5, window: 0, layoutSeed: 1 });
+        const out = recordAttention(bench, storeSequences(bench, shape, sequences, 1), rows, { scale: 0.5, window: 0 });
         return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
       },
     },

@@ -19,54 +19,72 @@ export interface AttentionRow {
   readonly q: Float32Array;
 }
 
-export interface AttentionInput {
+/** Sequences laid out in the caches of one bench. */
+export interface StoredKv {
   readonly shape: KvShape;
-  readonly sequences: readonly KvSequence[];
-  readonly rows: readonly AttentionRow[];
-  readonly scale: number;
-  readonly window: number;
-  /** Seeds where blocks lie in the cache. */
-  readonly layoutSeed: number;
+  readonly keyCache: BufferHandle;
+  readonly valueCache: BufferHandle;
+  readonly blockTables: BufferHandle;
+  readonly tableStride: number;
 }
 
-/** Lays the sequences into shuffled blocks of caches filled with NaN, so that reading an entry out of range shows. Returns `out`. */
-export function recordAttention(bench: Bench, input: AttentionInput): BufferHandle {
-  const { shape, sequences, rows } = input;
+/** Lays the sequences into seeded-shuffled blocks of caches filled with NaN, so that reading an entry out of range shows. */
+export function storeSequences(
+  bench: Bench,
+  shape: KvShape,
+  sequences: readonly KvSequence[],
+  layoutSeed: number,
+): StoredKv {
   const entryWidth = shape.numKvHeads * shape.headDim;
   const numEntries = sequences.map((sequence) => sequence.keys.length / entryWidth);
   const tableStride = Math.max(1, ...numEntries.map((count) => Math.ceil(count / shape.blockSize)));
-  const order = shuffled(tableStride * sequences.length + 1, input.layoutSeed);
+  const order = shuffled(tableStride * sequences.length + 1, layoutSeed);
   const blockTables = order.slice(0, tableStride * sequences.length);
-  const slotOf = (s: number, entry: number): number =>
-    blockTables[s * tableStride + Math.floor(entry / shape.blockSize)]! * shape.blockSize + (entry % shape.blockSize);
   const cacheOf = (pick: (sequence: KvSequence) => Float32Array): BufferHandle => {
-    const numValues = order.length * shape.blockSize * entryWidth;
-    const cache = new DataView(new ArrayBuffer(numValues * KV_TYPE_BYTES[shape.kvType]));
-    new Uint8Array(cache.buffer).fill(0xff);
+    const cache = new Uint8Array(order.length * shape.blockSize * entryWidth * KV_TYPE_BYTES[shape.kvType]).fill(0xff);
     sequences.forEach((sequence, s) => {
-      pick(sequence).forEach((value, i) => {
-        const head = Math.floor(i / shape.headDim) % shape.numKvHeads;
-        const at = kvByteOffset(shape, slotOf(s, Math.floor(i / entryWidth)), head, i % shape.headDim);
-        if (shape.kvType === "f32") cache.setFloat32(at, value, true);
-        else cache.setUint16(at, numberToF16(value), true);
-      });
+      const values = pick(sequence);
+      const stored = shape.kvType === "f32" ? values : Uint16Array.from(values, numberToF16);
+      // `from` counts the (entry, head) vectors of headDim values.
+      for (let from = 0; from * shape.headDim < stored.length; from++) {
+        const entry = Math.floor(from / shape.numKvHeads);
+        const block = blockTables[s * tableStride + Math.floor(entry / shape.blockSize)]!;
+        const slot = block * shape.blockSize + (entry % shape.blockSize);
+        const vector = stored.slice(from * shape.headDim, (from + 1) * shape.headDim);
+        cache.set(new Uint8Array(vector.buffer), kvByteOffset(shape, slot, from % shape.numKvHeads, 0));
+      }
     });
-    return bench.bytes(new Uint8Array(cache.buffer));
+    return bench.bytes(cache);
   };
+  return {
+    ...{ shape, tableStride, blockTables: bench.i32(blockTables) },
+    keyCache: cacheOf((sequence) => sequence.keys),
+    valueCache: cacheOf((sequence) => sequence.values),
+  };
+}
+
+/** Returns `out` [M, Hq, D]. */
+export function recordAttention(
+  bench: Bench,
+  stored: StoredKv,
+  rows: readonly AttentionRow[],
+  { scale, window }: { readonly scale: number; readonly window: number },
+): BufferHandle {
+  const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
   const out = bench.room(rows.length * shape.numHeads * shape.headDim);
   bench.program.pagedAttention(
     out,
     bench.f32(rows.flatMap((row) => [...row.q])),
-    cacheOf((sequence) => sequence.keys),
-    cacheOf((sequence) => sequence.values),
+    keyCache,
+    valueCache,
     bench.i32(rows.map((row) => row.kvLength)),
     bench.i32(rows.map((row) => row.sequence)),
-    bench.i32(blockTables),
+    blockTables,
     tableStride,
     rows.length,
     shape,
-    input.scale,
-    input.window,
+    scale,
+    window,
   );
   return out;
 }
