@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr double kMaxBytes = 281474976710656.0;  // 2^48: more than any address space in use
+constexpr double kMaxBytes = 9007199254740991.0;  // the largest integer a JavaScript number surely holds
 constexpr int64_t kHeaderWords = 3;
 constexpr double kConcurrentFlag = 1;
 

@@ -93,7 +93,7 @@ function createDevice(addon: KernelLibrary, options: DeviceOptions): Device {
 
 /** Unchecked: the addon refuses a name it does not know with `kernels_isa`. */
 function isaFromEnvironment(): Isa | undefined {
-  const isa = process.env["MILLRACE_ISA"];
+  const isa = process.env.MILLRACE_ISA;
   return isa === undefined || isa === "" ? undefined : (isa as Isa);
 }
 
