@@ -5,12 +5,21 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readGguf } from "../formats/gguf/read.js";
 import { createTokenizer } from "./create-tokenizer.js";
+import type { Tokenizer } from "./tokenizer.js";
 
 const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");
 const folder = join(root, "tokenizers");
 const isPresent = existsSync(folder);
 if (!isPresent) console.warn(`SKIPPED: tokenizer vectors, because ${folder} does not exist (set MILLRACE_FIXTURES)`);
 const files = isPresent ? readdirSync(folder).filter((name) => name.endsWith(".gguf")) : [];
+
+const tokenizerByPath = new Map<string, Tokenizer>();
+
+function tokenizerOf(path: string): Tokenizer {
+  const known = tokenizerByPath.get(path) ?? createTokenizer(readGguf(path).metadata);
+  tokenizerByPath.set(path, known);
+  return known;
+}
 
 interface ExpectedText {
   readonly text: string;
@@ -34,7 +43,7 @@ describe.skipIf(!isPresent)("the fixture models' tokenizers", () => {
 describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
   it.each(files)("%s gives the expected ids and decodes them", (name) => {
     const path = join(folder, name);
-    const tokenizer = createTokenizer(readGguf(path).metadata);
+    const tokenizer = tokenizerOf(path);
     const texts = readFileSync(`${path}.inp`, "utf8").split("\n__ggml_vocab_test__\n");
     // The separator also ends the file.
     if (texts.at(-1) === "") texts.pop();
@@ -48,8 +57,26 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
     }
   });
 
+  it.each([
+    [
+      "llama-bpe",
+      "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>",
+      [128006, 882, 128007, 271, 9906, 128009],
+    ],
+    ["qwen2", "<|im_start|>user\nHi<|im_end|>", [151644, 872, 198, 13048, 151645]],
+    ["phi-3", "<|user|>\nHello<|end|>\n<|assistant|>\n", [32010, 15043, 32007, 32001]],
+    ["llama-spm", "<s>Hello</s>", [1, 15043, 2]],
+  ])("%s parses the special tokens of a rendered chat", (name, text, ids) => {
+    const tokenizer = tokenizerOf(join(folder, `ggml-vocab-${name}.gguf`));
+    expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true })).toEqual(ids);
+    const plain = tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+    expect(tokenizer.decode(plain)).toBe(text);
+    expect(plain.some((id) => tokenizer.isSpecial(id))).toBe(false);
+    expect(tokenizer.stopIds.has(ids.at(-1)!)).toBe(name !== "phi-3");
+  });
+
   it.each(files)("%s takes a long text without spaces far below quadratic time", (name) => {
-    const tokenizer = createTokenizer(readGguf(join(folder, name)).metadata);
+    const tokenizer = tokenizerOf(join(folder, name));
     let state = 1;
     let text = "";
     while (text.length < 2 ** 18) {
