@@ -17,6 +17,8 @@ export interface FakeEngineOptions {
   readonly script?: (request: EngineRequest) => readonly number[];
   /** Steps by itself once per turn of the event loop; false: only step() steps. */
   readonly stepsByItself?: boolean;
+  /** Tokens of a request per step, as speculation gives; default 1. */
+  readonly tokensPerStep?: number;
   readonly maxModelLen?: number;
   readonly maxWaitingRequests?: number;
 }
@@ -177,21 +179,24 @@ export class FakeEngine implements Engine {
       listener.onOutput({ tokenIds: [], numCachedTokens, finishReason: "length", ...prompt });
       return;
     }
-    const tokenId = live.script[live.numTokens % live.script.length]!;
-    live.numTokens++;
-    this.#numGenerationTokens++;
-    const isStop = sampling.stopTokenIds.includes(tokenId) && live.numTokens > sampling.minTokens;
-    const isFull = live.numTokens >= sampling.maxTokens || promptIds.length + live.numTokens >= this.info.maxModelLen;
-    const finishReason: FinishReason | undefined = isStop ? "stop" : isFull ? "length" : undefined;
-    if (finishReason !== undefined) this.#live.delete(live);
-    const { numLogprobs } = sampling;
-    listener.onOutput({
-      tokenIds: [tokenId],
-      numCachedTokens,
-      ...prompt,
-      ...(numLogprobs === undefined ? {} : { logprobs: [fakeLogprob(tokenId, live.numTokens, numLogprobs)] }),
-      ...(finishReason === undefined ? {} : { finishReason }),
-      ...(isStop ? { stopTokenId: tokenId } : {}),
-    });
+    const tokenIds: number[] = [];
+    const logprobs: TokenLogprob[] = [];
+    let end: { readonly finishReason: FinishReason; readonly stopTokenId?: number } | undefined;
+    const { tokensPerStep = 1 } = this.#options;
+    while (tokenIds.length < tokensPerStep && end === undefined) {
+      const tokenId = live.script[live.numTokens % live.script.length]!;
+      live.numTokens++;
+      this.#numGenerationTokens++;
+      tokenIds.push(tokenId);
+      const { numLogprobs } = sampling;
+      if (numLogprobs !== undefined) logprobs.push(fakeLogprob(tokenId, live.numTokens, numLogprobs));
+      const isStop = sampling.stopTokenIds.includes(tokenId) && live.numTokens > sampling.minTokens;
+      const isFull = live.numTokens >= sampling.maxTokens || promptIds.length + live.numTokens >= this.info.maxModelLen;
+      if (isStop) end = { finishReason: "stop", stopTokenId: tokenId };
+      else if (isFull) end = { finishReason: "length" };
+    }
+    if (end !== undefined) this.#live.delete(live);
+    const scores = sampling.numLogprobs === undefined ? {} : { logprobs };
+    listener.onOutput({ tokenIds, numCachedTokens, ...prompt, ...scores, ...end });
   }
 }

@@ -1,0 +1,165 @@
+/** What every request passes: ids, keys, origins, methods, drain, metrics, and how failures are told and logged. */
+import { describe, expect, it } from "vitest";
+import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { MillraceError } from "../core/errors.js";
+import { createApp, createAppWithLifecycle } from "./app.js";
+import type { ErrorBody } from "./error-response.js";
+
+const chatBody = JSON.stringify({ messages: [{ role: "user", content: "hi" }], max_tokens: 3 });
+const errorOf = async (response: Response) => ((await response.json()) as ErrorBody).error;
+const post = { method: "POST", body: chatBody };
+
+describe("information", () => {
+  it("serves page, health, version and models", async () => {
+    const app = createApp(fakeAppOptions({}, { modelNames: ["org/one", "two"] }).options);
+    expect((await app.request("/health")).status).toBe(200);
+    expect(await (await app.request("/version")).json()).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+    const page = await app.request("/");
+    expect(page.headers.get("content-type")).toContain("text/html");
+    expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(await page.text()).toContain("<title>millrace</title>");
+    const model = await app.request("/v1/models/org/one");
+    expect(await model.json()).toMatchObject({ id: "org/one", object: "model", max_model_len: 4096 });
+    expect((await app.request("/v1/models/three")).status).toBe(404);
+  });
+
+  it("counts in /metrics", async () => {
+    const app = createApp(fakeAppOptions().options);
+    await app.request("/v1/chat/completions", post);
+    const text = await (await app.request("/metrics")).text();
+    expect(text).toContain('millrace:request_success_total{finished_reason="length",model_name="fake"} 1');
+    expect(text).toContain('millrace:generation_tokens_total{model_name="fake"} 3');
+    expect(text).toContain('millrace:time_to_first_token_seconds_count{model_name="fake"} 1');
+    expect(text).toContain('millrace:inter_token_latency_seconds_count{model_name="fake"} 2');
+    expect(text).toContain('millrace:num_requests_running{model_name="fake"} 0');
+  });
+});
+
+describe("paths and methods", () => {
+  it("names an unknown path and a wrong method", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const missing = await app.request("/v2/chat");
+    expect(missing.status).toBe(404);
+    expect((await errorOf(missing)).code).toBe("not_found");
+    const wrong = await app.request("/v1/chat/completions");
+    expect(wrong.status).toBe(405);
+    expect(wrong.headers.get("allow")).toBe("POST");
+    expect((await errorOf(wrong)).code).toBe("method_not_allowed");
+  });
+});
+
+describe("request ids", () => {
+  it("are kept when harmless, made otherwise, and come back with errors too", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const kept = await app.request("/health", { headers: { "X-Request-Id": "abc-1" } });
+    expect(kept.headers.get("x-request-id")).toBe("abc-1");
+    const made = await app.request("/health", { headers: { "X-Request-Id": "no spaces, please" } });
+    expect(made.headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+    const failed = await app.request("/nowhere", { headers: { "X-Request-Id": "abc-2" } });
+    expect(failed.headers.get("x-request-id")).toBe("abc-2");
+  });
+});
+
+describe("keys", () => {
+  const apiKeys = ["first", "second"];
+  const statusOf = async (path: string, key?: string) => {
+    const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+    const { options, lines } = fakeAppOptions({}, { apiKeys });
+    const { status } = await createApp(options).request(path, { headers });
+    expect(JSON.stringify(lines)).not.toContain(`"${key ?? "-"}"`);
+    return status;
+  };
+
+  it("open /v1 and the tokenizer only", async () => {
+    expect(await statusOf("/v1/models", "first")).toBe(200);
+    expect(await statusOf("/v1/models", "second")).toBe(200);
+    expect(await statusOf("/v1/models", "third")).toBe(401);
+    expect(await statusOf("/v1/models", "")).toBe(401);
+    expect(await statusOf("/v1/models")).toBe(401);
+    expect(await statusOf("/health")).toBe(200);
+    expect(await statusOf("/metrics")).toBe(200);
+    for (const path of ["/tokenize", "/detokenize", "/v1/completions", "/v1/chat/completions", "/v1/responses"]) {
+      const response = await createApp(fakeAppOptions({}, { apiKeys }).options).request(path, post);
+      expect(response.status).toBe(401);
+      expect(response.headers.get("www-authenticate")).toBe("Bearer");
+    }
+  });
+});
+
+describe("origins", () => {
+  it("any, never with credentials", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const headers = { Origin: "http://a.example", "Access-Control-Request-Method": "POST" };
+    const preflight = await app.request("/v1/chat/completions", { method: "OPTIONS", headers });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("access-control-allow-origin")).toBe("*");
+    expect(preflight.headers.get("access-control-allow-credentials")).toBeNull();
+    const refused = await app.request("/nowhere", { headers: { Origin: "http://a.example" } });
+    expect(refused.headers.get("access-control-allow-origin")).toBe("*");
+  });
+
+  it("only the listed ones", async () => {
+    const app = createApp(fakeAppOptions({}, { corsOrigins: ["http://a.example"] }).options);
+    const allowed = await app.request("/health", { headers: { Origin: "http://a.example" } });
+    expect(allowed.headers.get("access-control-allow-origin")).toBe("http://a.example");
+    const other = await app.request("/health", { headers: { Origin: "http://b.example" } });
+    expect(other.headers.get("access-control-allow-origin")).toBeNull();
+    expect(other.headers.get("vary")).toBe("Origin");
+  });
+});
+
+describe("failures", () => {
+  it("of the engine reach the client and /health, and are logged once", async () => {
+    const { engine, options, lines } = fakeAppOptions({ stepsByItself: false });
+    const app = createApp(options);
+    const pending = app.request("/v1/chat/completions", post);
+    while (engine.numLive === 0) await new Promise((resolve) => setImmediate(resolve));
+    engine.fail(new MillraceError("engine_failed", "expected a running engine, got a crash"));
+    const answer = await pending;
+    expect(answer.status).toBe(500);
+    expect(await errorOf(answer)).toMatchObject({ code: "engine_failed", type: "server_error" });
+    expect(lines.filter((line) => line.fields.code === "engine_failed")).toHaveLength(1);
+    expect((await app.request("/health")).status).toBe(500);
+  });
+
+  it("nobody foresaw tell the client nothing but where to look", async () => {
+    const { options, lines } = fakeAppOptions();
+    const broken = {
+      ...options,
+      chatTemplate: {
+        render: () => {
+          throw new TypeError("the secret of the house");
+        },
+      },
+    };
+    const answer = await createApp(broken).request("/v1/chat/completions", post);
+    expect(answer.status).toBe(500);
+    const error = await errorOf(answer);
+    expect(error.code).toBe("internal_error");
+    expect(error.message).not.toContain("secret");
+    expect(error.message).toContain(answer.headers.get("x-request-id") ?? "-");
+    expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
+  });
+
+  it("of one of several submissions leave nothing behind", async () => {
+    const { engine, options } = fakeAppOptions({ maxWaitingRequests: 2 });
+    const body = JSON.stringify({ prompt: ["a", "b", "c"], max_tokens: 3 });
+    const answer = await createApp(options).request("/v1/completions", { method: "POST", body });
+    expect(answer.status).toBe(429);
+    expect(answer.headers.get("retry-after")).toBe("2");
+    expect(engine.numLive).toBe(0);
+    expect(engine.numAborted).toBe(2);
+  });
+});
+
+describe("draining", () => {
+  it("refuses work, still tells how it is", async () => {
+    const { app, lifecycle } = createAppWithLifecycle(fakeAppOptions().options);
+    lifecycle.isDraining = true;
+    const refused = await app.request("/v1/chat/completions", post);
+    expect(refused.status).toBe(503);
+    expect((await errorOf(refused)).code).toBe("shutting_down");
+    expect((await app.request("/health")).status).toBe(503);
+    expect((await app.request("/metrics")).status).toBe(200);
+  });
+});

@@ -1,0 +1,184 @@
+/** Random and mutated bodies on every endpoint: each answer is 200 or a coded 4xx, and nothing stays alive in the engine. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { ERROR_CODES } from "../core/errors.js";
+import { createApp } from "./app.js";
+
+const PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize"] as const;
+
+/** Valid bodies whose parts get replaced. Streaming is left out: it needs a socket. */
+const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unknown>>>> = {
+  "/v1/chat/completions": {
+    model: "fake",
+    messages: [
+      { role: "system", content: "s" },
+      { role: "user", content: [{ type: "text", text: "hi" }] },
+    ],
+    max_tokens: 3,
+    n: 2,
+    logprobs: true,
+    top_logprobs: 2,
+    stop: ["x", "yy"],
+    logit_bias: { 5: 1 },
+    seed: 1,
+    temperature: 0.5,
+    top_p: 0.5,
+    top_k: 3,
+    min_tokens: 1,
+    stop_token_ids: [1],
+    chat_template_kwargs: { a: { b: [1] } },
+    tools: [],
+    response_format: { type: "text" },
+    prompt_logprobs: 1,
+  },
+  "/v1/completions": {
+    model: "fake",
+    prompt: ["ab", "c"],
+    max_tokens: 3,
+    n: 2,
+    echo: true,
+    logprobs: 2,
+    stop: "q",
+    prompt_logprobs: 2,
+    return_tokens_as_token_ids: true,
+    add_special_tokens: false,
+    skip_special_tokens: false,
+    cache_salt: "s",
+  },
+  "/v1/responses": {
+    model: "fake",
+    input: [{ role: "user", content: [{ type: "input_text", text: "hey" }] }],
+    instructions: "be brief",
+    max_output_tokens: 3,
+    text: { format: { type: "text" } },
+    tools: [],
+  },
+  "/tokenize": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true, return_token_strs: true },
+  "/detokenize": { model: "fake", tokens: [1, 2, 3] },
+};
+
+const strangeValue = fc.oneof(
+  fc.jsonValue({ maxDepth: 4 }),
+  fc.constantFrom<unknown>(
+    null,
+    -1,
+    0,
+    1.5,
+    1e308,
+    -1e308,
+    2 ** 53,
+    2 ** 31,
+    2 ** 63,
+    -0,
+    "",
+    "\u0000",
+    "\ud800",
+    "__proto__",
+    "a".repeat(5000),
+    [],
+    {},
+    [[]],
+    [[], []],
+    [null],
+    [""],
+    true,
+  ),
+  fc.integer({ min: 1, max: 3000 }).map((depth) => nest(depth)),
+);
+
+function nest(depth: number): unknown {
+  let value: unknown = 1;
+  for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { a: value };
+  return value;
+}
+
+/** Replaces, adds or removes one value somewhere in the tree. */
+function mutate(value: unknown, path: readonly number[], replacement: unknown): unknown {
+  if (path.length === 0 || typeof value !== "object" || value === null) return replacement;
+  const [step, ...rest] = path as [number, ...number[]];
+  const entries: [string, unknown][] = Object.entries(value);
+  if (entries.length === 0) return replacement;
+  const place = step % (entries.length + 1);
+  if (place === entries.length) entries.push([`extra${step}`, replacement]);
+  else entries[place] = [entries[place]![0], mutate(entries[place]![1], rest, replacement)];
+  return Array.isArray(value) ? entries.map(([, item]) => item) : Object.fromEntries(entries);
+}
+
+const mutation = fc.tuple(fc.array(fc.nat(30), { minLength: 1, maxLength: 4 }), strangeValue);
+
+/** Values that often are fine, so that the accepting side is visited too. */
+const plainValue = fc.constantFrom<unknown>(
+  null,
+  0,
+  1,
+  2,
+  0.5,
+  true,
+  false,
+  "a",
+  "abc",
+  [1],
+  ["a"],
+  [{ type: "text", text: "b" }],
+);
+const gentleMutation = fc.tuple(fc.array(fc.nat(30), { minLength: 1, maxLength: 4 }), plainValue);
+
+const body = (path: (typeof PATHS)[number]): fc.Arbitrary<string> =>
+  fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc
+        .oneof(fc.tuple(gentleMutation), fc.array(mutation, { minLength: 1, maxLength: 3 }))
+        .map((mutations) => {
+          const mutated = mutations.reduce<unknown>(
+            (value, [at, replacement]) => mutate(value, at, replacement),
+            SEEDS[path],
+          );
+          return JSON.stringify(mutated) ?? "";
+        }),
+    },
+    { weight: 1, arbitrary: fc.json() },
+    { weight: 1, arbitrary: fc.string({ unit: "binary" }) },
+    { weight: 1, arbitrary: fc.nat(400).map((length) => JSON.stringify(SEEDS[path]).slice(0, length)) },
+  );
+
+describe("random bodies", () => {
+  it.each(PATHS)("%s never answers 500", async (path) => {
+    const { engine, options, lines } = fakeAppOptions({ maxModelLen: 200, maxWaitingRequests: 300 });
+    const app = createApp(options);
+    let numAccepted = 0;
+    await fc.assert(
+      fc.asyncProperty(body(path), async (text) => {
+        lines.length = 0;
+        const response = await app.request(path, { method: "POST", body: text });
+        const answer = (await response.json()) as { error?: { code: string; message: string } };
+        if (response.status === 200) {
+          numAccepted++;
+          expect(lines).toEqual([]);
+        } else {
+          expect(response.status).toBeGreaterThanOrEqual(400);
+          expect(response.status).toBeLessThan(500);
+          expect(ERROR_CODES).toContain(answer.error?.code);
+          expect(answer.error?.message.length).toBeLessThan(600);
+          expect(lines).toHaveLength(1);
+        }
+        expect(engine.numLive).toBe(0);
+      }),
+      { numRuns: 300, seed: 20261121 },
+    );
+    expect(numAccepted).toBeGreaterThan(20);
+  });
+
+  it("survives nesting that would overflow a recursive reader", async () => {
+    const { options } = fakeAppOptions();
+    const app = createApp(options);
+    for (const field of ["messages", "chat_template_kwargs", "prompt", "stop", "metadata", "tools", "extra"]) {
+      for (const path of PATHS) {
+        const deep = `{"${field}":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
+        const response = await app.request(path, { method: "POST", body: deep });
+        expect(response.status).toBe(400);
+      }
+    }
+  });
+});

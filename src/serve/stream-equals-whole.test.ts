@@ -1,0 +1,99 @@
+/** A streamed answer put together equals the whole answer, and both equal a plain reading of the ids, however many tokens a step brings. */
+import fc from "fast-check";
+import { afterEach, describe, expect, it } from "vitest";
+import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
+import { EOS_ID, fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
+
+interface Outcome {
+  readonly text: string;
+  readonly finishReason: string | null;
+  readonly stopReason: unknown;
+  readonly tokens: readonly string[];
+  readonly offsets: readonly number[];
+  readonly numTokens: number;
+}
+
+interface Choice {
+  readonly text: string;
+  readonly finish_reason: string | null;
+  readonly stop_reason: unknown;
+  readonly logprobs: { readonly tokens: string[]; readonly text_offset: number[] } | null;
+}
+
+interface Body {
+  readonly choices: readonly Choice[];
+  readonly usage: { readonly completion_tokens: number } | null;
+}
+
+let fake: FakeServer | undefined;
+let script: readonly number[] = [];
+
+afterEach(async () => {
+  await fake?.server.close();
+});
+
+async function complete(fields: object, stream: boolean): Promise<Outcome> {
+  const request = { prompt: "p", stream, ...(stream ? { stream_options: { include_usage: true } } : {}), ...fields };
+  const response = await fetch(`${fake?.server.url}/v1/completions`, { method: "POST", body: JSON.stringify(request) });
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  const bodies: Body[] = stream
+    ? text
+        .split("\n\n")
+        .filter((event) => event.startsWith("data: {"))
+        .map((event) => JSON.parse(event.slice(6)))
+    : [JSON.parse(text)];
+  if (stream) expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+  const choices = bodies.flatMap((body) => body.choices);
+  return {
+    text: choices.map((choice) => choice.text).join(""),
+    finishReason: choices.at(-1)?.finish_reason ?? null,
+    stopReason: choices.at(-1)?.stop_reason,
+    tokens: choices.flatMap((choice) => choice.logprobs?.tokens ?? []),
+    offsets: choices.flatMap((choice) => choice.logprobs?.text_offset ?? []),
+    numTokens: bodies.at(-1)?.usage?.completion_tokens ?? -1,
+  };
+}
+
+/** Text that a whole-string reader would give. The first stop string to be complete wins, of several the longest. */
+function readPlainly(ids: readonly number[], stops: readonly string[]): string {
+  const text = fakeTokenizer.decode(ids);
+  for (let end = 1; end <= text.length; end++) {
+    const ending = stops.filter((stop) => text.slice(0, end).endsWith(stop)).sort((a, b) => b.length - a.length)[0];
+    if (ending !== undefined) return text.slice(0, end - ending.length);
+  }
+  return text;
+}
+
+/** Bytes that make characters, half characters and stop strings likely. */
+const scriptId = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom(97, 98, 99) },
+  { weight: 3, arbitrary: fc.constantFrom(0xc3, 0xa9, 0xf0, 0x9f, 0x98, 0x80, 0xff) },
+  { weight: 1, arbitrary: fc.constantFrom(256, 258, EOS_ID, IM_END_ID) },
+);
+const stopString = fc.stringMatching(/^[abcé]{1,3}$/);
+
+describe("streamed and whole answers", () => {
+  it.each([1, 3])("are the same text, tokens, end and count (%i tokens per step)", async (tokensPerStep) => {
+    fake = await startFakeServer({ tokensPerStep, script: () => script });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(scriptId, { minLength: 1, maxLength: 30 }),
+        fc.array(stopString, { maxLength: 3 }),
+        fc.boolean(),
+        async (ids, stops, isScored) => {
+          script = ids;
+          const fields = { max_tokens: ids.length, stop: stops, ...(isScored ? { logprobs: 0 } : {}) };
+          const whole = await complete(fields, false);
+          expect(await complete(fields, true)).toEqual(whole);
+          const end = ids.findIndex((id) => fakeTokenizer.stopIds.has(id));
+          expect(whole.text).toBe(readPlainly(end === -1 ? ids : ids.slice(0, end), stops));
+          if (isScored) expect(whole.tokens).toHaveLength(whole.numTokens);
+          expect(whole.offsets).toEqual([...whole.offsets].sort((a, b) => a - b));
+        },
+      ),
+      { numRuns: 120, seed: 20261121 },
+    );
+    expect(fake.engine.numLive).toBe(0);
+  });
+});
