@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../core/errors.js";
+import { NO_BUFFER } from "./kernels.js";
 import { OP_NAMES, type OpName } from "./program.js";
 import { OPERAND_NAMES } from "./reference-operands.js";
 import { OP_CASES } from "./test-cases.js";
@@ -96,6 +97,15 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
+  it("refuses a linear whose output is its input", () => {
+    withBench(open(), (bench) => {
+      const weight = bench.weight("F32", 4, 4, new Uint8Array(64));
+      const x = bench.f32(normals(4, 1));
+      bench.program.linear(x, x, weight, NO_BUFFER, 1);
+      expect(() => bench.run()).toThrow(refusal);
+    });
+  });
+
   it("refuses indices that point outside", () => {
     const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
     withBench(open(), (bench) => {
@@ -187,6 +197,16 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       { numTop: -2 },
       { numTop: Number.NaN },
       { topK: Number.NaN },
+      { topK: 1.5 },
+      { temperature: -1 },
+      { temperature: Number.NaN },
+      { topP: Number.NaN },
+      { topP: -0.1 },
+      { minP: 1.1 },
+      { repetitionPenalty: 0 },
+      { presencePenalty: Number.POSITIVE_INFINITY },
+      { frequencyPenalty: Number.NaN },
+      { position: 0.5 },
       { prompt: [9] },
       { output: [-1] },
       { banned: [9] },

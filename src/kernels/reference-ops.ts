@@ -49,6 +49,7 @@ export function linear(operands: Operands): Work {
   const x = operands.f32("x", numRows * weight.cols);
   const bias = operands.optionalF32("bias", weight.rows);
   const out = operands.f32("out", numRows * weight.rows);
+  if (out.buffer === x.buffer) operands.refuse("out", "another buffer than x", "the same");
   return () => {
     for (let n = 0; n < weight.rows; n++) {
       const row = weightRow(weight, n);

@@ -15,11 +15,6 @@ interface SampleRow {
   readonly bannedIds: Int32Array;
 }
 
-interface Candidate {
-  readonly id: number;
-  readonly logit: number;
-}
-
 export function sample(operands: Operands): Work {
   const numRows = operands.integer("numRows");
   const vocabSize = operands.integer("vocabSize", 1);
@@ -41,8 +36,8 @@ export function sample(operands: Operands): Work {
       const logprob = logprobsOf(raw);
       const order = inOrder(raw);
       outLogprobs[r] = logprob(chosen);
-      outRanks[r] = order.findIndex((candidate) => candidate.id === chosen) + 1;
-      order.slice(0, numTop).forEach(({ id }, i) => {
+      outRanks[r] = order.indexOf(chosen) + 1;
+      order.slice(0, numTop).forEach((id, i) => {
         topIds[r * topStride + i] = id;
         topLogprobs[r * topStride + i] = logprob(id);
       });
@@ -60,9 +55,7 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
     const param = (name: keyof typeof SAMPLE_PARAM): number => params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name]]!;
     checkParams(operands, param, vocabSize, topStride);
     const ids = (operand: string, all: Int32Array, start: number, count: number): Int32Array => {
-      if (!isCount(start) || !isCount(count) || start + count > all.length) {
-        operands.refuse("params", `a range of ${operand} within ${all.length}`, `${start} + ${count}`);
-      }
+      if (start + count > all.length) operands.refuse(operand, `at least ${start + count} values long`, all.length);
       const slice = all.subarray(start, start + count);
       const stray = slice.find((id) => id < 0 || id >= vocabSize);
       if (stray !== undefined) operands.refuse(operand, `ids in [0, ${vocabSize})`, stray);
@@ -86,9 +79,22 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
   });
 }
 
-function isCount(value: number): boolean {
-  return Number.isInteger(value) && value >= 0;
-}
+const COUNTS = [
+  ...(["topK", "historyStart", "numPromptTokens", "numOutputTokens"] as const),
+  ...(["biasStart", "numBiases", "banStart", "numBanned"] as const),
+] as const;
+
+/** Beyond this a parameter is a mistake, and f32 cannot hold it. */
+const MAX_NUMBER = 3.4e38;
+
+const NUMBER_RANGES = [
+  ["temperature", 0, MAX_NUMBER],
+  ["topP", 0, MAX_NUMBER],
+  ["minP", 0, 1],
+  ["presencePenalty", -MAX_NUMBER, MAX_NUMBER],
+  ["frequencyPenalty", -MAX_NUMBER, MAX_NUMBER],
+  ["repetitionPenalty", 1e-30, MAX_NUMBER],
+] as const;
 
 function checkParams(
   operands: Operands,
@@ -105,12 +111,14 @@ function checkParams(
   within("mode", 0, 1);
   if (param("mode") === 1) within("target", 0, vocabSize - 1);
   within("numTop", -1, topStride);
-  within("topK", 0, 2 ** 31 - 1);
+  for (const name of COUNTS) within(name, 0, 2 ** 31 - 1);
   within("seedHigh", 0, 2 ** 32 - 1);
   within("seedLow", 0, 2 ** 32 - 1);
-  within("position", 0, 2 ** 53 - 1);
-  within("numPromptTokens", 0, 2 ** 31 - 1);
-  within("numOutputTokens", 0, 2 ** 31 - 1);
+  within("position", 0, Number.MAX_SAFE_INTEGER);
+  for (const [name, min, max] of NUMBER_RANGES) {
+    const value = param(name);
+    if (!(value >= min && value <= max)) operands.refuse(`params.${name}`, `in [${min}, ${max}]`, value);
+  }
 }
 
 function nanToLowest(logit: number): number {
@@ -129,24 +137,22 @@ function below(logit: number, max: number): number {
   return logit === max ? 0 : logit - max;
 }
 
-/** Logit descending, id ascending: the total order of every tie in the house. */
-function inOrder(logits: Float64Array): Candidate[] {
-  return Array.from(logits, (logit, id) => ({ id, logit })).sort((a, b) => {
-    if (a.logit === b.logit) return a.id - b.id;
-    return a.logit > b.logit ? -1 : 1;
+/** Ids by logit descending, then id ascending: the total order of every tie in the house. */
+function inOrder(logits: Float64Array): number[] {
+  return [...logits.keys()].sort((a, b) => {
+    if (logits[a] === logits[b]) return a - b;
+    return logits[a]! > logits[b]! ? -1 : 1;
   });
 }
 
 function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
   const temperature = row.param("temperature");
-  const first = inOrder(adjusted)[0]!;
-  if (temperature === 0 || first.logit === LOWEST) return first.id;
-  const kept = filterCandidates(inOrder(adjusted.map((logit) => logit / temperature)), row);
-  const noisy = kept.map(({ id, logit }) => ({
-    id,
-    score: logit + gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id),
-  }));
+  const mostLikely = inOrder(adjusted)[0]!;
+  if (temperature === 0 || adjusted[mostLikely] === LOWEST) return mostLikely;
+  const scaled = adjusted.map((logit) => logit / temperature);
+  const noise = (id: number): number => gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id);
+  const noisy = filterCandidates(scaled, row).map((id) => ({ id, score: scaled[id]! + noise(id) }));
   return noisy.reduce((best, one) =>
     one.score > best.score || (one.score === best.score && one.id < best.id) ? one : best,
   ).id;
@@ -171,21 +177,22 @@ function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   return logits.map(nanToLowest);
 }
 
-/** Min-p, top-k, top-p over candidates in order; at least one remains. */
-function filterCandidates(candidates: readonly Candidate[], row: SampleRow): readonly Candidate[] {
-  const max = candidates[0]!.logit;
+/** The ids that min-p, top-k and top-p keep, in order; at least one. */
+function filterCandidates(logits: Float64Array, row: SampleRow): readonly number[] {
+  const candidates = inOrder(logits);
+  const max = logits[candidates[0]!]!;
+  const weightOf = (id: number): number => Math.exp(below(logits[id]!, max));
   const minP = row.param("minP");
   const topK = row.param("topK");
   const topP = row.param("topP");
-  const weightOf = ({ logit }: Candidate): number => Math.exp(below(logit, max));
-  let kept = candidates.filter((candidate) => candidate.logit !== LOWEST && weightOf(candidate) >= minP);
+  let kept = candidates.filter((id) => logits[id] !== LOWEST && weightOf(id) >= minP);
   if (kept.length === 0) kept = candidates.slice(0, 1);
   if (topK > 0) kept = kept.slice(0, topK);
   if (topP >= 1) return kept;
-  const total = kept.reduce((sum, candidate) => sum + weightOf(candidate), 0);
+  const total = kept.reduce((sum, id) => sum + weightOf(id), 0);
   let cumulative = 0;
-  const last = kept.findIndex((candidate) => {
-    cumulative += weightOf(candidate);
+  const last = kept.findIndex((id) => {
+    cumulative += weightOf(id);
     return cumulative >= topP * total;
   });
   return last === -1 ? kept : kept.slice(0, last + 1);
