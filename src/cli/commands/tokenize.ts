@@ -1,4 +1,5 @@
 /** `millrace tokenize`: the ids of a text, exactly as the model sees them. */
+import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
@@ -49,6 +50,12 @@ async function runTokenize(flags: TokenizeFlags): Promise<void> {
 }
 
 function tableOf(ids: readonly number[], tokenizer: Tokenizer): string {
-  const rows = ids.map((id) => [String(id), JSON.stringify(Buffer.from(tokenizer.tokenBytes(id)).toString("utf8"))]);
+  const rows = ids.map((id) => [String(id), shownText(tokenizer.tokenBytes(id))]);
   return formatTable([["id", "text"], ...rows, [`${ids.length} tokens`]]);
+}
+
+/** Quoted text, or the bytes where a token holds only a part of a character. */
+function shownText(bytes: Uint8Array): string {
+  if (isUtf8(bytes)) return JSON.stringify(Buffer.from(bytes).toString("utf8"));
+  return Array.from(bytes, (byte) => `<${byte.toString(16).toUpperCase().padStart(2, "0")}>`).join("");
 }

@@ -1,0 +1,26 @@
+/** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
+import { Command } from "commander";
+import { silentStages } from "../stages.js";
+import { addServerOptions, type ServerFlags, startInstance, stayUntilStopped } from "../start-server.js";
+
+export function engineCommand(): Command {
+  const command = new Command("engine").description(
+    "Serve one model for a supervisor: prints one JSON line when ready.",
+  );
+  return addServerOptions(command).action(runEngine);
+}
+
+async function runEngine(flags: ServerFlags): Promise<void> {
+  const instance = await startInstance(flags, silentStages);
+  stayUntilStopped(instance);
+  const { url, port } = instance.server;
+  const ready = {
+    event: "ready",
+    url,
+    port,
+    model: instance.modelNames[0],
+    pid: process.pid,
+    engine: instance.engine.info,
+  };
+  process.stdout.write(`${JSON.stringify(ready)}\n`);
+}

@@ -1,0 +1,127 @@
+/** What `serve` and `engine` share: flags, an engine with its HTTP server, and how the two end. */
+import { type Command, Option } from "commander";
+import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
+import type { ChatRenderer, UnknownFields } from "../serve/context.js";
+import type { RunningServer } from "../serve/server.js";
+import type { ChatTemplate } from "../text/chat-template.js";
+import { addEngineOptions } from "./engine-options.js";
+import { modelOption } from "./model.js";
+import { integerIn, listOf, oneOf } from "./option-values.js";
+import { reportError } from "./report-error.js";
+import type { StartStage } from "./stages.js";
+import { type EngineSource, type StartedEngine, startEngineWithText } from "./start-engine.js";
+
+export interface ServerFlags extends EngineSource {
+  readonly host: string;
+  readonly port: number;
+  readonly servedModelName?: readonly string[];
+  readonly apiKey?: readonly string[];
+  readonly allowedOrigins?: readonly string[];
+  readonly unknownFields: UnknownFields;
+  readonly logLevel: LogLevel;
+}
+
+export interface ServingInstance extends StartedEngine {
+  readonly server: RunningServer;
+  readonly modelNames: readonly [string, ...string[]];
+  readonly needsApiKey: boolean;
+}
+
+export function addServerOptions(command: Command): Command {
+  const option = <T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option => {
+    const made = new Option(flags, description).argParser(parse).helpGroup("Server:");
+    return defaultValue === undefined ? made : made.default(defaultValue);
+  };
+  const list = (flags: string, description: string, flag: string): Option =>
+    new Option(flags, description).argParser(listOf(flag)).helpGroup("Server:");
+  command
+    .addOption(modelOption())
+    .addOption(option("--host <address>", "address to listen on", String, "127.0.0.1"))
+    .addOption(option("--port <n>", "port to listen on; 0 = any free one", integerIn("--port", 0, 65_535), 8000))
+    .addOption(list("--served-model-name <names>", "names the model answers to", "--served-model-name"))
+    .addOption(
+      list("--api-key <keys>", "keys that open the API; none = open to all", "--api-key").env("MILLRACE_API_KEY"),
+    )
+    .addOption(
+      list("--allowed-origins <origins>", "origins browsers may call from (default: any)", "--allowed-origins"),
+    )
+    .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
+    .addOption(
+      option(
+        "--unknown-fields <what>",
+        "request fields nobody knows: error, or warn and ignore",
+        oneOf("--unknown-fields", ["error", "warn"]),
+        "error",
+      ),
+    )
+    .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"));
+  return addEngineOptions(command);
+}
+
+/** The server's messages are records of known fields; a template reads any. */
+function rendererOf(template: ChatTemplate): ChatRenderer {
+  return {
+    render: ({ messages, ...rest }) =>
+      template.render({ ...rest, messages: messages.map((message) => ({ ...message })) }),
+  };
+}
+
+export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
+  // Loaded beside the weights, not after them.
+  const serving = Promise.all([import("../serve/server.js"), import("../serve/context.js")]);
+  serving.catch(() => {});
+  const started = await startEngineWithText(flags, startStage);
+  const { engine, tokenizer, chatTemplate, name } = started;
+  const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
+  const modelNames = [firstName, ...otherNames] as const;
+  const stage = startStage("server");
+  try {
+    const [{ startServer }, { DEFAULT_CORS_ORIGINS, DEFAULT_LIMITS }] = await serving;
+    const server = await startServer({
+      engine,
+      tokenizer,
+      chatTemplate: chatTemplate === undefined ? undefined : rendererOf(chatTemplate),
+      modelNames,
+      apiKeys: flags.apiKey ?? [],
+      corsOrigins: flags.allowedOrigins ?? DEFAULT_CORS_ORIGINS,
+      limits: DEFAULT_LIMITS,
+      logger: createLogger(flags.logLevel),
+      unknownFields: flags.unknownFields,
+      host: flags.host,
+      port: flags.port,
+    });
+    stage.done(server.url);
+    return { ...started, server, modelNames, needsApiKey: (flags.apiKey ?? []).length > 0 };
+  } catch (thrown) {
+    await engine.close();
+    throw thrown;
+  }
+}
+
+/**
+ * Keeps the process until it is told to stop: SIGTERM and SIGINT finish the running requests and exit with 0, a second one exits at once;
+ * an engine that dies ends everything with 1.
+ */
+export function stayUntilStopped({ server, engine }: ServingInstance, onDraining: () => void = () => {}): void {
+  let isStopping = false;
+  const stop = async (): Promise<void> => {
+    onDraining();
+    await server.drain();
+    await engine.drain();
+    await engine.close();
+    process.exit(0);
+  };
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
+    isStopping = true;
+    stop().catch((thrown: unknown) => process.exit(reportError(thrown, { json: false })));
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  engine.failure.catch(async (thrown: unknown) => {
+    const exitCode = reportError(thrown, { json: false });
+    // Open requests have been told by now; a connection that does not close must not keep a dead server alive.
+    await server.close();
+    process.exit(exitCode);
+  });
+}
