@@ -1,7 +1,18 @@
 /** `pagedAttention`: within rounding of the reference, and the same bits whatever the block size, layout, batch and threads (E1, E3, E4). */
 import { describe, it } from "vitest";
 import type { KvShape, KvType } from "./program.js";
-import { Bench, expectClose, expectSameBits, extremes, ISAS, normals, shuffled, withBench } from "./test-helpers.js";
+import {
+  Bench,
+  expectClose,
+  expectSameBits,
+  extremes,
+  ISAS,
+  normals,
+  once,
+  shuffled,
+  type Tolerance,
+  withBench,
+} from "./test-helpers.js";
 import { type AttentionRow, type KvSequence, recordAttention, storeSequences } from "./test-recorders.js";
 
 interface AttentionInput {
@@ -56,47 +67,58 @@ const LENGTHS = [1, 2, 31, 255, 257, 530];
 
 const KV_TYPES: readonly KvType[] = ["f16", "f32"];
 
+interface AttentionCase {
+  readonly label: string;
+  readonly input: AttentionInput;
+  readonly tolerance: Tolerance;
+  /** Computed once for every instruction set. */
+  readonly wanted: () => Float32Array;
+}
+
+const CASES: readonly AttentionCase[] = KV_TYPES.flatMap((kvType) => [
+  ...HEAD_SHAPES.map((heads) => {
+    const lengths = heads.headDim > 64 ? [2, 31, 260] : LENGTHS;
+    const input: AttentionInput = {
+      shape: { ...heads, kvType, blockSize: 16 },
+      sequences: lengths.map((length, s) => randomSequence(heads, length, 100 * s)),
+      rows: randomRows(heads, lengths, 7),
+      scale: 1 / Math.sqrt(heads.headDim),
+      windows: [0, 1, 20, 256],
+    };
+    const label = `${kvType}, ${heads.numHeads}/${heads.numKvHeads} heads of ${heads.headDim}`;
+    // Values are normal and weights sum to 1, so outputs are about 1; scores err by a few roundings.
+    return { label, input, tolerance: { relative: 1e-5, absolute: 5e-6 } };
+  }),
+  hugeCase(kvType),
+]).map((one) => ({ ...one, wanted: once(() => runAttention(Bench.reference(), one.input)) }));
+
+function hugeCase(kvType: KvType): Omit<AttentionCase, "wanted"> {
+  const heads = { numHeads: 2, numKvHeads: 1, headDim: 16 };
+  const length = 300;
+  // Whole numbers keep scores exact, so that the softmax is as sharp on every device.
+  const whole = (values: Float32Array): Float32Array => values.map((value) => Math.round(value * 50));
+  const { keys, values } = randomSequence(heads, length, 1);
+  const largest = kvType === "f16" ? 60000 : 1e30;
+  const input: AttentionInput = {
+    shape: { ...heads, kvType, blockSize: 8 },
+    sequences: [{ keys: whole(keys), values: extremes(values.length, 2, largest) }],
+    rows: randomRows(heads, [length], 3).map((row) => ({ ...row, q: whole(row.q) })),
+    scale: 1,
+    windows: [0],
+  };
+  const tolerance = { relative: 1e-5, absolute: largest * 1e-6 };
+  return { label: `${kvType} with huge scores and values`, input, tolerance };
+}
+
 for (const { isa, isMissing } of ISAS) {
   describe.skipIf(isMissing)(`pagedAttention, ${isa}`, () => {
-    for (const kvType of KV_TYPES) {
-      for (const heads of HEAD_SHAPES) {
-        it(`equals the reference for ${kvType}, ${heads.numHeads}/${heads.numKvHeads} heads of ${heads.headDim}`, () => {
-          const lengths = heads.headDim > 64 ? [2, 31, 260] : LENGTHS;
-          const input: AttentionInput = {
-            shape: { ...heads, kvType, blockSize: 16 },
-            sequences: lengths.map((length, s) => randomSequence(heads, length, 100 * s)),
-            rows: randomRows(heads, lengths, 7),
-            scale: 1 / Math.sqrt(heads.headDim),
-            windows: [0, 1, 20, 256],
-          };
-          // Values are normal and weights sum to 1, so outputs are about 1; scores err by a few roundings.
-          expectClose(runAttention(Bench.native(isa, 2), input), runAttention(Bench.reference(), input), {
-            relative: 1e-5,
-            absolute: 5e-6,
-          });
-        });
-      }
-
-      it(`equals the reference for ${kvType} with huge scores and values`, () => {
-        const heads = { numHeads: 2, numKvHeads: 1, headDim: 16 };
-        const length = 300;
-        // Whole numbers keep scores exact, so that the softmax is as sharp on every device.
-        const whole = (values: Float32Array): Float32Array => values.map((value) => Math.round(value * 50));
-        const sequence = randomSequence(heads, length, 1);
-        const largest = kvType === "f16" ? 60000 : 1e30;
-        const input: AttentionInput = {
-          shape: { ...heads, kvType, blockSize: 8 },
-          sequences: [{ keys: whole(sequence.keys), values: extremes(sequence.values.length, 2, largest) }],
-          rows: randomRows(heads, [length], 3).map((row) => ({ ...row, q: whole(row.q) })),
-          scale: 1,
-          windows: [0],
-        };
-        expectClose(runAttention(Bench.native(isa), input), runAttention(Bench.reference(), input), {
-          relative: 1e-5,
-          absolute: largest * 1e-6,
-        });
+    for (const { label, input, tolerance, wanted } of CASES) {
+      it(`equals the reference for ${label}`, () => {
+        expectClose(runAttention(Bench.native(isa, 2), input), wanted(), tolerance);
       });
+    }
 
+    for (const kvType of KV_TYPES) {
       it(`gives ${kvType} rows the same bits whatever surrounds them`, () => {
         const heads = { numHeads: 4, numKvHeads: 2, headDim: 40 };
         const lengths = [3, 100, 256, 600];

@@ -10,6 +10,7 @@ import {
   extremes,
   ISAS,
   normals,
+  once,
   shuffled,
   weightBytes,
   withBench,
@@ -19,27 +20,29 @@ interface LinearInput {
   readonly type: TensorType;
   readonly n: number;
   readonly k: number;
-  /** [M, K] */
-  readonly x: Float32Array;
   readonly hasBias: boolean;
   readonly isAccumulating: boolean;
 }
 
-/** out[M, N]; what it held before accumulating is normal values too. */
-function runLinear(bench: Bench, { type, n, k, x, hasBias, isAccumulating }: LinearInput): Float32Array {
-  return withBench(bench, () => {
+/** A bench with one weight and one bias, to run batches of any size on. */
+function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32Array {
+  const { type, n, k, hasBias, isAccumulating } = input;
+  const weight = bench.weight(type, n, k, weightBytes(type, n, k, 1));
+  const bias = hasBias ? bench.f32(normals(n, 2)) : NO_BUFFER;
+  return (x) => {
     const numRows = x.length / k;
     const out = isAccumulating ? bench.f32(normals(numRows * n, 3)) : bench.room(numRows * n);
-    const weight = bench.weight(type, n, k, weightBytes(type, n, k, 1));
-    const bias = hasBias ? bench.f32(normals(n, 2)) : NO_BUFFER;
     bench.program.linear(out, bench.f32(x), weight, bias, numRows, { accumulate: isAccumulating });
     bench.run();
     return bench.readF32(out);
-  });
+  };
 }
 
-/** Per output: K roundings of the sum of magnitudes, the most that summing in any order can err; a few for bias and accumulation. */
-function roundingBounds({ type, n, k, x }: LinearInput): Float64Array {
+/**
+ * Per output: a bound on what summing K products in f32 lanes can err, from the sum of their magnitudes; a few roundings for bias and
+ * accumulation.
+ */
+function roundingBounds({ type, n, k }: LinearInput, x: Float32Array): Float64Array {
   const bytes = weightBytes(type, n, k, 1);
   const rowBytes = rowByteLength(type, k)!;
   const rows = Array.from({ length: n }, (_, row) => dequantizeRow(type, bytes.subarray(row * rowBytes), k));
@@ -69,54 +72,72 @@ function shapesOf(type: TensorType): readonly { readonly m: number; readonly n: 
   ];
 }
 
+/** What one linear must give, computed once for every instruction set. */
+interface LinearCase {
+  readonly label: string;
+  readonly x: Float32Array;
+  readonly input: LinearInput;
+  readonly wanted: () => { readonly values: Float32Array; readonly bounds: Float64Array };
+}
+
+function linearCase(label: string, input: LinearInput, x: Float32Array): LinearCase {
+  const wanted = once(() => ({
+    values: withBench(Bench.reference(), (bench) => runRows(bench, input)(x)),
+    bounds: roundingBounds(input, x),
+  }));
+  return { label, x, input, wanted };
+}
+
+const CASES: readonly LinearCase[] = TENSOR_TYPES.flatMap((type) => {
+  const extremeK = Math.max(64, BLOCK_LAYOUT[type].numValues);
+  const plain = { type, hasBias: false, isAccumulating: false };
+  return [
+    ...shapesOf(type).flatMap(({ m, n, k }) => {
+      const label = `${type} [${n}, ${k}] × ${m} rows`;
+      const x = normals(m * k, 4);
+      return [
+        linearCase(label, { ...plain, n, k }, x),
+        linearCase(`${label}, bias`, { ...plain, n, k, hasBias: true }, x),
+        linearCase(`${label}, bias, accumulating`, { type, n, k, hasBias: true, isAccumulating: true }, x),
+      ];
+    }),
+    linearCase(`${type} with extreme activations`, { ...plain, n: 5, k: extremeK }, extremes(4 * extremeK, 5)),
+  ];
+});
+
 for (const { isa, isMissing } of ISAS) {
   describe.skipIf(isMissing)(`linear, ${isa}`, () => {
-    for (const type of TENSOR_TYPES) {
-      for (const { m, n, k } of shapesOf(type)) {
-        it(`equals the reference for ${type} [${n}, ${k}] × ${m} rows`, () => {
-          for (const [hasBias, isAccumulating] of [
-            [false, false],
-            [true, false],
-            [true, true],
-          ] as const) {
-            const input = { type, n, k, x: normals(m * k, 4), hasBias, isAccumulating };
-            const wanted = runLinear(Bench.reference(), input);
-            expectClose(runLinear(Bench.native(isa, 2), input), wanted, {
-              relative: 1e-6,
-              absolute: roundingBounds(input),
-            });
-          }
-        });
-      }
-
-      it(`equals the reference for ${type} with extreme activations`, () => {
-        const k = Math.max(64, BLOCK_LAYOUT[type].numValues);
-        const input = { type, n: 5, k, x: extremes(4 * k, 5), hasBias: false, isAccumulating: false };
-        const wanted = runLinear(Bench.reference(), input);
-        expectClose(runLinear(Bench.native(isa), input), wanted, { relative: 1e-6, absolute: roundingBounds(input) });
+    for (const { label, x, input, wanted } of CASES) {
+      it(`equals the reference for ${label}`, () => {
+        const got = withBench(Bench.native(isa, 2), (bench) => runRows(bench, input)(x));
+        expectClose(got, wanted().values, { relative: 1e-6, absolute: wanted().bounds });
       });
+    }
 
+    for (const type of TENSOR_TYPES) {
       it(`gives ${type} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
         const k = BLOCK_LAYOUT[type].numValues === 1 ? 75 : 2 * BLOCK_LAYOUT[type].numValues;
         const [numRows, n] = [19, 37];
         const rows = Array.from({ length: numRows }, (_, m) => normals(k, 100 + m));
-        const together = (order: readonly number[], numThreads: number): Float32Array =>
-          runLinear(Bench.native(isa, numThreads), {
-            ...{ type, n, k, hasBias: true, isAccumulating: false },
-            x: Float32Array.from(order.flatMap((m) => [...rows[m]!])),
-          });
         const inOrder = rows.map((_, m) => m);
-        const wanted = together(inOrder, 1);
-        const wantedRow = (m: number): Float32Array => wanted.subarray(m * n, (m + 1) * n);
-        for (const m of inOrder) expectSameBits(together([m], 1 + (m % 3)), wantedRow(m));
-        for (const numThreads of [2, 3]) {
-          for (const numTogether of [2, 3, 4, 5, 8, 19]) {
-            const order = shuffled(numRows, numTogether).slice(0, numTogether);
-            const got = together(order, numThreads);
-            order.forEach((m, i) => {
-              expectSameBits(got.subarray(i * n, (i + 1) * n), wantedRow(m));
-            });
-          }
+        const orders = [
+          inOrder,
+          ...inOrder.map((m) => [m]),
+          ...[2, 3, 4, 5, 8, 19].map((count) => shuffled(numRows, count).slice(0, count)),
+        ];
+        const wanted = new Map<number, Float32Array>();
+        for (const numThreads of [1, 2, 3]) {
+          withBench(Bench.native(isa, numThreads), (bench) => {
+            const run = runRows(bench, { type, n, k, hasBias: true, isAccumulating: false });
+            for (const order of orders) {
+              const got = run(Float32Array.from(order.flatMap((m) => [...rows[m]!])));
+              order.forEach((m, i) => {
+                const row = got.subarray(i * n, (i + 1) * n);
+                if (wanted.has(m)) expectSameBits(row, wanted.get(m)!);
+                else wanted.set(m, row);
+              });
+            }
+          });
         }
       });
     }

@@ -1,7 +1,7 @@
 /** `sample`: the reference's tokens exactly, the right distribution, and the same token wherever a row stands (E5). */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Bench, expectClose, ISAS, integersBelow, normals, shuffled, withBench } from "./test-helpers.js";
+import { Bench, expectClose, ISAS, integersBelow, normals, once, shuffled, withBench } from "./test-helpers.js";
 import { recordSample, type SampleRowInput } from "./test-recorders.js";
 
 interface Sampled {
@@ -89,14 +89,6 @@ const LARGE_VOCABULARIES = [
   }));
   return { vocabSize, rows, wanted: once(() => runSample(Bench.reference(), rows)) };
 });
-
-function once<T>(compute: () => T): () => T {
-  let result: { readonly value: T } | undefined;
-  return () => {
-    result ??= { value: compute() };
-    return result.value;
-  };
-}
 
 /** Pearson's statistic of counts against expected shares. */
 function chiSquare(counts: readonly number[], shares: readonly number[]): number {

@@ -15,6 +15,15 @@ export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[]
   { isa: "avx2", isMissing: !library.cpuFeatures().avx2 },
 ];
 
+/** Computes when first asked, so that the reference runs once for every instruction set and only in tests that run. */
+export function once<T>(compute: () => T): () => T {
+  let result: { readonly value: T } | undefined;
+  return () => {
+    result ??= { value: compute() };
+    return result.value;
+  };
+}
+
 /** Uniform numbers in [0, 1): mulberry32. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
