@@ -2,23 +2,13 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { Engine } from "../engine/api.js";
+import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import type { ServeMetrics } from "./metrics.js";
 
 /** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
 export interface ChatRenderer {
-  render(input: {
-    readonly messages: readonly ChatMessage[];
-    readonly addGenerationPrompt: boolean;
-    readonly kwargs?: Readonly<Record<string, unknown>>;
-  }): string;
-}
-
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
-  readonly name?: string;
-  readonly tool_call_id?: string;
+  render(input: ChatTemplateInput): string;
 }
 
 /** The part of a pino logger that is used. Prompt text and keys are never logged. */

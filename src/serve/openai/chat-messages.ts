@@ -1,8 +1,16 @@
 /** Chat messages: their schema, their flattening to plain text, and their way through the chat template to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { ChatMessage, ServeContext } from "../context.js";
+import type { ServeContext } from "../context.js";
 import { checked } from "./schema-parts.js";
+
+/** A message whose content is flattened to one text. */
+export interface PlainMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly name?: string;
+  readonly tool_call_id?: string;
+}
 
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 /** Parts are checked for their type first, so that a picture is named as such. */
@@ -76,7 +84,7 @@ function flattenContent(message: MessageField, param: string): string {
     .join("");
 }
 
-export function toChatMessages(messages: readonly MessageField[]): ChatMessage[] {
+export function toChatMessages(messages: readonly MessageField[]): PlainMessage[] {
   if (messages.length === 0) {
     throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
   }
@@ -96,7 +104,7 @@ export interface RenderOptions {
   readonly addSpecialTokens?: boolean | undefined;
 }
 
-function renderText(context: ServeContext, messages: readonly ChatMessage[], options: RenderOptions): string {
+function renderText(context: ServeContext, messages: readonly PlainMessage[], options: RenderOptions): string {
   if (context.chatTemplate === undefined) {
     throw new MillraceError("template_missing", "expected a model with a chat template, got one without", {
       hint: "use /v1/completions with a prompt you have formatted yourself",
@@ -122,7 +130,7 @@ function renderText(context: ServeContext, messages: readonly ChatMessage[], opt
 }
 
 /** The last message stays open: what the template wrote after its text is cut off. */
-function cutAfterFinalMessage(text: string, messages: readonly ChatMessage[]): string {
+function cutAfterFinalMessage(text: string, messages: readonly PlainMessage[]): string {
   const content = messages.at(-1)?.content.trim() ?? "";
   const start = content === "" ? -1 : text.lastIndexOf(content);
   if (start !== -1) return text.slice(0, start + content.length);
@@ -136,7 +144,7 @@ function cutAfterFinalMessage(text: string, messages: readonly ChatMessage[]): s
 /** @example encodeChat(context, [{ role: "user", content: "hi" }], {}) // token ids */
 export function encodeChat(
   context: ServeContext,
-  messages: readonly ChatMessage[],
+  messages: readonly PlainMessage[],
   options: RenderOptions,
 ): Int32Array {
   const text = renderText(context, messages, options);

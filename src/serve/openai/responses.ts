@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ChatMessage, ServeContext } from "../context.js";
+import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, streamResults } from "../respond.js";
-import { encodeChat } from "./chat-messages.js";
+import { encodeChat, type PlainMessage } from "./chat-messages.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { type ResponseFacts, responseFrames, responseObject } from "./response-objects.js";
@@ -84,8 +84,8 @@ function partText(part: z.output<typeof inputPart>, param: string): string {
   );
 }
 
-function toMessages(request: ResponseRequest): ChatMessage[] {
-  const messages: ChatMessage[] = [];
+function toMessages(request: ResponseRequest): PlainMessage[] {
+  const messages: PlainMessage[] = [];
   if (request.instructions !== undefined) messages.push({ role: "system", content: request.instructions });
   if (typeof request.input === "string") {
     messages.push({ role: "user", content: request.input });
