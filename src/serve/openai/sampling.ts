@@ -1,7 +1,7 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { randomBytes } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
-import { choiceSeed, type SamplingParams } from "../../engine/api.js";
+import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import type { SamplingFields } from "./schema-parts.js";
@@ -31,11 +31,16 @@ function assertIdsInVocabulary(ids: Iterable<number>, vocabSize: number, param: 
   }
 }
 
-/** How many tokens may come: what was asked for, at most what the context leaves. The prompt itself is never cut. */
-function resolveMaxTokens(plan: GenerationPlan, maxModelLen: number): number {
+/**
+ * How many tokens may come: what was asked for, at most what the context leaves; when nothing was asked for, at most what the KV memory holds
+ * as well. The prompt itself is never cut.
+ */
+function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
+  const { maxModelLen } = info;
   const numPromptTokens = plan.promptIds.length;
   const room = maxModelLen - numPromptTokens;
-  const wanted = plan.maxTokens ?? Math.max(room, 1);
+  const kvRoom = info.numKvBlocks * info.blockSize - numPromptTokens;
+  const wanted = plan.maxTokens ?? Math.max(Math.min(room, kvRoom), 1);
   if (room < 0 || (room === 0 && wanted > 0)) {
     throw new MillraceError(
       "context_length_exceeded",
@@ -48,8 +53,8 @@ function resolveMaxTokens(plan: GenerationPlan, maxModelLen: number): number {
 
 function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
-  const { vocabSize, maxModelLen } = context.engine.info;
-  const maxTokens = resolveMaxTokens(plan, maxModelLen);
+  const { vocabSize } = context.engine.info;
+  const maxTokens = resolveMaxTokens(plan, context.engine.info);
   const minTokens = fields.min_tokens ?? 0;
   if (plan.maxTokens !== undefined && minTokens > plan.maxTokens) {
     throw new MillraceError(
