@@ -70,6 +70,8 @@ export interface EngineOutput {
   readonly stopTokenId?: number;
   /** Prompt tokens that came from the prefix cache at first admission. */
   readonly numCachedTokens: number;
+  /** Milliseconds from arrival at the engine to first admission. */
+  readonly queueMs: number;
 }
 
 export interface EngineListener {

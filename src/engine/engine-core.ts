@@ -110,7 +110,7 @@ export class EngineCore {
 
   /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
   add(requestId: number, request: EngineRequest): void {
-    const sequence = new Sequence(requestId, request, this.#numGroups);
+    const sequence = new Sequence(requestId, request, this.#numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     this.#scheduler.add(sequence);
   }
@@ -132,7 +132,7 @@ export class EngineCore {
         `nothing could be scheduled though ${this.#sequences.size} requests wait`,
       );
     }
-    this.#fillBatch(scheduled);
+    this.#fillBatch(scheduled, startMs);
     const submitMs = performance.now();
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
     this.#kernelMs += performance.now() - submitMs;
@@ -158,10 +158,11 @@ export class EngineCore {
     };
   }
 
-  #fillBatch(scheduled: readonly ScheduledSequence[]): void {
+  #fillBatch(scheduled: readonly ScheduledSequence[], nowMs: number): void {
     this.#batch.clear();
     this.#sampler.clear();
     for (const { sequence, numNewTokens } of scheduled) {
+      sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
       this.#writeBlockTables(sequence);
       const end = sequence.numComputedTokens + numNewTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) this.#addRow(sequence, position);
@@ -244,6 +245,7 @@ export class EngineCore {
     return {
       tokenIds,
       numCachedTokens: sequence.numCachedTokens,
+      queueMs: sequence.queueMs ?? 0,
       ...(sampling.numLogprobs === undefined ? {} : { logprobs }),
       ...(isFirst && sequence.promptLogprobs !== undefined ? { promptLogprobs: sequence.promptLogprobs } : {}),
       ...(finishReason === undefined ? {} : { finishReason }),

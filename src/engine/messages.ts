@@ -20,17 +20,17 @@ export type FromWorker =
 
 /** Most outputs are one token and nothing else: those travel as numbers, the rest keep their object beside them. */
 export interface PackedOutputs {
-  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens] per output; tokenId −1: see `whole` */
-  readonly words: Int32Array;
+  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs] per output; tokenId −1: see `whole` */
+  readonly words: Float64Array;
   /** Outputs that carry log-probabilities, or no token, by index. */
   readonly whole: ReadonlyMap<number, EngineOutput>;
 }
 
-const WORDS_PER_OUTPUT = 5;
+const WORDS_PER_OUTPUT = 6;
 const FINISH_CODES: readonly (FinishReason | undefined)[] = [undefined, "stop", "length"];
 
 export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
-  const words = new Int32Array(outputs.length * WORDS_PER_OUTPUT);
+  const words = new Float64Array(outputs.length * WORDS_PER_OUTPUT);
   const whole = new Map<number, EngineOutput>();
   outputs.forEach(({ requestId, output }, index) => {
     const isPlain =
@@ -43,6 +43,7 @@ export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
         FINISH_CODES.indexOf(output.finishReason),
         output.stopTokenId ?? -1,
         output.numCachedTokens,
+        output.queueMs,
       ],
       index * WORDS_PER_OUTPUT,
     );
@@ -64,6 +65,7 @@ export function unpackOutputs(packed: PackedOutputs): StepOutput[] {
       output: {
         tokenIds: [words[at + 1]!],
         numCachedTokens: words[at + 4]!,
+        queueMs: words[at + 5]!,
         ...(finishReason === undefined ? {} : { finishReason }),
         ...(stopTokenId < 0 ? {} : { stopTokenId }),
       },

@@ -61,6 +61,7 @@ class Simulation {
         cacheSalt: arrival.salt,
       },
       this.world.numGroups,
+      0,
     );
     const cancelAtStep = arrival.cancelAfterSteps === undefined ? undefined : this.numSteps + arrival.cancelAfterSteps;
     this.live.set(id, { sequence, outputLength: arrival.outputLength, cancelAtStep });

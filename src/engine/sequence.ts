@@ -14,6 +14,8 @@ export class Sequence {
   /** Prompt tokens found in the prefix cache at first admission. */
   numCachedTokens = 0;
   numAdmissions = 0;
+  /** From arrival to first admission; undefined before that. */
+  queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
   seat = -1;
   /** Entries of the block tables that the seat's row already has. */
@@ -34,6 +36,7 @@ export class Sequence {
     readonly id: number,
     request: EngineRequest,
     numGroups: number,
+    readonly arrivedAtMs: number,
   ) {
     this.sampling = request.sampling;
     this.cacheSalt = request.cacheSalt ?? "";

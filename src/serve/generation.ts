@@ -42,6 +42,8 @@ export interface GenerationUpdate {
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
   readonly numNewTokens: number;
   readonly numCachedTokens: number;
+  /** Milliseconds the request waited for the engine to take it in. */
+  readonly queueMs: number;
   readonly end: GenerationEnd | undefined;
 }
 
@@ -136,6 +138,7 @@ export class Generation {
       promptLogprobs: output.promptLogprobs,
       numNewTokens: this.#numTokens - numBefore,
       numCachedTokens: output.numCachedTokens,
+      queueMs: output.queueMs,
       end,
     });
   }

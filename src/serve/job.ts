@@ -64,7 +64,7 @@ export class Job {
 
   #update(index: number, update: GenerationUpdate): void {
     this.#numCachedTokens[index] = update.numCachedTokens;
-    this.#timers[index]!.onTokens(update.numNewTokens);
+    this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
     if (update.end !== undefined) {
       this.#open.delete(index);
       this.#timers[index]!.onEnd(update.end.reason);

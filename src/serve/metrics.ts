@@ -1,4 +1,4 @@
-/** Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are taken here, at the HTTP layer: only what it can see is reported. */
+/** Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are taken here, at the HTTP layer, but for the time in the engine's queue. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Engine, EngineStats } from "../engine/api.js";
 import type { GenerationRequest } from "./generation.js";
@@ -11,7 +11,7 @@ export type FinishedReason = "stop" | "length" | "abort" | "error";
 
 /** Follows one generation; `onEnd` counts once, later calls do nothing. */
 export interface RequestTimer {
-  onTokens(numTokens: number): void;
+  onTokens(numTokens: number, queueMs: number): void;
   onEnd(reason: FinishedReason): void;
 }
 
@@ -95,6 +95,9 @@ function createHistograms(registry: Registry) {
       TOKEN_LATENCY_BUCKETS_S,
     ),
     endToEnd: histogram("e2e_request_latency_seconds", "Arrival to last token", LATENCY_BUCKETS_S),
+    queue: histogram("request_queue_time_seconds", "Arrival at the engine to admission", LATENCY_BUCKETS_S),
+    prefill: histogram("request_prefill_time_seconds", "Admission to first token", LATENCY_BUCKETS_S),
+    inference: histogram("request_inference_time_seconds", "Admission to last token", LATENCY_BUCKETS_S),
     decode: histogram("request_decode_time_seconds", "First to last token", LATENCY_BUCKETS_S),
     promptTokens: histogram("request_prompt_tokens", "Prompt tokens of a request", TOKEN_COUNT_BUCKETS),
     generationTokens: histogram("request_generation_tokens", "Tokens generated for a request", TOKEN_COUNT_BUCKETS),
@@ -111,6 +114,7 @@ class Timer implements RequestTimer {
   readonly #arrivedAtMs: number;
   #firstTokenAtMs = 0;
   #lastTokenAtMs = 0;
+  #queueMs = 0;
   #numTokens = 0;
   #isOver = false;
 
@@ -126,11 +130,14 @@ class Timer implements RequestTimer {
     this.#arrivedAtMs = arrivedAtMs;
   }
 
-  onTokens(numTokens: number): void {
+  onTokens(numTokens: number, queueMs: number): void {
     if (numTokens === 0) return;
     const nowMs = performance.now();
     if (this.#numTokens === 0) {
       this.#firstTokenAtMs = nowMs;
+      this.#queueMs = queueMs;
+      this.#histograms.queue.observe(queueMs / 1000);
+      this.#histograms.prefill.observe((nowMs - this.#arrivedAtMs - queueMs) / 1000);
       this.#histograms.timeToFirstToken.observe((nowMs - this.#arrivedAtMs) / 1000);
     } else {
       this.#histograms.interToken.observe((nowMs - this.#lastTokenAtMs) / 1000);
@@ -148,7 +155,9 @@ class Timer implements RequestTimer {
     this.#histograms.promptTokens.observe(promptIds.length);
     this.#histograms.maxTokens.observe(sampling.maxTokens);
     this.#histograms.generationTokens.observe(this.#numTokens);
-    this.#histograms.endToEnd.observe((performance.now() - this.#arrivedAtMs) / 1000);
+    const endToEndMs = performance.now() - this.#arrivedAtMs;
+    this.#histograms.endToEnd.observe(endToEndMs / 1000);
+    this.#histograms.inference.observe((endToEndMs - this.#queueMs) / 1000);
     if (this.#numTokens < 2) return;
     const decodeSeconds = (this.#lastTokenAtMs - this.#firstTokenAtMs) / 1000;
     this.#histograms.decode.observe(decodeSeconds);

@@ -176,7 +176,7 @@ export class FakeEngine implements Engine {
     const numCachedTokens = 0;
     if (sampling.maxTokens === 0) {
       this.#live.delete(live);
-      listener.onOutput({ tokenIds: [], numCachedTokens, finishReason: "length", ...prompt });
+      listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt });
       return;
     }
     const tokenIds: number[] = [];
@@ -197,6 +197,6 @@ export class FakeEngine implements Engine {
     }
     if (end !== undefined) this.#live.delete(live);
     const scores = sampling.numLogprobs === undefined ? {} : { logprobs };
-    listener.onOutput({ tokenIds, numCachedTokens, ...prompt, ...scores, ...end });
+    listener.onOutput({ tokenIds, numCachedTokens, queueMs: 0, ...prompt, ...scores, ...end });
   }
 }
