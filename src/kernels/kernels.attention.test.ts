@@ -7,6 +7,7 @@ import {
   expectSameBits,
   extremes,
   ISAS,
+  joined,
   normals,
   once,
   shuffled,
@@ -29,7 +30,7 @@ function runAttention(bench: Bench, input: AttentionInput): Float32Array {
     const stored = storeSequences(bench, input.shape, input.sequences, 1);
     const outs = input.windows.map((window) => recordAttention(bench, stored, input.rows, { ...input, window }));
     bench.run();
-    return Float32Array.from(outs.flatMap((out) => [...bench.readF32(out)]));
+    return joined(outs.map((out) => bench.readF32(out)));
   });
 }
 
@@ -123,7 +124,11 @@ for (const { isa, isMissing } of ISAS) {
         const heads = { numHeads: 4, numKvHeads: 2, headDim: 40 };
         const lengths = [3, 100, 256, 600];
         const sequences = lengths.map((length, s) => randomSequence(heads, length, 50 * s));
-        const rows = randomRows(heads, lengths, 9);
+        // A chunk of a prompt too: neighbouring rows of one sequence, across the end of a part.
+        const chunk = Array.from({ length: 40 }, (_, i) => ({
+          ...{ sequence: 3, kvLength: 240 + i, q: normals(heads.numHeads * heads.headDim, 500 + i) },
+        }));
+        const rows = [...randomRows(heads, lengths, 9), ...chunk];
         const width = heads.numHeads * heads.headDim;
         const inOrder = rows.map((_, m) => m);
         const orders = [inOrder, shuffled(rows.length, 1), shuffled(rows.length, 2), ...inOrder.map((m) => [m])];

@@ -9,6 +9,7 @@ import {
   expectSameBits,
   extremes,
   ISAS,
+  joined,
   normals,
   once,
   shuffled,
@@ -116,7 +117,9 @@ for (const { isa, isMissing } of ISAS) {
 
     for (const type of TENSOR_TYPES) {
       it(`gives ${type} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
-        const k = BLOCK_LAYOUT[type].numValues === 1 ? 75 : 2 * BLOCK_LAYOUT[type].numValues;
+        // Crosses every block of columns and tokens that a kernel may work in.
+        const block = BLOCK_LAYOUT[type].numValues;
+        const k = block === 1 ? 1027 : Math.ceil(1027 / block) * block;
         const [numRows, n] = [19, 37];
         const rows = Array.from({ length: numRows }, (_, m) => normals(k, 100 + m));
         const inOrder = rows.map((_, m) => m);
@@ -124,13 +127,14 @@ for (const { isa, isMissing } of ISAS) {
           inOrder,
           ...inOrder.map((m) => [m]),
           ...[2, 3, 4, 5, 8, 19].map((count) => shuffled(numRows, count).slice(0, count)),
+          shuffled(530, 1).map((i) => i % numRows),
         ];
         const wanted = new Map<number, Float32Array>();
         for (const numThreads of [1, 2, 3]) {
           withBench(Bench.native(isa, numThreads), (bench) => {
             const run = runRows(bench, { type, n, k, hasBias: true, isAccumulating: false });
             for (const order of orders) {
-              const got = run(Float32Array.from(order.flatMap((m) => [...rows[m]!])));
+              const got = run(joined(order.map((m) => rows[m]!)));
               order.forEach((m, i) => {
                 const row = got.subarray(i * n, (i + 1) * n);
                 if (wanted.has(m)) expectSameBits(row, wanted.get(m)!);

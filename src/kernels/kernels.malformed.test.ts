@@ -1,13 +1,11 @@
 /** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MillraceError } from "../core/errors.js";
 import { NO_BUFFER } from "./kernels.js";
-import { OP_NAMES, type OpName } from "./program.js";
+import { OP_NAMES } from "./program.js";
 import { OPERAND_NAMES } from "./reference-operands.js";
-import { OP_CASES } from "./test-cases.js";
+import { wordsOf } from "./test-cases.js";
 import { Bench, expectSameBits, normals, withBench } from "./test-helpers.js";
-import { recordAttention, recordSample, type SampleRowInput, storeSequences } from "./test-recorders.js";
+import { recordSample, type SampleRowInput } from "./test-recorders.js";
 
 const refusal = expect.objectContaining({ code: "kernels_argument" });
 const HEADER_WORDS = 3;
@@ -29,14 +27,6 @@ function invalidValues(operand: string): readonly number[] {
   if (COUNTS.has(operand)) return [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
   const handles = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
   return operand === "bias" ? handles : [0, ...handles];
-}
-
-/** The operation's last case as words that can be tampered with. */
-function wordsOf(bench: Bench, op: OpName): Float64Array {
-  OP_CASES[op].at(-1)!.record(bench);
-  const words = bench.program.words.slice(0, bench.program.numWords);
-  bench.program.clear();
-  return words;
 }
 
 const DEVICES = [
@@ -220,94 +210,6 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
         recordSample(bench, [good]);
         bench.run();
       }
-    });
-  });
-});
-
-describe("any words at all", () => {
-  const word = fc.oneof(
-    fc.integer({ min: -2, max: 64 }),
-    fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, 2 ** 32, 2 ** 53, 2 ** 63, -0.5, 1e300),
-    fc.double(),
-  );
-
-  /** Runs or refuses; anything else, a crash above all, fails the test. */
-  function submitOrRefuse(bench: Bench, words: Float64Array): void {
-    try {
-      bench.device.submit(words, words.length);
-    } catch (error) {
-      if (!(error instanceof MillraceError) || error.code !== "kernels_argument") throw error;
-    }
-  }
-
-  it("are refused or run, never a crash", () => {
-    withBench(Bench.native("portable", 2), (bench) => {
-      for (let i = 0; i < 8; i++) bench.f32(normals(256, i));
-      bench.weight("F32", 4, 4, new Uint8Array(64));
-      fc.assert(
-        fc.property(fc.array(word, { maxLength: 40 }), (words) => {
-          submitOrRefuse(bench, Float64Array.from(words));
-        }),
-        { seed: 1, numRuns: 3000 },
-      );
-    });
-  });
-
-  it("in place of a valid program's words are refused or run, never a crash", () => {
-    withBench(Bench.native("portable", 2), (bench) => {
-      const programs = OP_NAMES.map((op) => wordsOf(bench, op));
-      const before = OP_NAMES.map((op) => wordsOf(bench, op));
-      fc.assert(
-        fc.property(
-          fc.nat(programs.length - 1),
-          fc.array(fc.tuple(fc.nat(22), word), { minLength: 1, maxLength: 3 }),
-          (which, changes) => {
-            const words = programs[which]!.slice();
-            for (const [at, value] of changes) words[at % words.length] = value;
-            submitOrRefuse(bench, words);
-          },
-        ),
-        { seed: 2, numRuns: 5000 },
-      );
-      for (const words of before) bench.device.submit(words, words.length);
-    });
-  });
-
-  it("in the buffers an operation reads are refused or run, never a crash", () => {
-    const shape = { kvType: "f16", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
-    withBench(Bench.native("portable", 2), (bench) => {
-      const sequences = [{ keys: normals(80, 1), values: normals(80, 2) }];
-      const rows = [1, 20].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, 3) }));
-      recordAttention(bench, storeSequences(bench, shape, sequences, 1), rows, { scale: 1, window: 3 });
-      recordSample(bench, [{ logits: normals(9, 1), temperature: 1, prompt: [1], output: [2], banned: [3] }]);
-      const words = bench.program.words.slice(0, bench.program.numWords);
-      const buffers = [...new Set(words.filter((value) => Number.isInteger(value) && value > 0))].flatMap((handle) => {
-        try {
-          return [bench.device.view(handle as never)];
-        } catch {
-          return [];
-        }
-      });
-      const pristine = buffers.map((buffer) => buffer.slice(0));
-      fc.assert(
-        fc.property(
-          fc.array(fc.tuple(fc.nat(), fc.nat(), fc.oneof(fc.integer(), word)), { maxLength: 4 }),
-          (changes) => {
-            buffers.forEach((buffer, i) => {
-              new Uint8Array(buffer).set(new Uint8Array(pristine[i]!));
-            });
-            for (const [which, at, value] of changes) {
-              const buffer = buffers[which % buffers.length]!;
-              const view = new DataView(buffer);
-              if (at % 2 === 0 && buffer.byteLength >= 8)
-                view.setFloat64(8 * (at % Math.floor(buffer.byteLength / 8)), value, true);
-              else if (buffer.byteLength >= 4) view.setInt32(4 * (at % Math.floor(buffer.byteLength / 4)), value, true);
-            }
-            submitOrRefuse(bench, words);
-          },
-        ),
-        { seed: 3, numRuns: 3000 },
-      );
     });
   });
 });

@@ -227,6 +227,7 @@ for (const { isa, isMissing } of ISAS) {
         [nan, nan, nan, nan],
         [lowest, lowest, lowest, lowest],
         [nan, lowest, 2, nan],
+        [nan, lowest, lowest, nan],
       ];
       const rows = bad.flatMap((logits) => [
         { logits },

@@ -143,6 +143,29 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     }
   });
 
+  it("refuses a weight whose source is gone", () => {
+    withBench(open(), (bench) => {
+      const source = bench.f32(normals(4, 1));
+      const weight = bench.device.createWeight(source, 0, "F32", 2, 2);
+      const record = (): void => bench.program.embed(bench.room(2), weight, bench.i32([1]), 1, 1);
+      record();
+      bench.run();
+      bench.device.release(source);
+      record();
+      expect(() => bench.run()).toThrow(refusal);
+    });
+  });
+
+  it("never takes an old handle for what was allocated since", () => {
+    withBench(open(), ({ device }) => {
+      const old = Array.from({ length: 10 }, () => device.allocate(64));
+      for (const handle of old) device.release(handle);
+      const young = old.map(() => device.allocate(64));
+      for (const handle of old) expect(() => device.view(handle)).toThrow(refusal);
+      for (const handle of young) expect(device.view(handle).byteLength).toBe(64);
+    });
+  });
+
   it("refuses a file it cannot read", () => {
     withBench(open(), ({ device }) => {
       const unreadable = expect.objectContaining({ code: "file_unreadable" });
@@ -197,6 +220,29 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
       expectSameBits(bench.readF32(b!), y);
     });
   });
+});
+
+it("runs concurrent operations to the end before what depends on them", () => {
+  const [m, n, k] = [5, 200, 300];
+  const results = [Bench.reference(), ...[1, 2, 3].map((numThreads) => Bench.native("portable", numThreads))].map(
+    (one) =>
+      withBench(one, (bench) => {
+        const x = bench.f32(normals(m * k, 1));
+        const outs = [2, 3, 4].map((seed, i) => {
+          const out = bench.room(m * n);
+          const weight = bench.weight("F32", n, k, weightBytes("F32", n, k, seed));
+          bench.program.linear(out, x, weight, NO_BUFFER, m, { concurrent: i < 2 });
+          return out;
+        });
+        for (const out of outs.slice(1)) bench.program.add(outs[0]!, out, m, n);
+        bench.run();
+        return bench.readF32(outs[0]!);
+      }),
+  );
+  const [wanted, one, two, three] = results;
+  expectClose(one!, wanted!, { relative: 1e-6, absolute: 1e-3 });
+  expectSameBits(two!, one!);
+  expectSameBits(three!, one!);
 });
 
 it("refuses device options that make no sense", () => {

@@ -127,9 +127,13 @@ function nanToLowest(logit: number): number {
 
 /** Log-softmax; the normaliser is summed in id order. */
 function logprobsOf(logits: Float64Array): (id: number) => number {
-  const max = logits.reduce((a, b) => Math.max(a, b), LOWEST);
+  const max = highest(logits);
   const logSum = Math.log(logits.reduce((sum, logit) => sum + Math.exp(below(logit, max)), 0));
   return (id) => (logits[id] === LOWEST ? LOWEST : below(logits[id]!, max) - logSum);
+}
+
+function highest(logits: Float64Array): number {
+  return logits.reduce((a, b) => Math.max(a, b), LOWEST);
 }
 
 /** logit − max, where two equal infinities are 0 apart. */
@@ -148,7 +152,7 @@ function inOrder(logits: Float64Array): number[] {
 function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
   const temperature = row.param("temperature");
-  const mostLikely = inOrder(adjusted)[0]!;
+  const mostLikely = adjusted.indexOf(highest(adjusted));
   if (temperature === 0 || adjusted[mostLikely] === LOWEST) return mostLikely;
   const scaled = adjusted.map((logit) => logit / temperature);
   const noise = (id: number): number => gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id);

@@ -38,7 +38,7 @@ class ReferenceDevice implements Device, HandleSpace {
   readonly numThreads = 1;
   readonly #buffers = new Map<number, ArrayBuffer>();
   readonly #files = new Map<number, Uint8Array>();
-  readonly #weights = new Map<number, ReferenceWeight>();
+  readonly #weights = new Map<number, { readonly weight: ReferenceWeight; readonly source: number }>();
   #lastHandle = 0;
   #isDestroyed = false;
 
@@ -110,7 +110,7 @@ class ReferenceDevice implements Device, HandleSpace {
     const end = byteOffset + rows * rowBytes;
     if (end > bytes.byteLength) throw refusal(`createWeight: expected at least ${end} bytes, got ${bytes.byteLength}`);
     const weight = { type, rows, cols, rowBytes, bytes: bytes.subarray(byteOffset, end) };
-    return this.#keep(this.#weights, weight) as WeightHandle;
+    return this.#keep(this.#weights, { weight, source }) as WeightHandle;
   }
 
   releaseWeight(weight: WeightHandle): void {
@@ -145,10 +145,11 @@ class ReferenceDevice implements Device, HandleSpace {
     return this.#buffers.get(handle);
   }
 
+  /** A weight lives no longer than the file or buffer it was made from. */
   weight(handle: number): ReferenceWeight | undefined {
-    const weight = this.#weights.get(handle);
-    // The bytes of a released buffer are detached.
-    return weight?.bytes.byteLength === 0 ? undefined : weight;
+    const found = this.#weights.get(handle);
+    const isAlive = found !== undefined && (this.#buffers.has(found.source) || this.#files.has(found.source));
+    return isAlive ? found.weight : undefined;
   }
 
   #keep<T>(table: Map<number, T>, value: T): number {

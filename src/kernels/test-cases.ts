@@ -2,7 +2,7 @@
 import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import type { Activation, KvShape, KvType, OpName } from "./program.js";
-import { type Bench, extremes, normals, type Tolerance, weightBytes } from "./test-helpers.js";
+import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./test-helpers.js";
 import { recordAttention, recordSample, storeSequences } from "./test-recorders.js";
 
 /** One buffer to compare, read as `as`; i32 exactly. */
@@ -57,7 +57,7 @@ function rmsNormCases(): OpCase[] {
         label: `4 rows of ${width}${isInPlace ? ", in place" : ""}`,
         record: (bench) => {
           const rows = [normals(width, 2), extremes(width, 3), new Float32Array(width), normals(width, 4)];
-          const x = bench.f32(rows.flatMap((row) => [...row]));
+          const x = bench.f32(joined(rows));
           const out = isInPlace ? x : bench.room(4 * width);
           bench.program.rmsNorm(out, x, bench.f32(normals(width, 5)), 4, width, 1e-5);
           return [f32Result("out", out, { relative: 3e-6, absolute: 1e-30 })];
@@ -239,3 +239,11 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   gatherRows: gatherRowsCases(),
   sample: sampleCases(),
 };
+
+/** The operation's last case as words that can be tampered with. */
+export function wordsOf(bench: Bench, op: OpName): Float64Array {
+  OP_CASES[op].at(-1)!.record(bench);
+  const words = bench.program.words.slice(0, bench.program.numWords);
+  bench.program.clear();
+  return words;
+}

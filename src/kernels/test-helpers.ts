@@ -51,6 +51,16 @@ export function extremes(count: number, seed: number, largest = 1e30): Float32Ar
   return normals(count, seed).map((value) => (random() < 0.3 ? salt[Math.floor(random() * salt.length)]! : value));
 }
 
+/** Rows of one width, one after the other. */
+export function joined(rows: readonly Float32Array[]): Float32Array {
+  const width = rows[0]?.length ?? 0;
+  const all = new Float32Array(rows.length * width);
+  rows.forEach((row, i) => {
+    all.set(row, i * width);
+  });
+  return all;
+}
+
 export function integersBelow(limit: number, count: number, seed: number): number[] {
   const random = seededRandom(seed);
   return Array.from({ length: count }, () => Math.floor(random() * limit));
@@ -120,8 +130,9 @@ export class Bench {
     return handle;
   }
 
-  f32(values: Iterable<number>): BufferHandle {
-    return this.bytes(new Uint8Array(Float32Array.from(values).buffer));
+  f32(values: Float32Array | readonly number[]): BufferHandle {
+    const packed = values instanceof Float32Array ? values : Float32Array.from(values);
+    return this.bytes(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
   }
 
   i32(values: Iterable<number>): BufferHandle {

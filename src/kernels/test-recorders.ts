@@ -3,7 +3,7 @@ import { numberToF16 } from "./dequantize.js";
 import type { BufferHandle } from "./kernels.js";
 import { KV_TYPE_BYTES, type KvShape, SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
 import { kvByteOffset } from "./reference-operands.js";
-import { type Bench, shuffled } from "./test-helpers.js";
+import { type Bench, joined, shuffled } from "./test-helpers.js";
 
 /** One sequence's stored entries, in order. */
 export interface KvSequence {
@@ -74,7 +74,7 @@ export function recordAttention(
   const out = bench.room(rows.length * shape.numHeads * shape.headDim);
   bench.program.pagedAttention(
     out,
-    bench.f32(rows.flatMap((row) => [...row.q])),
+    bench.f32(joined(rows.map((row) => row.q))),
     keyCache,
     valueCache,
     bench.i32(rows.map((row) => row.kvLength)),
@@ -160,18 +160,23 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
     topIds: bench.i32(new Int32Array(rows.length * topStride).fill(-1)),
     topLogprobs: bench.room(rows.length * topStride),
   };
-  bench.program.sample(bench.f32(rows.flatMap((row) => Array.from(row.logits))), rows.length, rows[0]!.logits.length, {
-    params: bench.f64(params),
-    history: bench.i32(history),
-    biasIds: bench.i32(biases.map(([id]) => id)),
-    biasValues: bench.f32(biases.map(([, value]) => value)),
-    bannedIds: bench.i32(banned),
-    outIds: outputs.ids,
-    outLogprobs: outputs.logprobs,
-    outRanks: outputs.ranks,
-    topIds: outputs.topIds,
-    topLogprobs: outputs.topLogprobs,
-    topStride,
-  });
+  bench.program.sample(
+    bench.f32(joined(rows.map((row) => Float32Array.from(row.logits)))),
+    rows.length,
+    rows[0]!.logits.length,
+    {
+      params: bench.f64(params),
+      history: bench.i32(history),
+      biasIds: bench.i32(biases.map(([id]) => id)),
+      biasValues: bench.f32(biases.map(([, value]) => value)),
+      bannedIds: bench.i32(banned),
+      outIds: outputs.ids,
+      outLogprobs: outputs.logprobs,
+      outRanks: outputs.ranks,
+      topIds: outputs.topIds,
+      topLogprobs: outputs.topLogprobs,
+      topStride,
+    },
+  );
   return outputs;
 }
