@@ -32,5 +32,10 @@ if (isCheckout || needsKernels) {
   const ready = await ensureReady({ root, withKernels, isCheckout });
   if (!ready) process.exit(1);
 }
+// The reader of our output went away (`millrace tokenize … | head`): there is nobody left to write for.
+process.stdout.on("error", (error) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
 const { main } = await import("../dist/src/cli/main.js");
 await main(process.argv.slice(2));

@@ -33,17 +33,8 @@ function createProgram(): Command {
   return program;
 }
 
-/** The reader of our output went away (`millrace tokenize … | head`): there is nobody left to write for. */
-function endQuietlyOnClosedPipe(): void {
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(0);
-    throw error;
-  });
-}
-
 /** @param args without `node` and the script. Sets process.exitCode; a server keeps the process alive after this resolves. */
 export async function main(args: readonly string[]): Promise<void> {
-  endQuietlyOnClosedPipe();
   const [first] = args;
   const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));
   try {

@@ -1,0 +1,174 @@
+/** Commands that need no engine, from arguments to output, errors and exit codes. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
+import { runMain } from "../../test/helpers/run-main.js";
+import { tempTree } from "../../test/scripts/temp-tree.js";
+
+const STORIES = fixture("models/stories260k.gguf");
+
+describe("usage errors exit with 2, say what was expected and suggest", () => {
+  const CASES: readonly [string, readonly string[], RegExp, RegExp][] = [
+    ["an unknown option of the default command", ["--prot", "1"], /unknown option '--prot'/, /Did you mean --port/],
+    ["an unknown option of a command", ["inspect", "--jsn"], /unknown option '--jsn'/, /Did you mean --json/],
+    ["an unknown command", ["tokenise"], /unknown command 'tokenise'/, /Did you mean tokenize/],
+    [
+      "a value out of range",
+      ["serve", "--port", "65536"],
+      /expected --port to be an integer in \[0, 65535\]/,
+      /--help/,
+    ],
+    [
+      "a bad size",
+      ["engine", "--kv-cache-memory-bytes", "lots"],
+      /--kv-cache-memory-bytes to be a positive size/,
+      /--help/,
+    ],
+    ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
+    ["a policy that is not there", ["--scheduling-policy", "fair"], /--scheduling-policy to be one of fcfs/, /--help/],
+    ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],
+    ["a missing option", ["generate"], /required option '--prompt <text>'/, /--help/],
+    ["an argument too many", ["doctor", "now"], /too many arguments/, /--help/],
+    [
+      "options that exclude each other",
+      ["tokenize", "--text", "a", "--text-file", "b"],
+      /cannot be used with/,
+      /--help/,
+    ],
+    [
+      "raw and chat together",
+      ["generate", "--prompt", "a", "--raw", "--chat"],
+      /--raw or --chat, got both/,
+      /leave one out/,
+    ],
+  ];
+  test.each(CASES)("%s", async (_name, args, message, hint) => {
+    const { stdout, stderr, exitCode } = await runMain(...args);
+    expect(stderr).toMatch(/^error \[invalid_option\]: /);
+    expect(stderr).toMatch(message);
+    expect(stderr.split("\n")[1]).toMatch(/^hint: /);
+    expect(stderr).toMatch(hint);
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
+  });
+});
+
+test("other errors exit with 1, and as JSON with --json", async () => {
+  const { stderr, exitCode } = await runMain("inspect", "--model", "/nowhere/model.gguf", "--json");
+  expect(JSON.parse(stderr)).toMatchObject({
+    error: { code: "file_unreadable", message: expect.stringContaining("/nowhere/model.gguf") },
+  });
+  expect(exitCode).toBe(1);
+});
+
+test("help and version go to stdout and are no errors", async () => {
+  const help = await runMain("--help");
+  for (const command of ["serve", "engine", "generate", "chat", "tokenize", "inspect", "doctor"]) {
+    expect(help.stdout).toMatch(new RegExp(`^  ${command} `, "m"));
+  }
+  expect(help).toMatchObject({ stderr: "", exitCode: 0 });
+  expect(await runMain("--version")).toMatchObject({ stdout: "0.1.0\n", stderr: "", exitCode: 0 });
+});
+
+describe("tokenize", () => {
+  test("prints ids alone with --json, with BOS only on request", async () => {
+    const args = ["tokenize", "--model", STORIES, "--text", "Once upon a time", "--json"];
+    const plain = JSON.parse((await runMain(...args)).stdout);
+    expect(JSON.parse((await runMain(...args, "--add-special")).stdout)).toEqual([1, ...plain]);
+  });
+
+  test("takes a file as it is, to the last newline", async () => {
+    const root = tempTree({ "plain.txt": "Lily", "newlines.txt": "\r\nLily \n\n" });
+    const idsOf = async (...args: readonly string[]): Promise<string> =>
+      (await runMain("tokenize", "--model", STORIES, "--json", ...args)).stdout;
+    expect(await idsOf("--text-file", join(root, "plain.txt"))).toBe(await idsOf("--text", "Lily"));
+    expect(await idsOf("--text-file", join(root, "newlines.txt"))).toBe(await idsOf("--text", "\r\nLily \n\n"));
+    expect(await idsOf("--text", "\r\nLily \n\n")).not.toBe(await idsOf("--text", "Lily"));
+  });
+
+  test("shows each token without --json, parts of characters as bytes", async () => {
+    const { stdout } = await runMain("tokenize", "--model", STORIES, "--text", "Once é");
+    expect(stdout).toMatch(/^id {2,}text$/m);
+    expect(stdout).toMatch(/ " ?Once"$/m);
+    expect(stdout).toMatch(/\d tokens\n$/);
+  });
+
+  test("a missing text file is named", async () => {
+    const { stderr, exitCode } = await runMain("tokenize", "--model", STORIES, "--text-file", "/nowhere.txt");
+    expect(stderr).toMatch(/error \[file_unreadable\]: expected a text in \/nowhere\.txt/);
+    expect(exitCode).toBe(1);
+  });
+
+  const VOCABULARIES = ["llama-spm", "llama-bpe", "gpt-2", "qwen2", "phi-3"];
+  if (!hasFixture("tokenizers")) console.warn(`skipped: tokenizer vectors, for want of ${fixturesDir()}/tokenizers`);
+  /** A sample of the vectors over the command line; src/text checks all of them. */
+  test.skipIf(!hasFixture("tokenizers")).each(VOCABULARIES)(
+    "equals llama.cpp's vectors of %s (needs fixtures/tokenizers)",
+    async (vocabulary) => {
+      const { readFileSync } = await import("node:fs");
+      const model = fixture(`tokenizers/ggml-vocab-${vocabulary}.gguf`);
+      const texts = readFileSync(`${model}.inp`, "utf8").split("\n__ggml_vocab_test__\n");
+      const lines = readFileSync(`${model}.out`, "utf8").split("\n");
+      const root = tempTree({});
+      for (const index of [1, 17, texts.length - 1]) {
+        writeFileSync(join(root, "text"), texts[index]!);
+        const { stdout } = await runMain("tokenize", "--model", model, "--text-file", join(root, "text"), "--json");
+        expect(JSON.parse(stdout)).toEqual(
+          lines[index]!.split(" ")
+            .filter((id) => id !== "")
+            .map(Number),
+        );
+      }
+    },
+  );
+});
+
+describe("inspect", () => {
+  test("counts parameters, bytes, and memory at a context and concurrency", async () => {
+    const { stdout } = await runMain("inspect", "--model", STORIES, "--context", "100", "--concurrency", "3", "--json");
+    const report = JSON.parse(stdout);
+    expect(report).toMatchObject({
+      architecture: "llama",
+      numShards: 1,
+      tokenizer: { model: "llama", numTokens: 512 },
+    });
+    const { numLayers, numKvHeads, headDim, memory } = report.model;
+    const bytesPerToken = numLayers * 2 * numKvHeads * headDim * 2;
+    // 100 tokens take 7 blocks of 16.
+    expect(memory[0]).toEqual({
+      kvType: "f16",
+      bytesPerToken,
+      kvBytes: 3 * 112 * bytesPerToken,
+      totalBytes: report.weightBytes + 3 * 112 * bytesPerToken,
+    });
+    expect(memory[1].kvBytes).toBe(2 * memory[0].kvBytes);
+    const sum = (field: string): number =>
+      report.types.reduce((total: number, share: Record<string, number>) => total + share[field]!, 0);
+    expect(sum("numParameters")).toBe(report.numParameters);
+    expect(sum("numTensors")).toBe(report.numTensors);
+  });
+
+  test("refuses a context beyond the model's own", async () => {
+    const { stderr, exitCode } = await runMain("inspect", "--model", STORIES, "--context", "99999999");
+    expect(stderr).toMatch(/expected --context of at most \d+, got 99999999/);
+    expect(exitCode).toBe(2);
+  });
+
+  test("prints a table for people", async () => {
+    const { stdout } = await runMain("inspect", "--model", STORIES);
+    expect(stdout).toMatch(/^architecture +llama$/m);
+    expect(stdout).toMatch(/^KV f16 +[\d.]+ \w+ per token$/m);
+  });
+});
+
+describe("doctor", () => {
+  test("reports the machine and exits with 0", async () => {
+    const { stdout, exitCode } = await runMain("doctor", "--json");
+    const report = JSON.parse(stdout);
+    expect(exitCode).toBe(0);
+    expect(report.node).toBe(process.versions.node);
+    expect(report.cpu.numPhysical).toBeGreaterThan(0);
+    expect(report.memory.totalBytes).toBeGreaterThan(0);
+    expect(typeof report.kernels.isLoaded).toBe("boolean");
+  });
+});
