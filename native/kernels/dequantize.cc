@@ -1,4 +1,4 @@
-// The bit layouts of the weight types (GGML's, little-endian): plain loops over a block that compilers turn into vector code.
+// The bit layouts of the weight types (GGML's, little-endian): eight values at a time.
 // No operation here is fused, so every instruction set gives the same values.
 #include "dequantize.h"
 
@@ -20,62 +20,70 @@ void fromBf16(const uint8_t* source, int64_t numValues, float* out) {
 }
 
 // f16 d; i8 q[32]: d · q
-void blockQ8_0(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  const int8_t* q = reinterpret_cast<const int8_t*>(block + 2);
-  for (int i = 0; i < 32; i++) out[i] = d * static_cast<float>(q[i]);
+MILLRACE_INLINE void blockQ8_0(const uint8_t* block, float* out) {
+  const f32x8 d = splat8(loadHalf(block));
+  for (int i = 0; i < 32; i += 8) store8(out + i, d * toFloat8(loadI8x8(block + 2 + i)));
 }
 
 // f16 d; 16 bytes, value j in the low nibble of byte j, value j + 16 in its high nibble: d · (q − 8)
-void blockQ4_0(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  const uint8_t* q = block + 2;
-  for (int i = 0; i < 16; i++) {
-    out[i] = d * static_cast<float>((q[i] & 15) - 8);
-    out[i + 16] = d * static_cast<float>((q[i] >> 4) - 8);
+MILLRACE_INLINE void blockQ4_0(const uint8_t* block, float* out) {
+  const f32x8 d = splat8(loadHalf(block));
+  for (int i = 0; i < 16; i += 8) {
+    const i32x8 q = loadU8x8(block + 2 + i);
+    store8(out + i, d * toFloat8((q & 15) - 8));
+    store8(out + i + 16, d * toFloat8((q >> 4) - 8));
   }
 }
 
 // f16 d, m; nibbles as Q4_0: d · q + m
-void blockQ4_1(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  const float m = loadHalf(block + 2);
-  const uint8_t* q = block + 4;
-  for (int i = 0; i < 16; i++) {
-    out[i] = d * static_cast<float>(q[i] & 15) + m;
-    out[i + 16] = d * static_cast<float>(q[i] >> 4) + m;
+MILLRACE_INLINE void blockQ4_1(const uint8_t* block, float* out) {
+  const f32x8 d = splat8(loadHalf(block));
+  const f32x8 m = splat8(loadHalf(block + 2));
+  for (int i = 0; i < 16; i += 8) {
+    const i32x8 q = loadU8x8(block + 4 + i);
+    store8(out + i, d * toFloat8(q & 15) + m);
+    store8(out + i + 16, d * toFloat8(q >> 4) + m);
   }
 }
 
-// Nibbles as Q4_0, the fifth bit of value j is bit j of `high`.
-void unpackFiveBits(const uint8_t* nibbles, const uint8_t* highBytes, int32_t* q) {
-  uint32_t high;
-  memcpy(&high, highBytes, 4);
-  for (uint32_t i = 0; i < 16; i++) {
-    q[i] = static_cast<int32_t>((nibbles[i] & 15u) | ((high >> i) & 1u) << 4);
-    q[i + 16] = static_cast<int32_t>((nibbles[i] >> 4) | ((high >> (i + 16)) & 1u) << 4);
-  }
+// Bits first … first + 7 of `bits`, each as 0 or 16.
+MILLRACE_INLINE i32x8 fifthBits(uint32_t bits, int first) {
+  const u32x8 lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+  const u32x8 shifted = (u32x8{} + (bits >> first)) >> lanes;
+  return reinterpret_cast<i32x8>((shifted & 1u) << 4);
 }
 
-// f16 d; u32 fifth bits; nibbles: d · (q − 16)
-void blockQ5_0(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  int32_t q[32];
-  unpackFiveBits(block + 6, block + 2, q);
-  for (int i = 0; i < 32; i++) out[i] = d * static_cast<float>(q[i] - 16);
+MILLRACE_INLINE uint32_t loadU32(const uint8_t* address) {
+  uint32_t value;
+  memcpy(&value, address, 4);
+  return value;
+}
+
+// f16 d; u32 fifth bits, value j's at bit j; nibbles as Q4_0: d · (q − 16)
+MILLRACE_INLINE void blockQ5_0(const uint8_t* block, float* out) {
+  const f32x8 d = splat8(loadHalf(block));
+  const uint32_t high = loadU32(block + 2);
+  for (int i = 0; i < 16; i += 8) {
+    const i32x8 q = loadU8x8(block + 6 + i);
+    store8(out + i, d * toFloat8(((q & 15) | fifthBits(high, i)) - 16));
+    store8(out + i + 16, d * toFloat8(((q >> 4) | fifthBits(high, i + 16)) - 16));
+  }
 }
 
 // f16 d, m; u32 fifth bits; nibbles: d · q + m
-void blockQ5_1(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  const float m = loadHalf(block + 2);
-  int32_t q[32];
-  unpackFiveBits(block + 8, block + 4, q);
-  for (int i = 0; i < 32; i++) out[i] = d * static_cast<float>(q[i]) + m;
+MILLRACE_INLINE void blockQ5_1(const uint8_t* block, float* out) {
+  const f32x8 d = splat8(loadHalf(block));
+  const f32x8 m = splat8(loadHalf(block + 2));
+  const uint32_t high = loadU32(block + 4);
+  for (int i = 0; i < 16; i += 8) {
+    const i32x8 q = loadU8x8(block + 8 + i);
+    store8(out + i, d * toFloat8((q & 15) | fifthBits(high, i)) + m);
+    store8(out + i + 16, d * toFloat8((q >> 4) | fifthBits(high, i + 16)) + m);
+  }
 }
 
 // Six-bit scale and minimum of sub-block j (of eight) from the 12 bytes of a Q4_K or Q5_K block.
-void scaleAndMin(const uint8_t* packed, int j, float* scale, float* minimum) {
+MILLRACE_INLINE void scaleAndMin(const uint8_t* packed, int j, float* scale, float* minimum) {
   if (j < 4) {
     *scale = static_cast<float>(packed[j] & 63);
     *minimum = static_cast<float>(packed[j + 4] & 63);
@@ -85,65 +93,46 @@ void scaleAndMin(const uint8_t* packed, int j, float* scale, float* minimum) {
   }
 }
 
-// f16 d, dmin; 12 bytes of scales; 128 bytes: per 64 values 32 low nibbles, then the 32 high ones: d · sc · q − dmin · m
-void blockQ4_K(const uint8_t* block, float* out) {
+// f16 d, dmin; 12 bytes of scales; 128 bytes: per 64 values 32 low nibbles, then the 32 high ones: d · sc · q − dmin · m.
+// Q5_K has 32 bytes of fifth bits before the nibbles: value i of sub-block j has bit j of byte i.
+template <bool kHasFifthBit>
+MILLRACE_INLINE void blockQ45_K(const uint8_t* block, float* out) {
   const float d = loadHalf(block);
   const float dmin = loadHalf(block + 2);
+  const uint8_t* nibbles = block + (kHasFifthBit ? 48 : 16);
   for (int j = 0; j < 8; j++) {
     float scale, minimum;
     scaleAndMin(block + 4, j, &scale, &minimum);
-    const float step = d * scale;
-    const float base = dmin * minimum;
-    const uint8_t* q = block + 16 + 32 * (j / 2);
-    const int shift = 4 * (j % 2);
-    for (int i = 0; i < 32; i++) out[32 * j + i] = step * static_cast<float>((q[i] >> shift) & 15) - base;
-  }
-}
-
-// As Q4_K with 32 bytes of fifth bits before the nibbles: value i of sub-block j has bit j of byte i.
-void blockQ5_K(const uint8_t* block, float* out) {
-  const float d = loadHalf(block);
-  const float dmin = loadHalf(block + 2);
-  const uint8_t* high = block + 16;
-  for (int j = 0; j < 8; j++) {
-    float scale, minimum;
-    scaleAndMin(block + 4, j, &scale, &minimum);
-    const float step = d * scale;
-    const float base = dmin * minimum;
-    const uint8_t* q = block + 48 + 32 * (j / 2);
-    const int shift = 4 * (j % 2);
-    for (int i = 0; i < 32; i++) {
-      const int value = ((q[i] >> shift) & 15) | ((high[i] >> j) & 1) << 4;
-      out[32 * j + i] = step * static_cast<float>(value) - base;
+    const f32x8 step = splat8(d * scale);
+    const f32x8 base = splat8(dmin * minimum);
+    for (int i = 0; i < 32; i += 8) {
+      i32x8 q = (loadU8x8(nibbles + 32 * (j / 2) + i) >> (4 * (j % 2))) & 15;
+      if (kHasFifthBit) q |= ((loadU8x8(block + 16 + i) >> j) & 1) << 4;
+      store8(out + 32 * j + i, step * toFloat8(q) - base);
     }
   }
 }
 
 // 128 bytes of low nibbles, 64 bytes of high bit pairs, i8 scales[16], f16 d: d · sc · (q − 32), a scale per 16 values.
 // In each half of 128 values, group g of 32 has its low bits in nibble g / 2 of bytes 32 · (g % 2) + i and its high bits at 2g of byte i.
-void blockQ6_K(const uint8_t* block, float* out) {
+MILLRACE_INLINE void blockQ6_K(const uint8_t* block, float* out) {
   const int8_t* scales = reinterpret_cast<const int8_t*>(block + 192);
   const float d = loadHalf(block + 208);
   for (int half = 0; half < 2; half++) {
     for (int g = 0; g < 4; g++) {
       const uint8_t* low = block + 64 * half + 32 * (g % 2);
       const uint8_t* high = block + 128 + 32 * half;
-      const int lowShift = 4 * (g / 2);
-      const int highShift = 2 * g;
-      float* groupOut = out + 128 * half + 32 * g;
-      for (int part = 0; part < 2; part++) {
-        const float step = d * static_cast<float>(scales[8 * half + 2 * g + part]);
-        for (int i = 16 * part; i < 16 * part + 16; i++) {
-          const int value = ((low[i] >> lowShift) & 15) | ((high[i] >> highShift) & 3) << 4;
-          groupOut[i] = step * static_cast<float>(value - 32);
-        }
+      for (int i = 0; i < 32; i += 8) {
+        const f32x8 step = splat8(d * static_cast<float>(scales[8 * half + 2 * g + i / 16]));
+        const i32x8 q = ((loadU8x8(low + i) >> (4 * (g / 2))) & 15) | ((loadU8x8(high + i) >> (2 * g)) & 3) << 4;
+        store8(out + 128 * half + 32 * g + i, step * toFloat8(q - 32));
       }
     }
   }
 }
 
 // f16 d; nibbles as Q4_0 that index a table: d · table[q]
-void blockIQ4_NL(const uint8_t* block, float* out) {
+MILLRACE_INLINE void blockIQ4_NL(const uint8_t* block, float* out) {
   static const float table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   const float d = loadHalf(block);
   const uint8_t* q = block + 2;
@@ -170,8 +159,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::Q4_1: return fromBlocks<blockQ4_1, 32, 20>(source, numValues, out);
     case TensorType::Q5_0: return fromBlocks<blockQ5_0, 32, 22>(source, numValues, out);
     case TensorType::Q5_1: return fromBlocks<blockQ5_1, 32, 24>(source, numValues, out);
-    case TensorType::Q4_K: return fromBlocks<blockQ4_K, 256, 144>(source, numValues, out);
-    case TensorType::Q5_K: return fromBlocks<blockQ5_K, 256, 176>(source, numValues, out);
+    case TensorType::Q4_K: return fromBlocks<blockQ45_K<false>, 256, 144>(source, numValues, out);
+    case TensorType::Q5_K: return fromBlocks<blockQ45_K<true>, 256, 176>(source, numValues, out);
     case TensorType::Q6_K: return fromBlocks<blockQ6_K, 256, 210>(source, numValues, out);
     case TensorType::IQ4_NL: return fromBlocks<blockIQ4_NL, 32, 18>(source, numValues, out);
   }

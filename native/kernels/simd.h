@@ -16,7 +16,10 @@ namespace millrace::MILLRACE_ISA {
 
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef float f32x4 __attribute__((vector_size(16)));
+typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef uint32_t u32x8 __attribute__((vector_size(32)));
+typedef uint8_t u8x8 __attribute__((vector_size(8)));
+typedef int8_t i8x8 __attribute__((vector_size(8)));
 
 MILLRACE_INLINE f32x8 splat8(float value) { return f32x8{value, value, value, value, value, value, value, value}; }
 MILLRACE_INLINE f32x8 zero8() { return f32x8{}; }
@@ -89,6 +92,27 @@ MILLRACE_INLINE void storeHalf8(void* address, f32x8 value) {
   }
 #endif
 }
+
+// Eight bytes at any alignment, widened.
+MILLRACE_INLINE i32x8 loadU8x8(const uint8_t* address) {
+#if defined(MILLRACE_ISA_AVX2)
+  return reinterpret_cast<i32x8>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(address))));
+#else
+  u8x8 bytes;
+  memcpy(&bytes, address, 8);
+  return __builtin_convertvector(bytes, i32x8);
+#endif
+}
+MILLRACE_INLINE i32x8 loadI8x8(const uint8_t* address) {
+#if defined(MILLRACE_ISA_AVX2)
+  return reinterpret_cast<i32x8>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(address))));
+#else
+  i8x8 bytes;
+  memcpy(&bytes, address, 8);
+  return __builtin_convertvector(bytes, i32x8);
+#endif
+}
+MILLRACE_INLINE f32x8 toFloat8(i32x8 value) { return __builtin_convertvector(value, f32x8); }
 
 // Lane sums of four vectors, each ((v0+v1)+(v2+v3)) + ((v4+v5)+(v6+v7)): the one order in which lanes are ever added up.
 MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
