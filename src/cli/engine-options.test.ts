@@ -1,0 +1,35 @@
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "./engine-options.js";
+
+function parse(...args: readonly string[]): EngineOptions {
+  const command = addEngineOptions(new Command("engine")).parse(args, { from: "user" });
+  return engineOptionsFrom(command.opts<EngineFlags>(), "model.gguf");
+}
+
+test("without flags the engine gets its own defaults", () => {
+  expect(parse("--threads", "3")).toEqual({ ...DEFAULT_ENGINE_OPTIONS, modelPath: "model.gguf", numThreads: 3 });
+  expect(parse().numThreads).toBeGreaterThan(0);
+});
+
+const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
+  [["--max-model-len", "256"], { maxModelLen: 256 }],
+  [["--max-num-seqs", "8"], { maxNumSeqs: 8 }],
+  [["--max-num-batched-tokens=2048"], { maxNumBatchedTokens: 2048 }],
+  [["--block-size", "32"], { blockSize: 32 }],
+  [["--kv-cache-dtype", "f32"], { kvCacheDtype: "f32" }],
+  [["--kv-cache-dtype", "auto"], { kvCacheDtype: "f16" }],
+  [["--kv-cache-memory-bytes", "64MiB"], { kvCacheMemoryBytes: 64 * 2 ** 20 }],
+  [["--no-enable-prefix-caching"], { enablePrefixCaching: false }],
+  [["--enable-prefix-caching"], { enablePrefixCaching: true }],
+  [["--no-enable-chunked-prefill"], { enableChunkedPrefill: false }],
+  [["--batching", "static"], { batching: "static" }],
+  [["--kv-layout", "contiguous"], { kvLayout: "contiguous" }],
+  [["--scheduling-policy", "fcfs"], { schedulingPolicy: "fcfs" }],
+  [["--max-waiting-requests", "0"], { maxWaitingRequests: 0 }],
+];
+
+test.each(CASES)("%j", (args, expected) => {
+  expect(parse(...args)).toMatchObject(expected);
+});
