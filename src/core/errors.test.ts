@@ -1,0 +1,54 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { ERROR_CODES, errorFromRecord, errorToRecord, MillraceError, toMillraceError } from "./errors.js";
+import { packageRoot } from "./package-root.js";
+
+/** Rows of the tables in docs/errors.md: code, status, message, remedy. */
+function documentedRows(): string[][] {
+  const text = readFileSync(join(packageRoot(), "docs/errors.md"), "utf8");
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith("| `"))
+    .map((line) =>
+      line
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+test("docs/errors.md documents every code once, in the same order, with its status", () => {
+  const documented = documentedRows().map(([code, status]) => [code, status]);
+  const expected = ERROR_CODES.map((code) => [`\`${code}\``, String(new MillraceError(code, "").status)]);
+  expect(documented).toEqual(expected);
+});
+
+test("every documented code has a typical message and says what to do", () => {
+  for (const row of documentedRows()) {
+    expect(row, row[0]).toHaveLength(4);
+    for (const cell of row) expect(cell, row[0]).not.toBe("");
+  }
+});
+
+test("a record survives a worker boundary", () => {
+  const error = new MillraceError("unknown_field", "expected only known fields, got x", {
+    param: "x",
+    hint: "leave it out",
+  });
+  const copy = errorFromRecord(structuredClone(errorToRecord(error)));
+  expect({ ...copy, message: copy.message }).toEqual({ ...error, message: error.message });
+  expect(errorToRecord(new MillraceError("not_found", "no"))).toEqual({ code: "not_found", message: "no" });
+});
+
+test("anything thrown becomes one type, and our own errors pass unchanged", () => {
+  const own = new MillraceError("queue_full", "full");
+  expect(toMillraceError(own)).toBe(own);
+  const cause = new TypeError("x is not a function");
+  expect(toMillraceError(cause)).toMatchObject({ code: "internal_error", message: "x is not a function", cause });
+  expect(toMillraceError("text", "engine_failed")).toMatchObject({
+    code: "engine_failed",
+    message: "text",
+    status: 500,
+  });
+});
