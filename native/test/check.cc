@@ -1,0 +1,113 @@
+// Counting, random data and comparison.
+#include "check.h"
+
+#include "../runtime/cpu.h"
+#include "reference.h"
+
+namespace millrace::test {
+
+Totals& totals() {
+  static Totals counts;
+  return counts;
+}
+
+void check(bool isRight, const std::string& what) {
+  if (isRight) {
+    totals().numPassed++;
+    return;
+  }
+  totals().numFailed++;
+  printf("  FAILED: %s\n", what.c_str());
+}
+
+void group(const char* name, const std::function<void()>& body) {
+  const Totals before = totals();
+  body();
+  printf("%-16s %lld passed, %lld failed\n", name, static_cast<long long>(totals().numPassed - before.numPassed),
+         static_cast<long long>(totals().numFailed - before.numFailed));
+}
+
+uint64_t Random::bits() {
+  uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+std::vector<float> Random::values(int64_t count, float scale) {
+  std::vector<float> result(static_cast<size_t>(count));
+  for (float& value : result) value = unit() * scale;
+  return result;
+}
+
+void Bench::record(OpCode code, const std::vector<double>& args, bool isConcurrent) {
+  words_.push_back(static_cast<double>(code));
+  words_.push_back(isConcurrent ? 1 : 0);
+  words_.push_back(static_cast<double>(args.size()));
+  words_.insert(words_.end(), args.begin(), args.end());
+}
+
+void Bench::run() {
+  const std::vector<double> words = std::move(words_);
+  words_.clear();
+  device.submit(words.data(), static_cast<int64_t>(words.size()));
+}
+
+bool Bench::isRefused() {
+  try {
+    run();
+  } catch (const Failure& failure) {
+    return strcmp(failure.code, kArgumentCode) == 0;
+  }
+  return false;
+}
+
+std::vector<const char*> isas() {
+  std::vector<const char*> result = {"portable"};
+  const CpuFeatures features = detectCpu();
+  if (features.avx2 && features.fma && features.f16c) result.push_back("avx2");
+  return result;
+}
+
+std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
+  const TensorTypeInfo& info = infoOf(type);
+  const int64_t numBlocks = rows * (cols / info.blockValues);
+  std::vector<uint8_t> bytes(static_cast<size_t>(numBlocks * info.blockBytes));
+  if (type == TensorType::F32) {
+    const std::vector<float> values = random.values(rows * cols);
+    memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits());
+  const auto putHalf = [&](int64_t at, float value) {
+    const uint16_t half = referenceToHalf(value);
+    memcpy(bytes.data() + at, &half, 2);
+  };
+  for (int64_t i = 0; i < numBlocks; i++) {
+    const int64_t at = i * info.blockBytes;
+    if (type == TensorType::F16) putHalf(at, random.unit());
+    else if (type == TensorType::BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
+    else putHalf(type == TensorType::Q6_K ? at + 208 : at, random.unit() * 0.05f);
+    const bool hasMinimum = type == TensorType::Q4_1 || type == TensorType::Q5_1 || type == TensorType::Q4_K || type == TensorType::Q5_K;
+    if (hasMinimum) putHalf(at + 2, random.unit() * 0.05f);
+  }
+  return bytes;
+}
+
+bool sameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || memcmp(a.data(), b.data(), a.size() * 4) == 0);
+}
+
+bool isClose(const std::vector<float>& a, const std::vector<double>& b, double absolute, double relative) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); i++) {
+    const double got = a[i];
+    if (got == b[i] || (std::isnan(got) && std::isnan(b[i]))) continue;
+    if (std::fabs(got - b[i]) <= absolute + relative * std::fabs(b[i])) continue;
+    printf("  value %zu: expected %.9g, got %.9g\n", i, b[i], got);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace millrace::test

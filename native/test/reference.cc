@@ -1,0 +1,157 @@
+// The definitions, value by value.
+#include "reference.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace millrace::test {
+
+double referenceFromHalf(uint16_t half) {
+  const int exponent = (half >> 10) & 31;
+  const int fraction = half & 1023;
+  const double sign = (half & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 31) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+uint16_t referenceToHalf(float value) {
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
+  const double magnitude = std::fabs(static_cast<double>(value));
+  if (magnitude >= 65520.0) return static_cast<uint16_t>(sign | 0x7c00);
+  // In units of the target's last place; nearbyint rounds ties to even.
+  const int exponent = magnitude < std::ldexp(1, -14) ? -14 : std::ilogb(magnitude);
+  const double units = std::nearbyint(std::ldexp(magnitude, 10 - exponent));
+  const int code = magnitude < std::ldexp(1, -14) ? static_cast<int>(units) : (exponent + 14) * 1024 + static_cast<int>(units);
+  return static_cast<uint16_t>(sign | code);
+}
+
+namespace {
+
+uint16_t u16At(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
+double halfAt(const uint8_t* p) { return referenceFromHalf(u16At(p)); }
+int nibble(const uint8_t* q, int64_t i) { return i < 16 ? q[i] & 15 : q[i - 16] >> 4; }
+int bitOf(const uint8_t* bytes, int64_t i) { return bytes[i / 8] >> (i % 8) & 1; }
+
+// 6-bit scale (isMinimum false) or minimum of sub-block j.
+int sixBits(const uint8_t* b, int64_t j, bool isMinimum) {
+  if (j < 4) return b[isMinimum ? j + 4 : j] & 63;
+  const int low = isMinimum ? b[j + 4] >> 4 : b[j + 4] & 15;
+  const int high = isMinimum ? b[j] >> 6 : b[j - 4] >> 6;
+  return low | high << 4;
+}
+
+float product(double a, double b) { return static_cast<float>(a) * static_cast<float>(b); }
+
+double kQuant(const uint8_t* b, int64_t i, bool hasFifth) {
+  const int64_t j = i / 32;
+  const uint8_t* q = b + (hasFifth ? 48 : 16) + 32 * (j / 2);
+  int value = j % 2 == 0 ? q[i % 32] & 15 : q[i % 32] >> 4;
+  if (hasFifth) value |= (b[16 + i % 32] >> j & 1) << 4;
+  return product(product(halfAt(b), sixBits(b + 4, j, false)), value) - product(halfAt(b + 2), sixBits(b + 4, j, true));
+}
+
+double sixQuant(const uint8_t* b, int64_t i) {
+  const int64_t half = i / 128;
+  const int64_t group = i % 128 / 32;
+  const int64_t l = i % 32;
+  const uint8_t low = b[64 * half + 32 * (group % 2) + l];
+  const int value = (group < 2 ? low & 15 : low >> 4) | (b[128 + 32 * half + l] >> (2 * group) & 3) << 4;
+  return product(product(halfAt(b + 208), static_cast<int8_t>(b[192 + i / 16])), value - 32);
+}
+
+}  // namespace
+
+double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
+  static const int table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  const TensorTypeInfo& info = infoOf(type);
+  const uint8_t* b = row + index / info.blockValues * info.blockBytes;
+  const int64_t i = index % info.blockValues;
+  uint32_t bits = 0;
+  float single;
+  switch (type) {
+    case TensorType::F32: memcpy(&single, b, 4); return single;
+    case TensorType::F16: return halfAt(b);
+    case TensorType::BF16:
+      bits = static_cast<uint32_t>(u16At(b)) << 16;
+      memcpy(&single, &bits, 4);
+      return single;
+    case TensorType::Q8_0: return product(halfAt(b), static_cast<int8_t>(b[2 + i]));
+    case TensorType::Q4_0: return product(halfAt(b), nibble(b + 2, i) - 8);
+    case TensorType::Q4_1: return product(halfAt(b), nibble(b + 4, i)) + static_cast<float>(halfAt(b + 2));
+    case TensorType::Q5_0: return product(halfAt(b), (nibble(b + 6, i) | bitOf(b + 2, i) << 4) - 16);
+    case TensorType::Q5_1: return product(halfAt(b), nibble(b + 8, i) | bitOf(b + 4, i) << 4) + static_cast<float>(halfAt(b + 2));
+    case TensorType::Q4_K: return kQuant(b, i, false);
+    case TensorType::Q5_K: return kQuant(b, i, true);
+    case TensorType::Q6_K: return sixQuant(b, i);
+    case TensorType::IQ4_NL: return product(halfAt(b), table[nibble(b + 2, i)]);
+  }
+  return 0;
+}
+
+std::vector<double> referenceMatrix(TensorType type, const std::vector<uint8_t>& bytes, int64_t rows, int64_t cols) {
+  const int64_t rowBytes = cols / infoOf(type).blockValues * infoOf(type).blockBytes;
+  std::vector<double> result(static_cast<size_t>(rows * cols));
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t c = 0; c < cols; c++) result[static_cast<size_t>(r * cols + c)] = static_cast<float>(referenceValue(type, bytes.data() + r * rowBytes, c));
+  }
+  return result;
+}
+
+std::vector<double> referenceLinear(const std::vector<float>& x, const std::vector<double>& w, int64_t numRows, int64_t numOut, int64_t numCols,
+                                    std::vector<double>* magnitudes) {
+  std::vector<double> out(static_cast<size_t>(numRows * numOut));
+  if (magnitudes != nullptr) magnitudes->assign(out.size(), 0.0);
+  for (int64_t m = 0; m < numRows; m++) {
+    for (int64_t n = 0; n < numOut; n++) {
+      double sum = 0;
+      double magnitude = 0;
+      for (int64_t k = 0; k < numCols; k++) {
+        const double term = static_cast<double>(x[static_cast<size_t>(m * numCols + k)]) * w[static_cast<size_t>(n * numCols + k)];
+        sum += term;
+        magnitude += std::fabs(term);
+      }
+      out[static_cast<size_t>(m * numOut + n)] = sum;
+      if (magnitudes != nullptr) (*magnitudes)[static_cast<size_t>(m * numOut + n)] = magnitude;
+    }
+  }
+  return out;
+}
+
+std::vector<double> referenceAttention(const float* q, const std::vector<const float*>& keys, const std::vector<const float*>& values,
+                                       int64_t headDim, double scale) {
+  std::vector<double> scores;
+  double maximum = -HUGE_VAL;
+  for (const float* key : keys) {
+    double dot = 0;
+    for (int64_t d = 0; d < headDim; d++) dot += static_cast<double>(q[d]) * key[d];
+    scores.push_back(dot * scale);
+    maximum = std::fmax(maximum, scores.back());
+  }
+  double sum = 0;
+  std::vector<double> out(static_cast<size_t>(headDim), 0.0);
+  for (size_t j = 0; j < keys.size(); j++) {
+    const double weight = std::exp(scores[j] - maximum);
+    sum += weight;
+    for (int64_t d = 0; d < headDim; d++) out[static_cast<size_t>(d)] += weight * values[j][d];
+  }
+  if (sum > 0) {
+    for (double& value : out) value /= sum;
+  }
+  return out;
+}
+
+double referenceNoise(uint64_t seed, uint64_t position, uint64_t id) {
+  const auto mix = [](uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  };
+  const uint64_t gamma = 0x9e3779b97f4a7c15u;
+  const uint64_t word = mix(mix(seed + gamma * (position + 1)) + gamma * (id + 1));
+  const double u = (static_cast<double>(word >> 40) + 0.5) * std::ldexp(1, -24);
+  return -std::log(-std::log(u));
+}
+
+}  // namespace millrace::test

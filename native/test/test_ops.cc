@@ -1,0 +1,128 @@
+// Normalisation, activations, rotary tables and copies against the definitions, with extreme inputs and sizes that divide by nothing.
+#include "check.h"
+
+namespace millrace::test {
+
+namespace {
+
+std::vector<float> extremes(int64_t count, Random& random, float largest) {
+  const float salt[] = {0.0f, -0.0f, 1e-40f, -1e-40f, largest, -largest, 1e-30f, 1.0f};
+  std::vector<float> values = random.values(count, 4.0f);
+  for (float& value : values) {
+    if (random.below(3) == 0) value = salt[random.below(8)];
+  }
+  return values;
+}
+
+void testRmsNorm(const char* isa, Random& random) {
+  for (int64_t width : {1, 3, 8, 64, 173, 4099}) {
+    const std::vector<float> x = extremes(2 * width, random, width == 64 ? 1e30f : 100.0f);
+    const std::vector<float> gain = random.values(width);
+    Bench bench(isa, 2);
+    const double buffer = bench.put(x);
+    bench.record(OpCode::rmsNorm, {buffer, buffer, bench.put(gain), 2, static_cast<double>(width), 1e-5});
+    bench.run();
+    std::vector<double> expected;
+    for (int64_t r = 0; r < 2; r++) {
+      double sum = 0;
+      for (int64_t i = 0; i < width; i++) sum += static_cast<double>(x[static_cast<size_t>(r * width + i)]) * x[static_cast<size_t>(r * width + i)];
+      const double scale = 1 / std::sqrt(sum / static_cast<double>(width) + 1e-5);
+      for (int64_t i = 0; i < width; i++) expected.push_back(x[static_cast<size_t>(r * width + i)] * scale * gain[static_cast<size_t>(i)]);
+    }
+    check(isClose(bench.get<float>(buffer, 2 * width), expected, 1e-40, 3e-7), std::string("rmsNorm ") + isa + " of " + std::to_string(width));
+  }
+}
+
+void testActivations(const char* isa, Random& random) {
+  for (int kind : {0, 1}) {
+    for (int64_t width : {1, 7, 8, 1027, 5000}) {
+      const std::vector<float> gate = extremes(3 * width, random, 1e30f);
+      const std::vector<float> up = random.values(3 * width, 2.0f);
+      std::vector<double> expected;
+      for (size_t i = 0; i < gate.size(); i++) {
+        const double x = gate[i];
+        const double y = kind == 0 ? x : 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        expected.push_back(x / (1 + std::exp(-y)) * up[i]);
+      }
+      Bench bench(isa, 2);
+      const double buffer = bench.put(gate);
+      bench.record(OpCode::gatedActivation, {buffer, buffer, bench.put(up), 3, static_cast<double>(width), static_cast<double>(kind)});
+      bench.run();
+      check(isClose(bench.get<float>(buffer, 3 * width), expected, 2e-37, 4e-6), std::string("gatedActivation ") + isa + " of " + std::to_string(width));
+    }
+  }
+}
+
+void testRope(const char* isa, Random& random) {
+  const std::vector<int32_t> positions = {0, 1, 77, 131071, 2147483647, -3};
+  const std::vector<float> invFreq = {1.0f, 0.31622776f, 1e-4f};
+  Bench bench(isa, 2);
+  const double table = bench.room(6 * 3 * 2 * 4);
+  bench.record(OpCode::ropeTable, {table, bench.put(positions), bench.put(invFreq), 6, 3, 1.5});
+  bench.run();
+  std::vector<double> expected;
+  for (int32_t position : positions) {
+    for (float frequency : invFreq) {
+      expected.push_back(static_cast<float>(std::cos(position * static_cast<double>(frequency)) * 1.5));
+      expected.push_back(static_cast<float>(std::sin(position * static_cast<double>(frequency)) * 1.5));
+    }
+  }
+  check(isClose(bench.get<float>(table, 36), expected, 0, 0), std::string("ropeTable ") + isa);
+
+  // 2 query heads and 1 key head of 7 values of which 6 turn; slots out of order, one token stores nothing.
+  for (int isNeox : {0, 1}) {
+    const std::vector<float> q = random.values(6 * 2 * 7);
+    const std::vector<float> v = random.values(6 * 7);
+    const double qBuffer = bench.put(q);
+    const double keys = bench.room(3 * 4 * 7 * 4);
+    const double vals = bench.room(3 * 4 * 7 * 4);
+    const std::vector<int32_t> slots = {11, 0, -1, 5, 4, 7};
+    bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 4, 1, 3, static_cast<double>(isNeox)});
+    bench.run();
+    std::vector<double> turned(q.begin(), q.end());
+    for (size_t head = 0; head < 12; head++) {
+      for (size_t i = 0; i < 3; i++) {
+        const double c = static_cast<float>(expected[head / 2 * 6 + 2 * i]);
+        const double s = static_cast<float>(expected[head / 2 * 6 + 2 * i + 1]);
+        const size_t a = head * 7 + (isNeox != 0 ? i : 2 * i);
+        const size_t b = head * 7 + (isNeox != 0 ? i + 3 : 2 * i + 1);
+        turned[a] = q[a] * c - q[b] * s;
+        turned[b] = q[a] * s + q[b] * c;
+      }
+    }
+    check(isClose(bench.get<float>(qBuffer, 84), turned, 3e-7, 3e-7), std::string("rope ") + isa);
+    const std::vector<float> stored = bench.get<float>(vals, 84);
+    bool isRight = true;
+    for (size_t m = 0; m < 6; m++) {
+      if (slots[m] >= 0) isRight = isRight && memcmp(&stored[static_cast<size_t>(slots[m]) * 7], &v[m * 7], 28) == 0;
+    }
+    check(isRight, std::string("stored values ") + isa);
+  }
+}
+
+}  // namespace
+
+void testSimpleOps() {
+  Random random(3);
+  for (const char* isa : isas()) {
+    testRmsNorm(isa, random);
+    testActivations(isa, random);
+    testRope(isa, random);
+    for (int64_t count : {1, 1023, 1025, 70001}) {
+      const std::vector<float> a = random.values(count);
+      const std::vector<float> b = random.values(count);
+      std::vector<float> expected = a;
+      for (size_t i = 0; i < expected.size(); i++) expected[i] += b[i];
+      Bench bench(isa, 3);
+      const double out = bench.put(a);
+      bench.record(OpCode::add, {out, bench.put(b), 1, static_cast<double>(count)});
+      const double gathered = bench.room(8);
+      bench.record(OpCode::gatherRows, {gathered, out, bench.put(std::vector<int32_t>{static_cast<int32_t>(count - 1), 0}), 2, 1});
+      bench.run();
+      check(sameBits(bench.get<float>(out, count), expected), std::string("add ") + isa + " of " + std::to_string(count));
+      check(sameBits(bench.get<float>(gathered, 2), {expected.back(), expected.front()}), std::string("gatherRows ") + isa);
+    }
+  }
+}
+
+}  // namespace millrace::test
