@@ -24,8 +24,9 @@ const ALLOWED = {
 };
 
 const IMPORT_PATTERNS = [
-  /(?:^|[;}\s])(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']/g,
-  /(?:^|[;}\s])import\s*["']([^"']+)["']/g,
+  // Statements begin a line (the formatter sees to it), which keeps code quoted in strings out.
+  /^(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']/gm,
+  /^import\s*["']([^"']+)["']/gm,
   /\bimport\s*\(\s*["']([^"']+)["']\s*\)/g,
   /\bnew URL\(\s*["'](\.[^"']+\.[jt]s)["']\s*,\s*import\.meta\.url\s*\)/g,
 ];
