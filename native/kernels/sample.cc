@@ -143,6 +143,8 @@ int32_t argMax(const double* values, int64_t numValues) {
 int32_t argMaxOfLogits(const float* logits, int64_t numValues) {
   float maximum = -__builtin_inff();
   for (int64_t i = 0; i < numValues; i++) maximum = logits[i] > maximum ? logits[i] : maximum;
+  // NaN counts as −∞, so a row of nothing else is one tie.
+  if (maximum == -__builtin_inff()) return 0;
   for (int64_t i = 0; i < numValues; i++) {
     if (logits[i] == maximum) return static_cast<int32_t>(i);
   }
