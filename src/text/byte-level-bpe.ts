@@ -4,7 +4,8 @@ import type { GgufMetadata } from "../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
 import { alphabetToBytes, bytesToAlphabet, CHAR_BY_BYTE } from "./byte-alphabet.js";
 import type { PieceEncoder } from "./piece-encoder.js";
-import { findPreTokenizer, type PreTokenizer, splitWords } from "./pre-tokenizers.js";
+import type { PreTokenizer } from "./pre-tokenizer-table.js";
+import { findPreTokenizer, splitWords } from "./pre-tokenizers.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 

@@ -8,7 +8,14 @@
  * - A possessive quantifier becomes a plain one where nothing after it could take back what it matched.
  */
 
-import type { PreTokenizer } from "./pre-tokenizers.js";
+export interface PreTokenizer {
+  /** Applied one after another, each to the pieces that the one before left. */
+  readonly expressions: readonly RegExp[];
+  /** A word that is a token is taken whole, even where the merges would not lead to it. */
+  readonly ignoresMerges: boolean;
+  /** Adds BOS where the metadata does not say. */
+  readonly addsBos: boolean;
+}
 
 const SPACE = "\\p{White_Space}";
 /** White space up to the last one before a word, which belongs to the word; then whatever white space is left. */

@@ -1,16 +1,7 @@
 /** Splits text into the words that byte-level BPE merges within, by the rules a model was trained with. */
 
 import { MillraceError } from "../core/errors.js";
-import { PRE_TOKENIZERS } from "./pre-tokenizer-table.js";
-
-export interface PreTokenizer {
-  /** Applied one after another, each to the pieces that the one before left. */
-  readonly expressions: readonly RegExp[];
-  /** A word that is a token is taken whole, even where the merges would not lead to it. */
-  readonly ignoresMerges: boolean;
-  /** Adds BOS where the metadata does not say. */
-  readonly addsBos: boolean;
-}
+import { PRE_TOKENIZERS, type PreTokenizer } from "./pre-tokenizer-table.js";
 
 /** The pre-tokenizer of `tokenizer.ggml.pre`; files older than that key mean "default". */
 export function findPreTokenizer(name: string | undefined): PreTokenizer {
