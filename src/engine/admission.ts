@@ -1,6 +1,6 @@
 /** The door of the engine: what a request must satisfy before it costs anything. */
 import { MillraceError } from "../core/errors.js";
-import type { EngineInfo, EngineRequest } from "./api.js";
+import type { EngineInfo, EngineRequest, SamplingParams } from "./api.js";
 import { MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "./api.js";
 
 /** Throws the coded error for the first thing wrong with a request. */
@@ -10,6 +10,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   if (numPromptTokens === 0) {
     throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", { param: "prompt" });
   }
+  checkSampling(sampling);
   checkIds(promptIds, info.vocabSize, "prompt");
   checkIds(sampling.stopTokenIds, info.vocabSize, "stop_token_ids");
   checkIds(
@@ -41,6 +42,31 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
       },
     );
   }
+}
+
+/** What the kernels take (native/runtime/decode_sample.cc): a step they refuse would end the engine, and every other request with it. */
+function checkSampling(sampling: SamplingParams): void {
+  checkNumber(sampling.temperature, 0, MAX_NUMBER, "temperature");
+  checkNumber(sampling.topP, 0, MAX_NUMBER, "top_p");
+  checkNumber(sampling.minP, 0, 1, "min_p");
+  checkNumber(sampling.presencePenalty, -MAX_NUMBER, MAX_NUMBER, "presence_penalty");
+  checkNumber(sampling.frequencyPenalty, -MAX_NUMBER, MAX_NUMBER, "frequency_penalty");
+  checkNumber(sampling.repetitionPenalty, 1e-30, MAX_NUMBER, "repetition_penalty");
+  checkNumber(sampling.topK, 0, 2 ** 31 - 1, "top_k");
+  if (!Number.isInteger(sampling.topK)) {
+    throw new MillraceError("invalid_parameter", `expected an integer for top_k, got ${sampling.topK}`, {
+      param: "top_k",
+    });
+  }
+  for (const [, bias] of sampling.logitBias) checkNumber(bias, -MAX_NUMBER, MAX_NUMBER, "logit_bias");
+}
+
+/** Just below the largest finite float. */
+const MAX_NUMBER = 3.4e38;
+
+function checkNumber(value: number, min: number, max: number, param: string): void {
+  if (value >= min && value <= max) return;
+  throw new MillraceError("invalid_parameter", `expected ${param} in [${min}, ${max}], got ${value}`, { param });
 }
 
 function checkIds(ids: ArrayLike<number>, vocabSize: number, param: string): void {
