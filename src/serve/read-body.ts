@@ -47,9 +47,35 @@ async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array
   return bytes;
 }
 
+/** No field goes deeper; beyond it JSON.parse gets slower than linear, and walks of what it made overflow the stack. */
+const MAX_DEPTH = 64;
+
+/** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
+function isTooDeep(bytes: Uint8Array): boolean {
+  let depth = 0;
+  let isInString = false;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (byte === QUOTE) isInString = !isInString;
+    else if (isInString) i += byte === BACKSLASH ? 1 : 0;
+    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
+    else if ((byte | 0x20) === OPEN_BRACE && ++depth > MAX_DEPTH) return true;
+    else if ((byte | 0x20) === CLOSE_BRACE) depth--;
+  }
+  return false;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
 /** @example const body = await readJsonObject(c, limits); // { model: "mill", messages: […] } */
 export async function readJsonObject(c: AppContext, limits: ServeLimits): Promise<Readonly<Record<string, unknown>>> {
   const bytes = await readBytes(c, limits);
+  if (isTooDeep(bytes)) {
+    throw new MillraceError("invalid_json", `expected JSON nested at most ${MAX_DEPTH} deep, got more`);
+  }
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(bytes));

@@ -54,6 +54,8 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     encoder,
     matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
     types: vocab.types,
+    // Units of the vocabulary's spelling: one for each byte, or for each character, so never fewer than the text has.
+    maxTokenLength: vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),
     bosId,
     eosId,
     stopIds,

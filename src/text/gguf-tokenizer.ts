@@ -11,6 +11,7 @@ export interface GgufTokenizerParts {
   readonly matchers: SpecialMatchers;
   /** One of `TOKEN_TYPE` per id. */
   readonly types: Uint8Array;
+  readonly maxTokenLength: number;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly stopIds: ReadonlySet<number>;
@@ -22,6 +23,7 @@ const SPACE = 0x20;
 
 export class GgufTokenizer implements Tokenizer {
   readonly vocabSize: number;
+  readonly maxTokenLength: number;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly stopIds: ReadonlySet<number>;
@@ -35,6 +37,7 @@ export class GgufTokenizer implements Tokenizer {
 
   constructor(parts: GgufTokenizerParts) {
     this.vocabSize = parts.types.length;
+    this.maxTokenLength = parts.maxTokenLength;
     this.bosId = parts.bosId;
     this.eosId = parts.eosId;
     this.stopIds = parts.stopIds;

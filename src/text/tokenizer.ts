@@ -9,6 +9,8 @@ export interface EncodeOptions {
 
 export interface Tokenizer {
   readonly vocabSize: number;
+  /** UTF-16 units of the longest token's text: n tokens spell at most n times as many (but for white space that a special token swallows). */
+  readonly maxTokenLength: number;
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   /** Ids that end a generation: EOS, EOT, EOM and the like. */

@@ -26,6 +26,7 @@ function tokenBytes(id: number): Uint8Array {
 
 export const fakeTokenizer: Tokenizer = {
   vocabSize: FAKE_VOCAB_SIZE,
+  maxTokenLength: "<|im_start|>".length,
   bosId: BOS_ID,
   eosId: EOS_ID,
   stopIds: new Set([EOS_ID, IM_END_ID]),

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { ServeContext } from "../context.js";
+import { assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 
 /** A message whose content is flattened to one text. */
@@ -102,6 +103,8 @@ export interface RenderOptions {
   readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
   /** Whether BOS/EOS are added around what the template wrote; templates write their own. */
   readonly addSpecialTokens?: boolean | undefined;
+  /** Which field a complaint about the length names; messages by default. */
+  readonly promptField?: string;
 }
 
 function renderText(context: ServeContext, messages: readonly PlainMessage[], options: RenderOptions): string {
@@ -147,7 +150,10 @@ export function encodeChat(
   messages: readonly PlainMessage[],
   options: RenderOptions,
 ): Int32Array {
+  const param = options.promptField ?? "messages";
+  assertMessagesMayFit(context, messages.length, param);
   const text = renderText(context, messages, options);
+  assertTextMayFit(context, text, param);
   const addSpecial = options.addSpecialTokens ?? false;
   return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
 }

@@ -4,6 +4,7 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
 import type { ServeContext } from "../context.js";
+import { assertTextMayFit, contextExceeded } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
 export type PromptField = string | readonly string[] | readonly number[] | readonly (readonly number[])[];
@@ -35,6 +36,8 @@ function emptyPrompt(param: string): MillraceError {
 function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
   const { vocabSize } = context.engine.info;
   if (ids.length === 0) throw emptyPrompt(param);
+  const { maxModelLen } = context.engine.info;
+  if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, "prompt");
   for (const id of ids) {
     if (id >= 0 && id < vocabSize) continue;
     throw new MillraceError("token_out_of_range", `${param}: expected token ids in [0, ${vocabSize - 1}], got ${id}`, {
@@ -46,6 +49,7 @@ function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boo
 
 function fromText(context: ServeContext, text: string, addSpecial: boolean, param: string): Prompt {
   if (text === "") throw emptyPrompt(param);
+  assertTextMayFit(context, text, param);
   // A prompt here is already formatted, so special tokens written in it count, as in other engines.
   return { ids: Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true })), text };
 }

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { FakeEngineOptions } from "../../../test/helpers/fake-engine.js";
 import { type FakeApp, fakeAppOptions } from "../../../test/helpers/fake-server.js";
-import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
+import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, fakeTokenizer, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
 import { createApp } from "../app.js";
 import type { AppOptions } from "../context.js";
 
@@ -43,6 +43,14 @@ const REFUSALS: readonly Refusal[] = [
   ["NaN", CHAT, `{"messages":[],"temperature":NaN}`, "invalid_json", null],
   ["an array", CHAT, "[]", "invalid_json", null],
   ["null", COMPLETIONS, "null", "invalid_json", null],
+  ["deep arrays", COMPLETIONS, `{"prompt":${"[".repeat(64)}${"]".repeat(64)}}`, "invalid_json", null],
+  [
+    "deep objects in an ignored field",
+    COMPLETIONS,
+    `{"prompt":"a","metadata":${'{"\\"\\\\":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
+    "invalid_json",
+    null,
+  ],
   ["an unknown field", CHAT, chat({ temprature: 1 }), "unknown_field", "temprature"],
   [
     "__proto__",
@@ -168,6 +176,32 @@ describe("refusals", () => {
     expect(refusals).toHaveLength(1);
     expect(refusals[0]?.fields.requestId).toEqual(expect.any(String));
     expect(answer.fake.engine.submitted).toHaveLength(0);
+  });
+
+  it("spares brackets in strings and siblings, which do not nest", async () => {
+    const metadata = { a: '"'.repeat(3) + "[{".repeat(100), "\\": Array.from({ length: 100 }, () => [{}]) };
+    expect((await post(COMPLETIONS, completion({ metadata }))).status).toBe(200);
+  });
+
+  it("of prompts that cannot fit come before the work of tokenizing or decoding them", async () => {
+    const noWork = (): never => {
+      throw new Error("tokenized");
+    };
+    const tokenizer = { ...fakeTokenizer, encode: noWork, decode: noWork };
+    // The longest token has 12 characters, so 64 tokens hold 768.
+    const text = "a".repeat(769);
+    const bodies: readonly (readonly [string, object, string])[] = [
+      [COMPLETIONS, completion({ prompt: text }), "768"],
+      [COMPLETIONS, completion({ prompt: [text] }), "768"],
+      [COMPLETIONS, completion({ prompt: Array(65).fill(97) }), "65 prompt tokens"],
+      [CHAT, chat({ messages: [{ role: "user", content: text }] }), "768"],
+      [CHAT, chat({ messages: Array(65).fill({ role: "user", content: "" }) }), "65 messages"],
+    ];
+    for (const [path, body, arithmetic] of bodies) {
+      const answer = await post(path, body, { maxModelLen: 64 }, { tokenizer });
+      expect(answer.body.error).toMatchObject({ code: "context_length_exceeded" });
+      expect(answer.body.error.message).toContain(arithmetic);
+    }
   });
 
   it("names neither prompt nor key in log or answer", async () => {

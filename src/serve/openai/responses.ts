@@ -115,7 +115,7 @@ function planRequest(context: ServeContext, request: ResponseRequest): Generatio
     context,
     {
       fields: { temperature: request.temperature, top_p: request.top_p },
-      promptIds: encodeChat(context, toMessages(request), {}),
+      promptIds: encodeChat(context, toMessages(request), { promptField: "input" }),
       maxTokens: request.max_output_tokens,
       maxTokensField: "max_output_tokens",
       promptField: "input",

@@ -4,6 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
+import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
 export interface GenerationPlan {
@@ -42,11 +43,7 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
   const kvRoom = info.numKvBlocks * info.blockSize - numPromptTokens;
   const wanted = plan.maxTokens ?? Math.max(Math.min(room, kvRoom), 1);
   if (room < 0 || (room === 0 && wanted > 0)) {
-    throw new MillraceError(
-      "context_length_exceeded",
-      `expected a prompt that leaves room for an answer in ${maxModelLen} tokens, got ${numPromptTokens} prompt tokens (${numPromptTokens} + at least ${Math.min(wanted, 1)} > ${maxModelLen})`,
-      { param: plan.promptField, hint: "shorten the prompt" },
-    );
+    throw contextExceeded(maxModelLen, numPromptTokens, wanted, plan.promptField);
   }
   return Math.min(wanted, room);
 }

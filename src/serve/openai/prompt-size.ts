@@ -1,0 +1,40 @@
+/** Refuses prompts that cannot fit the context, before the work of tokenizing, decoding or rendering them holds up everybody else. */
+import { MillraceError } from "../../core/errors.js";
+import type { ServeContext } from "../context.js";
+
+/** @param numWantedTokens output tokens asked for; only whether there are any counts */
+export function contextExceeded(
+  maxModelLen: number,
+  numPromptTokens: number,
+  numWantedTokens: number,
+  param: string,
+): MillraceError {
+  return new MillraceError(
+    "context_length_exceeded",
+    `expected a prompt that leaves room for an answer in ${maxModelLen} tokens, got ${numPromptTokens} prompt tokens (${numPromptTokens} + at least ${Math.min(numWantedTokens, 1)} > ${maxModelLen})`,
+    { param, hint: "shorten the prompt" },
+  );
+}
+
+export function assertTextMayFit(context: ServeContext, text: string, param: string): void {
+  const { maxModelLen } = context.engine.info;
+  const { maxTokenLength } = context.tokenizer;
+  const maxLength = maxModelLen * maxTokenLength;
+  if (text.length <= maxLength) return;
+  throw new MillraceError(
+    "context_length_exceeded",
+    `expected a prompt within ${maxModelLen} tokens, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters, got ${text.length} characters`,
+    { param, hint: "shorten the prompt" },
+  );
+}
+
+/** Every message takes a token at least. */
+export function assertMessagesMayFit(context: ServeContext, numMessages: number, param: string): void {
+  const { maxModelLen } = context.engine.info;
+  if (numMessages <= maxModelLen) return;
+  throw new MillraceError(
+    "context_length_exceeded",
+    `expected a conversation within ${maxModelLen} tokens, got ${numMessages} messages`,
+    { param, hint: "shorten the conversation" },
+  );
+}
