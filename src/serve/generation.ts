@@ -2,7 +2,7 @@
  * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the end. Streamed and whole answers
  * both come from here, so they cannot differ.
  */
-import type { MillraceError } from "../core/errors.js";
+import { type MillraceError, toMillraceError } from "../core/errors.js";
 import type { Engine, EngineHandle, EngineOutput, SamplingParams, TokenLogprob } from "../engine/api.js";
 import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
@@ -82,7 +82,7 @@ export class Generation {
     const { promptIds, sampling, cacheSalt } = this.#request;
     this.#handle = engine.submit(
       { promptIds, sampling, ...(cacheSalt === undefined ? {} : { cacheSalt }) },
-      { onOutput: (output) => this.#accept(output), onError: (error) => this.#fail(error) },
+      { onOutput: (output) => this.#acceptSafely(output), onError: (error) => this.#fail(error) },
     );
   }
 
@@ -100,6 +100,16 @@ export class Generation {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#listener.onError(error);
+  }
+
+  /** What goes wrong with an output (a token that has no text, say) ends this request; thrown further, it would end the process. */
+  #acceptSafely(output: EngineOutput): void {
+    try {
+      this.#accept(output);
+    } catch (thrown) {
+      this.abort();
+      this.#listener.onError(toMillraceError(thrown));
+    }
   }
 
   #accept(output: EngineOutput): void {

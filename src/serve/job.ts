@@ -65,12 +65,11 @@ export class Job {
   #update(index: number, update: GenerationUpdate): void {
     this.#numCachedTokens[index] = update.numCachedTokens;
     this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
-    if (update.end !== undefined) {
-      this.#open.delete(index);
-      this.#timers[index]!.onEnd(update.end.reason);
-    }
+    if (update.end !== undefined) this.#timers[index]!.onEnd(update.end.reason);
     this.#listener.onUpdate(index, update);
-    if (update.end === undefined || this.#open.size > 0) return;
+    if (update.end === undefined) return;
+    this.#open.delete(index);
+    if (this.#open.size > 0) return;
     const numOutputTokens = this.#generations.reduce((sum, generation) => sum + generation.numTokens, 0);
     this.#listener.onDone({ numOutputTokens, numCachedTokens: this.#numCachedTokens });
   }

@@ -65,6 +65,11 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
   },
 };
 
+/** Which of the two fields counts, for complaints. */
+function maxTokensFieldOf(request: ChatRequest): string {
+  return request.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
+}
+
 function assertConsistent(request: ChatRequest): void {
   const refuse = (param: string, message: string) => {
     throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
@@ -79,7 +84,7 @@ function assertConsistent(request: ChatRequest): void {
     refuse("prompt_logprobs", "expected stream to be false beside it, got true");
   }
   const maxTokens = request.max_completion_tokens ?? request.max_tokens;
-  if (maxTokens === 0) refuse("max_tokens", "expected an integer of at least 1, got 0");
+  if (maxTokens === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
 }
 
 /** What every object of one answer begins with. */
@@ -154,7 +159,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
       fields: request,
       promptIds,
       maxTokens: request.max_completion_tokens ?? request.max_tokens,
-      maxTokensField: request.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens",
+      maxTokensField: maxTokensFieldOf(request),
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
       numPromptLogprobs: request.prompt_logprobs,

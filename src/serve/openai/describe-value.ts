@@ -6,5 +6,5 @@ export function describeValue(value: unknown): string {
     return value.length <= 40 ? JSON.stringify(value) : `a string of ${value.length} characters`;
   }
   if (Array.isArray(value)) return `an array of ${value.length}`;
-  return `a ${typeof value}`;
+  return "an object";
 }

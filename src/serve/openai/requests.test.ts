@@ -94,6 +94,7 @@ const REFUSALS: readonly Refusal[] = [
   ["no choices", CHAT, chat({ n: 0 }), "invalid_parameter", "n"],
   ["too many choices", CHAT, chat({ n: 1e6 }), "invalid_parameter", "n"],
   ["no tokens", CHAT, chat({ max_tokens: 0 }), "invalid_parameter", "max_tokens"],
+  ["no completion tokens", CHAT, chat({ max_completion_tokens: 0 }), "invalid_parameter", "max_completion_tokens"],
   ["top_logprobs alone", CHAT, chat({ top_logprobs: 3 }), "invalid_parameter", "top_logprobs"],
   ["too many top_logprobs", CHAT, chat({ logprobs: true, top_logprobs: 21 }), "invalid_parameter", "top_logprobs"],
   ["seventeen stops", CHAT, chat({ stop: Array(17).fill("x") }), "invalid_parameter", "stop"],
@@ -216,6 +217,24 @@ describe("refusals", () => {
       const answer = await post(CHAT, body);
       expect(JSON.stringify([answer.body, answer.fake.lines])).not.toContain(secret);
     }
+  });
+});
+
+describe("a token that cannot be turned into text", () => {
+  it.each([CHAT, COMPLETIONS])("fails its own request only (%s)", async (path) => {
+    const tokenBytes = (): never => {
+      throw new Error("no such token");
+    };
+    const answer = await post(
+      path,
+      { ...(path === CHAT ? chat() : completion()), n: 2 },
+      {},
+      {
+        tokenizer: { ...fakeTokenizer, tokenBytes },
+      },
+    );
+    expect(answer.status).toBe(500);
+    expect(answer.fake.lines.map((line) => line.fields.code)).toEqual(["internal_error"]);
   });
 });
 
