@@ -1,4 +1,5 @@
 /** From a model's name to a running engine with its text side, stage by stage. */
+import { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
 import { type EngineFlags, engineOptionsFrom } from "./engine-options.js";
 import { formatBytes, formatCount } from "./format.js";
@@ -15,6 +16,18 @@ export interface StartedEngine extends TextSide {
   readonly name: string;
 }
 
+/** A token the model chooses must have a text, and a text's tokens an embedding. */
+function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
+  if (numEmbeddings === numTokens) return;
+  throw new MillraceError(
+    "gguf_tensor",
+    `expected token_embd.weight to have ${numTokens} rows, one for each token, got ${numEmbeddings}`,
+    {
+      hint: "The file was written by a broken converter; download or convert the model again.",
+    },
+  );
+}
+
 /** The engine loads in its own thread while this one reads the vocabulary. */
 export async function startEngineWithText(source: EngineSource, startStage: StartStage): Promise<StartedEngine> {
   const { path, name } = await locateModel(source.model, startStage);
@@ -26,6 +39,7 @@ export async function startEngineWithText(source: EngineSource, startStage: Star
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
     const engine = await starting;
+    assertSameVocabulary(engine.info.vocabSize, textSide.tokenizer.vocabSize);
     const { architecture, numParameters, weightBytes, weightType } = engine.info;
     stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
     return { ...textSide, engine, name };

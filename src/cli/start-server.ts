@@ -84,7 +84,14 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       modelNames,
       apiKeys: flags.apiKey ?? [],
       corsOrigins: flags.allowedOrigins ?? DEFAULT_CORS_ORIGINS,
-      limits: DEFAULT_LIMITS,
+      limits: {
+        ...DEFAULT_LIMITS,
+        // What the queue never holds is refused for good; 429 would have the client try for ever.
+        maxSequencesPerRequest: Math.min(
+          DEFAULT_LIMITS.maxSequencesPerRequest,
+          flags.maxNumSeqs + flags.maxWaitingRequests,
+        ),
+      },
       logger: createLogger(flags.logLevel),
       unknownFields: flags.unknownFields,
       host: flags.host,

@@ -127,9 +127,10 @@ export function assertNumSequences(context: ServeContext, numPrompts: number, nu
     });
   }
   if (numPrompts * numChoices <= maxSequencesPerRequest) return;
+  const param = numPrompts === 1 ? "n" : "prompt";
   throw new MillraceError(
     "invalid_parameter",
-    `prompt: expected at most ${maxSequencesPerRequest} prompts × choices, got ${numPrompts} × ${numChoices}`,
-    { param: "prompt" },
+    `${param}: expected at most ${maxSequencesPerRequest} prompts × choices, got ${numPrompts} × ${numChoices}`,
+    { param },
   );
 }
