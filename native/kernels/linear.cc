@@ -12,10 +12,12 @@ namespace {
 
 constexpr int kRowTile = 4;
 constexpr int kTokenTile = 3;
-// Tokens whose activations (a block of columns of each) stay in the second-level cache while the row tiles pass over them.
+// Rows of a panel that stay in the first-level cache while all tokens pass over them.
+constexpr int64_t kRowGroup = 8;
+// Tokens whose activations (a block of columns of each) stay in the second-level cache from one row group to the next.
 constexpr int64_t kTokenBlock = 96;
 // With at most this many tokens, 16- and 32-bit weights are widened in registers instead of through scratch.
-constexpr int64_t kDirectTokens = kTokenTile;
+constexpr int64_t kDirectTokens = 9;
 
 // Adds the bias and the old output; `sums` are the four rows of one token from row n on.
 MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f32x4 sums, int64_t numRows) {
@@ -51,28 +53,40 @@ template <typename Row, int kTokens>
 void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRows) {
   const int64_t numCols = args.weight.cols;
   const uint8_t* w[kRowTile];
+  MILLRACE_UNROLL
   for (int r = 0; r < kRowTile; r++) w[r] = args.weight.data + (n + minOf(r, numRows - 1)) * args.weight.rowBytes;
   const float* x = args.x + token * numCols;
-  f32x8 acc[kTokens][kRowTile] = {};
+  f32x8 acc[kTokens][kRowTile];
+  MILLRACE_UNROLL
+  for (int t = 0; t < kTokens; t++) {
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRowTile; r++) acc[t][r] = zero8();
+  }
   int64_t k = 0;
   for (; k + 8 <= numCols; k += 8) {
     f32x8 xs[kTokens];
+    MILLRACE_UNROLL
     for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * numCols + k);
+    MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
       const f32x8 weights = Row::load(w[r] + k * Row::kBytes);
+      MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
     }
   }
   if (k < numCols) {
+    MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
       uint8_t padded[32] = {};
       memcpy(padded, w[r] + k * Row::kBytes, static_cast<size_t>((numCols - k) * Row::kBytes));
       const f32x8 weights = Row::load(padded);
+      MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) {
         acc[t][r] = fma8(weights, loadPartial8(x + t * numCols + k, numCols - k), acc[t][r]);
       }
     }
   }
+  MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
 }
 
@@ -80,11 +94,10 @@ template <typename Row>
 void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   for (int64_t n = n0; n < n1; n += kRowTile) {
     const int64_t numRows = minOf(kRowTile, n1 - n);
-    switch (args.numRows) {
-      case 1: directTile<Row, 1>(args, 0, n, numRows); break;
-      case 2: directTile<Row, 2>(args, 0, n, numRows); break;
-      default: directTile<Row, 3>(args, 0, n, numRows); break;
-    }
+    int64_t t = 0;
+    for (; t + kTokenTile <= args.numRows; t += kTokenTile) directTile<Row, kTokenTile>(args, t, n, numRows);
+    if (args.numRows - t == 2) directTile<Row, 2>(args, t, n, numRows);
+    if (args.numRows - t == 1) directTile<Row, 1>(args, t, n, numRows);
   }
 }
 
@@ -104,41 +117,65 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
   const int64_t stride = args.weight.cols;
   const float* x = args.x + token * stride + panel.k0;
   f32x8 acc[kTokens][kRowTile];
+  MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) {
+    MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) acc[t][r] = panel.isFirst ? zero8() : resting[t * kRowTile + r];
   }
   int64_t k = 0;
   for (; k + 8 <= panel.numCols; k += 8) {
     f32x8 xs[kTokens];
+    MILLRACE_UNROLL
     for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * stride + k);
+    MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
       const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
     }
   }
   if (k < panel.numCols) {
     f32x8 xs[kTokens];
+    MILLRACE_UNROLL
     for (int t = 0; t < kTokens; t++) xs[t] = loadPartial8(x + t * stride + k, panel.numCols - k);
+    MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
       const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
     }
   }
+  MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) {
     if (panel.isLast) {
       finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
     } else {
+      MILLRACE_UNROLL
       for (int r = 0; r < kRowTile; r++) resting[t * kRowTile + r] = acc[t][r];
     }
   }
 }
 
-// Tokens [t0, t1) against four rows of a panel. `resting` is the accumulators of t0.
-void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n, int64_t numRows, f32x8* resting) {
+// Tokens [token, token + kTokens) against rows [n0, n1) of a panel. `resting` holds kRowTile accumulators per token, tile after tile.
+template <int kTokens>
+void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n0, int64_t n1, f32x8* resting, int64_t tileStride) {
+  Panel tile = panel;
+  for (int64_t n = n0; n < n1; n += kRowTile) {
+    panelTile<kTokens>(args, tile, token, n, minOf(kRowTile, n1 - n), resting);
+    tile.weights += kRowTile * kLinearBlockCols;
+    resting += tileStride;
+  }
+}
+
+// Tokens [t0, t1) against rows [n0, n1) of a panel.
+void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n0, int64_t n1, f32x8* resting, int64_t tileStride) {
   int64_t t = t0;
-  for (; t + kTokenTile <= t1; t += kTokenTile) panelTile<kTokenTile>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
-  if (t1 - t == 2) panelTile<2>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
-  if (t1 - t == 1) panelTile<1>(args, panel, t, n, numRows, resting + (t - t0) * kRowTile);
+  for (; t + kTokenTile <= t1; t += kTokenTile) {
+    panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
+    resting += kTokenTile * kRowTile;
+  }
+  if (t1 - t == 2) panelRowTiles<2>(args, panel, t, n0, n1, resting, tileStride);
+  if (t1 - t == 1) panelRowTiles<1>(args, panel, t, n0, n1, resting, tileStride);
 }
 
 // Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to a multiple of eight.
@@ -164,10 +201,10 @@ void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64
     fillPanel(args.weight, n0, n1, k0, numCols, weights);
     for (int64_t t0 = m0; t0 < m1; t0 += kTokenBlock) {
       const int64_t t1 = minOf(t0 + kTokenBlock, m1);
-      for (int64_t n = n0; n < n1; n += kRowTile) {
+      for (int64_t n = n0; n < n1; n += kRowGroup) {
         const Panel panel = {weights + (n - n0) * kLinearBlockCols, k0, numCols, k0 == 0, k0 + numCols == args.weight.cols};
-        f32x8* tileResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
-        panelTokens(args, panel, t0, t1, n, minOf(kRowTile, n1 - n), tileResting);
+        f32x8* firstResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
+        panelTokens(args, panel, t0, t1, n, minOf(n + kRowGroup, n1), firstResting, numTokens * kRowTile);
       }
     }
   }
@@ -184,7 +221,7 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   if (isDirect && args.weight.type == TensorType::F16) return directRows<F16Row>(args, n0, n1);
   if (isDirect && args.weight.type == TensorType::BF16) return directRows<Bf16Row>(args, n0, n1);
   // With few tokens the reads of weights dominate: fewer rows at a time keeps fewer streams open.
-  const int64_t rowsAtOnce = isDirect ? kRowTile : kLinearRows;
+  const int64_t rowsAtOnce = args.numRows <= kTokenTile ? kRowTile : kLinearRows;
   for (int64_t m0 = 0; m0 < args.numRows; m0 += kLinearPassTokens) {
     const int64_t m1 = minOf(m0 + kLinearPassTokens, args.numRows);
     for (int64_t n = n0; n < n1; n += rowsAtOnce) panelRows(args, n, minOf(n + rowsAtOnce, n1), m0, m1, scratch);

@@ -11,6 +11,8 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr float kMinusInfinity = -__builtin_inff();
+// Entries whose K or V stays in the first-level cache while all queries pass over them.
+constexpr int64_t kEntryChunk = 64;
 
 // A query's visible range and its softmax state so far.
 struct Query {
@@ -55,29 +57,42 @@ MILLRACE_INLINE f32x8 loadKvTail(const uint8_t* row, int64_t index, int64_t coun
 template <bool kIsHalf, int kQueries, int kEntries>
 MILLRACE_INLINE void scoreTile(const Work& work, int64_t query, int64_t entry, float scale) {
   const float* q = work.q + query * work.paddedDim;
-  f32x8 acc[kQueries][kEntries] = {};
+  f32x8 acc[kQueries][kEntries];
+  MILLRACE_UNROLL
+  for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
+    for (int e = 0; e < kEntries; e++) acc[i][e] = zero8();
+  }
   int64_t d = 0;
   for (; d + 8 <= work.headDim; d += 8) {
-    f32x8 k[kEntries];
-    for (int e = 0; e < kEntries; e++) k[e] = loadKv<kIsHalf>(work.keys[entry + e], d);
-    for (int i = 0; i < kQueries; i++) {
-      const f32x8 qs = load8(q + i * work.paddedDim + d);
-      for (int e = 0; e < kEntries; e++) acc[i][e] = fma8(qs, k[e], acc[i][e]);
+    f32x8 qs[kQueries];
+    MILLRACE_UNROLL
+    for (int i = 0; i < kQueries; i++) qs[i] = load8(q + i * work.paddedDim + d);
+    MILLRACE_UNROLL
+    for (int e = 0; e < kEntries; e++) {
+      const f32x8 k = loadKv<kIsHalf>(work.keys[entry + e], d);
+      MILLRACE_UNROLL
+      for (int i = 0; i < kQueries; i++) acc[i][e] = fma8(qs[i], k, acc[i][e]);
     }
   }
   if (d < work.headDim) {
+    MILLRACE_UNROLL
     for (int e = 0; e < kEntries; e++) {
       const f32x8 k = loadKvTail<kIsHalf>(work.keys[entry + e], d, work.headDim - d);
+      MILLRACE_UNROLL
       for (int i = 0; i < kQueries; i++) acc[i][e] = fma8(load8(q + i * work.paddedDim + d), k, acc[i][e]);
     }
   }
+  MILLRACE_UNROLL
   for (int i = 0; i < kQueries; i++) {
     float* scores = work.scores + (query + i) * kAttentionPart + entry;
+    MILLRACE_UNROLL
     for (int e = 0; e < kEntries; e += 4) {
       if (kEntries - e >= 4) {
         const f32x4 sums = sum4(acc[i][e], acc[i][(e + 1) % kEntries], acc[i][(e + 2) % kEntries], acc[i][(e + 3) % kEntries]);
         store4(scores + e, sums * f32x4{scale, scale, scale, scale});
       } else {
+        MILLRACE_UNROLL
         for (int j = e; j < kEntries; j++) scores[j] = sum1(acc[i][j]) * scale;
       }
     }
@@ -92,11 +107,37 @@ void scoreQueries(const Work& work, int64_t query, int64_t first, int64_t last, 
   for (; entry < last; entry++) scoreTile<kIsHalf, kQueries, 1>(work, query, entry, scale);
 }
 
+// Calls body(query, count) for groups of neighbouring queries: threes as far as they go, but four as two pairs.
+template <typename Body>
+MILLRACE_INLINE void forQueryGroups(int64_t numQueries, Body body) {
+  for (int64_t query = 0; query < numQueries;) {
+    const int64_t left = numQueries - query;
+    const int64_t count = left == 4 ? 2 : minOf(left, 3);
+    body(query, count);
+    query += count;
+  }
+}
+
+// Asks for stored rows [first, last) ahead of their use: blocks lie scattered, which hardware prefetchers do not follow.
+void prefetchRows(const Work& work, const uint8_t* const* rows, int64_t first, int64_t last, bool isHalf) {
+  const int64_t rowBytes = work.headDim * (isHalf ? 2 : 4);
+  for (int64_t j = first; j < last; j++) {
+    for (int64_t offset = 0; offset < rowBytes; offset += 64) __builtin_prefetch(rows[j] + offset);
+  }
+}
+
 template <bool kIsHalf>
 void scorePart(const Work& work, int64_t first, int64_t last, float scale) {
-  int64_t query = 0;
-  for (; query + 2 <= work.numQueries; query += 2) scoreQueries<kIsHalf, 2>(work, query, first, last, scale);
-  if (query < work.numQueries) scoreQueries<kIsHalf, 1>(work, query, first, last, scale);
+  for (int64_t from = first; from < last; from += kEntryChunk) {
+    const int64_t to = minOf(from + kEntryChunk, last);
+    if (to < last) prefetchRows(work, work.keys, to, minOf(to + kEntryChunk, last), kIsHalf);
+    else prefetchRows(work, work.values, first, minOf(first + kEntryChunk, last), kIsHalf);
+    forQueryGroups(work.numQueries, [&](int64_t query, int64_t count) {
+      if (count == 3) scoreQueries<kIsHalf, 3>(work, query, from, to, scale);
+      else if (count == 2) scoreQueries<kIsHalf, 2>(work, query, from, to, scale);
+      else scoreQueries<kIsHalf, 1>(work, query, from, to, scale);
+    });
+  }
 }
 
 // Turns a query's scores of visible positions [first, last) into weights: exp(score − maximum); positions around them become 0.
@@ -127,31 +168,40 @@ MILLRACE_INLINE void valueTile(const Work& work, int64_t query, int64_t d, int64
   f32x8 acc[kQueries][kVectors];
   float* out = work.partOut + query * work.paddedDim + d;
   const float* weights = work.scores + query * kAttentionPart;
+  MILLRACE_UNROLL
   for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
     for (int v = 0; v < kVectors; v++) acc[i][v] = load8(out + i * work.paddedDim + 8 * v);
   }
   for (int64_t j = first; j < last; j++) {
     const uint8_t* row = work.values[j];
-    f32x8 values[kVectors];
-    for (int v = 0; v < kVectors; v++) values[v] = loadKv<kIsHalf>(row, d + 8 * v);
-    for (int i = 0; i < kQueries; i++) {
-      const f32x8 weight = splat8(weights[i * kAttentionPart + j]);
-      for (int v = 0; v < kVectors; v++) acc[i][v] = fma8(weight, values[v], acc[i][v]);
+    f32x8 weight[kQueries];
+    MILLRACE_UNROLL
+    for (int i = 0; i < kQueries; i++) weight[i] = splat8(weights[i * kAttentionPart + j]);
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) {
+      const f32x8 value = loadKv<kIsHalf>(row, d + 8 * v);
+      MILLRACE_UNROLL
+      for (int i = 0; i < kQueries; i++) acc[i][v] = fma8(weight[i], value, acc[i][v]);
     }
   }
+  MILLRACE_UNROLL
   for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
     for (int v = 0; v < kVectors; v++) store8(out + i * work.paddedDim + 8 * v, acc[i][v]);
   }
 }
 
 template <bool kIsHalf, int kQueries>
 void valueQueries(const Work& work, int64_t query, int64_t first, int64_t last) {
-  constexpr int kVectors = kQueries >= 4 ? 2 : 4;
+  if (first >= last) return;
+  constexpr int kVectors = 4;
   int64_t d = 0;
   for (; d + 8 * kVectors <= work.headDim; d += 8 * kVectors) valueTile<kIsHalf, kQueries, kVectors>(work, query, d, first, last);
   for (; d + 8 <= work.headDim; d += 8) valueTile<kIsHalf, kQueries, 1>(work, query, d, first, last);
   const int64_t tail = work.headDim - d;
   if (tail == 0) return;
+  MILLRACE_UNROLL
   for (int i = 0; i < kQueries; i++) {
     float* out = work.partOut + (query + i) * work.paddedDim + d;
     f32x8 acc = load8(out);
@@ -162,17 +212,18 @@ void valueQueries(const Work& work, int64_t query, int64_t first, int64_t last) 
   }
 }
 
-// kQueries neighbours: what they all see is done side by side, the ends that only some see one by one, always in position order.
+// kQueries neighbours over part positions [from, to): what they all see is done side by side, the ends that only some see one by one,
+// always in position order.
 template <bool kIsHalf, int kQueries>
-void valueGroup(const Work& work, int64_t query, int64_t base) {
+void valueGroup(const Work& work, int64_t query, int64_t base, int64_t from, int64_t to) {
   int64_t first[kQueries], last[kQueries];
-  int64_t commonFirst = 0;
-  int64_t commonLast = kAttentionPart;
+  int64_t commonFirst = from;
+  int64_t commonLast = to;
   for (int i = 0; i < kQueries; i++) {
     const Query& one = work.queries[query + i];
-    first[i] = minOf(maxOf(one.begin - base, 0), kAttentionPart);
-    last[i] = minOf(maxOf(one.end - base, 0), kAttentionPart);
-    if (last[i] < first[i] || one.partMaximum == kMinusInfinity) last[i] = first[i];
+    first[i] = minOf(maxOf(one.begin - base, from), to);
+    last[i] = minOf(maxOf(one.end - base, first[i]), to);
+    if (one.partMaximum == kMinusInfinity) last[i] = first[i];
     commonFirst = maxOf(commonFirst, first[i]);
     commonLast = minOf(commonLast, last[i]);
   }
@@ -186,14 +237,16 @@ void valueGroup(const Work& work, int64_t query, int64_t base) {
 }
 
 template <bool kIsHalf>
-void valuePart(const Work& work, int64_t base) {
-  int64_t query = 0;
-  for (; query + 4 <= work.numQueries; query += 4) valueGroup<kIsHalf, 4>(work, query, base);
-  if (work.numQueries - query >= 2) {
-    valueGroup<kIsHalf, 2>(work, query, base);
-    query += 2;
+void valuePart(const Work& work, int64_t base, int64_t first, int64_t last) {
+  for (int64_t from = first; from < last; from += kEntryChunk) {
+    const int64_t to = minOf(from + kEntryChunk, last);
+    prefetchRows(work, work.values, to, minOf(to + kEntryChunk, last), kIsHalf);
+    forQueryGroups(work.numQueries, [&](int64_t query, int64_t count) {
+      if (count == 3) valueGroup<kIsHalf, 3>(work, query, base, from, to);
+      else if (count == 2) valueGroup<kIsHalf, 2>(work, query, base, from, to);
+      else valueGroup<kIsHalf, 1>(work, query, base, from, to);
+    });
   }
-  if (query < work.numQueries) valueGroup<kIsHalf, 1>(work, query, base);
 }
 
 // Folds the part's (maximum, sum, output) into the query's.
@@ -247,7 +300,7 @@ void attendPart(const PagedAttentionArgs& args, Work& work, int64_t sequence, in
     if (from < to) weighPart(query, work.scores + i * kAttentionPart, from, to);
   }
   memset(work.partOut, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
-  valuePart<kIsHalf>(work, base);
+  valuePart<kIsHalf>(work, base, first, last);
   for (int64_t i = 0; i < work.numQueries; i++) {
     mergePart(work.queries[i], work.partOut + i * work.paddedDim, work.out + i * work.paddedDim, work.paddedDim);
   }
@@ -290,6 +343,7 @@ void pagedAttentionKernel(const Op& op, int64_t begin, int64_t end, std::byte* s
   const PagedAttentionArgs& args = op.pagedAttention;
   const KvGeometry& kv = args.kv;
   const int64_t rowsPerUnit = attentionRowsPerUnit(args.numRows);
+  const int64_t numRowBlocks = (args.numRows + rowsPerUnit - 1) / rowsPerUnit;
   const int64_t maxQueries = kv.numHeads / kv.numKvHeads * rowsPerUnit;
   Work work;
   work.headDim = kv.headDim;
@@ -300,8 +354,9 @@ void pagedAttentionKernel(const Op& op, int64_t begin, int64_t end, std::byte* s
   work.out = work.partOut + maxQueries * work.paddedDim;
   work.queries = reinterpret_cast<Query*>(work.out + maxQueries * work.paddedDim);
   for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t kvHead = unit % kv.numKvHeads;
-    const int64_t first = unit / kv.numKvHeads * rowsPerUnit;
+    // Row blocks of one head follow each other, so that a prompt's K and V of that head stay cached.
+    const int64_t kvHead = unit / numRowBlocks;
+    const int64_t first = unit % numRowBlocks * rowsPerUnit;
     const int64_t last = minOf(first + rowsPerUnit, args.numRows);
     for (int64_t m0 = first; m0 < last;) {
       int64_t m1 = m0 + 1;

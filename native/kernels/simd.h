@@ -11,6 +11,12 @@
 #endif
 
 #define MILLRACE_INLINE static inline __attribute__((always_inline))
+// Before a loop over a tile's registers: only unrolled does its array become registers.
+#if defined(__clang__)
+#define MILLRACE_UNROLL _Pragma("unroll")
+#else
+#define MILLRACE_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 namespace millrace::MILLRACE_ISA {
 
