@@ -62,8 +62,9 @@ export async function installDependencies(root) {
   }
   process.stderr.write(`\n${output}`);
   stage.fail(failure);
-  process.stderr.write(
-    "hint: check the network or the npm registry setting (npm config get registry), then start again\n",
-  );
+  const hint = output.includes("EUSAGE")
+    ? "package-lock.json does not fit package.json: run npm install"
+    : "check the network or the npm registry setting (npm config get registry), then start again";
+  process.stderr.write(`hint: ${hint}\n`);
   return false;
 }
