@@ -89,7 +89,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
 
   const embedding = gguf.tensors.get("token_embd.weight");
   if (embedding === undefined) {
-    throw new MillraceError("gguf_tensor", "expected a tensor token_embd.weight, found none", {
+    throw new MillraceError("gguf_tensor", "expected a tensor token_embd.weight, got none", {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }

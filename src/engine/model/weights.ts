@@ -150,7 +150,7 @@ class Binder {
   #tensor(name: string, shape: readonly number[]): GgufTensor {
     const tensor = this.gguf.tensors.get(name);
     if (tensor === undefined) {
-      throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], found none`, {
+      throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], got none`, {
         hint: "The file is incomplete, or its metadata describe another model.",
       });
     }
