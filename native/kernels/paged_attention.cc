@@ -121,6 +121,7 @@ MILLRACE_INLINE void forQueryGroups(int64_t numQueries, Body body) {
 // Asks for stored rows [first, last) ahead of their use: blocks lie scattered, which hardware prefetchers do not follow.
 void prefetchRows(const Work& work, const uint8_t* const* rows, int64_t first, int64_t last, bool isHalf) {
   const int64_t rowBytes = work.headDim * (isHalf ? 2 : 4);
+  if (rowBytes < 64) return;  // a line holds several rows: the cost would exceed the gain
   for (int64_t j = first; j < last; j++) {
     for (int64_t offset = 0; offset < rowBytes; offset += 64) __builtin_prefetch(rows[j] + offset);
   }
@@ -273,11 +274,18 @@ void mergePart(Query& query, const float* partOut, float* out, int64_t paddedDim
 // Finds the stored rows of positions [first, last) of the part that starts at `base`.
 void locate(const PagedAttentionArgs& args, int64_t sequence, int64_t kvHead, int64_t base, int64_t first, int64_t last, Work& work) {
   const int32_t* table = args.blockTables + sequence * args.tableStride;
-  for (int64_t j = first; j < last; j++) {
-    const int64_t position = base + j;
-    const int64_t offset = args.kv.entryOffset(table[position / args.kv.blockSize], kvHead, position % args.kv.blockSize);
-    work.keys[j] = args.keyCache + offset;
-    work.values[j] = args.valueCache + offset;
+  const int64_t entryBytes = args.kv.headDim * args.kv.valueBytes();
+  int64_t block = (base + first) / args.kv.blockSize;
+  int64_t inBlock = (base + first) % args.kv.blockSize;
+  for (int64_t j = first; j < last; block++, inBlock = 0) {
+    const int64_t offset = args.kv.entryOffset(table[block], kvHead, inBlock);
+    const int64_t end = minOf(last, j + args.kv.blockSize - inBlock);
+    const uint8_t* key = args.keyCache + offset;
+    const uint8_t* value = args.valueCache + offset;
+    for (; j < end; j++, key += entryBytes, value += entryBytes) {
+      work.keys[j] = key;
+      work.values[j] = value;
+    }
   }
 }
 
