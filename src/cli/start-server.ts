@@ -1,12 +1,11 @@
 /** What `serve` and `engine` share: flags, an engine with its HTTP server, and how the two end. */
 import { type Command, Option } from "commander";
 import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
-import type { ChatRenderer, UnknownFields } from "../serve/context.js";
+import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
-import type { ChatTemplate } from "../text/chat-template.js";
 import { addEngineOptions } from "./engine-options.js";
 import { modelOption } from "./model.js";
-import { integerIn, listOf, oneOf } from "./option-values.js";
+import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
 import { reportError } from "./report-error.js";
 import type { StartStage } from "./stages.js";
 import { type EngineSource, type StartedEngine, startEngineWithText } from "./start-engine.js";
@@ -18,6 +17,7 @@ export interface ServerFlags extends EngineSource {
   readonly apiKey?: readonly string[];
   readonly allowedOrigins?: readonly string[];
   readonly unknownFields: UnknownFields;
+  readonly seed?: bigint;
   readonly logLevel: LogLevel;
 }
 
@@ -54,21 +54,22 @@ export function addServerOptions(command: Command): Command {
         "error",
       ),
     )
+    .addOption(
+      new Option("--seed <n>", "seed of requests that bring none, so that a restart repeats them (default: random)")
+        .argParser(seedValue("--seed"))
+        .helpGroup("Server:"),
+    )
     .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"));
   return addEngineOptions(command);
 }
 
-/** The server's messages are records of known fields; a template reads any. */
-function rendererOf(template: ChatTemplate): ChatRenderer {
-  return {
-    render: ({ messages, ...rest }) =>
-      template.render({ ...rest, messages: messages.map((message) => ({ ...message })) }),
-  };
-}
-
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   // Loaded beside the weights, not after them.
-  const serving = Promise.all([import("../serve/server.js"), import("../serve/context.js")]);
+  const serving = Promise.all([
+    import("../serve/server.js"),
+    import("../serve/context.js"),
+    import("../serve/seeds.js"),
+  ]);
   serving.catch(() => {});
   const started = await startEngineWithText(flags, startStage);
   const { engine, tokenizer, chatTemplate, name } = started;
@@ -76,11 +77,11 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const modelNames = [firstName, ...otherNames] as const;
   const stage = startStage("server");
   try {
-    const [{ startServer }, { DEFAULT_CORS_ORIGINS, DEFAULT_LIMITS }] = await serving;
+    const [{ startServer }, { DEFAULT_CORS_ORIGINS, DEFAULT_LIMITS }, { seedsFrom }] = await serving;
     const server = await startServer({
       engine,
       tokenizer,
-      chatTemplate: chatTemplate === undefined ? undefined : rendererOf(chatTemplate),
+      chatTemplate,
       modelNames,
       apiKeys: flags.apiKey ?? [],
       corsOrigins: flags.allowedOrigins ?? DEFAULT_CORS_ORIGINS,
@@ -94,6 +95,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       },
       logger: createLogger(flags.logLevel),
       unknownFields: flags.unknownFields,
+      ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,
     });

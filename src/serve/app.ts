@@ -14,6 +14,7 @@ import { getModel, listModels } from "./openai/models.js";
 import { responses } from "./openai/responses.js";
 import { detokenize, tokenize } from "./openai/tokenize.js";
 import { readPackageVersion } from "./package-files.js";
+import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
 
@@ -125,6 +126,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   });
   const context: ServeContext = {
     ...options,
+    drawSeed: options.drawSeed ?? randomSeed,
     metrics: createMetrics(options.engine, options.modelNames[0]),
     version: readPackageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),

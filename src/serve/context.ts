@@ -5,6 +5,7 @@ import type { Engine } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import type { ServeMetrics } from "./metrics.js";
+import type { SeedSource } from "./seeds.js";
 
 /** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
 export interface ChatRenderer {
@@ -58,11 +59,14 @@ export interface AppOptions {
   readonly limits: ServeLimits;
   readonly logger: ServeLogger;
   readonly unknownFields: UnknownFields;
+  /** Seeds of requests that bring none; random ones when absent. */
+  readonly drawSeed?: SeedSource;
 }
 
 export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
 
 export interface ServeContext extends AppOptions {
+  readonly drawSeed: SeedSource;
   readonly metrics: ServeMetrics;
   readonly version: string;
   /** Unix seconds at which this server was made; the model's `created`. */

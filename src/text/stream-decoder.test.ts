@@ -36,27 +36,27 @@ function stream(decoder: StreamDecoder, ids: readonly number[]): string[] {
 }
 
 describe("StreamDecoder", () => {
-  it.each([true, false])(
-    "adds up to decode() for any ids, broken UTF-8 included (space prefix %s)",
-    (addsSpacePrefix) => {
-      const tokenizer = makeTokenizer(addsSpacePrefix);
-      const byteOf = (min: number, max: number): fc.Arbitrary<number> =>
-        fc.integer({ min: FIRST_BYTE + min, max: FIRST_BYTE + max });
-      const id = fc.oneof(
-        fc.integer({ min: 0, max: TEXTS.length - 1 }),
-        byteOf(0x80, 0xbf),
-        byteOf(0xc0, 0xff),
-        fc.integer({ min: 0, max: FIRST_BYTE }),
-      );
-      fc.assert(
-        fc.property(fc.array(id, { maxLength: 30 }), fc.boolean(), (ids, keepSpecial) => {
-          const pieces = stream(new StreamDecoder(tokenizer, { keepSpecial }), ids);
-          expect(pieces.join("")).toBe(tokenizer.decode(ids, { keepSpecial }));
-        }),
-        { seed: 5, numRuns: 5000 },
-      );
-    },
-  );
+  it.each([
+    true,
+    false,
+  ])("adds up to decode() for any ids, broken UTF-8 included (space prefix %s)", (addsSpacePrefix) => {
+    const tokenizer = makeTokenizer(addsSpacePrefix);
+    const byteOf = (min: number, max: number): fc.Arbitrary<number> =>
+      fc.integer({ min: FIRST_BYTE + min, max: FIRST_BYTE + max });
+    const id = fc.oneof(
+      fc.integer({ min: 0, max: TEXTS.length - 1 }),
+      byteOf(0x80, 0xbf),
+      byteOf(0xc0, 0xff),
+      fc.integer({ min: 0, max: FIRST_BYTE }),
+    );
+    fc.assert(
+      fc.property(fc.array(id, { maxLength: 30 }), fc.boolean(), (ids, keepSpecial) => {
+        const pieces = stream(new StreamDecoder(tokenizer, { keepSpecial }), ids);
+        expect(pieces.join("")).toBe(tokenizer.decode(ids, { keepSpecial }));
+      }),
+      { seed: 5, numRuns: 5000 },
+    );
+  });
 
   it("gives a character only when all its bytes are there", () => {
     const ids = [..."é😀"].flatMap((char) => [...new TextEncoder().encode(char)]).map((byte) => FIRST_BYTE + byte);

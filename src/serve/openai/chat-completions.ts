@@ -7,11 +7,12 @@ import { errorBody } from "../error-response.js";
 import type { GenerationUpdate } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, isTextFormat, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertNumSequences, drawSeed, planChoices } from "./sampling.js";
+import { assertNumSequences, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -165,7 +166,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
       numPromptLogprobs: request.prompt_logprobs,
     },
     numChoices,
-    drawSeed(request.seed),
+    seedOf(request.seed, context.drawSeed),
   );
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,

@@ -8,11 +8,12 @@ import { errorBody } from "../error-response.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, isTextFormat, never, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertNumSequences, drawSeed, planChoices } from "./sampling.js";
+import { assertNumSequences, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -166,7 +167,7 @@ function completionFrames(
 
 function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
-  const seed = drawSeed(request.seed);
+  const seed = seedOf(request.seed, context.drawSeed);
   return prompts.flatMap((prompt) =>
     planChoices(
       context,

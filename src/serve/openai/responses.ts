@@ -6,11 +6,12 @@ import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import { encodeChat, type PlainMessage } from "./chat-messages.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { type ResponseFacts, responseFrames, responseObject } from "./response-objects.js";
-import { drawSeed, planChoices } from "./sampling.js";
+import { planChoices } from "./sampling.js";
 import { maxTokensField, modelField, samplingShape, streamOptionsField } from "./schema-parts.js";
 
 const inputPart = z.looseObject({ type: z.string(), text: z.string().optional() });
@@ -123,7 +124,7 @@ function planRequest(context: ServeContext, request: ResponseRequest): Generatio
       numPromptLogprobs: undefined,
     },
     1,
-    drawSeed(undefined),
+    seedOf(undefined, context.drawSeed),
   );
 }
 

@@ -1,5 +1,4 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
-import { randomBytes } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
@@ -18,11 +17,6 @@ export interface GenerationPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
-}
-
-/** A client that sends no seed gets a drawn one, before anything can be retried (E5). */
-export function drawSeed(seed: number | undefined): bigint {
-  return seed === undefined ? randomBytes(8).readBigUInt64LE() : BigInt.asUintN(64, BigInt(seed));
 }
 
 function assertIdsInVocabulary(ids: Iterable<number>, vocabSize: number, param: string): void {
