@@ -116,7 +116,8 @@ export function stayUntilStopped({ server, engine }: ServingInstance, onDraining
   const stop = async (): Promise<void> => {
     onDraining();
     await server.drain();
-    await engine.drain();
+    // An engine that dies meanwhile rejects; its own handler below ends the process.
+    await Promise.race([engine.drain(), engine.failure]);
     await engine.close();
     process.exit(0);
   };

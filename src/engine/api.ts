@@ -9,9 +9,12 @@ export const MAX_LOGPROBS = 20;
 export const MAX_LOGIT_BIASES = 1024;
 export const MAX_STOP_TOKENS = 256;
 
+/** Temperatures below this leave only the likeliest token, and dividing by them would overflow (vLLM draws the line at the same place). */
+export const GREEDY_TEMPERATURE = 1e-5;
+
 /** How a next token is chosen; every field is already validated and defaulted. */
 export interface SamplingParams {
-  /** 0 = greedy. */
+  /** Below GREEDY_TEMPERATURE: greedy. */
   readonly temperature: number;
   /** 0 = off. */
   readonly topK: number;

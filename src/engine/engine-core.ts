@@ -66,7 +66,7 @@ export class EngineCore {
       },
       device,
     );
-    this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs, maxModelLen });
+    this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
     const weights = bindWeights(gguf, config, device);
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);

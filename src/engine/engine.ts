@@ -79,6 +79,7 @@ class WorkerEngine implements Engine {
     return {
       abort: () => {
         if (!this.#listeners.delete(requestId)) return;
+        this.#rate.countFreed();
         this.#send({ kind: "abort", requestId });
         this.#wakeIfIdle();
       },
@@ -140,7 +141,7 @@ class WorkerEngine implements Engine {
       if (listener === undefined) continue;
       if (output.finishReason !== undefined) {
         this.#listeners.delete(requestId);
-        this.#rate.countFinished();
+        this.#rate.countFreed();
       }
       listener.onOutput(output);
     }
@@ -168,20 +169,25 @@ class WorkerEngine implements Engine {
   }
 }
 
-/** Requests finished per second lately, for Retry-After. */
-class ServiceRate {
-  readonly #finishedAtMs: number[] = [];
+/** How far back the service rate looks. */
+const RATE_WINDOW_MS = 30_000;
 
-  countFinished(): void {
-    this.#finishedAtMs.push(performance.now());
-    if (this.#finishedAtMs.length > 64) this.#finishedAtMs.shift();
+/** Seats freed per second lately, for Retry-After. */
+class ServiceRate {
+  readonly #freedAtMs: number[] = [];
+
+  countFreed(): void {
+    this.#freedAtMs.push(performance.now());
+    if (this.#freedAtMs.length > 256) this.#freedAtMs.shift();
   }
 
   /** How long `numRequests` take at the recent rate, in whole seconds from 1 to 60. */
   secondsFor(numRequests: number): number {
-    const [oldest] = this.#finishedAtMs;
+    const nowMs = performance.now();
+    const recent = this.#freedAtMs.filter((freedAtMs) => nowMs - freedAtMs < RATE_WINDOW_MS);
+    const [oldest] = recent;
     if (oldest === undefined) return 1;
-    const perSecond = (1000 * this.#finishedAtMs.length) / Math.max(1, performance.now() - oldest);
+    const perSecond = (1000 * recent.length) / Math.max(1, nowMs - oldest);
     return Math.min(60, Math.max(1, Math.ceil(numRequests / perSecond)));
   }
 }

@@ -2,7 +2,7 @@
 import { freemem } from "node:os";
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { errorToRecord, toMillraceError } from "../core/errors.js";
+import { errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { loadKernels } from "../kernels/load.js";
 import { EngineCore } from "./engine-core.js";
@@ -41,15 +41,17 @@ function run(port: MessagePort, { options }: WorkerData): void {
         // Aborts may have emptied the engine without a step to say so.
         send({ kind: "step", outputs: packOutputs([]), stats: core.stats() });
       } catch (thrown) {
-        fail(thrown);
+        // Whatever its code, to the requests it is the engine that failed.
+        const { message } = toMillraceError(thrown);
+        fail(new MillraceError("engine_failed", `the engine stopped: ${message}`));
       }
     });
   } catch (thrown) {
-    fail(thrown);
+    fail(toMillraceError(thrown, "engine_failed"));
   }
 
-  function fail(thrown: unknown): void {
-    send({ kind: "failed", error: errorToRecord(toMillraceError(thrown, "engine_failed")) });
+  function fail(error: MillraceError): void {
+    send({ kind: "failed", error: errorToRecord(error) });
     port.close();
   }
 }

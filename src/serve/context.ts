@@ -21,7 +21,10 @@ export interface ServeLogger {
 }
 
 export interface ServeLimits {
+  /** Reading JSON blocks every stream for its time: a second for the worst 8 MiB. */
   readonly maxBodyBytes: number;
+  /** UTF-16 units of text that /tokenize takes, which no context bounds. */
+  readonly maxTokenizeLength: number;
   /** A request's body must have arrived within this time of its headers. */
   readonly bodyTimeoutMs: number;
   /** Unsent bytes one stream may pile up. The engine cannot be paused for one reader, so beyond this the request is aborted and the connection cut. */
@@ -34,7 +37,8 @@ export interface ServeLimits {
 }
 
 export const DEFAULT_LIMITS: ServeLimits = {
-  maxBodyBytes: 32 * 1024 * 1024,
+  maxBodyBytes: 8 * 1024 * 1024,
+  maxTokenizeLength: 1024 * 1024,
   bodyTimeoutMs: 60_000,
   maxBufferedBytes: 1024 * 1024,
   stalledClientTimeoutMs: 60_000,

@@ -3,19 +3,20 @@ import type { Device } from "../../kernels/kernels.js";
 import type { SampleBuffers } from "../../kernels/program.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
 import type { SamplingParams, TokenLogprob } from "../api.js";
-import { MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
+import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
 import type { Sequence } from "../sequence.js";
 import { allocateInts } from "../step-batch.js";
 
 const MODE_SAMPLE = 0;
 const MODE_SCORE = 1;
 const NO_LOGPROBS = -1;
+const INITIAL_HISTORY_LENGTH = 4096;
 
 export class SamplerIo {
-  readonly buffers: SampleBuffers;
   numRows = 0;
+  #buffers: SampleBuffers;
   readonly #params: Float64Array;
-  readonly #history: Int32Array;
+  #history: Int32Array;
   readonly #biasIds: Int32Array;
   readonly #biasValues: Float32Array;
   readonly #bannedIds: Int32Array;
@@ -28,15 +29,18 @@ export class SamplerIo {
   #biasEnd = 0;
   #bannedEnd = 0;
 
-  constructor(device: Device, capacity: { maxLogitRows: number; maxNumSeqs: number; maxModelLen: number }) {
-    const { maxLogitRows, maxNumSeqs, maxModelLen } = capacity;
+  constructor(
+    private readonly device: Device,
+    capacity: { readonly maxLogitRows: number; readonly maxNumSeqs: number },
+  ) {
+    const { maxLogitRows, maxNumSeqs } = capacity;
     const ints = (length: number) => allocateInts(device, length);
     const floats = (length: number) => {
       const buffer = device.allocate(length * 4);
       return { buffer, values: new Float32Array(device.view(buffer)) };
     };
     const params = device.allocate(maxLogitRows * SAMPLE_PARAMS * 8);
-    const history = ints(maxNumSeqs * maxModelLen);
+    const history = ints(INITIAL_HISTORY_LENGTH);
     const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
     const biasValues = floats(maxNumSeqs * MAX_LOGIT_BIASES);
     const bannedIds = ints(maxNumSeqs * MAX_STOP_TOKENS);
@@ -55,7 +59,7 @@ export class SamplerIo {
     this.#outRanks = outRanks.values;
     this.#topIds = topIds.values;
     this.#topLogprobs = topLogprobs.values;
-    this.buffers = {
+    this.#buffers = {
       params,
       history: history.buffer,
       biasIds: biasIds.buffer,
@@ -70,6 +74,11 @@ export class SamplerIo {
     };
   }
 
+  /** Valid until the next row is added. */
+  get buffers(): SampleBuffers {
+    return this.#buffers;
+  }
+
   clear(): void {
     this.numRows = 0;
     this.#historyEnd = 0;
@@ -81,7 +90,7 @@ export class SamplerIo {
   addSampleRow(sequence: Sequence): void {
     const { sampling } = sequence;
     const row = this.#row(MODE_SAMPLE, sampling.numLogprobs);
-    row[SAMPLE_PARAM.temperature] = sampling.temperature;
+    row[SAMPLE_PARAM.temperature] = sampling.temperature < GREEDY_TEMPERATURE ? 0 : sampling.temperature;
     row[SAMPLE_PARAM.topK] = sampling.topK;
     row[SAMPLE_PARAM.topP] = sampling.topP;
     row[SAMPLE_PARAM.minP] = sampling.minP;
@@ -129,8 +138,19 @@ export class SamplerIo {
     row[SAMPLE_PARAM.historyStart] = this.#historyEnd;
     row[SAMPLE_PARAM.numPromptTokens] = sequence.numPromptTokens;
     row[SAMPLE_PARAM.numOutputTokens] = sequence.numOutputTokens;
+    this.#reserveHistory(this.#historyEnd + sequence.numTokens);
     this.#history.set(sequence.tokens.subarray(0, sequence.numTokens), this.#historyEnd);
     this.#historyEnd += sequence.numTokens;
+  }
+
+  /** Only rows with penalties need their history, so the buffer grows with what is really asked for. */
+  #reserveHistory(length: number): void {
+    if (length <= this.#history.length) return;
+    const { buffer, values } = allocateInts(this.device, Math.max(length, 2 * this.#history.length));
+    values.set(this.#history.subarray(0, this.#historyEnd));
+    this.device.release(this.#buffers.history);
+    this.#history = values;
+    this.#buffers = { ...this.#buffers, history: buffer };
   }
 
   #addBiases(row: Float64Array, sampling: SamplingParams): void {

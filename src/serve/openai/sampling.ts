@@ -42,11 +42,6 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
   return Math.min(wanted, room);
 }
 
-/** Temperatures this small leave only the likeliest token anyway, and dividing by them would overflow (vLLM draws the line at the same place). */
-function greedyBelow(temperature: number): number {
-  return temperature < 1e-5 ? 0 : temperature;
-}
-
 function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
   const { vocabSize } = context.engine.info;
@@ -70,7 +65,7 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
   const isTopOnly = fields.top_p === 0;
   const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
   return {
-    temperature: greedyBelow(fields.temperature ?? 1),
+    temperature: fields.temperature ?? 1,
     topK: isTopOnly ? 1 : Math.max(fields.top_k ?? 0, 0),
     topP: isTopOnly ? 1 : (fields.top_p ?? 1),
     minP: fields.min_p ?? 0,

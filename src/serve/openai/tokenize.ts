@@ -52,6 +52,14 @@ function encodeRequest(context: ServeContext, request: z.output<typeof tokenizeS
       addSpecialTokens: request.add_special_tokens,
     });
   }
+  const { maxTokenizeLength } = context.limits;
+  if (prompt !== undefined && prompt.length > maxTokenizeLength) {
+    throw new MillraceError(
+      "invalid_parameter",
+      `prompt: expected at most ${maxTokenizeLength} characters, got ${prompt.length}`,
+      { param: "prompt", hint: "Split the text, or count it with `millrace tokenize`." },
+    );
+  }
   const addSpecial = request.add_special_tokens ?? true;
   return context.tokenizer.encode(prompt ?? "", { addSpecial, parseSpecial: true });
 }
