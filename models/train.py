@@ -118,7 +118,9 @@ def train(run: Run) -> None:
     answer_losses: list[float] = []
     while run.step < args.steps:
         length, num_rows = next((length, rows) for share, length, rows in STAGES if run.step < share * args.steps)
-        loss, answer_loss = weighted_loss(forward, run.rows.batch(num_rows, length))
+        # Compiling again for the few long rows would take longer than it saves.
+        model = forward if length == STAGES[0][1] else run.model
+        loss, answer_loss = weighted_loss(model, run.rows.batch(num_rows, length))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
         factor = lr_factor(run.step, args.steps)
