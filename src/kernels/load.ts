@@ -1,9 +1,9 @@
 /** Loads the compiled addon and turns its errors into MillraceErrors. */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { type ErrorCode, MillraceError } from "../core/errors.js";
+import { packageRoot } from "../core/package-root.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import type {
   BufferHandle,
@@ -31,23 +31,8 @@ let loaded: KernelLibrary | undefined;
 
 /** The addon, loaded once per thread. Throws `kernels_missing` when it was not built or does not fit this code. */
 export function loadKernels(): KernelLibrary {
-  loaded ??= wrapLibrary(requireAddon(findAddon()));
+  loaded ??= wrapLibrary(requireAddon(join(packageRoot(), "build/native/millrace.node")));
   return loaded;
-}
-
-/** build/native/millrace.node under the nearest folder above this file that holds package.json: right from src/ and from dist/. */
-function findAddon(): string {
-  let folder = path.dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(path.join(folder, "package.json"))) {
-    const parent = path.dirname(folder);
-    if (parent === folder) {
-      throw new MillraceError("kernels_missing", "expected package.json above the kernels, got none", {
-        hint: "reinstall the package",
-      });
-    }
-    folder = parent;
-  }
-  return path.join(folder, "build", "native", "millrace.node");
 }
 
 function requireAddon(file: string): KernelLibrary {

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { Hono } from "hono";
 import { MillraceError } from "../core/errors.js";
+import { packageVersion } from "../core/package-root.js";
 import { createKeyCheck } from "./auth.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
@@ -13,7 +14,6 @@ import { completions } from "./openai/completions.js";
 import { getModel, listModels } from "./openai/models.js";
 import { responses } from "./openai/responses.js";
 import { detokenize, tokenize } from "./openai/tokenize.js";
-import { readPackageVersion } from "./package-files.js";
 import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
@@ -128,7 +128,7 @@ export function createAppWithLifecycle(options: AppOptions): {
     ...options,
     drawSeed: options.drawSeed ?? randomSeed,
     metrics: createMetrics(options.engine, options.modelNames[0]),
-    version: readPackageVersion(),
+    version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,
   };

@@ -1,6 +1,8 @@
 /** GET /: the chat page, one self-contained file. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { packageRoot } from "../core/package-root.js";
 import type { AppContext } from "./context.js";
-import { readAsset } from "./package-files.js";
 
 let page: string | undefined;
 
@@ -9,7 +11,7 @@ const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 export function chatPage(c: AppContext): Response {
-  page ??= readAsset("chat.html");
+  page ??= readFileSync(join(packageRoot(), "assets/chat.html"), "utf8");
   return c.html(page, 200, {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Cache-Control": "no-cache",

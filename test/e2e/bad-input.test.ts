@@ -75,9 +75,9 @@ const REFUSALS: readonly Refusal[] = [
   },
   {
     name: "a text that no context holds",
-    body: completion({ prompt: "\n".repeat(8_000_000) }),
+    body: completion({ prompt: "\n".repeat(2_000_000) }),
     code: "context_length_exceeded",
-    says: "8000000 characters",
+    says: "2000000 characters",
   },
   {
     name: "a conversation that no context holds",
