@@ -2,7 +2,8 @@
  * Streaming throughput of an OpenAI-compatible server: N clients at once, each one streamed completion a round; several rounds, medians.
  * With two URLs the rounds alternate (ABAB), so that a machine whose speed drifts treats both alike.
  *
- *   node scripts/bench-stream.js --url http://127.0.0.1:8000 [--url http://127.0.0.1:8080] [--clients 32] [--max-tokens 128] [--rounds 7] [--json FILE]
+ *   node scripts/bench-stream.js --url millrace=http://127.0.0.1:8000 [--url other=http://127.0.0.1:8080]
+ *     [--clients 32] [--max-tokens 128] [--rounds 7] [--json FILE]
  */
 import { writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
@@ -19,7 +20,11 @@ const { values: args } = parseArgs({
     json: { type: "string" },
   },
 });
-const urls = args.url ?? ["http://127.0.0.1:8000"];
+const servers = (args.url ?? ["millrace=http://127.0.0.1:8000"]).map((text) => {
+  const [, name, url] = /^(?:(\w[\w.-]*)=)?(https?:.*)$/.exec(text) ?? [];
+  if (url === undefined) throw new Error(`expected --url [name=]http://…, got ${text}`);
+  return { name: name ?? url, url };
+});
 const numClients = Number(args.clients);
 const maxTokens = Number(args["max-tokens"]);
 const agent = new Agent({ keepAlive: true, maxSockets: numClients });
@@ -78,17 +83,17 @@ function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-const rounds = Object.fromEntries(urls.map((url) => [url, []]));
+const rounds = Object.fromEntries(servers.map(({ name }) => [name, []]));
 for (let index = 0; index <= Number(args.rounds); index++) {
-  for (const url of urls) {
+  for (const { name, url } of servers) {
     const measured = await round(url, index);
     // Round 0 warms up.
-    if (index > 0) rounds[url].push(measured);
-    process.stderr.write(`round ${index} ${url}: ${measured.tokensPerSecond.toFixed(0)} tokens/s\n`);
+    if (index > 0) rounds[name].push(measured);
+    process.stderr.write(`round ${index} ${name}: ${measured.tokensPerSecond.toFixed(0)} tokens/s\n`);
   }
 }
-const summary = Object.entries(rounds).map(([url, measured]) => ({
-  url,
+const summary = Object.entries(rounds).map(([server, measured]) => ({
+  server,
   tokensPerSecond: Math.round(median(measured.map((m) => m.tokensPerSecond))),
   minTokensPerSecond: Math.round(Math.min(...measured.map((m) => m.tokensPerSecond))),
   ttftMs: Number(median(measured.map((m) => m.ttftMs)).toFixed(2)),
