@@ -45,19 +45,16 @@ test(
     const endMs = performance.now() + minutes * 60_000;
     const totals = { rounds: 0, requests: 0, tokens: 0, preemptions: 0, hits: 0, cancelled: 0 };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
+    // A run without these would prove nothing; a slow machine takes more time to meet them.
+    const isTelling = () => totals.preemptions > 10 && totals.hits > 100 && totals.cancelled > 10;
     do {
       runRound(seed, totals);
       totals.rounds++;
       seed++;
-    } while (performance.now() < endMs && onlySeed === undefined);
+    } while (onlySeed === undefined && (performance.now() < endMs || !isTelling()));
     console.log(`exactness: ${JSON.stringify(totals)}`);
-    if (onlySeed !== undefined) return;
-    // A run without these would prove nothing.
-    expect(totals.preemptions).toBeGreaterThan(10);
-    expect(totals.hits).toBeGreaterThan(100);
-    expect(totals.cancelled).toBeGreaterThan(10);
   },
-  minutes * 60_000 + 120_000,
+  minutes * 60_000 + 300_000,
 );
 
 interface Planned {
