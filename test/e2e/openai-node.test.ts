@@ -16,6 +16,8 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
+const storyPrompt = (animal: string) =>
+  `<|im_start|>user\nTell me a short story about a ${animal}.<|im_end|>\n<|im_start|>assistant\n`;
 const messages = [{ role: "user" as const, content: "Hello! Who are you?" }];
 
 test("chat, streamed and whole, is the same text with the same usage", async () => {
@@ -63,7 +65,7 @@ test("log-probabilities of a chat", async () => {
 });
 
 test("completions of several prompts and choices, reproducible by seed", async () => {
-  const body = { model, prompt: ["One day", "The fox"], n: 2, max_tokens: 12, temperature: 1, seed: 11 };
+  const body = { model, prompt: ["fox", "goat"].map(storyPrompt), n: 2, max_tokens: 24, temperature: 1, seed: 11 };
   const first = await client.completions.create(body);
   const second = await client.completions.create(body);
   expect(first.choices.map((choice) => choice.index)).toEqual([0, 1, 2, 3]);
