@@ -11,9 +11,9 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
     throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", { param: "prompt" });
   }
   checkSampling(sampling);
-  checkIds(promptIds, info.vocabSize, "prompt");
-  checkIds(sampling.stopTokenIds, info.vocabSize, "stop_token_ids");
-  checkIds(
+  assertTokenIds(promptIds, info.vocabSize, "prompt");
+  assertTokenIds(sampling.stopTokenIds, info.vocabSize, "stop_token_ids");
+  assertTokenIds(
     sampling.logitBias.map(([tokenId]) => tokenId),
     info.vocabSize,
     "logit_bias",
@@ -69,7 +69,8 @@ function checkNumber(value: number, min: number, max: number, param: string): vo
   throw new MillraceError("invalid_parameter", `expected ${param} in [${min}, ${max}], got ${value}`, { param });
 }
 
-function checkIds(ids: ArrayLike<number>, vocabSize: number, param: string): void {
+/** Throws token_out_of_range, naming `param`, unless every id is in the vocabulary. */
+export function assertTokenIds(ids: ArrayLike<number>, vocabSize: number, param: string): void {
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
     if (Number.isInteger(id) && id >= 0 && id < vocabSize) continue;

@@ -1,5 +1,6 @@
 /** An engine without a model: every step gives each live request its next scripted id. Deterministic, and it counts what is alive. */
 import { MillraceError } from "../../src/core/errors.js";
+import { checkRequest } from "../../src/engine/admission.js";
 import type {
   Engine,
   EngineHandle,
@@ -89,16 +90,7 @@ export class FakeEngine implements Engine {
   }
 
   submit(request: EngineRequest, listener: EngineListener): EngineHandle {
-    const numTokens = request.promptIds.length;
-    const limit = this.info.maxModelLen;
-    if (numTokens === 0) throw new MillraceError("empty_prompt", "expected at least one token, got none");
-    if (numTokens > limit) {
-      throw new MillraceError("context_length_exceeded", `expected at most ${limit} tokens, got ${numTokens}`);
-    }
-    for (const id of request.promptIds) {
-      if (id < 0 || id >= FAKE_VOCAB_SIZE)
-        throw new MillraceError("token_out_of_range", `expected a known id, got ${id}`);
-    }
+    checkRequest(request, this.info);
     const { maxWaitingRequests } = this.#options;
     if (maxWaitingRequests !== undefined && this.#live.size >= maxWaitingRequests) {
       const details = { retryAfterSeconds: 2, hint: "try again later" };
@@ -108,7 +100,7 @@ export class FakeEngine implements Engine {
     const live: Live = { request, listener, script, numTokens: 0 };
     this.submitted.push(request);
     this.#live.add(live);
-    this.#numPromptTokens += numTokens;
+    this.#numPromptTokens += request.promptIds.length;
     this.#schedule();
     return {
       abort: () => {

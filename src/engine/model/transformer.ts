@@ -1,7 +1,7 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
-import { Program } from "../../kernels/program.js";
+import { KV_TYPE_BYTES, Program } from "../../kernels/program.js";
 import type { KvGroupSpec } from "../kv/groups.js";
 import type { StepBatch } from "../step-batch.js";
 import type { ModelConfig } from "./config.js";
@@ -77,7 +77,7 @@ export class Transformer {
       return { table: device.allocate(batch.capacity.maxRows * half * 8), invFreq: handle, half, magnitude };
     });
     this.#kvShape = { kvType: kv.kvType, numHeads, numKvHeads, headDim, blockSize: kv.blockSize };
-    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * headDim * (kv.kvType === "f16" ? 2 : 4);
+    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * headDim * KV_TYPE_BYTES[kv.kvType];
     this.#keyCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#valueCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));

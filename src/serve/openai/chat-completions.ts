@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { MAX_LOGPROBS } from "../../engine/api.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { errorBody } from "../error-response.js";
 import type { GenerationUpdate } from "../generation.js";
@@ -32,7 +33,7 @@ const schema = z.strictObject({
   stream: z.boolean().optional(),
   stream_options: streamOptionsField.optional(),
   logprobs: z.boolean().optional(),
-  top_logprobs: integerIn(0, 20).optional(),
+  top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   chat_template_kwargs: templateKwargsField.optional(),
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),

@@ -1,5 +1,6 @@
 /** The `prompt` field of completions: a text, a list of texts, a list of ids, or a list of lists of ids. */
 import { MillraceError } from "../../core/errors.js";
+import { assertTokenIds } from "../../engine/admission.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
@@ -34,16 +35,10 @@ function emptyPrompt(param: string): MillraceError {
 }
 
 function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
-  const { vocabSize } = context.engine.info;
+  const { maxModelLen, vocabSize } = context.engine.info;
   if (ids.length === 0) throw emptyPrompt(param);
-  const { maxModelLen } = context.engine.info;
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, "prompt");
-  for (const id of ids) {
-    if (id >= 0 && id < vocabSize) continue;
-    throw new MillraceError("token_out_of_range", `${param}: expected token ids in [0, ${vocabSize - 1}], got ${id}`, {
-      param,
-    });
-  }
+  assertTokenIds(ids, vocabSize, param);
   return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
 }
 

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { MAX_LOGPROBS } from "../../engine/api.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { errorBody } from "../error-response.js";
@@ -34,7 +35,7 @@ const schema = z.strictObject({
   n: numChoicesField.optional(),
   stream: z.boolean().optional(),
   stream_options: streamOptionsField.optional(),
-  logprobs: integerIn(0, 20).optional(),
+  logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   echo: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   ...samplingShape,

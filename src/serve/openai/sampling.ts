@@ -19,13 +19,6 @@ export interface GenerationPlan {
   readonly numPromptLogprobs: number | undefined;
 }
 
-function assertIdsInVocabulary(ids: Iterable<number>, vocabSize: number, param: string): void {
-  for (const id of ids) {
-    if (id >= 0 && id < vocabSize) continue;
-    throw new MillraceError("token_out_of_range", `expected token ids in [0, ${vocabSize - 1}], got ${id}`, { param });
-  }
-}
-
 /**
  * How many tokens may come: what was asked for, at most what the context leaves; when nothing was asked for, at most what the KV memory holds
  * as well. The prompt itself is never cut.
@@ -44,7 +37,6 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
 
 function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
-  const { vocabSize } = context.engine.info;
   const maxTokens = resolveMaxTokens(plan, context.engine.info);
   const minTokens = fields.min_tokens ?? 0;
   if (plan.maxTokens !== undefined && minTokens > plan.maxTokens) {
@@ -54,13 +46,7 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
       { param: "min_tokens" },
     );
   }
-  assertIdsInVocabulary(fields.stop_token_ids ?? [], vocabSize, "stop_token_ids");
   const logitBias = Object.entries(fields.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const);
-  assertIdsInVocabulary(
-    logitBias.map(([id]) => id),
-    vocabSize,
-    "logit_bias",
-  );
   // A nucleus of no mass still holds the likeliest token.
   const isTopOnly = fields.top_p === 0;
   const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
@@ -95,7 +81,6 @@ export function planChoices(
       param: plan.promptField,
     });
   }
-  assertIdsInVocabulary(promptIds, context.engine.info.vocabSize, plan.promptField);
   const sampling = toSamplingParams(context, plan, seed);
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({

@@ -1,5 +1,6 @@
 /** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
 import { z } from "zod";
+import { MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.js";
 import { describeValue } from "./describe-value.js";
 
 /** A value for which `isValid` holds. */
@@ -45,13 +46,11 @@ const stopField = checked<string | string[]>(
     isStopString(value) || (Array.isArray(value) && value.length <= MAX_STOP_STRINGS && value.every(isStopString)),
 );
 
-const MAX_BIASES = 1024;
-
 function isLogitBias(value: unknown): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const entries = Object.entries(value);
   return (
-    entries.length <= MAX_BIASES &&
+    entries.length <= MAX_LOGIT_BIASES &&
     entries.every(([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === "number" && bias >= -100 && bias <= 100)
   );
 }
@@ -78,10 +77,10 @@ export const samplingShape = {
   include_stop_str_in_output: z.boolean().optional(),
   skip_special_tokens: z.boolean().optional(),
   logit_bias: checked<Record<string, number>>(
-    `an object of up to ${MAX_BIASES} token ids, each with a bias in [-100, 100]`,
+    `an object of up to ${MAX_LOGIT_BIASES} token ids, each with a bias in [-100, 100]`,
     isLogitBias,
   ).optional(),
-  prompt_logprobs: integerIn(0, 20).optional(),
+  prompt_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   cache_salt: checked<string>(
     "a string of 1 to 1024 characters",
     (value) => typeof value === "string" && value !== "" && value.length <= 1024,

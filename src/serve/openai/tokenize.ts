@@ -1,6 +1,7 @@
 /** POST /tokenize and /detokenize, in vLLM's shapes. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { assertTokenIds } from "../../engine/admission.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { readJsonObject } from "../read-body.js";
 import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
@@ -80,12 +81,6 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
 export async function detokenize(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, DETOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
-  const { vocabSize } = context.tokenizer;
-  for (const id of request.tokens) {
-    if (id >= 0 && id < vocabSize) continue;
-    throw new MillraceError("token_out_of_range", `tokens: expected token ids in [0, ${vocabSize - 1}], got ${id}`, {
-      param: "tokens",
-    });
-  }
+  assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
   return c.json({ prompt: context.tokenizer.decode(request.tokens, { keepSpecial: true }) });
 }
