@@ -74,9 +74,13 @@ export function assertTokenIds(ids: ArrayLike<number>, vocabSize: number, param:
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
     if (Number.isInteger(id) && id >= 0 && id < vocabSize) continue;
-    throw new MillraceError("token_out_of_range", `expected token ids in [0, ${vocabSize}), got ${id} at index ${i}`, {
-      param,
-    });
+    throw new MillraceError(
+      "token_out_of_range",
+      `expected token ids in [0, ${vocabSize - 1}], got ${id} at index ${i}`,
+      {
+        param,
+      },
+    );
   }
 }
 
