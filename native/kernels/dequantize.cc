@@ -93,6 +93,41 @@ MILLRACE_INLINE void scaleAndMin(const uint8_t* packed, int j, float* scale, flo
   }
 }
 
+// 16 bytes of 4-bit scales (low) and minima (high); 64 bytes of bit pairs; f16 d, dmin: d · sc · q − dmin · m, a scale per 16 values.
+// In each half of 128 values, group g of 32 has its pairs at bit 2g of the half's 32 bytes.
+MILLRACE_INLINE void blockQ2_K(const uint8_t* block, float* out) {
+  const float d = loadHalf(block + 80);
+  const float dmin = loadHalf(block + 82);
+  for (int half = 0; half < 2; half++) {
+    for (int g = 0; g < 4; g++) {
+      for (int i = 0; i < 32; i += 8) {
+        const uint8_t scale = block[8 * half + 2 * g + i / 16];
+        const f32x8 step = splat8(d * static_cast<float>(scale & 15));
+        const f32x8 base = splat8(dmin * static_cast<float>(scale >> 4));
+        const i32x8 q = (loadU8x8(block + 16 + 32 * half + i) >> (2 * g)) & 3;
+        store8(out + 128 * half + 32 * g + i, step * toFloat8(q) - base);
+      }
+    }
+  }
+}
+
+// 32 bytes of third bits; 64 bytes of bit pairs as Q2_K; 12 bytes of scales; f16 d: d · (sc − 32) · (q − 4), a scale per 16 values.
+// The third bit of value i of group g (of eight) is bit g of byte i. Scale j has its low four bits in nibble j / 8 of byte j % 8 and its
+// upper two at 2 · (j / 4) of byte 8 + j % 4.
+MILLRACE_INLINE void blockQ3_K(const uint8_t* block, float* out) {
+  const uint8_t* scales = block + 96;
+  const float d = loadHalf(block + 108);
+  for (int g = 0; g < 8; g++) {
+    for (int i = 0; i < 32; i += 8) {
+      const int j = 2 * g + i / 16;
+      const int scale = ((scales[j % 8] >> (4 * (j / 8))) & 15) | ((scales[8 + j % 4] >> (2 * (j / 4))) & 3) << 4;
+      const f32x8 step = splat8(d * static_cast<float>(scale - 32));
+      const i32x8 q = ((loadU8x8(block + 32 + 32 * (g / 4) + i) >> (2 * (g % 4))) & 3) | ((loadU8x8(block + i) >> g) & 1) << 2;
+      store8(out + 32 * g + i, step * toFloat8(q - 4));
+    }
+  }
+}
+
 // f16 d, dmin; 12 bytes of scales; 128 bytes: per 64 values 32 low nibbles, then the 32 high ones: d · sc · q − dmin · m.
 // Q5_K has 32 bytes of fifth bits before the nibbles: value i of sub-block j has bit j of byte i.
 template <bool kHasFifthBit>
@@ -131,15 +166,35 @@ MILLRACE_INLINE void blockQ6_K(const uint8_t* block, float* out) {
   }
 }
 
-// f16 d; nibbles as Q4_0 that index a table: d · table[q]
-MILLRACE_INLINE void blockIQ4_NL(const uint8_t* block, float* out) {
-  static const float table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-  const float d = loadHalf(block);
-  const uint8_t* q = block + 2;
-  for (int i = 0; i < 16; i++) {
-    out[i] = d * table[q[i] & 15];
-    out[i + 16] = d * table[q[i] >> 4];
+// Nibbles as Q4_0 that index a table: step · table[q].
+MILLRACE_INLINE void lookUp32(const uint8_t* nibbles, const int8_t* table, float step, float* out) {
+  const f32x8 d = splat8(step);
+  for (int i = 0; i < 16; i += 8) {
+    store8(out + i, d * toFloat8(lookUpLow8(table, nibbles + i)));
+    store8(out + i + 16, d * toFloat8(lookUpHigh8(table, nibbles + i)));
   }
+}
+
+alignas(16) constexpr int8_t kIq4Grid[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// f16 d; 16 bytes of nibbles: d · grid[q]
+MILLRACE_INLINE void blockIQ4_NL(const uint8_t* block, float* out) { lookUp32(block + 2, kIq4Grid, loadHalf(block), out); }
+
+// f16 d; u16 upper two bits of eight scales; 4 bytes of their lower nibbles; per 32 values 16 bytes of nibbles: d · (sc − 32) · grid[q]
+MILLRACE_INLINE void blockIQ4_XS(const uint8_t* block, float* out) {
+  const float d = loadHalf(block);
+  const int high = loadU16(block + 2);
+  for (int j = 0; j < 8; j++) {
+    const int scale = ((block[4 + j / 2] >> (4 * (j % 2))) & 15) | ((high >> (2 * j)) & 3) << 4;
+    lookUp32(block + 8 + 16 * j, kIq4Grid, d * static_cast<float>(scale - 32), out + 32 * j);
+  }
+}
+
+// u8 exponent e (E8M0); 16 bytes of nibbles: 2^(e − 128) · grid[q], where the grid is twice the 4-bit floats of the OCP MX formats.
+MILLRACE_INLINE void blockMXFP4(const uint8_t* block, float* out) {
+  alignas(16) static constexpr int8_t grid[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  const uint32_t e = block[0];
+  lookUp32(block + 1, grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
 }
 
 template <void (*Block)(const uint8_t*, float*), int kValues, int kBytes>
@@ -159,10 +214,14 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::Q4_1: return fromBlocks<blockQ4_1, 32, 20>(source, numValues, out);
     case TensorType::Q5_0: return fromBlocks<blockQ5_0, 32, 22>(source, numValues, out);
     case TensorType::Q5_1: return fromBlocks<blockQ5_1, 32, 24>(source, numValues, out);
+    case TensorType::Q2_K: return fromBlocks<blockQ2_K, 256, 84>(source, numValues, out);
+    case TensorType::Q3_K: return fromBlocks<blockQ3_K, 256, 110>(source, numValues, out);
     case TensorType::Q4_K: return fromBlocks<blockQ45_K<false>, 256, 144>(source, numValues, out);
     case TensorType::Q5_K: return fromBlocks<blockQ45_K<true>, 256, 176>(source, numValues, out);
     case TensorType::Q6_K: return fromBlocks<blockQ6_K, 256, 210>(source, numValues, out);
     case TensorType::IQ4_NL: return fromBlocks<blockIQ4_NL, 32, 18>(source, numValues, out);
+    case TensorType::IQ4_XS: return fromBlocks<blockIQ4_XS, 256, 136>(source, numValues, out);
+    case TensorType::MXFP4: return fromBlocks<blockMXFP4, 32, 17>(source, numValues, out);
   }
 }
 

@@ -69,6 +69,13 @@ std::vector<const char*> isas() {
   return result;
 }
 
+// Where a block keeps its f16 scale.
+static int64_t scaleOffset(TensorType type) {
+  if (type == TensorType::Q2_K) return 80;
+  if (type == TensorType::Q3_K) return 108;
+  return type == TensorType::Q6_K ? 208 : 0;
+}
+
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
   const TensorTypeInfo& info = infoOf(type);
   const int64_t numBlocks = rows * (cols / info.blockValues);
@@ -87,9 +94,10 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     const int64_t at = i * info.blockBytes;
     if (type == TensorType::F16) putHalf(at, random.unit());
     else if (type == TensorType::BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
-    else putHalf(type == TensorType::Q6_K ? at + 208 : at, random.unit() * 0.05f);
-    const bool hasMinimum = type == TensorType::Q4_1 || type == TensorType::Q5_1 || type == TensorType::Q4_K || type == TensorType::Q5_K;
-    if (hasMinimum) putHalf(at + 2, random.unit() * 0.05f);
+    else if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(119 + random.below(8));
+    else putHalf(at + scaleOffset(type), random.unit() * 0.05f);
+    const bool hasMinimum = type == TensorType::Q4_1 || type == TensorType::Q5_1 || type == TensorType::Q2_K || type == TensorType::Q4_K || type == TensorType::Q5_K;
+    if (hasMinimum) putHalf(at + scaleOffset(type) + 2, random.unit() * 0.05f);
   }
   return bytes;
 }

@@ -61,10 +61,42 @@ double sixQuant(const uint8_t* b, int64_t i) {
   return product(product(halfAt(b + 208), static_cast<int8_t>(b[192 + i / 16])), value - 32);
 }
 
+// Bit pair of value i: 32 bytes per 128 values, lowest pairs first.
+int pairOf(const uint8_t* q, int64_t i) { return q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+
+double twoQuant(const uint8_t* b, int64_t i) {
+  const uint8_t scale = b[i / 16];
+  return product(product(halfAt(b + 80), scale & 15), pairOf(b + 16, i)) - product(halfAt(b + 82), scale >> 4);
+}
+
+double threeQuant(const uint8_t* b, int64_t i) {
+  const int64_t j = i / 16;
+  const int low = j < 8 ? b[96 + j] & 15 : b[96 + j - 8] >> 4;
+  const int high = b[104 + j % 4] >> (2 * (j / 4)) & 3;
+  const int value = pairOf(b + 32, i) - ((b[i % 32] >> (i / 32) & 1) != 0 ? 0 : 4);
+  return product(product(halfAt(b + 108), (low | high << 4) - 32), value);
+}
+
+const int kIq4Grid[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+double gridQuant(const uint8_t* b, int64_t i) {
+  const int64_t j = i / 32;
+  const int low = j % 2 == 0 ? b[4 + j / 2] & 15 : b[4 + j / 2] >> 4;
+  const int high = u16At(b + 2) >> (2 * j) & 3;
+  return product(product(halfAt(b), (low | high << 4) - 32), kIq4Grid[nibble(b + 8 + 16 * j, i % 32)]);
+}
+
+// E8M0 exponent times E2M1: sign, two bits of exponent, one of fraction.
+double microscaled(const uint8_t* b, int64_t i) {
+  const int code = nibble(b + 1, i);
+  const int exponent = code >> 1 & 3;
+  const double magnitude = exponent == 0 ? (code & 1) * 0.5 : std::ldexp(1 + (code & 1) * 0.5, exponent - 1);
+  return magnitude == 0 ? 0 : std::ldexp((code & 8) != 0 ? -magnitude : magnitude, b[0] - 127);
+}
+
 }  // namespace
 
 double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
-  static const int table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   const TensorTypeInfo& info = infoOf(type);
   const uint8_t* b = row + index / info.blockValues * info.blockBytes;
   const int64_t i = index % info.blockValues;
@@ -82,10 +114,14 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
     case TensorType::Q4_1: return product(halfAt(b), nibble(b + 4, i)) + static_cast<float>(halfAt(b + 2));
     case TensorType::Q5_0: return product(halfAt(b), (nibble(b + 6, i) | bitOf(b + 2, i) << 4) - 16);
     case TensorType::Q5_1: return product(halfAt(b), nibble(b + 8, i) | bitOf(b + 4, i) << 4) + static_cast<float>(halfAt(b + 2));
+    case TensorType::Q2_K: return twoQuant(b, i);
+    case TensorType::Q3_K: return threeQuant(b, i);
     case TensorType::Q4_K: return kQuant(b, i, false);
     case TensorType::Q5_K: return kQuant(b, i, true);
     case TensorType::Q6_K: return sixQuant(b, i);
-    case TensorType::IQ4_NL: return product(halfAt(b), table[nibble(b + 2, i)]);
+    case TensorType::IQ4_NL: return product(halfAt(b), kIq4Grid[nibble(b + 2, i)]);
+    case TensorType::IQ4_XS: return gridQuant(b, i);
+    case TensorType::MXFP4: return microscaled(b, i);
   }
   return 0;
 }

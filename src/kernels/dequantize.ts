@@ -27,10 +27,14 @@ const CODECS: Readonly<Record<TensorType, BlockCodec>> = {
   Q4_1: { numValues: 32, byteLength: 20, decode: decodeQ4_1 },
   Q5_0: { numValues: 32, byteLength: 22, decode: decodeQ5_0 },
   Q5_1: { numValues: 32, byteLength: 24, decode: decodeQ5_1 },
+  Q2_K: { numValues: 256, byteLength: 84, decode: decodeQ2K },
+  Q3_K: { numValues: 256, byteLength: 110, decode: decodeQ3K },
   Q4_K: { numValues: 256, byteLength: 144, decode: decodeQ4K },
   Q5_K: { numValues: 256, byteLength: 176, decode: decodeQ5K },
   Q6_K: { numValues: 256, byteLength: 210, decode: decodeQ6K },
   IQ4_NL: { numValues: 32, byteLength: 18, decode: decodeIq4Nl },
+  IQ4_XS: { numValues: 256, byteLength: 136, decode: decodeIq4Xs },
+  MXFP4: { numValues: 32, byteLength: 17, decode: decodeMxfp4 },
 };
 
 export const TENSOR_TYPES = Object.keys(CODECS) as readonly TensorType[];
@@ -169,12 +173,39 @@ function decodeQ5_1(bytes: DataView, at: number, out: Float32Array, to: number):
   }
 }
 
-/** f16 d, 16 bytes of nibbles that index a fixed non-linear grid. */
-const IQ4_NL_GRID = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
+/** The fixed non-linear grid of the IQ4 types. */
+const IQ4_GRID = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const;
 
+/** f16 d, 16 bytes of nibbles that index the grid. */
 function decodeIq4Nl(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = half(bytes, at);
-  for (let i = 0; i < 32; i++) out[to + i] = d * IQ4_NL_GRID[nibble32(bytes, at + 2, i)]!;
+  for (let i = 0; i < 32; i++) out[to + i] = d * IQ4_GRID[nibble32(bytes, at + 2, i)]!;
+}
+
+/**
+ * f16 d, u16 with the upper two bits of eight 6-bit scales, 4 bytes with their lower nibbles, then per 32 values 16 bytes of nibbles that
+ * index the grid; d·(scale − 32)·grid.
+ */
+function decodeIq4Xs(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = half(bytes, at);
+  const scalesHigh = bytes.getUint16(at + 2, true);
+  for (let group = 0; group < 8; group++) {
+    const low = (bytes.getUint8(at + 4 + (group >> 1)) >> (4 * (group & 1))) & 15;
+    const high = (scalesHigh >> (2 * group)) & 3;
+    const step = Math.fround(d * ((low | (high << 4)) - 32));
+    for (let i = 0; i < 32; i++) {
+      out[to + 32 * group + i] = step * IQ4_GRID[nibble32(bytes, at + 8 + 16 * group, i)]!;
+    }
+  }
+}
+
+/** Twice the values of E2M1, the 4-bit float of the OCP microscaling formats (MX v1.0, §5.3.3); GGML has no negative zero. */
+const E2M1_GRID = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
+
+/** u8 exponent (E8M0), 16 bytes of nibbles that index the grid; grid·2^(e − 128), the halved scale of a doubled grid. */
+function decodeMxfp4(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = 2 ** (bytes.getUint8(at) - 128);
+  for (let i = 0; i < 32; i++) out[to + i] = d * E2M1_GRID[nibble32(bytes, at + 1, i)]!;
 }
 
 /** The 6-bit scale and minimum of group g (of 8) of a Q4_K or Q5_K block: 12 bytes, the last four groups in split fields. */
@@ -191,6 +222,40 @@ function scaleAndMin(bytes: DataView, at: number, g: number): { readonly scale: 
 function nibble256(bytes: DataView, at: number, i: number): number {
   const byte = bytes.getUint8(at + (i >> 6) * 32 + (i & 31));
   return (i & 32) === 0 ? byte & 15 : byte >> 4;
+}
+
+/** Bit pair i (of 256) of a k-quant: each half of 128 values has 32 bytes, whose lowest pairs are its first 32 values, and so on. */
+function pair256(bytes: DataView, at: number, i: number): number {
+  return (bytes.getUint8(at + (i >> 7) * 32 + (i & 31)) >> (2 * ((i >> 5) & 3))) & 3;
+}
+
+/** 16 bytes of 4-bit scales (low) and minima (high), 64 bytes of bit pairs, f16 d, f16 dmin; d·scale·q − dmin·min by groups of 16. */
+function decodeQ2K(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = half(bytes, at + 80);
+  const dmin = half(bytes, at + 82);
+  for (let i = 0; i < 256; i++) {
+    const scaleAndMin = bytes.getUint8(at + (i >> 4));
+    const step = Math.fround(d * (scaleAndMin & 15));
+    const base = Math.fround(dmin * (scaleAndMin >> 4));
+    out[to + i] = Math.fround(step * pair256(bytes, at + 16, i)) - base;
+  }
+}
+
+/**
+ * 32 bytes of third bits (bit g of byte l belongs to value l of group g of 32), 64 bytes of bit pairs, 12 bytes of 6-bit scales, f16 d;
+ * d·(scale − 32)·(q − 4) by groups of 16. Scale j has its low four bits in nibble j / 8 of byte j % 8, its upper two at 2·(j / 4) of
+ * byte 8 + j % 4.
+ */
+function decodeQ3K(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = half(bytes, at + 108);
+  for (let i = 0; i < 256; i++) {
+    const j = i >> 4;
+    const low = (bytes.getUint8(at + 96 + (j & 7)) >> (4 * (j >> 3))) & 15;
+    const high = (bytes.getUint8(at + 104 + (j & 3)) >> (2 * (j >> 2))) & 3;
+    const step = Math.fround(d * ((low | (high << 4)) - 32));
+    const third = (bytes.getUint8(at + (i & 31)) >> (i >> 5)) & 1;
+    out[to + i] = step * ((pair256(bytes, at + 32, i) | (third << 2)) - 4);
+  }
 }
 
 /** f16 d, f16 dmin, 12 bytes of scales, 128 bytes of nibbles; d·scale·q − dmin·min by groups of 32. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { f16ToNumber } from "./dequantize.js";
+import { BLOCK_LAYOUT, dequantizeRow, f16ToNumber, rowByteLength, TENSOR_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import { OP_NAMES } from "./program.js";
 import { OP_CASES, type OpCase, type Result } from "./test-cases.js";
@@ -12,6 +12,7 @@ import {
   expectClose,
   expectSameBits,
   ISAS,
+  integersBelow,
   library,
   normals,
   once,
@@ -51,6 +52,23 @@ for (const { isa, isMissing } of ISAS) {
           const tolerance = result.as === "i32" ? { relative: 0, absolute: 0 } : result.tolerance;
           expectClose(got[i]!.values, values, tolerance);
         });
+      });
+    }
+  });
+
+  describe.skipIf(isMissing)(`${isa} reads any bytes as the reference does, to the bit`, () => {
+    for (const type of TENSOR_TYPES) {
+      it(type, () => {
+        // Random bits everywhere: scales of every size, subnormal, infinite and NaN ones among them.
+        const cols = 128 * BLOCK_LAYOUT[type].numValues;
+        const bytes = Uint8Array.from(integersBelow(256, rowByteLength(type, cols)!, 30));
+        const got = withBench(Bench.native(isa), (bench) => {
+          const out = bench.room(cols);
+          bench.program.embed(out, bench.weight(type, 1, cols, bytes), bench.i32([0]), 1, 1);
+          bench.run();
+          return bench.readF32(out);
+        });
+        expectClose(got, dequantizeRow(type, bytes, cols), { relative: 0, absolute: 0 });
       });
     }
   });

@@ -84,10 +84,14 @@ const F16_SCALE_OFFSETS: Readonly<Partial<Record<TensorType, readonly number[]>>
   Q4_1: [0, 2],
   Q5_0: [0],
   Q5_1: [0, 2],
+  Q2_K: [80, 82],
+  Q3_K: [108],
   Q4_K: [0, 2],
   Q5_K: [0, 2],
   Q6_K: [208],
   IQ4_NL: [0],
+  IQ4_XS: [0],
+  MXFP4: [],
 };
 
 /** Bytes of a random matrix [rows, cols]: random quanta under sensible scales, normal values in the float types. */
@@ -103,6 +107,8 @@ export function weightBytes(type: TensorType, rows: number, cols: number, seed: 
   const view = new DataView(bytes.buffer);
   for (let at = 0; at < numBytes; at += byteLength) {
     for (const offset of scales ?? []) view.setUint16(at + offset, numberToF16(values[at + offset]! * 0.02), true);
+    // MXFP4's scale is a byte: 2^−9 to 2^−2 of the grid's unit.
+    if (type === "MXFP4") bytes[at] = 119 + (bytes[at]! & 7);
   }
   return bytes;
 }

@@ -11,7 +11,13 @@ import {
   MAX_TENSORS,
   MIN_ALIGNMENT,
 } from "./limits.js";
-import { type TensorTypeInfo, tensorBytes, tensorTypeById, unsupportedTensorTypeName } from "./tensor-types.js";
+import {
+  TENSOR_TYPES,
+  type TensorTypeInfo,
+  tensorBytes,
+  tensorTypeById,
+  unsupportedTensorTypeName,
+} from "./tensor-types.js";
 import type { GgufTensor, GgufValue } from "./types.js";
 import { type ElementBudget, readValue } from "./values.js";
 
@@ -148,7 +154,7 @@ function readTensorType(reader: HeaderReader, name: string): TensorTypeInfo {
   throw new MillraceError(
     "tensor_type_unsupported",
     `expected tensor "${name}" of a type millrace reads, got ${knownName}`,
-    { hint: "choose another quantisation: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K or IQ4_NL" },
+    { hint: `choose another quantisation, one of ${Object.keys(TENSOR_TYPES).join(", ")}` },
   );
 }
 

@@ -189,10 +189,14 @@ describe("tensors", () => {
       Q5_0: 5.5,
       Q5_1: 6,
       Q8_0: 8.5,
+      Q2_K: 2.625,
+      Q3_K: 3.4375,
       Q4_K: 4.5,
       Q5_K: 5.5,
       Q6_K: 6.5625,
       IQ4_NL: 4.5,
+      IQ4_XS: 4.25,
+      MXFP4: 4.25,
     });
   });
 
@@ -305,9 +309,10 @@ describe("refusals", () => {
 
   it("tensor_type_unsupported names the type", () => {
     for (const [id, name] of [
-      [10, "Q2_K"],
-      [23, "IQ4_XS"],
-      [39, "MXFP4"],
+      [9, "Q8_1"],
+      [15, "Q8_K"],
+      [16, "IQ2_XXS"],
+      [40, "NVFP4"],
     ] as const) {
       const file = Buffer.concat([rawHeader(1, 0, rawTensor("blk.0.attn_q.weight", [256], id, 0)), Buffer.alloc(512)]);
       expectRefused(file, "tensor_type_unsupported", new RegExp(`"blk.0.attn_q.weight" .* got ${name}$`));

@@ -19,11 +19,15 @@ export const TENSOR_TYPES: Readonly<Record<TensorType, TensorTypeInfo>> = {
   Q5_0: { id: 6, name: "Q5_0", blockSize: 32, blockBytes: 22 },
   Q5_1: { id: 7, name: "Q5_1", blockSize: 32, blockBytes: 24 },
   Q8_0: { id: 8, name: "Q8_0", blockSize: 32, blockBytes: 34 },
+  Q2_K: { id: 10, name: "Q2_K", blockSize: 256, blockBytes: 84 },
+  Q3_K: { id: 11, name: "Q3_K", blockSize: 256, blockBytes: 110 },
   Q4_K: { id: 12, name: "Q4_K", blockSize: 256, blockBytes: 144 },
   Q5_K: { id: 13, name: "Q5_K", blockSize: 256, blockBytes: 176 },
   Q6_K: { id: 14, name: "Q6_K", blockSize: 256, blockBytes: 210 },
   IQ4_NL: { id: 20, name: "IQ4_NL", blockSize: 32, blockBytes: 18 },
+  IQ4_XS: { id: 23, name: "IQ4_XS", blockSize: 256, blockBytes: 136 },
   BF16: { id: 30, name: "BF16", blockSize: 1, blockBytes: 2 },
+  MXFP4: { id: 39, name: "MXFP4", blockSize: 32, blockBytes: 17 },
 };
 
 const INFO_BY_ID: ReadonlyMap<number, TensorTypeInfo> = new Map(
@@ -35,8 +39,6 @@ const UNSUPPORTED_NAME_BY_ID: Readonly<Record<number, string>> = {
   4: "Q4_2 (removed)",
   5: "Q4_3 (removed)",
   9: "Q8_1",
-  10: "Q2_K",
-  11: "Q3_K",
   15: "Q8_K",
   16: "IQ2_XXS",
   17: "IQ2_XS",
@@ -44,7 +46,6 @@ const UNSUPPORTED_NAME_BY_ID: Readonly<Record<number, string>> = {
   19: "IQ1_S",
   21: "IQ3_S",
   22: "IQ2_S",
-  23: "IQ4_XS",
   24: "I8",
   25: "I16",
   26: "I32",
@@ -59,7 +60,6 @@ const UNSUPPORTED_NAME_BY_ID: Readonly<Record<number, string>> = {
   36: "IQ4_NL_4_4 (removed)",
   37: "IQ4_NL_4_8 (removed)",
   38: "IQ4_NL_8_8 (removed)",
-  39: "MXFP4",
   40: "NVFP4",
   41: "Q1_0",
 };
