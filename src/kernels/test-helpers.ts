@@ -1,5 +1,6 @@
 /** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
 import { expect } from "vitest";
+import { F16_SCALE_OFFSETS } from "../../test/helpers/tensor-bytes.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import { BLOCK_LAYOUT, numberToF16, rowByteLength } from "./dequantize.js";
 import type { BufferHandle, Device, Isa, KernelLibrary, WeightHandle } from "./kernels.js";
@@ -76,23 +77,6 @@ export function shuffled(count: number, seed: number): number[] {
   }
   return order;
 }
-
-/** Where a block of each type keeps its f16 scales: random bits there could be NaN or huge. */
-const F16_SCALE_OFFSETS: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
-  Q8_0: [0],
-  Q4_0: [0],
-  Q4_1: [0, 2],
-  Q5_0: [0],
-  Q5_1: [0, 2],
-  Q2_K: [80, 82],
-  Q3_K: [108],
-  Q4_K: [0, 2],
-  Q5_K: [0, 2],
-  Q6_K: [208],
-  IQ4_NL: [0],
-  IQ4_XS: [0],
-  MXFP4: [],
-};
 
 /** Bytes of a random matrix [rows, cols]: random quanta under sensible scales, normal values in the float types. */
 export function weightBytes(type: TensorType, rows: number, cols: number, seed: number): Uint8Array {

@@ -1,7 +1,8 @@
 /** Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names. */
 import type { TensorType } from "../../src/formats/gguf/types.js";
+import { dequantizeRow } from "../../src/kernels/dequantize.js";
 import { arr, bool, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "./gguf-writer.js";
-import { encodeValues, type WritableWeightType } from "./tensor-bytes.js";
+import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
 export type RandomArchitecture = "llama" | "qwen2" | "qwen3" | "gemma3" | "phi3";
 
@@ -24,8 +25,10 @@ export interface RandomModelOptions {
   readonly vocab?: number;
   /** 512. */
   readonly contextLength?: number;
-  /** F32. Norms and biases are always F32. */
-  readonly type?: WritableWeightType;
+  /** F32. Norms and biases are always F32. Types that cannot be encoded get random blocks. */
+  readonly type?: TensorType;
+  /** Stores the values of the type's blocks as F32: what a model of that type must compute. */
+  readonly isDequantised?: boolean;
 }
 
 type Dimensions = Required<RandomModelOptions>;
@@ -63,6 +66,7 @@ function completed(options: RandomModelOptions): Dimensions {
     vocab: 384,
     contextLength: 512,
     type: "F32",
+    isDequantised: false,
     ...options,
     width,
     heads,
@@ -204,12 +208,14 @@ const SHARPNESS = 1.5;
 const MAX_PIECE_VALUES = 1024 * 1024;
 
 class TensorFactory {
-  readonly #type: WritableWeightType;
+  readonly #type: TensorType;
+  readonly #isDequantised: boolean;
   /** Every tensor has a stream of its own, so that its values depend on nothing before it. */
   #nextStream: number;
 
-  constructor({ type, seed }: Dimensions) {
+  constructor({ type, seed, isDequantised }: Dimensions) {
     this.#type = type;
+    this.#isDequantised = isDequantised;
     this.#nextStream = Math.imul(seed, 0x9e37_79b1) >>> 0;
   }
 
@@ -225,23 +231,19 @@ class TensorFactory {
     return this.#tensor(name, "F32", [numValues], 0, 0.2);
   }
 
-  #tensor(
-    name: string,
-    type: WritableWeightType & TensorType,
-    shape: readonly number[],
-    mean: number,
-    deviation: number,
-  ): WritableTensor {
+  #tensor(name: string, type: TensorType, shape: readonly number[], mean: number, deviation: number): WritableTensor {
     this.#nextStream = (this.#nextStream + 0x6d2b_79f5) >>> 0;
     const stream = this.#nextStream;
     const numValues = shape.reduce((product, dimension) => product * dimension, 1);
-    return { name, type, shape, data: () => randomPieces(type, numValues, stream, mean, deviation) };
+    const pieces = () => randomPieces(type, numValues, stream, mean, deviation);
+    if (!this.#isDequantised) return { name, type, shape, data: pieces };
+    return { name, type: "F32", shape, data: () => dequantised(type, numValues, pieces()) };
   }
 }
 
 /** Piece by piece: a model of a billion weights must not lie in memory. */
 function* randomPieces(
-  type: WritableWeightType,
+  type: TensorType,
   numValues: number,
   stream: number,
   mean: number,
@@ -250,14 +252,31 @@ function* randomPieces(
   // The sum of two uniform variables in [-1, 1) has variance 2/3.
   const scale = deviation * Math.sqrt(1.5);
   let state = stream;
+  const nextBits = () => {
+    state = (state + 0x9e37_79b9) | 0;
+    return mix(state);
+  };
   for (let first = 0; first < numValues; first += MAX_PIECE_VALUES) {
-    const values = new Float32Array(Math.min(MAX_PIECE_VALUES, numValues - first));
+    const pieceValues = Math.min(MAX_PIECE_VALUES, numValues - first);
+    if (!isWritable(type)) {
+      yield randomBlocks(type, pieceValues, nextBits, deviation);
+      continue;
+    }
+    const values = new Float32Array(pieceValues);
     for (let index = 0; index < values.length; index += 1) {
-      state = (state + 0x9e37_79b9) | 0;
-      const bits = mix(state);
+      const bits = nextBits();
       values[index] = mean + scale * (((bits & 0xffff) + (bits >>> 16)) / 0x8000 - 2);
     }
     yield encodeValues(type, values);
+  }
+}
+
+function* dequantised(type: TensorType, numValues: number, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let first = 0;
+  for (const piece of pieces) {
+    const values = dequantizeRow(type, piece, Math.min(MAX_PIECE_VALUES, numValues - first));
+    first += values.length;
+    yield encodeValues("F32", values);
   }
 }
 

@@ -1,4 +1,6 @@
-/** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0), for models that tests write. */
+/** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
+import type { TensorType } from "../../src/formats/gguf/types.js";
+import { BLOCK_LAYOUT, dequantizeRow } from "../../src/kernels/dequantize.js";
 
 export type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
 
@@ -15,6 +17,50 @@ const ENCODERS: Readonly<Record<WritableWeightType, (values: Float32Array) => Ui
 /** The result may share memory with `values`; a quantised type wants a multiple of 32 values. */
 export function encodeValues(type: WritableWeightType, values: Float32Array): Uint8Array {
   return ENCODERS[type](values);
+}
+
+export function isWritable(type: TensorType): type is WritableWeightType {
+  return Object.hasOwn(ENCODERS, type);
+}
+
+/** Where a block of each type keeps its f16 scales; MXFP4's scale is a byte, an exponent. */
+export const F16_SCALE_OFFSETS: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
+  Q8_0: [0],
+  Q4_0: [0],
+  Q4_1: [0, 2],
+  Q5_0: [0],
+  Q5_1: [0, 2],
+  Q2_K: [80, 82],
+  Q3_K: [108],
+  Q4_K: [0, 2],
+  Q5_K: [0, 2],
+  Q6_K: [208],
+  IQ4_NL: [0],
+  IQ4_XS: [0],
+  MXFP4: [],
+};
+
+/**
+ * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of 1.5, its scales are
+ * powers of two). `random` gives 32 bits at a time.
+ */
+export function randomBlocks(type: TensorType, numValues: number, random: () => number, rms: number): Uint8Array {
+  const layout = BLOCK_LAYOUT[type];
+  const bytes = Uint8Array.from({ length: (numValues / layout.numValues) * layout.byteLength }, () => random() >>> 24);
+  const view = new DataView(bytes.buffer);
+  const setScales = (scale: number) => {
+    for (let at = 0; at < bytes.length; at += layout.byteLength) {
+      // From a bit that is in no type's f16 scales: both signs occur.
+      const sign = (bytes[at + 4]! & 1) === 0 ? 1 : -1;
+      for (const offset of F16_SCALE_OFFSETS[type] ?? []) view.setUint16(at + offset, halfBits(sign * scale), true);
+      if (type === "MXFP4") bytes[at] = 127 + Math.round(Math.log2(scale));
+    }
+  };
+  setScales(1);
+  const values = dequantizeRow(type, bytes, numValues);
+  const unit = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / numValues);
+  setScales(rms / unit);
+  return bytes;
 }
 
 const floatScratch = new Float32Array(1);

@@ -1,0 +1,49 @@
+/** A model file of every quantised type computes what the same values stored as F32 compute. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import { BLOCK_LAYOUT, TENSOR_TYPES } from "../../kernels/dequantize.js";
+import { loadKernels } from "../../kernels/load.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-weight-types-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Every width is a multiple of 256, the largest block. */
+const SHAPE = { architecture: "llama", width: 256, ff: 512, seed: 7 } as const;
+const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
+
+/** Log-probabilities of a fixed text's tokens. */
+function scoresOf(options: RandomModelOptions): number[] {
+  const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
+  writeRandomModel(path, options);
+  const device = loadKernels().createDevice({ numThreads: 2 });
+  try {
+    const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
+    const engineOptions = { modelPath: path, numThreads: 2, ...memory, kvCacheDtype: "f32" } as const;
+    const core = new EngineCore(readGguf(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
+    const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
+    return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
+  } finally {
+    device.destroy();
+  }
+}
+
+describe("a model file of", () => {
+  for (const type of TENSOR_TYPES.filter((name) => BLOCK_LAYOUT[name].numValues > 1)) {
+    it(`${type} scores a text as its values in F32 do`, () => {
+      const scores = scoresOf({ ...SHAPE, type });
+      const wanted = scoresOf({ ...SHAPE, type, isDequantised: true });
+      // Room for activations in eight bits; a value read wrongly is off by whole nats.
+      const errors = scores.map((score, i) => Math.abs(score - wanted[i]!));
+      expect(Math.max(...errors)).toBeLessThan(0.5);
+      expect(errors.reduce((sum, error) => sum + error, 0) / errors.length).toBeLessThan(0.1);
+      expect(Math.max(...wanted) - Math.min(...wanted)).toBeGreaterThan(2);
+    });
+  }
+});
