@@ -17,10 +17,11 @@ const ALLOWED = {
   kernels: ["core", "formats"],
   engine: ["core", "formats", "text", "kernels"],
   serve: ["core", "formats", "text", "engine"],
+  bench: ["core", "formats", "kernels", "engine"],
   fleet: ["core", "text"],
   gateway: ["core", "text", "fleet"],
-  lab: ["core", "formats", "text", "kernels", "engine", "serve", "fleet", "gateway"],
-  cli: ["core", "formats", "text", "kernels", "engine", "serve", "fleet", "gateway"],
+  lab: ["core", "formats", "text", "kernels", "engine", "bench", "serve", "fleet", "gateway"],
+  cli: ["core", "formats", "text", "kernels", "engine", "bench", "serve", "fleet", "gateway"],
 };
 
 const IMPORT_PATTERNS = [

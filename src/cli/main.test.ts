@@ -37,6 +37,30 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
       /--help/,
     ],
     [
+      "a batch size of none",
+      ["bench", "engine", "--batch", "1,0"],
+      /--batch to be an integer in \[1, 4096\]/,
+      /--help/,
+    ],
+    [
+      "one token to decode",
+      ["bench", "engine", "--gen-tokens", "1"],
+      /--gen-tokens to be an integer in \[2, /,
+      /--help/,
+    ],
+    [
+      "a shared prefix that is all of the prompt",
+      ["bench", "engine", "--prompt-tokens", "8", "--shared-prefix", "8"],
+      /--shared-prefix below --prompt-tokens 8, got 8/,
+      /token of its own/,
+    ],
+    [
+      "a batch that no step can compute",
+      ["bench", "engine", "--batch", "64", "--max-num-batched-tokens", "32"],
+      /at least the largest --batch, got 32 for 64/,
+      /raise --max-num-batched-tokens/,
+    ],
+    [
       "raw and chat together",
       ["generate", "--prompt", "a", "--raw", "--chat"],
       /--raw or --chat, got both/,
@@ -63,7 +87,7 @@ test("other errors exit with 1, and as JSON with --json", async () => {
 
 test("help and version go to stdout and are no errors", async () => {
   const help = await runMain("--help");
-  for (const command of ["serve", "engine", "generate", "chat", "tokenize", "inspect", "doctor"]) {
+  for (const command of ["serve", "engine", "generate", "chat", "tokenize", "inspect", "doctor", "bench"]) {
     expect(help.stdout).toMatch(new RegExp(`^  ${command} `, "m"));
   }
   expect(help).toMatchObject({ stderr: "", exitCode: 0 });

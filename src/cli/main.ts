@@ -1,6 +1,7 @@
 /** The command line: which commands exist, the default one, and errors on their way out. Each command loads what it needs when it runs. */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
+import { benchCommand } from "./commands/bench.js";
 import { chatCommand } from "./commands/chat.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
@@ -24,8 +25,9 @@ function createProgram(): Command {
     tokenizeCommand(),
     inspectCommand(),
     doctorCommand(),
+    benchCommand(),
   ];
-  for (const command of [program, ...commands]) {
+  for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Complaints are thrown and reported in one place; help still goes to stdout.
     command.exitOverride().configureOutput({ writeErr: () => {} });
   }

@@ -1,0 +1,160 @@
+/** One measured round: a batch of prompts handed to a running engine at once, timed from outside through its public interface. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { MillraceError } from "../core/errors.js";
+import type { Engine, EngineHandle, EngineOutput, SamplingParams } from "../engine/api.js";
+
+export interface RoundSpec {
+  /** One per sequence of the batch. */
+  readonly prompts: readonly Int32Array[];
+  /** Tokens each sequence generates while all of them do, the one that ends its prefill included; at least 2. */
+  readonly genTokens: number;
+  /** Tokens one step of this engine computes at most. */
+  readonly maxNumBatchedTokens: number;
+}
+
+export interface RoundSample {
+  /** From the first submission to the last sequence's first token. */
+  readonly prefillMs: number;
+  /** genTokens − 1 steps in which every sequence got a token. */
+  readonly decodeMs: number;
+  /** The parts of both that passed inside the kernels. */
+  readonly prefillKernelMs: number;
+  readonly decodeKernelMs: number;
+  /** Prompt tokens that came from the prefix cache. */
+  readonly numCachedTokens: number;
+}
+
+const GREEDY: Omit<SamplingParams, "maxTokens"> = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0n,
+  minTokens: 0,
+  stopTokenIds: [],
+  logitBias: [],
+  numLogprobs: undefined,
+  numPromptLogprobs: undefined,
+};
+
+/** Tokens the first sequence may have generated before the last one's prompt is through: prompts go first come, first served. */
+export function headStart({ prompts, maxNumBatchedTokens }: RoundSpec): number {
+  if (prompts.length === 1) return 0;
+  const numTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+  return Math.ceil(numTokens / Math.max(1, maxNumBatchedTokens - prompts.length)) + prompts.length;
+}
+
+/**
+ * Throws what `submit` refuses, and kv_capacity_exceeded when sequences had to give way to each other: such a round measures memory, not speed.
+ * The engine is idle again when this resolves.
+ */
+export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSample> {
+  const { prompts, genTokens } = spec;
+  const sampling = { ...GREEDY, maxTokens: genTokens + headStart(spec) };
+  const handles: EngineHandle[] = [];
+  try {
+    return await new Promise<RoundSample>((resolve, reject) => {
+      const watch = new RoundWatch(engine, prompts.length, genTokens, resolve);
+      engine.failure.catch(reject);
+      prompts.forEach((promptIds, index) => {
+        const listener = {
+          onOutput: (output: EngineOutput) => {
+            try {
+              watch.onOutput(index, output);
+            } catch (thrown) {
+              reject(thrown);
+            }
+          },
+          onError: reject,
+        };
+        handles.push(engine.submit({ promptIds, sampling }, listener));
+      });
+    });
+  } finally {
+    for (const handle of handles) handle.abort();
+    await untilIdle(engine);
+  }
+}
+
+/** The step under way when the last request was aborted must not run into the next round. */
+async function untilIdle(engine: Engine): Promise<void> {
+  const giveUp = { hasFailed: false };
+  engine.failure.catch(() => {
+    giveUp.hasFailed = true;
+  });
+  for (
+    let stats = engine.stats();
+    stats.numRunning + stats.numWaiting > 0 && !giveUp.hasFailed;
+    stats = engine.stats()
+  ) {
+    await sleep(1);
+  }
+}
+
+/** Follows a round step by step: prompts first, then the steps that all sequences share. */
+class RoundWatch {
+  readonly #startMs = performance.now();
+  readonly #before;
+  readonly #hasStarted: boolean[];
+  #numStarted = 0;
+  #numCachedTokens = 0;
+  #prefill: { readonly endMs: number; readonly kernelMs: number; readonly numSteps: number } | undefined;
+  #numDecoded = 0;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly batch: number,
+    private readonly genTokens: number,
+    private readonly onDone: (sample: RoundSample) => void,
+  ) {
+    this.#before = engine.stats();
+    this.#hasStarted = Array.from({ length: batch }, () => false);
+  }
+
+  onOutput(index: number, { tokenIds, numCachedTokens, finishReason }: EngineOutput): void {
+    const nowMs = performance.now();
+    const stats = this.engine.stats();
+    // Sequences have tokens to spare (headStart), so one that ends before the round never ran beside all others.
+    const isCutShort = finishReason !== undefined && this.batch > 1;
+    if (stats.numPreemptions > this.#before.numPreemptions || isCutShort) {
+      throw new MillraceError("kv_capacity_exceeded", "expected KV memory for the whole batch, got too little of it", {
+        hint: "Start with more --kv-cache-memory-bytes, or measure fewer sequences or shorter prompts.",
+      });
+    }
+    if (!this.#hasStarted[index]) {
+      this.#hasStarted[index] = true;
+      this.#numStarted++;
+      this.#numCachedTokens += numCachedTokens;
+      if (this.#numStarted < this.batch) return;
+      this.#prefill = { endMs: nowMs, kernelMs: stats.kernelMs, numSteps: stats.numSteps };
+    } else if (this.#prefill !== undefined && stats.numSteps > this.#prefill.numSteps) {
+      this.#numDecoded += tokenIds.length;
+      if (this.#numDecoded === this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
+    }
+  }
+
+  #finish(
+    prefill: { readonly endMs: number; readonly kernelMs: number; readonly numSteps: number },
+    endMs: number,
+  ): void {
+    const stats = this.engine.stats();
+    const numSteps = stats.numSteps - prefill.numSteps;
+    if (numSteps !== this.genTokens - 1) {
+      throw new MillraceError(
+        "engine_failed",
+        `expected ${this.genTokens - 1} steps of ${this.batch} sequences each, got ${numSteps}`,
+        { hint: "let a step compute at least one token per sequence: --max-num-batched-tokens" },
+      );
+    }
+    this.onDone({
+      prefillMs: prefill.endMs - this.#startMs,
+      decodeMs: endMs - prefill.endMs,
+      prefillKernelMs: prefill.kernelMs - this.#before.kernelMs,
+      decodeKernelMs: stats.kernelMs - prefill.kernelMs,
+      numCachedTokens: this.#numCachedTokens,
+    });
+  }
+}

@@ -1,0 +1,23 @@
+/** Medians and spreads of a few measurements: what every table of this folder is made of. */
+
+export interface Summary {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+  /** (max − min) ÷ median; 0 for one sample. */
+  readonly spread: number;
+}
+
+/** The middle value, or the mean of the two middle ones; NaN of none. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** @param values at least one */
+export function summarize(values: readonly number[]): Summary {
+  const middle = median(values);
+  const [min, max] = [Math.min(...values), Math.max(...values)];
+  return { median: middle, min, max, spread: middle === 0 ? 0 : (max - min) / middle };
+}

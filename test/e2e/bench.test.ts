@@ -1,0 +1,73 @@
+/** `millrace bench`, as a process on a tiny model: the shape of its JSON, its table, and what it refuses. */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { fixture, repositoryRoot } from "../helpers/fixtures.js";
+
+const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
+const STORIES = fixture("models/stories260k.gguf");
+
+interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | null;
+}
+
+function bench(...args: readonly string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [LAUNCHER, "bench", "engine", "--model", STORIES, ...args]);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
+}
+
+const SMALL = ["--prompt-tokens", "24", "--gen-tokens", "6", "--repetitions", "2"];
+
+test("--json prints one object: medians, spreads and samples per batch size, and where they were measured", async () => {
+  const { stdout, stderr, exitCode } = await bench(...SMALL, "--batch", "1,3", "--threads", "1", "--json");
+  expect({ stderr, exitCode }).toMatchObject({ stderr: expect.stringContaining("batch 3, round 2 of 2"), exitCode: 0 });
+  const report = JSON.parse(stdout);
+  expect(Object.keys(report)[0]).toBe("results");
+  expect(report.results.map((result: { batch: number }) => result.batch)).toEqual([1, 3]);
+  for (const result of report.results) {
+    expect(result).toMatchObject({ promptTokens: 24, genTokens: 6, sharedPrefix: 0 });
+    expect(result.samples).toHaveLength(2);
+    const [a, b] = result.samples;
+    expect(result.decodeTokensPerS).toBeCloseTo((a.decodeTokensPerS + b.decodeTokensPerS) / 2, 6);
+    expect(a.decodeTokensPerS).toBeCloseTo((1000 * result.batch * 5) / a.decodeMs, 6);
+    expect(a.prefillTokensPerS).toBeCloseTo((1000 * result.batch * 24) / a.prefillMs, 6);
+    expect(a.prefillMs).toBeGreaterThan(a.prefillKernelMs);
+    expect(result.samples.map((sample: { numCachedTokens: number }) => sample.numCachedTokens)).toEqual([0, 0]);
+    expect(result.decodeSummary).toMatchObject({ median: result.decodeTokensPerS });
+  }
+  expect(report).toMatchObject({
+    engine: { numThreads: 1, weightType: "F32" },
+    machine: { numCpus: expect.any(Number), cpu: expect.any(String) },
+    versions: { node: process.versions.node },
+  });
+});
+
+test("a shared prefix is computed once and comes from the cache for the others", async () => {
+  const { stdout } = await bench(...SMALL, "--shared-prefix", "16", "--batch", "4", "--json");
+  for (const sample of JSON.parse(stdout).results[0].samples) expect(sample.numCachedTokens).toBe(3 * 16);
+});
+
+test("without --json it prints a table", async () => {
+  const { stdout } = await bench(...SMALL, "--batch", "2");
+  expect(stdout).toMatch(/^batch +prompt +generated +prefill tokens\/s +spread +decode tokens\/s +spread$/m);
+  expect(stdout).toMatch(/^2 +24 +6 +[\d.]+ +[\d.]+ % +[\d.]+ +[\d.]+ %$/m);
+});
+
+test("too little KV memory for the batch is an error, not a slow number", async () => {
+  // Room for two such sequences, at 640 bytes a token.
+  const { stderr, exitCode } = await bench(
+    ...["--prompt-tokens", "40", "--gen-tokens", "6", "--batch", "3", "--kv-cache-memory-bytes", "64KiB"],
+  );
+  expect(stderr).toMatch(/^error \[kv_capacity_exceeded\]: /m);
+  expect(exitCode).toBe(1);
+});
