@@ -10,7 +10,6 @@ export interface EngineBenchSpec {
   readonly genTokens: number;
   readonly sharedPrefix: number;
   readonly repetitions: number;
-  readonly maxNumBatchedTokens: number;
 }
 
 export interface EngineBenchSample extends RoundSample {
@@ -68,11 +67,11 @@ function warmUpOf(spec: EngineBenchSpec): EngineBenchSpec {
 }
 
 async function measure(engine: Engine, spec: EngineBenchSpec, batch: number, seed: number): Promise<EngineBenchSample> {
-  const { promptTokens, genTokens, sharedPrefix, maxNumBatchedTokens } = spec;
+  const { promptTokens, genTokens, sharedPrefix } = spec;
   const { vocabSize } = engine.info;
   // A seed per round: whatever the prefix cache still holds, it does not hold these.
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix, vocabSize }, seed);
-  const round = await runRound(engine, { prompts, genTokens, maxNumBatchedTokens });
+  const round = await runRound(engine, { prompts, genTokens });
   return {
     ...round,
     prefillTokensPerS: (1000 * batch * promptTokens) / round.prefillMs,

@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import { FakeEngine } from "../../test/helpers/fake-engine.js";
-import { headStart, runRound } from "./engine-round.js";
+import { runRound, tokensToAsk } from "./engine-round.js";
 
 const prompt = (length: number): Int32Array => new Int32Array(length).fill(65);
 
 test("every sequence is greedy, has no stop tokens, and is gone when the round is over", async () => {
   const engine = new FakeEngine();
-  const spec = { prompts: [prompt(3), prompt(4)], genTokens: 5, maxNumBatchedTokens: 16 };
+  const spec = { prompts: [prompt(3), prompt(4)], genTokens: 5 };
   const sample = await runRound(engine, spec);
   expect(engine.submitted).toHaveLength(2);
   for (const { sampling } of engine.submitted) {
     expect(sampling).toMatchObject({ temperature: 0, stopTokenIds: [], numLogprobs: undefined });
-    expect(sampling.maxTokens).toBe(5 + headStart(spec));
+    expect(sampling.maxTokens).toBe(tokensToAsk(engine.info, spec));
   }
   expect(engine.numLive).toBe(0);
   // The fake counts 1 ms of kernels a step: one step of prompts, four of decoding.
@@ -20,22 +20,27 @@ test("every sequence is greedy, has no stop tokens, and is gone when the round i
   expect(sample.decodeMs).toBeGreaterThan(0);
 });
 
-test("the head start covers the steps that prefill the other prompts", () => {
-  expect(headStart({ prompts: [prompt(512)], genTokens: 2, maxNumBatchedTokens: 512 })).toBe(0);
-  // 8 × 512 tokens at 504 a step.
-  const prompts = Array.from({ length: 8 }, () => prompt(512));
-  expect(headStart({ prompts, genTokens: 2, maxNumBatchedTokens: 512 })).toBe(9 + 8);
+test("sequences ask for all the tokens that model and KV memory have room for, and never fewer than are measured", () => {
+  const { info } = new FakeEngine({ maxModelLen: 1024 });
+  const spec = (batch: number, length: number) => ({
+    prompts: Array.from({ length: batch }, () => prompt(length)),
+    genTokens: 8,
+  });
+  expect(tokensToAsk(info, spec(1, 512))).toBe(512);
+  // 256 blocks of 16 tokens for 8 sequences.
+  expect(tokensToAsk(info, spec(8, 100))).toBe(412);
+  expect(tokensToAsk(info, spec(8, 510))).toBe(8);
 });
 
 test("what the engine refuses comes out as it is, and nothing stays behind", async () => {
   const engine = new FakeEngine();
-  const spec = { prompts: [prompt(8), prompt(0)], genTokens: 4, maxNumBatchedTokens: 16 };
+  const spec = { prompts: [prompt(8), prompt(0)], genTokens: 4 };
   await expect(runRound(engine, spec)).rejects.toMatchObject({ code: "empty_prompt" });
   expect(engine.numLive).toBe(0);
 });
 
 test("steps that give several tokens are not taken for plain decoding", async () => {
   const engine = new FakeEngine({ tokensPerStep: 2 });
-  const spec = { prompts: [prompt(8), prompt(8)], genTokens: 5, maxNumBatchedTokens: 16 };
+  const spec = { prompts: [prompt(8), prompt(8)], genTokens: 5 };
   await expect(runRound(engine, spec)).rejects.toMatchObject({ code: "engine_failed" });
 });

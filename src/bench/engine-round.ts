@@ -1,15 +1,13 @@
 /** One measured round: a batch of prompts handed to a running engine at once, timed from outside through its public interface. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle, EngineOutput, SamplingParams } from "../engine/api.js";
+import type { Engine, EngineHandle, EngineInfo, EngineOutput, SamplingParams } from "../engine/api.js";
 
 export interface RoundSpec {
   /** One per sequence of the batch. */
   readonly prompts: readonly Int32Array[];
   /** Tokens each sequence generates while all of them do, the one that ends its prefill included; at least 2. */
   readonly genTokens: number;
-  /** Tokens one step of this engine computes at most. */
-  readonly maxNumBatchedTokens: number;
 }
 
 export interface RoundSample {
@@ -40,11 +38,14 @@ const GREEDY: Omit<SamplingParams, "maxTokens"> = {
   numPromptLogprobs: undefined,
 };
 
-/** Tokens the first sequence may have generated before the last one's prompt is through: prompts go first come, first served. */
-export function headStart({ prompts, maxNumBatchedTokens }: RoundSpec): number {
-  if (prompts.length === 1) return 0;
-  const numTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
-  return Math.ceil(numTokens / Math.max(1, maxNumBatchedTokens - prompts.length)) + prompts.length;
+/**
+ * Tokens to ask for per sequence: the first ones go on generating until the last one's prompt is through, so all ask for as many as model
+ * and memory hold, and are aborted when the round is over.
+ */
+export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo, spec: RoundSpec): number {
+  const longest = Math.max(...spec.prompts.map((prompt) => prompt.length));
+  const kvTokens = Math.floor(numKvBlocks / spec.prompts.length) * blockSize;
+  return Math.max(spec.genTokens, Math.min(maxModelLen, kvTokens) - longest);
 }
 
 /**
@@ -53,7 +54,7 @@ export function headStart({ prompts, maxNumBatchedTokens }: RoundSpec): number {
  */
 export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSample> {
   const { prompts, genTokens } = spec;
-  const sampling = { ...GREEDY, maxTokens: genTokens + headStart(spec) };
+  const sampling = { ...GREEDY, maxTokens: tokensToAsk(engine.info, spec) };
   const handles: EngineHandle[] = [];
   try {
     return await new Promise<RoundSample>((resolve, reject) => {
@@ -102,7 +103,7 @@ class RoundWatch {
   #numStarted = 0;
   #numCachedTokens = 0;
   #prefill: { readonly endMs: number; readonly kernelMs: number; readonly numSteps: number } | undefined;
-  #numDecoded = 0;
+  readonly #numDecoded: number[];
 
   constructor(
     private readonly engine: Engine,
@@ -112,18 +113,13 @@ class RoundWatch {
   ) {
     this.#before = engine.stats();
     this.#hasStarted = Array.from({ length: batch }, () => false);
+    this.#numDecoded = Array.from({ length: batch }, () => 0);
   }
 
   onOutput(index: number, { tokenIds, numCachedTokens, finishReason }: EngineOutput): void {
     const nowMs = performance.now();
     const stats = this.engine.stats();
-    // Sequences have tokens to spare (headStart), so one that ends before the round never ran beside all others.
-    const isCutShort = finishReason !== undefined && this.batch > 1;
-    if (stats.numPreemptions > this.#before.numPreemptions || isCutShort) {
-      throw new MillraceError("kv_capacity_exceeded", "expected KV memory for the whole batch, got too little of it", {
-        hint: "Start with more --kv-cache-memory-bytes, or measure fewer sequences or shorter prompts.",
-      });
-    }
+    if (stats.numPreemptions > this.#before.numPreemptions) throw this.#tooLittleMemory("one had to give way");
     if (!this.#hasStarted[index]) {
       this.#hasStarted[index] = true;
       this.#numStarted++;
@@ -131,9 +127,19 @@ class RoundWatch {
       if (this.#numStarted < this.batch) return;
       this.#prefill = { endMs: nowMs, kernelMs: stats.kernelMs, numSteps: stats.numSteps };
     } else if (this.#prefill !== undefined && stats.numSteps > this.#prefill.numSteps) {
-      this.#numDecoded += tokenIds.length;
-      if (this.#numDecoded === this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
+      this.#numDecoded[index]! += tokenIds.length;
+      const numDecoded = this.#numDecoded.reduce((sum, count) => sum + count, 0);
+      if (numDecoded === this.batch * (this.genTokens - 1)) this.#finish(this.#prefill, nowMs);
     }
+    if (finishReason !== undefined && this.#numDecoded[index]! < this.genTokens - 1)
+      throw this.#tooLittleMemory("one ended before the others were through");
+  }
+
+  #tooLittleMemory(got: string): MillraceError {
+    const message = `expected room for all ${this.batch} sequences side by side, got so little that ${got}`;
+    return new MillraceError("kv_capacity_exceeded", message, {
+      hint: "start with more --kv-cache-memory-bytes, or measure fewer sequences or shorter prompts",
+    });
   }
 
   #finish(

@@ -68,7 +68,7 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
     const message = `expected --max-num-batched-tokens of at least the largest --batch, got ${maxNumBatchedTokens} for ${largest}`;
     throw new MillraceError("invalid_option", message, { hint: "raise --max-num-batched-tokens" });
   }
-  return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions, maxNumBatchedTokens };
+  return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
 }
 
 /** A seat for every sequence, whatever the default is. */
