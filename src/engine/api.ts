@@ -1,6 +1,5 @@
 /** What the engine offers the main thread: requests of token ids in, token ids out, one callback per step. Text is `serve`'s business. */
 import type { MillraceError } from "../core/errors.js";
-import type { TensorType } from "../formats/gguf/types.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 
@@ -89,7 +88,7 @@ export interface EngineHandle {
 }
 
 export interface EngineOptions {
-  /** Path of a GGUF file (the first shard of a split one). */
+  /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */
   readonly modelPath: string;
   readonly numThreads: number;
   /** Longest sequence, prompt and output together; undefined = the model's own context. */
@@ -130,7 +129,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
 export interface EngineInfo {
   readonly architecture: string;
   /** The quantisation most of the weights have. */
-  readonly weightType: TensorType;
+  readonly weightType: string;
   readonly numParameters: number;
   readonly weightBytes: number;
   readonly vocabSize: number;

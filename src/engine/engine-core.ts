@@ -1,13 +1,12 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
 import { MillraceError } from "../core/errors.js";
-import type { GgufFile } from "../formats/gguf/types.js";
 import type { Device } from "../kernels/kernels.js";
 import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, TokenLogprob } from "./api.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
-import { modelConfigFromGguf } from "./model/config.js";
+import type { OpenModel } from "./model/open-model.js";
 import { Transformer } from "./model/transformer.js";
-import { bindWeights, summarizeWeights } from "./model/weights.js";
+import { bindWeights } from "./model/weights.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
@@ -39,8 +38,8 @@ export class EngineCore {
   #stepMs = 0;
 
   /** @param freeBytes memory the KV cache may be planned against */
-  constructor(gguf: GgufFile, options: EngineOptions, device: Device, freeBytes: number) {
-    const config = modelConfigFromGguf(gguf);
+  constructor(model: OpenModel, options: EngineOptions, device: Device, freeBytes: number) {
+    const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
     const budget = planKvBudget(
@@ -67,7 +66,7 @@ export class EngineCore {
       device,
     );
     this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
-    const weights = bindWeights(gguf, config, device);
+    const weights = bindWeights(model.tensorsFor(device), config, device);
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
     this.#kv = new KvManager({
@@ -87,7 +86,7 @@ export class EngineCore {
       },
       this.#kv,
     );
-    const { weightType, numParameters, weightBytes } = summarizeWeights(gguf);
+    const { weightType, numParameters, weightBytes } = model.summary;
     this.info = {
       architecture: config.architecture,
       weightType,

@@ -3,21 +3,21 @@ import { freemem } from "node:os";
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
-import { readGguf } from "../formats/gguf/read.js";
 import { loadKernels } from "../kernels/load.js";
 import { EngineCore } from "./engine-core.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
+import { openModel } from "./model/open-model.js";
 
 function run(port: MessagePort, { options }: WorkerData): void {
   const send = (message: FromWorker) => port.postMessage(message);
   try {
     send({ kind: "progress", stage: "reading the model's header" });
-    const gguf = readGguf(options.modelPath);
+    const model = openModel(options.modelPath);
     send({ kind: "progress", stage: "starting the kernels" });
     const device = loadKernels().createDevice({ numThreads: options.numThreads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
-    const core = new EngineCore(gguf, options, device, freemem());
+    const core = new EngineCore(model, options, device, freemem());
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
     const receive = (message: ToWorker) => {

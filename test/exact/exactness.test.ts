@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { readGguf } from "../../src/formats/gguf/read.js";
+import { openModel } from "../../src/engine/model/open-model.js";
 import type { Device } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import type { Completion } from "../helpers/engine-requests.js";
@@ -183,7 +183,7 @@ function openCore(model: RandomModelOptions, options: Partial<EngineOptions>): {
   const device = loadKernels().createDevice({ numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
   const core = new EngineCore(
-    readGguf(path),
+    openModel(path),
     { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
     device,
     0,

@@ -68,7 +68,14 @@ const TRAITS: Readonly<Record<Architecture, Traits>> = {
 const GEMMA3_27B_LAYERS = 62;
 
 /** Limits a lying header runs into before anything is allocated; real models are far below. */
-const LIMITS = { layers: 1024, width: 1 << 18, heads: 4096, headDim: 1024, ff: 1 << 20, context: 1 << 27 } as const;
+export const MODEL_LIMITS = {
+  layers: 1024,
+  width: 1 << 18,
+  heads: 4096,
+  headDim: 1024,
+  ff: 1 << 20,
+  context: 1 << 27,
+} as const;
 
 export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
   const { metadata } = gguf;
@@ -76,13 +83,13 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
   const traits = TRAITS[architecture];
   const read = new Reader(metadata, architecture);
 
-  const numLayers = read.size("block_count", LIMITS.layers);
-  const width = read.size("embedding_length", LIMITS.width);
-  const numHeads = read.size("attention.head_count", LIMITS.heads);
-  const numKvHeads = read.size("attention.head_count_kv", LIMITS.heads, numHeads);
-  const headDim = read.size("attention.key_length", LIMITS.headDim, Math.floor(width / numHeads));
-  const valueDim = read.size("attention.value_length", LIMITS.headDim, headDim);
-  const contextLength = read.size("context_length", LIMITS.context);
+  const numLayers = read.size("block_count", MODEL_LIMITS.layers);
+  const width = read.size("embedding_length", MODEL_LIMITS.width);
+  const numHeads = read.size("attention.head_count", MODEL_LIMITS.heads);
+  const numKvHeads = read.size("attention.head_count_kv", MODEL_LIMITS.heads, numHeads);
+  const headDim = read.size("attention.key_length", MODEL_LIMITS.headDim, Math.floor(width / numHeads));
+  const valueDim = read.size("attention.value_length", MODEL_LIMITS.headDim, headDim);
+  const contextLength = read.size("context_length", MODEL_LIMITS.context);
   refuseUnless(numHeads % numKvHeads === 0, `${numHeads} query heads in whole groups per key/value head`, numKvHeads);
   refuseUnless(valueDim === headDim, `value heads as wide as key heads (${headDim})`, valueDim);
   refuseUnsupported(metadata, architecture);
@@ -93,7 +100,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }
-  const window = traits.readsWindow ? read.optionalSize("attention.sliding_window", LIMITS.context) : 0;
+  const window = traits.readsWindow ? read.optionalSize("attention.sliding_window", MODEL_LIMITS.context) : 0;
   const effectiveWindow = window >= contextLength ? 0 : window;
   const hasLocalRope = traits.windowPeriod > 0 && effectiveWindow > 0;
   const ropes = [ropeFromMetadata(metadata, architecture, headDim)];
@@ -111,7 +118,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
     numHeads,
     numKvHeads,
     headDim,
-    ffWidth: read.size("feed_forward_length", LIMITS.ff),
+    ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
     vocabSize: embedding.shape[1] ?? 0,
     contextLength,
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { readGguf } from "../../formats/gguf/read.js";
 import { BLOCK_LAYOUT, TENSOR_TYPES } from "../../kernels/dequantize.js";
 import { loadKernels } from "../../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore } from "../engine-core.js";
+import { openModel } from "./open-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-weight-types-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,7 +26,7 @@ function scoresOf(options: RandomModelOptions): number[] {
   try {
     const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
     const engineOptions = { modelPath: path, numThreads: 2, ...memory, kvCacheDtype: "f32" } as const;
-    const core = new EngineCore(readGguf(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
     const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
     return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
   } finally {

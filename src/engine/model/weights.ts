@@ -1,11 +1,8 @@
-/** Binds a model file's tensors to device weights, checking that every tensor is there and has the shape the config implies. */
-import { closeSync, openSync, readSync } from "node:fs";
-import { MillraceError } from "../../core/errors.js";
-import type { GgufFile, GgufTensor, TensorType } from "../../formats/gguf/types.js";
-import { dequantizeRow } from "../../kernels/dequantize.js";
-import type { BufferHandle, Device, FileHandle, WeightHandle } from "../../kernels/kernels.js";
+/** Binds a model's tensors to device weights; the source checks that every tensor is there and has the shape the config implies. */
+import type { BufferHandle, Device, WeightHandle } from "../../kernels/kernels.js";
 import { NO_BUFFER } from "../../kernels/kernels.js";
 import type { ModelConfig } from "./config.js";
+import type { TensorSource } from "./tensor-source.js";
 
 export interface Linear {
   /** [outputs, inputs] */
@@ -43,8 +40,8 @@ export interface ModelWeights {
   readonly ropeFactorsLong: Float32Array | undefined;
 }
 
-export function bindWeights(gguf: GgufFile, config: ModelConfig, device: Device): ModelWeights {
-  const binder = new Binder(gguf, device);
+export function bindWeights(source: TensorSource, config: ModelConfig, device: Device): ModelWeights {
+  const binder = new Binder(source, device);
   const { width, vocabSize } = config;
   const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
   const embedding = binder.linear("token_embd", vocabSize, width);
@@ -95,25 +92,19 @@ function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWe
 }
 
 class Binder {
-  readonly #files: FileHandle[];
-
   constructor(
-    private readonly gguf: GgufFile,
+    private readonly source: TensorSource,
     private readonly device: Device,
-  ) {
-    this.#files = gguf.shards.map((shard) => device.mapFile(shard.path));
-  }
+  ) {}
 
   has(name: string): boolean {
-    return this.gguf.tensors.has(name);
+    return this.source.has(name);
   }
 
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
-    const tensor = this.#tensor(`${name}.weight`, [cols, totalRows]);
-    const rowBytes = tensor.byteLength / totalRows;
-    const file = this.#files[tensor.shard]!;
-    const weight = this.device.createWeight(file, tensor.byteOffset + start * rowBytes, tensor.type, rows, cols);
+    const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, totalRows, cols, start, rows);
+    const weight = this.device.createWeight(memory, byteOffset, type, rows, cols);
     if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
     return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
   }
@@ -127,18 +118,7 @@ class Binder {
   }
 
   values(name: string, length: number): Float32Array {
-    const tensor = this.#tensor(name, [length]);
-    const bytes = new Uint8Array(tensor.byteLength);
-    const file = openSync(this.gguf.shards[tensor.shard]!.path, "r");
-    try {
-      const numRead = readSync(file, bytes, 0, bytes.length, tensor.byteOffset);
-      if (numRead !== bytes.length) {
-        throw new MillraceError("gguf_truncated", `expected ${bytes.length} bytes of ${name}, got ${numRead}`);
-      }
-    } finally {
-      closeSync(file);
-    }
-    return dequantizeRow(tensor.type, bytes, length);
+    return this.source.values(name, length);
   }
 
   #upload(values: Float32Array): BufferHandle {
@@ -146,38 +126,4 @@ class Binder {
     new Float32Array(this.device.view(buffer)).set(values);
     return buffer;
   }
-
-  #tensor(name: string, shape: readonly number[]): GgufTensor {
-    const tensor = this.gguf.tensors.get(name);
-    if (tensor === undefined) {
-      throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], got none`, {
-        hint: "The file is incomplete, or its metadata describe another model.",
-      });
-    }
-    const actual = [...tensor.shape];
-    while (actual.length > shape.length && actual.at(-1) === 1) actual.pop();
-    if (actual.length !== shape.length || actual.some((size, i) => size !== shape[i])) {
-      throw new MillraceError("gguf_tensor", `expected ${name} of shape [${shape}], got [${tensor.shape}]`);
-    }
-    return tensor;
-  }
-}
-
-/** The type most weight bytes have, and the totals, for people and for /v1/models. */
-export function summarizeWeights(gguf: GgufFile): {
-  readonly weightType: TensorType;
-  readonly numParameters: number;
-  readonly weightBytes: number;
-  readonly bytesByType: ReadonlyMap<TensorType, number>;
-} {
-  const bytesByType = new Map<TensorType, number>();
-  let numParameters = 0;
-  let weightBytes = 0;
-  for (const tensor of gguf.tensors.values()) {
-    bytesByType.set(tensor.type, (bytesByType.get(tensor.type) ?? 0) + tensor.byteLength);
-    numParameters += tensor.shape.reduce((product, size) => product * size, 1);
-    weightBytes += tensor.byteLength;
-  }
-  const [weightType] = [...bytesByType].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["F32", 0]);
-  return { weightType: weightType as TensorType, numParameters, weightBytes, bytesByType };
 }

@@ -1,0 +1,26 @@
+/** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
+import type { TensorType } from "../../formats/gguf/types.js";
+import type { BufferHandle, FileHandle } from "../../kernels/kernels.js";
+
+/** Rows of a matrix as `createWeight` takes them. */
+export interface MatrixPlace {
+  readonly memory: FileHandle | BufferHandle;
+  readonly byteOffset: number;
+  readonly type: TensorType;
+}
+
+export interface TensorSource {
+  has(name: string): boolean;
+  /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. Throws unless the matrix is there in that shape. */
+  matrix(name: string, totalRows: number, cols: number, start: number, rows: number): MatrixPlace;
+  /** A small tensor's values, f32 [length]. Throws unless it is there in that length. */
+  values(name: string, length: number): Float32Array;
+}
+
+/** What is said about a model's weights, to people and in /v1/models. */
+export interface WeightSummary {
+  /** The type most weight bytes have. */
+  readonly weightType: string;
+  readonly numParameters: number;
+  readonly weightBytes: number;
+}

@@ -1,0 +1,116 @@
+/** Typed access to the JSON files of a model folder. A value of the wrong type is refused with the file's name and its path in the file. */
+import { basename } from "node:path";
+import { MillraceError } from "../../core/errors.js";
+import { openFile, readExactly } from "../read-file.js";
+
+const MAX_CONFIG_BYTES = 4 * 1024 * 1024;
+
+/** Throws `file_unreadable`, or `model_config` for what is no JSON object. */
+export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObject {
+  using file = openFile(path);
+  const name = basename(path);
+  if (file.byteLength > maxBytes)
+    throw configError(`${path}: expected at most ${maxBytes} bytes, got ${file.byteLength}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(readExactly(file, 0, file.byteLength).toString("utf8"));
+  } catch (thrown) {
+    if (thrown instanceof MillraceError) throw thrown;
+    throw configError(`${path}: expected JSON, got ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+  }
+  if (!isRecord(value)) throw configError(`${path}: expected a JSON object, got another value`);
+  return new JsonObject(value, name, "");
+}
+
+/** An object of a JSON file. null counts as absent, as in the files' own readers. */
+export class JsonObject {
+  constructor(
+    readonly raw: Readonly<Record<string, unknown>>,
+    private readonly file: string,
+    private readonly path: string,
+  ) {}
+
+  has(key: string): boolean {
+    return this.value(key) !== undefined;
+  }
+
+  value(key: string): unknown {
+    return Object.hasOwn(this.raw, key) ? (this.raw[key] ?? undefined) : undefined;
+  }
+
+  number(key: string): number | undefined {
+    const value = this.value(key);
+    if (value === undefined || (typeof value === "number" && Number.isFinite(value)))
+      return value as number | undefined;
+    throw this.wrong(key, "a number", value);
+  }
+
+  string(key: string): string | undefined {
+    const value = this.value(key);
+    if (value === undefined || typeof value === "string") return value;
+    throw this.wrong(key, "a string", value);
+  }
+
+  boolean(key: string): boolean | undefined {
+    const value = this.value(key);
+    if (value === undefined || typeof value === "boolean") return value;
+    throw this.wrong(key, "a boolean", value);
+  }
+
+  object(key: string): JsonObject | undefined {
+    const value = this.value(key);
+    if (value === undefined) return undefined;
+    if (isRecord(value)) return new JsonObject(value, this.file, this.pathOf(key));
+    throw this.wrong(key, "an object", value);
+  }
+
+  array(key: string): readonly unknown[] | undefined {
+    const value = this.value(key);
+    if (value === undefined || Array.isArray(value)) return value;
+    throw this.wrong(key, "an array", value);
+  }
+
+  objects(key: string): readonly JsonObject[] | undefined {
+    return this.array(key)?.map((element, index) => {
+      if (isRecord(element)) return new JsonObject(element, this.file, this.pathOf(`${key}[${index}]`));
+      throw this.wrong(`${key}[${index}]`, "an object", element);
+    });
+  }
+
+  strings(key: string): readonly string[] | undefined {
+    const value = this.array(key);
+    if (value === undefined || value.every((element) => typeof element === "string")) return value as readonly string[];
+    throw this.wrong(key, "an array of strings", value);
+  }
+
+  numbers(key: string): readonly number[] | undefined {
+    const value = this.array(key);
+    if (value === undefined || value.every((element) => typeof element === "number")) return value as readonly number[];
+    throw this.wrong(key, "an array of numbers", value);
+  }
+
+  /** How messages name a key of this object: `config.json: rope_scaling.factor`. */
+  nameOf(key: string): string {
+    return `${this.file}: ${this.pathOf(key)}`;
+  }
+
+  private pathOf(key: string): string {
+    return this.path === "" ? key : `${this.path}.${key}`;
+  }
+
+  private wrong(key: string, expected: string, value: unknown): MillraceError {
+    return configError(
+      `expected ${this.nameOf(key)} to be ${expected}, got ${(JSON.stringify(value) ?? "nothing").slice(0, 80)}`,
+    );
+  }
+}
+
+export function configError(message: string): MillraceError {
+  return new MillraceError("model_config", message, {
+    hint: "The folder's JSON files are damaged or of another format; download them again.",
+  });
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
