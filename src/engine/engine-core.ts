@@ -4,7 +4,7 @@ import type { Device } from "../kernels/kernels.js";
 import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, TokenLogprob } from "./api.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
-import type { OpenModel } from "./model/open-model.js";
+import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
 import { bindWeights } from "./model/weights.js";
 import { SamplerIo } from "./sampler/sampler-io.js";

@@ -1,17 +1,10 @@
 /** Opens a model of either format: the engine's description of it, and its tensors. */
 import { readGguf } from "../../formats/gguf/read.js";
 import { isHfFolder, readHfFolder } from "../../formats/huggingface/folder.js";
-import type { Device } from "../../kernels/kernels.js";
-import { type ModelConfig, modelConfigFromGguf } from "./config.js";
+import { modelConfigFromGguf } from "./config.js";
 import { GgufSource, summarizeGguf } from "./gguf-source.js";
 import { openHfModel } from "./hf/open.js";
-import type { TensorSource, WeightSummary } from "./tensor-source.js";
-
-export interface OpenModel {
-  readonly config: ModelConfig;
-  readonly summary: WeightSummary;
-  tensorsFor(device: Device): TensorSource;
-}
+import type { OpenModel } from "./tensor-source.js";
 
 /**
  * @param path of a GGUF file or of a folder with config.json and safetensors files

@@ -1,6 +1,7 @@
 /** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
 import type { TensorType } from "../../formats/gguf/types.js";
-import type { BufferHandle, FileHandle } from "../../kernels/kernels.js";
+import type { BufferHandle, Device, FileHandle } from "../../kernels/kernels.js";
+import type { ModelConfig } from "./config.js";
 
 /** Rows of a matrix as `createWeight` takes them. */
 export interface MatrixPlace {
@@ -23,4 +24,11 @@ export interface WeightSummary {
   readonly weightType: string;
   readonly numParameters: number;
   readonly weightBytes: number;
+}
+
+/** A model whose headers were read; its tensors are bound to a device when the engine asks for them. */
+export interface OpenModel {
+  readonly config: ModelConfig;
+  readonly summary: WeightSummary;
+  tensorsFor(device: Device): TensorSource;
 }

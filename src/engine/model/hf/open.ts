@@ -1,6 +1,6 @@
 /** From a model folder to the engine's description of it and its tensors under the loader's names. */
 import type { HfFolder } from "../../../formats/huggingface/folder.js";
-import type { OpenModel } from "../open-model.js";
+import type { OpenModel } from "../tensor-source.js";
 import { modelConfigFromHf } from "./config.js";
 import { HfNames } from "./names.js";
 import { HfSource, summarizeHf } from "./source.js";

@@ -1,0 +1,40 @@
+/** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
+import { expect } from "vitest";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { EngineCore } from "../../src/engine/engine-core.js";
+import { openModel } from "../../src/engine/model/open-model.js";
+import { loadKernels } from "../../src/kernels/load.js";
+import { request, runAlone } from "./engine-requests.js";
+
+/** As test/fixtures/make-hf-models.py writes it. */
+export interface ExpectedLogprobs {
+  readonly tokens: readonly number[];
+  /** Of each token after the first. */
+  readonly logprobs: readonly number[];
+  /** The best three after each position. */
+  readonly top: readonly (readonly (readonly [id: number, logprob: number])[])[];
+}
+
+/** F32 sums in another order, over a few layers. */
+const TOLERANCE = 5e-5;
+
+export function expectLogprobs(path: string, expected: ExpectedLogprobs, tolerance = TOLERANCE): void {
+  const device = loadKernels().createDevice({ numThreads: 2 });
+  try {
+    const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, device, 0);
+    const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: 3 });
+    const { promptLogprobs } = runAlone(core, prompt);
+    const scored = promptLogprobs!.slice(1).map((entry) => entry!);
+    expect(scored).toHaveLength(expected.logprobs.length);
+    for (const [position, { logprob, top }] of scored.entries()) {
+      const where = `position ${position}`;
+      expect(Math.abs(logprob - expected.logprobs[position]!), where).toBeLessThan(tolerance);
+      for (const [rank, [, wanted]] of expected.top[position]!.entries()) {
+        expect(Math.abs(top[rank]!.logprob - wanted), where).toBeLessThan(tolerance);
+      }
+    }
+  } finally {
+    device.destroy();
+  }
+}
