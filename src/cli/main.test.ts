@@ -61,6 +61,14 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
       /raise --max-num-batched-tokens/,
     ],
     [
+      "peers without a model",
+      ["bench", "peers", "--llama-cpp", "x"],
+      /expected --model with at least one/,
+      /same file/,
+    ],
+    ["no peer", ["bench", "peers", "--model", STORIES], /at least one peer to compare with/, /--llama-cpp, --ik-llama/],
+    ["a shape nobody knows", ["bench", "peers", "--shapes", "long"], /one of prefill, decode, context/, /--help/],
+    [
       "raw and chat together",
       ["generate", "--prompt", "a", "--raw", "--chat"],
       /--raw or --chat, got both/,

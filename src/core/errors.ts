@@ -55,6 +55,8 @@ const STATUS_BY_CODE = {
   kernels_isa: 400,
   kernels_argument: 500,
   out_of_memory: 500,
+  // measuring
+  peer_failed: 500,
 } as const satisfies Record<string, number>;
 
 export type ErrorCode = keyof typeof STATUS_BY_CODE;

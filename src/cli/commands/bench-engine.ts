@@ -1,0 +1,120 @@
+/** `millrace bench engine`: prefill and decode speed of a model in this process, without HTTP or text. */
+import { Command, Option } from "commander";
+import type { EngineBenchResult, EngineBenchSpec } from "../../bench/engine-bench.js";
+import { MillraceError } from "../../core/errors.js";
+import type { EngineOptions } from "../../engine/api.js";
+import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "../engine-options.js";
+import { formatTable } from "../format.js";
+import { locateModel, modelOption } from "../model.js";
+import { integerIn, listOf } from "../option-values.js";
+import { stagesTo } from "../stages.js";
+
+interface BenchFlags extends EngineFlags {
+  readonly model?: string;
+  readonly promptTokens: number;
+  readonly genTokens: number;
+  readonly batch: readonly number[];
+  readonly sharedPrefix: number;
+  readonly repetitions: number;
+  readonly json?: boolean;
+}
+
+const MAX_TOKENS = 1 << 24;
+const MAX_BATCH = 4096;
+
+/** @example batchSizes("1,2,4") // [1, 2, 4] */
+export function batchSizes(text: string): number[] {
+  return listOf("--batch")(text, undefined).map(integerIn("--batch", 1, MAX_BATCH));
+}
+
+export function benchEngineCommand(): Command {
+  const command = new Command("engine")
+    .description("Prefill and decode speed of a model, in process: random prompts, greedy, end-of-text ignored.")
+    .addOption(modelOption())
+    .option(
+      "--prompt-tokens <n>",
+      "tokens per prompt: the context that decoding starts with",
+      integerIn("--prompt-tokens", 1, MAX_TOKENS),
+      512,
+    )
+    .option("--gen-tokens <n>", "tokens to generate per sequence", integerIn("--gen-tokens", 2, MAX_TOKENS), 64)
+    .addOption(
+      new Option("--batch <sizes>", "sequences at once; several sizes separated by commas")
+        .argParser(batchSizes)
+        .default([1, 2, 4, 8, 16], "1,2,4,8,16"),
+    )
+    .option(
+      "--shared-prefix <n>",
+      "first so many prompt tokens are the same in all sequences",
+      integerIn("--shared-prefix", 0, MAX_TOKENS),
+      0,
+    )
+    .option("--repetitions <n>", "measured rounds per batch size", integerIn("--repetitions", 1, 1000), 3)
+    .option("--json", "print one JSON object instead of a table");
+  return addEngineOptions(command).action(runBenchEngine);
+}
+
+function specOf(flags: BenchFlags): EngineBenchSpec {
+  const { promptTokens, genTokens, sharedPrefix, repetitions, batch, maxNumBatchedTokens } = flags;
+  if (sharedPrefix >= promptTokens) {
+    const message = `expected --shared-prefix below --prompt-tokens ${promptTokens}, got ${sharedPrefix}`;
+    throw new MillraceError("invalid_option", message, { hint: "each prompt needs a token of its own" });
+  }
+  const largest = Math.max(...batch);
+  if (largest > maxNumBatchedTokens) {
+    const message = `expected --max-num-batched-tokens of at least the largest --batch, got ${maxNumBatchedTokens} for ${largest}`;
+    throw new MillraceError("invalid_option", message, { hint: "raise --max-num-batched-tokens" });
+  }
+  return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
+}
+
+/** A seat for every sequence, whatever the default is. */
+function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
+  const options = engineOptionsFrom(flags, modelPath);
+  return { ...options, maxNumSeqs: Math.max(options.maxNumSeqs, ...flags.batch) };
+}
+
+async function runBenchEngine(flags: BenchFlags): Promise<void> {
+  const spec = specOf(flags);
+  const startStage = stagesTo(process.stderr);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const options = optionsOf(flags, path);
+  const [{ startEngine }, { benchEngine }, { machineInfo, versions }] = await Promise.all([
+    import("../../engine/engine.js"),
+    import("../../bench/engine-bench.js"),
+    import("../../bench/machine.js"),
+  ]);
+  const stage = startStage("engine");
+  const startMs = performance.now();
+  const engine = await startEngine(options, (progress) => stage.update(progress.stage));
+  const loadMs = performance.now() - startMs;
+  stage.done(`${engine.info.architecture}, ${engine.info.weightType}, ${engine.info.isa}`);
+  try {
+    const results = await benchEngine(engine, spec, (batch, repetition, sample) => {
+      const { prefillTokensPerS, decodeTokensPerS } = sample;
+      const speeds = `prefill ${prefillTokensPerS.toFixed(1)}, decode ${decodeTokensPerS.toFixed(1)} tokens/s`;
+      process.stderr.write(`  batch ${batch}, round ${repetition} of ${spec.repetitions}: ${speeds}\n`);
+    });
+    const engineOptions = { ...options, modelPath: path };
+    const report = { results, model: { name, path }, loadMs, engine: engine.info, options: engineOptions };
+    const about = { machine: machineInfo(), versions: versions() };
+    process.stdout.write(flags.json ? `${JSON.stringify({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
+  } finally {
+    await engine.close();
+  }
+}
+
+function tableOf(results: readonly EngineBenchResult[]): string {
+  const header = ["batch", "prompt", "generated", "prefill tokens/s", "spread", "decode tokens/s", "spread"];
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  const rows = results.map((result) => [
+    String(result.batch),
+    String(result.promptTokens),
+    String(result.genTokens),
+    result.prefillTokensPerS.toFixed(1),
+    percent(result.prefillSummary.spread),
+    result.decodeTokensPerS.toFixed(1),
+    percent(result.decodeSummary.spread),
+  ]);
+  return formatTable([header, ...rows]);
+}
