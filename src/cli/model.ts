@@ -1,25 +1,23 @@
-/** Finds a model and makes its text side: GGUF header, tokenizer, chat template. The weights are the engine's business. */
+/** Finds a model and makes its text side: tokenizer and chat template. The weights are the engine's business. */
 import { readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import type { Option } from "commander";
 import { Option as CommanderOption } from "commander";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
-import type { GgufFile } from "../formats/gguf/types.js";
 import type { ChatTemplate } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { formatBytes } from "./format.js";
 import type { StartStage } from "./stages.js";
 
 export interface LocatedModel {
-  /** First shard. */
+  /** The file (of a split one, the first shard), or the folder of a model that is one. */
   readonly path: string;
   /** What the model is called where nobody names it: the file's name, or the hub's repository. */
   readonly name: string;
 }
 
 export interface TextSide {
-  readonly gguf: GgufFile;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
 }
@@ -27,7 +25,7 @@ export interface TextSide {
 export function modelOption(): Option {
   return new CommanderOption(
     "--model <path|hf:org/repo[:file]>",
-    "GGUF file, folder with one, or a model of the hub (default: the bundled model)",
+    "GGUF file, folder with one or with safetensors, or a model of the hub (default: the bundled model)",
   );
 }
 
@@ -38,7 +36,7 @@ function bundledModelPath(): string {
 /** @example nameOf("/models/qwen-00001-of-00002.gguf") // "qwen" */
 export function nameOf(spec: string): string {
   if (spec.startsWith("hf:")) return spec.slice("hf:".length).split(":")[0]!;
-  return basename(spec).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "");
+  return basename(resolve(spec)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "");
 }
 
 /** @param spec a path or hf:org/repo[:file]; undefined = the bundled model */
@@ -65,16 +63,38 @@ function readTemplateFile(path: string): string {
 
 /** @param templatePath a file that replaces the model's own template */
 export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
-  const [{ readGguf }, { createTokenizer }, { readChatTemplate, ChatTemplate }] = await Promise.all([
+  const { isHfFolder } = await import("../formats/huggingface/folder.js");
+  const { tokenizer, chatTemplate } = await (isHfFolder(modelPath) ? loadHfText(modelPath) : loadGgufText(modelPath));
+  if (templatePath === undefined) return { tokenizer, chatTemplate: chatTemplate() };
+  const { ChatTemplate } = await import("../text/chat-template.js");
+  const textOf = (id: number | undefined): string | undefined =>
+    id === undefined ? undefined : Buffer.from(tokenizer.tokenBytes(id)).toString("utf8");
+  const tokens = { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
+  return { tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), tokens) };
+}
+
+/** The template is not read where another replaces it: it may be the reason why. */
+interface LoadedText {
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: () => ChatTemplate | undefined;
+}
+
+async function loadGgufText(path: string): Promise<LoadedText> {
+  const [{ readGguf }, { createTokenizer }, { readChatTemplate }] = await Promise.all([
     import("../formats/gguf/read.js"),
     import("../text/create-tokenizer.js"),
     import("../text/chat-template.js"),
   ]);
-  const gguf = readGguf(modelPath);
-  const tokenizer = createTokenizer(gguf.metadata);
-  if (templatePath === undefined) return { gguf, tokenizer, chatTemplate: readChatTemplate(gguf.metadata) };
-  const textOf = (id: number | undefined): string | undefined =>
-    id === undefined ? undefined : Buffer.from(tokenizer.tokenBytes(id)).toString("utf8");
-  const tokens = { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
-  return { gguf, tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), tokens) };
+  const { metadata } = readGguf(path);
+  return { tokenizer: createTokenizer(metadata), chatTemplate: () => readChatTemplate(metadata) };
+}
+
+async function loadHfText(path: string): Promise<LoadedText> {
+  const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }] = await Promise.all([
+    import("../formats/huggingface/folder.js"),
+    import("../text/hf/create-tokenizer.js"),
+    import("../text/hf/chat-template.js"),
+  ]);
+  const { numEmbeddings } = readHfFolder(path);
+  return { tokenizer: createHfTokenizer(path, numEmbeddings), chatTemplate: () => readHfChatTemplate(path) };
 }

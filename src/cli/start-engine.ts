@@ -21,7 +21,7 @@ function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
   if (numEmbeddings === numTokens) return;
   throw new MillraceError(
     "gguf_tensor",
-    `expected token_embd.weight to have ${numTokens} rows, one for each token, got ${numEmbeddings}`,
+    `expected the embedding to have ${numTokens} rows, one for each token, got ${numEmbeddings}`,
     {
       hint: "The file was written by a broken converter; download or convert the model again.",
     },

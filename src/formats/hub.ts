@@ -15,6 +15,7 @@ import {
   writeCachedListing,
 } from "./hub/listing.js";
 import { HUB_PREFIX, type HubSpec, parseHubSpec } from "./hub/spec.js";
+import { isHfFolder, weightFilesOf } from "./huggingface/folder.js";
 
 export type { DownloadProgress } from "./hub/download.js";
 
@@ -34,9 +35,9 @@ export interface ResolveOptions {
 }
 
 export interface ResolvedModel {
-  /** The model's file; of a split model, its first shard. */
+  /** The model's file (of a split model, its first shard), or the folder of a model of safetensors files. */
   readonly path: string;
-  /** All shards in order. */
+  /** The files with weights, in order. */
   readonly files: readonly string[];
 }
 
@@ -85,12 +86,13 @@ async function resolveFile(path: string): Promise<ResolvedModel> {
 }
 
 async function resolveFolder(folder: string): Promise<ResolvedModel> {
+  if (isHfFolder(folder)) return { path: folder, files: weightFilesOf(folder) };
   const models = withoutCompanions(groupModels(await namesIn(folder)));
   const [only] = models;
   if (only !== undefined && models.length === 1) return resolveFile(join(folder, only.files[0]!));
   const got = models.length === 0 ? "none" : models.map(({ label }) => label).join(", ");
   throw new MillraceError("file_unreadable", `expected one model in folder ${folder}, got ${got}`, {
-    hint: "pass the path of a .gguf file",
+    hint: "pass the path of a .gguf file, or of a folder with config.json and model.safetensors",
   });
 }
 

@@ -3,11 +3,11 @@
 import { MillraceError } from "../core/errors.js";
 import type { GgufMetadata } from "../formats/gguf/types.js";
 import { createByteLevelBpe } from "./byte-level-bpe.js";
-import { GgufTokenizer } from "./gguf-tokenizer.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import { findPreTokenizer } from "./pre-tokenizers.js";
 import { createSentencePieceBpe } from "./sentencepiece-bpe.js";
 import { createSpecialMatchers, findStopIds, hasPhi3Spacing, typesWithStops } from "./special-tokens.js";
+import { SubwordTokenizer } from "./subword-tokenizer.js";
 import type { Tokenizer } from "./tokenizer.js";
 import { corrupt, readTokenId, readVocabulary, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 
@@ -50,7 +50,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     const text = vocab.texts[id]!;
     return isSentencePiece && vocab.types[id] === TOKEN_TYPE.userDefined ? text.replaceAll("\u2581", " ") : text;
   };
-  return new GgufTokenizer({
+  return new SubwordTokenizer({
     encoder,
     matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
     types: vocab.types,

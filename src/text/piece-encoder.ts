@@ -1,10 +1,13 @@
-/** What a vocabulary kind does with text between special tokens; `GgufTokenizer` does the rest. */
+/** What a vocabulary kind does with text between special tokens; `SubwordTokenizer` does the rest. */
 
 export interface PieceEncoder {
-  /** Encoding puts a space before a text's first word (SentencePiece's dummy prefix), and decoding takes it off. */
-  readonly addsSpacePrefix: boolean;
-  /** Appends the ids of a text without special tokens to `out`. */
-  encode(text: string, out: number[]): void;
+  /** Decoding takes one space off a text's front, because encoding put one there (SentencePiece's dummy prefix). */
+  readonly stripsLeadingSpace: boolean;
+  /**
+   * Appends the ids of a text without special tokens to `out`.
+   * @param isStart the text begins the whole text, rather than following a special token
+   */
+  encode(text: string, out: number[], isStart: boolean): void;
   /** The bytes a token stands for; the id is in range. */
   bytesOf(id: number): Uint8Array;
 }

@@ -19,7 +19,7 @@ export function createSentencePieceBpe(metadata: GgufMetadata, vocab: Vocabulary
 }
 
 export class SentencePieceBpe implements PieceEncoder {
-  readonly addsSpacePrefix: boolean;
+  readonly stripsLeadingSpace: boolean;
   readonly #vocab: Vocabulary;
   readonly #pieceIds: ReadonlyMap<string, number>;
   readonly #merger: BpeMerger;
@@ -35,7 +35,7 @@ export class SentencePieceBpe implements PieceEncoder {
     options: { readonly addsSpacePrefix: boolean; readonly unknownId: number },
   ) {
     this.#vocab = vocab;
-    this.addsSpacePrefix = options.addsSpacePrefix;
+    this.stripsLeadingSpace = options.addsSpacePrefix;
     const pieceIds = new Map<string, number>();
     this.#idByByte = new Int32Array(256).fill(options.unknownId);
     for (const [id, text] of vocab.texts.entries()) {
@@ -53,8 +53,9 @@ export class SentencePieceBpe implements PieceEncoder {
     this.#merger = new BpeMerger(new ScoreRules(vocab, pieceIds, scores));
   }
 
+  /** Each stretch of plain text counts as a text of its own, so each gets the space prefix (as in llama.cpp). */
   encode(text: string, out: number[]): void {
-    const marked = text.replaceAll(" ", SPACE_MARK);
+    const marked = (this.stripsLeadingSpace ? ` ${text}` : text).replaceAll(" ", SPACE_MARK);
     if (!this.#splitsAtSpaces) {
       for (const id of this.#mergeWord(marked)) out.push(id);
       return;

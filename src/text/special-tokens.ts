@@ -43,12 +43,18 @@ const STOP_TEXTS = [
 
 const STOP_ID_KEYS = ["eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"] as const;
 
-export function findStopIds(metadata: GgufMetadata, vocab: Vocabulary, eosId: number | undefined): Set<number> {
+/** The ids of texts that end a turn in published models. */
+export function stopIdsByText(vocab: Vocabulary): Set<number> {
   const stopIds = new Set<number>();
   for (const text of STOP_TEXTS) {
     const id = vocab.idByText.get(text);
     if (id !== undefined && !isFalseStop(text, vocab)) stopIds.add(id);
   }
+  return stopIds;
+}
+
+export function findStopIds(metadata: GgufMetadata, vocab: Vocabulary, eosId: number | undefined): Set<number> {
+  const stopIds = stopIdsByText(vocab);
   if (eosId !== undefined) stopIds.add(eosId);
   for (const key of STOP_ID_KEYS) {
     const id = readTokenId(metadata, `tokenizer.ggml.${key}_token_id`, vocab);
@@ -86,7 +92,7 @@ export interface SpecialMatch {
   readonly id: number;
   readonly start: number;
   readonly end: number;
-  /** Where the text after the token goes on; beyond `end` where the token takes the white space after it. */
+  /** Where the text after the token goes on; beyond `end` where the token takes the white space after it (`start` likewise). */
   readonly resumeAt: number;
 }
 
@@ -95,13 +101,22 @@ interface TrieNode {
   id: number;
 }
 
+/** Which tokens take the white space beside them along. */
+export interface SpaceStripping {
+  /** The characters that count as white space. */
+  readonly spaces: string;
+  readonly after: ReadonlySet<number>;
+  readonly before?: ReadonlySet<number>;
+}
+
 /** Finds special tokens in text: the leftmost one, and the longest of those that start there. */
 export class SpecialMatcher {
   readonly #root: TrieNode = { children: new Map(), id: -1 };
-  readonly #stripsSpaceAfter: ReadonlySet<number>;
 
-  constructor(textById: Iterable<readonly [number, string]>, stripsSpaceAfter: ReadonlySet<number>) {
-    this.#stripsSpaceAfter = stripsSpaceAfter;
+  constructor(
+    textById: Iterable<readonly [number, string]>,
+    private readonly strips: SpaceStripping,
+  ) {
     for (const [id, text] of textById) this.#insert(text, id);
   }
 
@@ -117,9 +132,17 @@ export class SpecialMatcher {
         }
         node = node.children.get(text.charCodeAt(i));
       }
-      if (id !== -1) return { id, start, end, resumeAt: this.#stripsSpaceAfter.has(id) ? skipSpace(text, end) : end };
+      if (id !== -1) return this.#withSpace(text, from, { id, start, end, resumeAt: end });
     }
     return undefined;
+  }
+
+  #withSpace(text: string, from: number, match: SpecialMatch): SpecialMatch {
+    const { spaces, before, after } = this.strips;
+    let { start, end: resumeAt } = match;
+    if (after.has(match.id)) while (resumeAt < text.length && spaces.includes(text[resumeAt]!)) resumeAt++;
+    if (before?.has(match.id)) while (start > from && spaces.includes(text[start - 1]!)) start--;
+    return { ...match, start, resumeAt };
   }
 
   #insert(text: string, id: number): void {
@@ -135,11 +158,7 @@ export class SpecialMatcher {
 }
 
 /** C's isspace, which llama.cpp uses. */
-function skipSpace(text: string, from: number): number {
-  let end = from;
-  while (end < text.length && " \t\n\v\f\r".includes(text[end]!)) end++;
-  return end;
-}
+const C_SPACES = " \t\n\v\f\r";
 
 export interface SpecialMatchers {
   /** All special tokens: for text that a chat template wrote. */
@@ -162,6 +181,15 @@ export function createSpecialMatchers(
   const strips = new Set(
     hasPhi3Rules ? all.filter(([, text]) => !PHI3_KEEPS_SPACE_AFTER.has(text)).map(([id]) => id) : [],
   );
+  return matchersOf(all, types, { spaces: C_SPACES, after: strips });
+}
+
+/** @param all id and text of every token that is recognised in text */
+export function matchersOf(
+  all: readonly (readonly [id: number, text: string])[],
+  types: Uint8Array,
+  strips: SpaceStripping,
+): SpecialMatchers {
   const userDefined = all.filter(([id]) => types[id] === TOKEN_TYPE.userDefined);
   return { all: new SpecialMatcher(all, strips), userDefined: new SpecialMatcher(userDefined, strips) };
 }

@@ -1,7 +1,9 @@
 /** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
 import { Command } from "commander";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
+import type { OpenModel } from "../../engine/model/tensor-source.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
+import type { HfFolder } from "../../formats/huggingface/folder.js";
 import type { KvType } from "../../kernels/program.js";
 import { formatBytes, formatCount, formatTable } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
@@ -82,65 +84,117 @@ export function inspectCommand(): Command {
 
 async function runInspect(flags: InspectFlags): Promise<void> {
   const { path } = await locateModel(flags.model, silentStages);
-  const { readGguf } = await import("../../formats/gguf/read.js");
-  const report = await describeGguf(readGguf(path), path, flags);
+  const report = await describe(path, await factsOf(path), flags);
   process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : textOf(report)}\n`);
 }
 
-function typeShares(gguf: GgufFile): TypeShare[] {
-  const shares = new Map<string, TypeShare>();
-  for (const { type, shape, byteLength } of gguf.tensors.values()) {
-    const { numTensors, numParameters, numBytes } = shares.get(type) ?? {
-      numTensors: 0,
-      numParameters: 0,
-      numBytes: 0,
-    };
-    shares.set(type, {
-      type,
-      numTensors: numTensors + 1,
-      numParameters: numParameters + shape.reduce((product, dim) => product * dim, 1),
-      numBytes: numBytes + byteLength,
-    });
-  }
-  return [...shares.values()].sort((a, b) => b.numBytes - a.numBytes);
+/** What the headers of either format say. */
+interface ModelFacts extends Pick<InspectReport, "name" | "license" | "architecture" | "tokenizer"> {
+  readonly shards: readonly { readonly byteLength: number }[];
+  readonly tensors: Iterable<StoredTensor>;
+  readonly numTensors: number;
 }
 
-async function describeGguf(gguf: GgufFile, path: string, flags: InspectFlags): Promise<InspectReport> {
-  const { metadata } = gguf;
-  const types = typeShares(gguf);
-  const numParameters = types.reduce((sum, share) => sum + share.numParameters, 0);
-  const weightBytes = types.reduce((sum, share) => sum + share.numBytes, 0);
+interface StoredTensor {
+  readonly type: string;
+  readonly numParameters: number;
+  readonly byteLength: number;
+}
+
+async function factsOf(path: string): Promise<ModelFacts> {
+  const { isHfFolder, readHfFolder } = await import("../../formats/huggingface/folder.js");
+  if (isHfFolder(path)) return hfFacts(readHfFolder(path));
+  const { readGguf } = await import("../../formats/gguf/read.js");
+  return ggufFacts(readGguf(path));
+}
+
+function ggufFacts({ metadata, shards, tensors }: GgufFile): ModelFacts {
   return {
-    path,
     name: metadata.string("general.name"),
     license: metadata.string("general.license"),
     architecture: metadata.string("general.architecture"),
-    fileBytes: gguf.shards.reduce((sum, shard) => sum + shard.byteLength, 0),
-    numShards: gguf.shards.length,
-    numTensors: gguf.tensors.size,
-    numParameters,
-    weightBytes,
-    bitsPerWeight: numParameters === 0 ? 0 : Number(((weightBytes * 8) / numParameters).toFixed(3)),
-    types,
+    shards,
+    tensors: [...tensors.values()].map(({ type, shape, byteLength }) => ({
+      type,
+      numParameters: shape.reduce((product, dim) => product * dim, 1),
+      byteLength,
+    })),
+    numTensors: tensors.size,
     tokenizer: {
       model: metadata.string("tokenizer.ggml.model"),
       pre: metadata.string("tokenizer.ggml.pre"),
       numTokens: metadata.strings("tokenizer.ggml.tokens")?.length ?? 0,
       hasChatTemplate: metadata.has("tokenizer.chat_template"),
     },
-    ...(await describeModel(gguf, weightBytes, flags)),
+  };
+}
+
+async function hfFacts({ path, name, config, files, numEmbeddings }: HfFolder): Promise<ModelFacts> {
+  const { readHfChatTemplate } = await import("../../text/hf/chat-template.js");
+  const { storedTensors } = await import("../../engine/model/hf/summary.js");
+  const tensors = storedTensors(files.tensors.values());
+  return {
+    name,
+    license: undefined,
+    architecture: config.string("model_type"),
+    shards: files.shards,
+    tensors,
+    numTensors: files.tensors.size,
+    tokenizer: {
+      model: "tokenizer.json",
+      pre: undefined,
+      numTokens: numEmbeddings,
+      hasChatTemplate: readHfChatTemplate(path) !== undefined,
+    },
+  };
+}
+
+function typeShares(tensors: Iterable<StoredTensor>): TypeShare[] {
+  const shares = new Map<string, TypeShare>();
+  for (const { type, numParameters, byteLength } of tensors) {
+    const share = shares.get(type) ?? { type, numTensors: 0, numParameters: 0, numBytes: 0 };
+    shares.set(type, {
+      type,
+      numTensors: share.numTensors + 1,
+      numParameters: share.numParameters + numParameters,
+      numBytes: share.numBytes + byteLength,
+    });
+  }
+  return [...shares.values()].sort((a, b) => b.numBytes - a.numBytes);
+}
+
+async function describe(path: string, facts: ModelFacts, flags: InspectFlags): Promise<InspectReport> {
+  const { name, license, architecture, shards, numTensors, tokenizer } = facts;
+  const types = typeShares(facts.tensors);
+  const numParameters = types.reduce((sum, share) => sum + share.numParameters, 0);
+  const weightBytes = types.reduce((sum, share) => sum + share.numBytes, 0);
+  return {
+    path,
+    name,
+    license,
+    architecture,
+    fileBytes: shards.reduce((sum, shard) => sum + shard.byteLength, 0),
+    numShards: shards.length,
+    numTensors,
+    numParameters,
+    weightBytes,
+    bitsPerWeight: numParameters === 0 ? 0 : Number(((weightBytes * 8) / numParameters).toFixed(3)),
+    types,
+    tokenizer,
+    ...(await describeModel(path, weightBytes, flags)),
   };
 }
 
 async function describeModel(
-  gguf: GgufFile,
+  path: string,
   weightBytes: number,
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
-  const { modelConfigFromGguf, kvBytesPerToken } = await import("../../engine/model/config.js");
+  const { openModel } = await import("../../engine/model/open-model.js");
+  const { kvBytesPerToken } = await import("../../engine/model/config.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api.js");
   try {
-    const config = modelConfigFromGguf(gguf);
+    const { config }: OpenModel = openModel(path);
     const { contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize } = config;
     if (context !== undefined && context > contextLength) {
       throw new MillraceError("invalid_option", `expected --context of at most ${contextLength}, got ${context}`, {

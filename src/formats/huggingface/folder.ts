@@ -1,7 +1,8 @@
 /** A model folder as the Hugging Face hub has it: config.json beside safetensors files. */
 import { existsSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { INDEX_NAME, readSafetensors, SINGLE_NAME } from "../safetensors/read.js";
+import { MillraceError } from "../../core/errors.js";
+import { INDEX_NAME, readSafetensors, SINGLE_NAME, shardNamesOfIndex } from "../safetensors/read.js";
 import type { SafetensorsFiles } from "../safetensors/types.js";
 import { type JsonObject, readJsonFile } from "./json.js";
 
@@ -13,7 +14,14 @@ export interface HfFolder {
   readonly name: string;
   readonly config: JsonObject;
   readonly files: SafetensorsFiles;
+  /** Where the language model's tensors lie in `files`. */
+  readonly prefix: string;
+  /** Rows of the embedding matrix: the model's vocabulary. */
+  readonly numEmbeddings: number;
 }
+
+/** Prefixes of the language model's tensors: in text-only checkpoints, and in two generations of multimodal ones. */
+const PREFIXES = ["model.", "language_model.model.", "model.language_model."] as const;
 
 /** True for a folder with a config and safetensors weights; whether they are whole shows on reading. */
 export function isHfFolder(path: string): boolean {
@@ -25,7 +33,23 @@ export function isHfFolder(path: string): boolean {
   );
 }
 
+/** Paths of the weight files; that they are there shows on reading. */
+export function weightFilesOf(folder: string): readonly string[] {
+  const hasSingle = existsSync(join(folder, SINGLE_NAME));
+  const names = hasSingle ? [SINGLE_NAME] : shardNamesOfIndex(join(folder, INDEX_NAME));
+  return names.map((name) => join(folder, name));
+}
+
 export function readHfFolder(path: string): HfFolder {
   const config = readJsonFile(join(path, CONFIG_NAME));
-  return { path, name: basename(resolve(path)), config, files: readSafetensors(path) };
+  const files = readSafetensors(path);
+  const embeddingOf = (prefix: string) => files.tensors.get(`${prefix}embed_tokens.weight`);
+  const prefix = PREFIXES.find((candidate) => embeddingOf(candidate) !== undefined);
+  const numEmbeddings = prefix === undefined ? undefined : embeddingOf(prefix)?.shape[0];
+  if (prefix === undefined || numEmbeddings === undefined || numEmbeddings === 0) {
+    throw new MillraceError("model_tensor", `expected a matrix model.embed_tokens.weight in ${path}, got none`, {
+      hint: "The folder holds no language model in the layout of transformers, or not all of it.",
+    });
+  }
+  return { path, name: basename(resolve(path)), config, files, prefix, numEmbeddings };
 }

@@ -5,21 +5,26 @@ import { openFile, readExactly } from "../read-file.js";
 
 const MAX_CONFIG_BYTES = 4 * 1024 * 1024;
 
+/** Throws `file_unreadable`, or `model_config` for more than `maxBytes`. */
+export function readTextFile(path: string, maxBytes = MAX_CONFIG_BYTES): string {
+  using file = openFile(path);
+  if (file.byteLength > maxBytes) {
+    throw configError(`${path}: expected at most ${maxBytes} bytes, got ${file.byteLength}`);
+  }
+  return readExactly(file, 0, file.byteLength).toString("utf8");
+}
+
 /** Throws `file_unreadable`, or `model_config` for what is no JSON object. */
 export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObject {
-  using file = openFile(path);
-  const name = basename(path);
-  if (file.byteLength > maxBytes)
-    throw configError(`${path}: expected at most ${maxBytes} bytes, got ${file.byteLength}`);
+  const text = readTextFile(path, maxBytes);
   let value: unknown;
   try {
-    value = JSON.parse(readExactly(file, 0, file.byteLength).toString("utf8"));
+    value = JSON.parse(text);
   } catch (thrown) {
-    if (thrown instanceof MillraceError) throw thrown;
     throw configError(`${path}: expected JSON, got ${thrown instanceof Error ? thrown.message : String(thrown)}`);
   }
   if (!isRecord(value)) throw configError(`${path}: expected a JSON object, got another value`);
-  return new JsonObject(value, name, "");
+  return new JsonObject(value, basename(path), "");
 }
 
 /** An object of a JSON file. null counts as absent, as in the files' own readers. */

@@ -1,10 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
-import { MillraceError } from "../../../core/errors.js";
-import type { SafetensorsTensor } from "../../../formats/safetensors/types.js";
+import type { HfFolder } from "../../../formats/huggingface/folder.js";
 import type { Architecture } from "../config.js";
 
-/** Where the language model's tensors lie in text-only checkpoints and in two generations of multimodal ones. */
-const PREFIXES = ["model.", "language_model.model.", "model.language_model."] as const;
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
 const LAYER_PARTS: Readonly<Record<string, string>> = {
@@ -32,21 +29,11 @@ const GEMMA3_PARTS: Readonly<Record<string, string>> = {
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 
 export class HfNames {
-  /** Rows of the embedding matrix: the model's vocabulary. */
-  readonly numEmbeddings: number;
-  readonly #prefix: string;
   readonly #headPrefix: string;
 
-  constructor(tensors: ReadonlyMap<string, SafetensorsTensor>) {
-    const prefix = PREFIXES.find((candidate) => tensors.has(`${candidate}embed_tokens.weight`));
-    if (prefix === undefined) {
-      throw new MillraceError("model_tensor", "expected a tensor model.embed_tokens.weight, got none", {
-        hint: "The folder holds no language model in the layout of transformers, or not all of it.",
-      });
-    }
-    this.#prefix = prefix;
+  constructor(private readonly folder: HfFolder) {
+    const { tensors } = folder.files;
     this.#headPrefix = HEAD_PREFIXES.find((candidate) => tensors.has(`${candidate}lm_head.weight`)) ?? "";
-    this.numEmbeddings = tensors.get(`${prefix}embed_tokens.weight`)!.shape[0] ?? 0;
   }
 
   /**
@@ -55,12 +42,12 @@ export class HfNames {
    */
   of(name: string, architecture: Architecture): string | undefined {
     const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
-    if (base === "token_embd") return `${this.#prefix}embed_tokens.${kind}`;
-    if (base === "output_norm") return `${this.#prefix}norm.${kind}`;
+    if (base === "token_embd") return `${this.folder.prefix}embed_tokens.${kind}`;
+    if (base === "output_norm") return `${this.folder.prefix}norm.${kind}`;
     if (base === "output") return `${this.#headPrefix}lm_head.${kind}`;
     const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)$/.exec(base) ?? [];
     const parts = architecture === "gemma3" ? GEMMA3_PARTS : architecture === "phi3" ? PHI3_PARTS : LAYER_PARTS;
     if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-    return `${this.#prefix}layers.${layer}.${parts[part]}.${kind}`;
+    return `${this.folder.prefix}layers.${layer}.${parts[part]}.${kind}`;
   }
 }

@@ -3,14 +3,15 @@ import type { HfFolder } from "../../../formats/huggingface/folder.js";
 import type { OpenModel } from "../tensor-source.js";
 import { modelConfigFromHf } from "./config.js";
 import { HfNames } from "./names.js";
-import { HfSource, summarizeHf } from "./source.js";
+import { HfSource } from "./source.js";
+import { summarizeHf } from "./summary.js";
 
 export function openHfModel(folder: HfFolder): OpenModel {
-  const names = new HfNames(folder.files.tensors);
-  const model = modelConfigFromHf(folder.config, folder.name, names.numEmbeddings);
+  const names = new HfNames(folder);
+  const model = modelConfigFromHf(folder.config, folder.name, folder.numEmbeddings);
   return {
     config: model.config,
-    summary: summarizeHf(folder),
+    summary: summarizeHf(folder.files.tensors.values()),
     tensorsFor: (device) => new HfSource(folder, model, names, device),
   };
 }

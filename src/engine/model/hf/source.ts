@@ -5,8 +5,7 @@ import { openFile, readExactly } from "../../../formats/read-file.js";
 import type { SafetensorsTensor } from "../../../formats/safetensors/types.js";
 import { dequantizeRow } from "../../../kernels/dequantize.js";
 import type { Device, FileHandle } from "../../../kernels/kernels.js";
-import { mostOf } from "../gguf-source.js";
-import type { MatrixPlace, TensorSource, WeightSummary } from "../tensor-source.js";
+import type { MatrixPlace, TensorSource } from "../tensor-source.js";
 import type { HfModelConfig } from "./config.js";
 import type { HfNames } from "./names.js";
 
@@ -80,16 +79,4 @@ function tensorError(message: string): MillraceError {
   return new MillraceError("model_tensor", message, {
     hint: "The folder is incomplete, or config.json describes another model; download it again.",
   });
-}
-
-export function summarizeHf(folder: HfFolder): WeightSummary {
-  const bytesByType = new Map<string, number>();
-  let numParameters = 0;
-  let weightBytes = 0;
-  for (const { dtype, shape, byteLength } of folder.files.tensors.values()) {
-    bytesByType.set(dtype, (bytesByType.get(dtype) ?? 0) + byteLength);
-    numParameters += shape.reduce((product, size) => product * size, 1);
-    weightBytes += byteLength;
-  }
-  return { weightType: mostOf(bytesByType), numParameters, weightBytes };
 }

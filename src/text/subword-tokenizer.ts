@@ -6,7 +6,7 @@ import type { SpecialMatchers } from "./special-tokens.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
 import { TOKEN_TYPE } from "./vocabulary.js";
 
-export interface GgufTokenizerParts {
+export interface SubwordTokenizerParts {
   readonly encoder: PieceEncoder;
   readonly matchers: SpecialMatchers;
   /** One of `TOKEN_TYPE` per id. */
@@ -21,7 +21,7 @@ export interface GgufTokenizerParts {
 
 const SPACE = 0x20;
 
-export class GgufTokenizer implements Tokenizer {
+export class SubwordTokenizer implements Tokenizer {
   readonly vocabSize: number;
   readonly maxTokenLength: number;
   readonly bosId: number | undefined;
@@ -35,7 +35,7 @@ export class GgufTokenizer implements Tokenizer {
   readonly #types: Uint8Array;
   readonly #bytesById: (Uint8Array | undefined)[];
 
-  constructor(parts: GgufTokenizerParts) {
+  constructor(parts: SubwordTokenizerParts) {
     this.vocabSize = parts.types.length;
     this.maxTokenLength = parts.maxTokenLength;
     this.bosId = parts.bosId;
@@ -43,7 +43,7 @@ export class GgufTokenizer implements Tokenizer {
     this.stopIds = parts.stopIds;
     this.addsBos = parts.addsBos;
     this.addsEos = parts.addsEos;
-    this.stripsLeadingSpace = parts.encoder.addsSpacePrefix;
+    this.stripsLeadingSpace = parts.encoder.stripsLeadingSpace;
     this.#encoder = parts.encoder;
     this.#matchers = parts.matchers;
     this.#types = parts.types;
@@ -58,11 +58,11 @@ export class GgufTokenizer implements Tokenizer {
     if (options.addSpecial && this.addsBos && this.bosId !== undefined) ids.push(this.bosId);
     let from = 0;
     for (let match = matcher.find(wellFormed, 0); match !== undefined; match = matcher.find(wellFormed, from)) {
-      this.#encodePlain(wellFormed.slice(from, match.start), ids);
+      this.#encodePlain(wellFormed.slice(from, match.start), ids, from === 0);
       ids.push(match.id);
       from = match.resumeAt;
     }
-    this.#encodePlain(wellFormed.slice(from), ids);
+    this.#encodePlain(wellFormed.slice(from), ids, from === 0);
     if (options.addSpecial && this.addsEos && this.eosId !== undefined) ids.push(this.eosId);
     return ids;
   }
@@ -93,9 +93,8 @@ export class GgufTokenizer implements Tokenizer {
     return type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || type === TOKEN_TYPE.unused;
   }
 
-  /** Each stretch of plain text counts as a text of its own, so each gets the space prefix (as in llama.cpp). */
-  #encodePlain(text: string, ids: number[]): void {
-    if (text !== "") this.#encoder.encode(this.#encoder.addsSpacePrefix ? ` ${text}` : text, ids);
+  #encodePlain(text: string, ids: number[], isStart: boolean): void {
+    if (text !== "") this.#encoder.encode(text, ids, isStart);
   }
 
   #checkId(id: number): void {

@@ -1,0 +1,94 @@
+/** BPE over characters with ranked merges, as tokenizer.json has it for SentencePiece models; what is no token becomes byte tokens. */
+import { BpeMerger } from "../bpe-merge.js";
+import { type MergePair, MergeTable } from "../merge-table.js";
+import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../vocabulary.js";
+import { WordCache } from "../word-cache.js";
+
+const UTF8 = new TextEncoder();
+
+/** U+2581, which stands for a space in the vocabulary. */
+export const SPACE_MARK = "\u2581";
+
+export interface CharBpeOptions {
+  readonly hasByteFallback: boolean;
+  /** Stands for a character that has no token; undefined: it is left out. */
+  readonly unknownId: number | undefined;
+  /** Neighbouring unknown characters give one token together. */
+  readonly fusesUnknown: boolean;
+}
+
+/** A symbol without a token while merging. */
+const NO_TOKEN = -1;
+
+export class CharBpe {
+  readonly #vocab: Vocabulary;
+  readonly #options: CharBpeOptions;
+  readonly #merger: BpeMerger;
+  /** Ids of <0x00> … <0xFF>; -1 where there is none. */
+  readonly #idByByte = new Int32Array(256).fill(NO_TOKEN);
+  readonly #cache = new WordCache();
+  readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
+  /** No merge leads to a space mark after another character, so none crosses the start of a word: words can be encoded alone. */
+  readonly #splitsAtSpaces: boolean;
+
+  constructor(vocab: Vocabulary, merges: readonly MergePair[], options: CharBpeOptions) {
+    this.#vocab = vocab;
+    this.#options = options;
+    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges));
+    if (options.hasByteFallback) {
+      for (const [text, id] of vocab.idByText) {
+        const byte = parseByteToken(text);
+        if (byte !== undefined) this.#idByByte[byte] = id;
+      }
+    }
+    // Unknown characters that are fused to one token may stand on both sides of a space.
+    this.#splitsAtSpaces =
+      vocab.idByText.has(SPACE_MARK) && !merges.some((pair) => /[^\u2581]\u2581/u.test(pair.join("")));
+  }
+
+  /** Appends the ids of a piece of text that no merge crosses. */
+  encode(piece: string, out: number[]): void {
+    if (!this.#splitsAtSpaces) {
+      for (const id of this.#mergeWord(piece)) out.push(id);
+      return;
+    }
+    const words = /\u2581*[^\u2581]+|\u2581+/gu;
+    for (let match = words.exec(piece); match !== null; match = words.exec(piece)) {
+      this.#cache.append(match[0], out, this.#encodeWord);
+    }
+  }
+
+  bytesOf(id: number): Uint8Array {
+    const text = this.#vocab.texts[id]!;
+    const type = this.#vocab.types[id];
+    const byte = type === TOKEN_TYPE.byte ? parseByteToken(text) : undefined;
+    if (byte !== undefined) return Uint8Array.of(byte);
+    const isPlain = type === TOKEN_TYPE.normal || type === TOKEN_TYPE.userDefined;
+    return UTF8.encode(isPlain ? text.replaceAll(SPACE_MARK, " ") : text);
+  }
+
+  #mergeWord(word: string): readonly number[] {
+    const { fusesUnknown } = this.#options;
+    const symbols: number[] = [];
+    let isAfterUnknown = false;
+    for (const char of word) {
+      const ids = this.#symbolsOf(char);
+      const isUnknown = ids === undefined;
+      if (!isUnknown) symbols.push(...ids);
+      else if (this.#options.unknownId !== undefined && !(fusesUnknown && isAfterUnknown)) {
+        symbols.push(this.#options.unknownId);
+      }
+      isAfterUnknown = isUnknown;
+    }
+    const merged = Int32Array.from(symbols);
+    return [...merged.subarray(0, this.#merger.merge(merged, merged.length))];
+  }
+
+  /** The character's token, or the tokens of its bytes if all have one; undefined where it is unknown. */
+  #symbolsOf(char: string): readonly number[] | undefined {
+    const id = this.#vocab.idByText.get(char);
+    if (id !== undefined) return [id];
+    const ids = Array.from(UTF8.encode(char), (byte) => this.#idByByte[byte]!);
+    return ids.includes(NO_TOKEN) ? undefined : ids;
+  }
+}

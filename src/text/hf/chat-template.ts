@@ -1,0 +1,32 @@
+/** The chat template of a model folder: a file of its own in newer folders, an entry of tokenizer_config.json in older ones. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { configError, type JsonObject, readTextFile } from "../../formats/huggingface/json.js";
+import { ChatTemplate, type ChatTemplateOptions } from "../chat-template.js";
+import { readOptional, tokenText } from "./create-tokenizer.js";
+
+/** Undefined where the folder has none. */
+export function readHfChatTemplate(folder: string, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
+  const settings = readOptional(folder, "tokenizer_config.json");
+  const source = sourceIn(folder, settings);
+  if (source === undefined) return undefined;
+  return new ChatTemplate(source, {
+    bosToken: tokenText(settings, "bos_token"),
+    eosToken: tokenText(settings, "eos_token"),
+    unkToken: tokenText(settings, "unk_token"),
+    padToken: tokenText(settings, "pad_token"),
+    ...options,
+  });
+}
+
+function sourceIn(folder: string, settings: JsonObject | undefined): string | undefined {
+  const path = join(folder, "chat_template.jinja");
+  if (existsSync(path)) return readTextFile(path);
+  const template =
+    settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
+  if (template === undefined || typeof template === "string") return template;
+  // Several templates by name; the others are for tools and retrieval.
+  const named = Array.isArray(template) ? template.find((entry) => entry?.name === "default")?.template : undefined;
+  if (typeof named === "string") return named;
+  throw configError(`expected a chat_template of text, or one named default, in ${folder}, got neither`);
+}

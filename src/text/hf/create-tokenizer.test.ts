@@ -1,0 +1,50 @@
+/** Tokenizers of every published kind give the ids and texts that Hugging Face's packages give (test/fixtures/make-hf-tokenizers.py). */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { fixture } from "../../../test/helpers/fixtures.js";
+import type { ChatMessage } from "../chat-template.js";
+import { readHfChatTemplate } from "./chat-template.js";
+import { createHfTokenizer } from "./create-tokenizer.js";
+
+interface Expected {
+  readonly size: number;
+  readonly samples: readonly {
+    readonly text: string;
+    readonly ids: number[];
+    readonly plain: number[];
+    readonly decoded: string;
+  }[];
+  readonly chats: readonly {
+    readonly messages: readonly ChatMessage[];
+    readonly text: string;
+    readonly ids: number[];
+  }[];
+}
+
+const root = fixture("hf-tokenizers");
+
+describe.each(readdirSync(root))("%s", (name) => {
+  const folder = join(root, name);
+  const { size, samples, chats } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as Expected;
+  const tokenizer = createHfTokenizer(folder, size + 3);
+
+  it("has a token for each row of the embedding", () => {
+    expect(tokenizer.vocabSize).toBe(size + 3);
+  });
+
+  it.each(samples)("encodes $text", ({ text, ids, plain }) => {
+    expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true })).toEqual(plain);
+    expect(tokenizer.encode(text, { addSpecial: true, parseSpecial: true })).toEqual(ids);
+  });
+
+  it.each(samples)("decodes $text", ({ ids, decoded }) => {
+    expect(tokenizer.decode(ids)).toBe(decoded);
+  });
+
+  it.each(chats)("renders $messages", ({ messages, text, ids }) => {
+    const rendered = readHfChatTemplate(folder)!.render({ messages, addGenerationPrompt: true });
+    expect(rendered).toBe(text);
+    expect(tokenizer.encode(rendered, { addSpecial: false, parseSpecial: true })).toEqual(ids);
+  });
+});

@@ -1,0 +1,169 @@
+/**
+ * The text side of a tokenizer.json before the merges: normalizers and pre-tokenizers, of the kinds that language models of today use.
+ * Semantics as in Hugging Face's tokenizers; any other kind, option or behaviour is refused.
+ */
+import { MillraceError } from "../../core/errors.js";
+import type { JsonObject } from "../../formats/huggingface/json.js";
+import { PRE_TOKENIZERS } from "../pre-tokenizer-table.js";
+import { SPACE_MARK } from "./char-bpe.js";
+import { literal, translateRegex } from "./regex.js";
+
+export type Normalize = (text: string) => string;
+
+/** Splits pieces further; `isStart`: the first piece begins the whole text. */
+export type PreTokenize = (pieces: readonly string[], isStart: boolean) => readonly string[];
+
+export interface PreTokenizer {
+  readonly split: PreTokenize;
+  /** The merges work on bytes in GPT-2's alphabet. */
+  readonly isByteLevel: boolean;
+}
+
+const GPT2 = PRE_TOKENIZERS.get("gpt-2")!.expressions[0]!;
+const FORMS = ["NFC", "NFD", "NFKC", "NFKD"] as const;
+const PUNCTUATION = /[\p{P}$+<=>^`|~]/gu;
+
+export function refuse(json: JsonObject, key: string, expected: string): MillraceError {
+  const got = JSON.stringify(json.value(key) ?? "nothing").slice(0, 120);
+  return new MillraceError("tokenizer_unsupported", `expected ${json.nameOf(key)} to be ${expected}, got ${got}`, {
+    hint: "Use a GGUF file of this model, whose tokenizer is described by name.",
+  });
+}
+
+export function readNormalizer(json: JsonObject | undefined): Normalize {
+  if (json === undefined) return (text) => text;
+  const type = json.string("type");
+  const form = FORMS.find((candidate) => candidate === type);
+  if (form !== undefined) return (text) => text.normalize(form);
+  if (type === "Sequence") {
+    const steps = (json.objects("normalizers") ?? []).map(readNormalizer);
+    return (text) => steps.reduce((result, step) => step(result), text);
+  }
+  if (type === "Prepend") {
+    const prefix = json.string("prepend") ?? "";
+    return (text) => (text === "" ? "" : prefix + text);
+  }
+  if (type === "Lowercase") return (text) => text.toLowerCase();
+  if (type === "Replace") {
+    const pattern = readPattern(json);
+    const content = json.string("content") ?? "";
+    return (text) => text.replace(pattern, () => content);
+  }
+  throw refuse(json, "type", "Sequence, Prepend, Replace, Lowercase, NFC, NFD, NFKC or NFKD");
+}
+
+export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
+  if (json === undefined) return { split: (pieces) => pieces, isByteLevel: false };
+  switch (json.string("type")) {
+    case "Sequence":
+      return readSequence(json);
+    case "ByteLevel":
+      if (json.boolean("add_prefix_space") === true) throw refuse(json, "add_prefix_space", "false");
+      return {
+        split: json.boolean("use_regex") === false ? (pieces) => pieces : splitting(GPT2, "Isolated"),
+        isByteLevel: true,
+      };
+    case "Split":
+      return { split: readSplit(json), isByteLevel: false };
+    case "Digits": {
+      const digits = json.boolean("individual_digits") === true ? /\p{N}/gu : /\p{N}+/gu;
+      return { split: splitting(digits, "Isolated"), isByteLevel: false };
+    }
+    case "Punctuation":
+      if ((json.string("behavior") ?? "Isolated") !== "Isolated") throw refuse(json, "behavior", "Isolated");
+      return { split: splitting(PUNCTUATION, "Isolated"), isByteLevel: false };
+    case "Metaspace":
+      return { split: readMetaspace(json), isByteLevel: false };
+    default:
+      throw refuse(json, "type", "Sequence, ByteLevel, Split, Digits, Punctuation or Metaspace");
+  }
+}
+
+function readSequence(json: JsonObject): PreTokenizer {
+  const parts = (json.objects("pretokenizers") ?? []).map(readPreTokenizer);
+  // What came after it would see the alphabet instead of the text.
+  if (parts.slice(0, -1).some((part) => part.isByteLevel)) throw refuse(json, "pretokenizers", "ByteLevel at the end");
+  return {
+    split: (pieces, isStart) => parts.reduce((result, part) => part.split(result, isStart), pieces),
+    isByteLevel: parts.at(-1)?.isByteLevel === true,
+  };
+}
+
+const BEHAVIORS = ["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext"] as const;
+type Behavior = (typeof BEHAVIORS)[number] | "Kept";
+
+function readSplit(json: JsonObject): PreTokenize {
+  const stated = json.string("behavior");
+  const behavior = BEHAVIORS.find((candidate) => candidate === stated);
+  if (behavior === undefined) throw refuse(json, "behavior", BEHAVIORS.join(", "));
+  const isInverted = json.boolean("invert") === true;
+  if (!isInverted) return splitting(readPattern(json), behavior);
+  // Inverted, the gaps are what is removed or isolated.
+  if (behavior === "Removed") return splitting(readPattern(json), "Kept");
+  if (behavior === "Isolated") return splitting(readPattern(json), "Isolated");
+  throw refuse(json, "behavior", "Isolated or Removed where invert is true");
+}
+
+/** A pattern is a literal text or a regular expression. */
+function readPattern(json: JsonObject): RegExp {
+  const pattern = json.object("pattern");
+  const text = pattern?.string("String");
+  if (text !== undefined && text !== "") return new RegExp([...text].map(literal).join(""), "gu");
+  const expression = pattern?.string("Regex");
+  if (expression !== undefined) return translateRegex(expression);
+  throw refuse(json, "pattern", "a String or a Regex");
+}
+
+function splitting(expression: RegExp, behavior: Behavior): PreTokenize {
+  return (pieces) => {
+    const out: string[] = [];
+    for (const piece of pieces) splitPiece(piece, expression, behavior, out);
+    return out;
+  };
+}
+
+function splitPiece(piece: string, expression: RegExp, behavior: Behavior, out: string[]): void {
+  let from = 0;
+  // What MergedWithNext carries to the next piece.
+  let carried = "";
+  for (const match of piece.matchAll(expression)) {
+    const gap = carried + piece.slice(from, match.index);
+    carried = "";
+    from = match.index + match[0].length;
+    if (behavior === "MergedWithPrevious") {
+      out.push(gap + match[0]);
+      continue;
+    }
+    if (gap !== "" && behavior !== "Kept") out.push(gap);
+    if (behavior === "MergedWithNext") carried = match[0];
+    else if (match[0] !== "" && behavior !== "Removed") out.push(match[0]);
+  }
+  const rest = carried + piece.slice(from);
+  if (rest !== "" && behavior !== "Kept") out.push(rest);
+}
+
+const MARKS = new RegExp(SPACE_MARK, "gu");
+
+/** Spaces become marks, and a mark may be put in front of each piece or of the whole text. */
+function readMetaspace(json: JsonObject): PreTokenize {
+  if ((json.string("replacement") ?? SPACE_MARK) !== SPACE_MARK) throw refuse(json, "replacement", SPACE_MARK);
+  const scheme = prependScheme(json);
+  const splits = json.boolean("split") ?? true;
+  const split = splitting(MARKS, "MergedWithNext");
+  return (pieces, isStart) => {
+    const marked = pieces.map((piece, index) => {
+      const text = piece.replaceAll(" ", SPACE_MARK);
+      const isPrefixed = scheme === "always" || (scheme === "first" && isStart && index === 0);
+      return isPrefixed && !text.startsWith(SPACE_MARK) ? SPACE_MARK + text : text;
+    });
+    return splits ? split(marked, isStart) : marked;
+  };
+}
+
+/** How a Metaspace pre-tokenizer or decoder treats the start of a text. */
+export function prependScheme(json: JsonObject): "always" | "first" | "never" {
+  const stated = json.string("prepend_scheme");
+  if (stated === undefined) return json.boolean("add_prefix_space") === false ? "never" : "always";
+  if (stated === "always" || stated === "first" || stated === "never") return stated;
+  throw refuse(json, "prepend_scheme", "always, first or never");
+}

@@ -1,0 +1,160 @@
+/** What a tokenizer.json may get wrong, or ask for that is not served: each is refused with a code. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { fixture } from "../../../test/helpers/fixtures.js";
+import { readHfChatTemplate } from "./chat-template.js";
+import { createHfTokenizer } from "./create-tokenizer.js";
+
+type Json = Record<string, unknown> & { model: Record<string, unknown>; added_tokens: Record<string, unknown>[] };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-tokenizer-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const SOUND = readFileSync(join(fixture("hf-tokenizers/llama2"), "tokenizer.json"), "utf8");
+const NUM_TOKENS = 512;
+
+function writeChanged(change: (json: Json) => void): void {
+  const json = JSON.parse(SOUND) as Json;
+  change(json);
+  writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(json));
+}
+
+const outcome = () => {
+  try {
+    createHfTokenizer(folder, NUM_TOKENS);
+    return "accepted";
+  } catch (thrown) {
+    const { code, message } = thrown as { code: string; message: string };
+    return `${code}: ${message}`;
+  }
+};
+
+it("takes the sound file that the cases below change", () => {
+  writeChanged(() => {});
+  expect(outcome()).toBe("accepted");
+});
+
+it("asks for a tokenizer.json", () => {
+  expect(outcome()).toMatch(/^tokenizer_unsupported: .*a tokenizer\.json/);
+});
+
+describe("refuses", () => {
+  it.each<[string, (json: Json) => void, RegExp]>([
+    [
+      "another model",
+      ({ model }) => (model.type = "Unigram"),
+      /^tokenizer_unsupported: .*model\.type to be BPE, got "Unigram"/,
+    ],
+    [
+      "word suffixes",
+      ({ model }) => (model.end_of_word_suffix = "</w>"),
+      /^tokenizer_unsupported: .*suffix to be empty/,
+    ],
+    ["no vocabulary", ({ model }) => delete model.vocab, /^tokenizer_corrupt: .*model\.vocab/],
+    [
+      "an id beyond the embedding",
+      ({ model }) => (model.vocab = { a: 512 }),
+      /^tokenizer_corrupt: .*in 0\.\.511.*got 512/,
+    ],
+    ["an id that is no integer", ({ model }) => (model.vocab = { a: "1" }), /^tokenizer_corrupt: .*token ids/],
+    ["an id given twice", ({ model }) => (model.vocab = { a: 1, b: 1 }), /^tokenizer_corrupt: .*"b" and another for 1/],
+    ["a merge of three", ({ model }) => (model.merges = [["a", "b", "c"]]), /^tokenizer_corrupt: .*merges\[0\]/],
+    ["a merge without a space", ({ model }) => (model.merges = ["ab"]), /^tokenizer_corrupt: .*merges\[0\]/],
+    ["merges of nothing known", ({ model }) => (model.merges = [["qq", "zz"]]), /^tokenizer_corrupt: .*no token/],
+    [
+      "an added token without text",
+      ({ added_tokens }) => delete added_tokens[0]!.content,
+      /^tokenizer_corrupt: .*added_tokens/,
+    ],
+    [
+      "an added token on another's id",
+      ({ added_tokens }) => (added_tokens[0]!.id = 300),
+      /^tokenizer_corrupt: .*another for 300/,
+    ],
+    [
+      "single words",
+      ({ added_tokens }) => (added_tokens[0]!.single_word = true),
+      /^tokenizer_unsupported: .*single_word/,
+    ],
+    [
+      "an unknown normalizer",
+      (json) => (json.normalizer = { type: "Precompiled" }),
+      /^tokenizer_unsupported: .*normalizer\.type/,
+    ],
+    [
+      "an unknown pre-tokenizer",
+      (json) => (json.pre_tokenizer = { type: "Bert" }),
+      /^tokenizer_unsupported: .*pre_tokenizer\.type/,
+    ],
+    [
+      "a step after the bytes",
+      (json) => (json.pre_tokenizer = { type: "Sequence", pretokenizers: [{ type: "ByteLevel" }, { type: "Digits" }] }),
+      /^tokenizer_unsupported: .*ByteLevel at the end/,
+    ],
+    ["an unknown decoder", (json) => (json.decoder = { type: "CTC" }), /^tokenizer_unsupported: .*decoder\.type/],
+    [
+      "a value of another type",
+      (json) => (json.model.merges = 5),
+      /^model_config: .*tokenizer\.json: model\.merges to be an array/,
+    ],
+  ])("%s", (_, change, expected) => {
+    writeChanged(change);
+    expect(outcome()).toMatch(expected);
+  });
+
+  it("an end token beyond the vocabulary", () => {
+    writeChanged(() => {});
+    writeFileSync(join(folder, "generation_config.json"), '{"eos_token_id":[2,600]}');
+    expect(outcome()).toMatch(/^tokenizer_corrupt: .*eos_token_id in 0\.\.511, got 600/);
+  });
+});
+
+it("takes every end token that the configurations name", () => {
+  writeChanged(() => {});
+  writeFileSync(join(folder, "generation_config.json"), '{"eos_token_id":[2,300]}');
+  writeFileSync(join(folder, "config.json"), '{"eos_token_id":7}');
+  expect(createHfTokenizer(folder, NUM_TOKENS).stopIds).toEqual(new Set([2, 300, 7]));
+});
+
+it("leaves out added tokens that have no embedding", () => {
+  writeChanged(({ added_tokens }) => added_tokens.push({ id: 512, content: "<image>", special: true }));
+  expect(
+    createHfTokenizer(folder, NUM_TOKENS).encode("<image>", { addSpecial: false, parseSpecial: true }).length,
+  ).toBeGreaterThan(1);
+});
+
+describe("the chat template", () => {
+  const settings = (value: object) => writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(value));
+  const rendered = () => readHfChatTemplate(folder)?.render({ messages: [], addGenerationPrompt: false });
+
+  it("is none where no file has one", () => {
+    expect(readHfChatTemplate(folder)).toBeUndefined();
+  });
+
+  it("is the default one of several", () => {
+    settings({
+      chat_template: [
+        { name: "tool_use", template: "tools" },
+        { name: "default", template: "plain{{ bos_token }}" },
+      ],
+      bos_token: { content: "<s>" },
+    });
+    expect(rendered()).toBe("plain<s>");
+  });
+
+  it("is the file of its own before all others", () => {
+    settings({ chat_template: "old" });
+    writeFileSync(join(folder, "chat_template.jinja"), "new");
+    expect(rendered()).toBe("new");
+  });
+
+  it("is refused where it is no text", () => {
+    settings({ chat_template: [{ name: "rag", template: "x" }] });
+    expect(() => readHfChatTemplate(folder)).toThrow(expect.objectContaining({ code: "model_config" }));
+  });
+});

@@ -1,0 +1,237 @@
+/**
+ * Translates the regular expressions of tokenizer.json, which are Oniguruma's (Ruby syntax), to JavaScript's.
+ *
+ * What differs: `\s` there is Unicode's White_Space; `^`, `$` and `.` know only the line feed; `(?i:…)` is spelled out, with the two
+ * letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a reference to what it found.
+ * What is not translated is refused, since a guess would only show as wrong tokens.
+ */
+import { MillraceError } from "../../core/errors.js";
+
+const CASE_VARIANTS: Readonly<Record<string, string>> = { s: "\u017f", k: "\u212a" };
+const CATEGORY = /^(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?)$/;
+const SCRIPTS = new Set([
+  "Han",
+  "Hiragana",
+  "Katakana",
+  "Hangul",
+  "Thai",
+  "Latin",
+  "Cyrillic",
+  "Greek",
+  "Arabic",
+  "Hebrew",
+]);
+const MAX_PATTERN_LENGTH = 16_384;
+
+/** @example translateRegex("\\s+(?!\\S)") // /\p{White_Space}+(?!\P{White_Space})/gu */
+export function translateRegex(pattern: string): RegExp {
+  if (pattern.length > MAX_PATTERN_LENGTH) {
+    throw unsupported(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
+  }
+  const source = new Translator(pattern).translate();
+  try {
+    return new RegExp(source, "gu");
+  } catch (cause) {
+    throw unsupported(`expected a regular expression, got ${JSON.stringify(pattern)}`, cause);
+  }
+}
+
+/** A character as it stands, in and outside classes. */
+export function literal(char: string): string {
+  return /[\p{L}\p{N}]/u.test(char) ? char : `\\u{${char.codePointAt(0)!.toString(16)}}`;
+}
+
+class Translator {
+  readonly #chars: readonly string[];
+  #at = 0;
+  #ignoresCase = false;
+  #numPossessive = 0;
+
+  constructor(private readonly pattern: string) {
+    this.#chars = [...pattern];
+  }
+
+  translate(): string {
+    const source = this.#alternatives();
+    if (this.#at < this.#chars.length) throw this.#refuse("an unmatched )");
+    return source;
+  }
+
+  #alternatives(): string {
+    let source = "";
+    while (this.#at < this.#chars.length && this.#chars[this.#at] !== ")") {
+      if (this.#take("|")) source += "|";
+      else source += this.#quantified(this.#atom());
+    }
+    return source;
+  }
+
+  #quantified(atom: string): string {
+    const quantifier = this.#quantifier();
+    if (quantifier === "") return atom;
+    if (this.#take("?")) return `${atom}${quantifier}?`;
+    if (this.#chars[this.#at] !== "+") return `${atom}${quantifier}`;
+    // After {n,m} a plus is a second quantifier there.
+    if (quantifier.startsWith("{")) throw this.#refuse("a + after {}");
+    this.#at++;
+    return this.#atomic(`${atom}${quantifier}`);
+  }
+
+  #quantifier(): string {
+    for (const sign of ["?", "*", "+"]) if (this.#take(sign)) return sign;
+    const bounds = /^\{\d+(?:,\d*)?\}/.exec(this.#chars.slice(this.#at, this.#at + 16).join(""))?.[0] ?? "";
+    this.#at += bounds.length;
+    return bounds;
+  }
+
+  #atomic(inner: string): string {
+    const name = `p${this.#numPossessive++}`;
+    return `(?:(?=(?<${name}>${inner}))\\k<${name}>)`;
+  }
+
+  #atom(): string {
+    const char = this.#next();
+    switch (char) {
+      case "(":
+        return this.#group();
+      case "[":
+        return this.#class();
+      case "\\":
+        return this.#wrapCase(this.#escape());
+      case ".":
+        return "[^\\n]";
+      case "^":
+        return "(?<![^\\n])";
+      case "$":
+        return "(?![^\\n])";
+      case "?":
+      case "*":
+      case "+":
+        throw this.#refuse(`${char} after nothing`);
+      default:
+        return this.#wrapCase(literal(char));
+    }
+  }
+
+  /** A literal with its other case, as a class, where case does not matter. */
+  #wrapCase(source: string): string {
+    const variants = this.#caseVariants(source);
+    return variants === source ? source : `[${variants}]`;
+  }
+
+  #caseVariants(source: string): string {
+    if (!this.#ignoresCase || source.length !== 1) return source;
+    const [lower, upper] = [source.toLowerCase(), source.toUpperCase()];
+    return lower === upper ? source : `${lower}${upper}${CASE_VARIANTS[lower] ?? ""}`;
+  }
+
+  #group(): string {
+    const ignoredCase = this.#ignoresCase;
+    let open = "(?:";
+    let isAtomic = false;
+    if (this.#take("?")) {
+      const kind = /^(?::|=|!|<=|<!|>|i:|<[A-Za-z]\w*>)/.exec(this.#chars.slice(this.#at, this.#at + 40).join(""))?.[0];
+      if (kind === undefined) throw this.#refuse("a group of this kind");
+      this.#at += kind.length;
+      if (kind === "i:") this.#ignoresCase = true;
+      else if (kind === ">") isAtomic = true;
+      else if (/^<?[=!]$/.test(kind)) open = `(?${kind}`;
+    }
+    const inner = this.#alternatives();
+    if (!this.#take(")")) throw this.#refuse("an unmatched (");
+    this.#ignoresCase = ignoredCase;
+    return isAtomic ? this.#atomic(inner) : `${open}${inner})`;
+  }
+
+  #class(): string {
+    let source = this.#take("^") ? "[^" : "[";
+    // A bracket right after the start is a character.
+    if (this.#take("]")) source += "\\]";
+    while (!this.#take("]")) {
+      const char = this.#next();
+      if (char === "[" || (char === "&" && this.#chars[this.#at] === "&")) throw this.#refuse("a class within a class");
+      const item = char === "\\" ? this.#escape() : literal(char);
+      const isRange = this.#chars[this.#at] === "-" && this.#chars[this.#at + 1] !== "]";
+      if (!isRange) {
+        source += this.#caseVariants(item);
+        continue;
+      }
+      this.#at++;
+      const last = this.#next();
+      const end = last === "\\" ? this.#escape() : literal(last);
+      const range = `${item}-${end}`;
+      source += this.#ignoresCase && /^[a-z]-[a-z]$/i.test(range) ? this.#caseRange(range) : range;
+    }
+    return `${source}]`;
+  }
+
+  #caseRange(range: string): string {
+    const lower = range.toLowerCase();
+    const extra = Object.entries(CASE_VARIANTS).filter(([letter]) => letter >= lower[0]! && letter <= lower[2]!);
+    return `${lower}${range.toUpperCase()}${extra.map(([, variant]) => variant).join("")}`;
+  }
+
+  /** What follows a backslash, as something that may also stand in a class. */
+  #escape(): string {
+    const char = this.#next();
+    const fixed: Readonly<Record<string, string>> = {
+      s: "\\p{White_Space}",
+      S: "\\P{White_Space}",
+      d: "\\p{Nd}",
+      D: "\\P{Nd}",
+      r: "\\r",
+      n: "\\n",
+      t: "\\t",
+      f: "\\f",
+      v: "\\v",
+    };
+    if (Object.hasOwn(fixed, char)) return fixed[char]!;
+    if (char === "p" || char === "P") return this.#property(char);
+    if (char === "x" || char === "u") return this.#codePoint(char);
+    if (/[A-Za-z0-9]/.test(char)) throw this.#refuse(`\\${char}`);
+    return literal(char);
+  }
+
+  #property(letter: string): string {
+    const name = /^\{([A-Za-z_]+)\}/.exec(this.#chars.slice(this.#at, this.#at + 40).join(""))?.[1];
+    if (name === undefined) throw this.#refuse(`\\${letter} without a name`);
+    this.#at += name.length + 2;
+    if (CATEGORY.test(name)) return `\\${letter}{${name}}`;
+    if (SCRIPTS.has(name)) return `\\${letter}{Script=${name}}`;
+    throw this.#refuse(`\\${letter}{${name}}`);
+  }
+
+  #codePoint(letter: string): string {
+    const rest = this.#chars.slice(this.#at, this.#at + 10).join("");
+    const match =
+      letter === "u" ? /^([0-9A-Fa-f]{4})/.exec(rest) : /^(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))/.exec(rest);
+    if (match === null) throw this.#refuse(`\\${letter} without a number`);
+    this.#at += match[0].length;
+    return literal(String.fromCodePoint(Math.min(0x10ffff, Number.parseInt(match[1] ?? match[2]!, 16))));
+  }
+
+  #take(char: string): boolean {
+    if (this.#chars[this.#at] !== char) return false;
+    this.#at++;
+    return true;
+  }
+
+  #next(): string {
+    const char = this.#chars[this.#at++];
+    if (char === undefined) throw this.#refuse("an end too early");
+    return char;
+  }
+
+  #refuse(got: string): MillraceError {
+    return unsupported(
+      `expected a regular expression that can be translated, got ${got} in ${JSON.stringify(this.pattern)}`,
+    );
+  }
+}
+
+function unsupported(message: string, cause?: unknown): MillraceError {
+  return new MillraceError("tokenizer_unsupported", `tokenizer.json: ${message}`, {
+    hint: "Use a GGUF file of this model, whose tokenizer is described by name.",
+    cause,
+  });
+}

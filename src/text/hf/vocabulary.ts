@@ -1,0 +1,73 @@
+/** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every id the embedding has beside them. */
+import type { JsonObject } from "../../formats/huggingface/json.js";
+import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../vocabulary.js";
+import { refuse } from "./pipeline.js";
+
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** Left out of decoded text, and matched only in text that may contain special tokens. */
+  readonly isSpecial: boolean;
+  /** The token takes the white space before or after it along. */
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+}
+
+/** Added tokens without an embedding are left out: they stand for images and the like. */
+export function readAddedTokens(json: JsonObject, numEmbeddings: number): readonly AddedToken[] {
+  return (json.objects("added_tokens") ?? []).flatMap((token): AddedToken[] => {
+    const id = token.number("id");
+    const content = token.string("content");
+    if (id === undefined || !Number.isInteger(id) || id < 0 || content === undefined || content === "") {
+      throw corrupt(
+        `expected an id and a text for every one of ${json.nameOf("added_tokens")}, got ${id} and ${content}`,
+      );
+    }
+    if (token.boolean("single_word") === true) throw refuse(token, "single_word", "false");
+    if (id >= numEmbeddings) return [];
+    return [
+      {
+        id,
+        content,
+        isSpecial: token.boolean("special") === true,
+        lstrip: token.boolean("lstrip") === true,
+        rstrip: token.boolean("rstrip") === true,
+      },
+    ];
+  });
+}
+
+/**
+ * Texts and types of ids 0 … numEmbeddings − 1. `idByText` has the model's own tokens, which are what merges make.
+ * Throws `tokenizer_corrupt` for ids out of range or given twice.
+ */
+export function readHfVocabulary(model: JsonObject, added: readonly AddedToken[], numEmbeddings: number): Vocabulary {
+  const vocab = model.object("vocab");
+  if (vocab === undefined) throw corrupt(`expected ${model.nameOf("vocab")} to list the tokens, got none`);
+  if (numEmbeddings >= MAX_VOCAB_SIZE) {
+    throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} tokens, got an embedding of ${numEmbeddings}`);
+  }
+  const texts = Array.from({ length: numEmbeddings }, (_, id) => `[UNUSED_${id}]`);
+  const types = new Uint8Array(numEmbeddings).fill(TOKEN_TYPE.unused);
+  const idByText = new Map<string, number>();
+  const hasByteFallback = model.boolean("byte_fallback") === true;
+  for (const [text, id] of Object.entries(vocab.raw)) {
+    if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= numEmbeddings) {
+      throw corrupt(`expected token ids in 0..${numEmbeddings - 1}, one for each row of the embedding, got ${id}`);
+    }
+    if (types[id] !== TOKEN_TYPE.unused) {
+      throw corrupt(`expected one text for each id, got ${JSON.stringify(text)} and another for ${id}`);
+    }
+    texts[id] = text;
+    types[id] = hasByteFallback && parseByteToken(text) !== undefined ? TOKEN_TYPE.byte : TOKEN_TYPE.normal;
+    idByText.set(text, id);
+  }
+  for (const { id, content, isSpecial } of added) {
+    if (types[id] !== TOKEN_TYPE.unused && texts[id] !== content) {
+      throw corrupt(`expected one text for each id, got ${JSON.stringify(content)} and another for ${id}`);
+    }
+    texts[id] = content;
+    types[id] = isSpecial ? TOKEN_TYPE.control : TOKEN_TYPE.userDefined;
+  }
+  return { texts, types, idByText, scores: undefined };
+}
