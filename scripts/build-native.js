@@ -181,10 +181,38 @@ export async function buildNativeTests({ sanitize = false, log = () => {} } = {}
   return output;
 }
 
+/**
+ * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns its path.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<string>}
+ */
+export async function buildNativeProbes({ log = () => {} } = {}) {
+  const folder = path.join(ROOT, "build", "native-probes");
+  const output = path.join(ROOT, "build", "native", "probes.node");
+  const napi = [`-I${path.join(ROOT, "node_modules/node-api-headers/include")}`, "-DNAPI_VERSION=8"];
+  const item = (source, suffix, flags) => ({
+    source: path.join(NATIVE, source),
+    object: path.join(folder, `${source.replace("/", "-").replace(".cc", "")}${suffix}.o`),
+    flags: [...BASE_FLAGS, "-O3", ...flags],
+  });
+  const objects = [
+    item("bench/probe_loops.cc", "", []),
+    ...(process.arch === "x64" ? [item("bench/probe_loops.cc", ".avx2", AVX2_FLAGS)] : []),
+    item("bench/probe_addon.cc", "", napi),
+    item("binding/values.cc", "", napi),
+    item("runtime/memory.cc", "", []),
+  ];
+  mkdirSync(folder, { recursive: true });
+  const linkFlags = process.platform === "darwin" ? ["-bundle", "-undefined", "dynamic_lookup"] : ["-shared"];
+  await buildTarget({ objects, output, linkFlags, log });
+  return output;
+}
+
 async function main() {
   const isTest = process.argv.includes("--tests");
   const log = (line) => console.log(line);
-  if (isTest) log(await buildNativeTests({ sanitize: process.argv.includes("--sanitize"), log }));
+  if (process.argv.includes("--probes")) log(await buildNativeProbes({ log }));
+  else if (isTest) log(await buildNativeTests({ sanitize: process.argv.includes("--sanitize"), log }));
   else if (!(await buildNative({ log }))) log("build/native/millrace.node is up to date");
 }
 

@@ -24,7 +24,7 @@ const TARGETS = {
       hashSources(
         root,
         ["native", "scripts/build-native.js"],
-        (path) => !path.startsWith("native/test/"),
+        (path) => !path.startsWith("native/test/") && !path.startsWith("native/bench/"),
         [process.platform, process.arch, process.env.CXX, process.env.CXXFLAGS].join(" "),
       ),
     build: buildKernels,

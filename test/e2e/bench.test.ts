@@ -1,5 +1,5 @@
 /** `millrace bench`, as a process on a tiny model: the shape of its JSON, its table, and what it refuses. */
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
@@ -13,8 +13,8 @@ interface Ended {
   readonly exitCode: number | null;
 }
 
-function bench(...args: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [LAUNCHER, "bench", "engine", "--model", STORIES, ...args]);
+function run(...args: readonly string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [LAUNCHER, "bench", ...args]);
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -25,6 +25,8 @@ function bench(...args: readonly string[]): Promise<Ended> {
   });
   return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
 }
+
+const bench = (...args: readonly string[]): Promise<Ended> => run("engine", "--model", STORIES, ...args);
 
 const SMALL = ["--prompt-tokens", "24", "--gen-tokens", "6", "--repetitions", "2"];
 
@@ -70,4 +72,21 @@ test("too little KV memory for the batch is an error, not a slow number", async 
   );
   expect(stderr).toMatch(/^error \[kv_capacity_exceeded\]: /m);
   expect(exitCode).toBe(1);
+});
+
+test("bench kernels puts each operation beside the ceilings of the same run, and decoding beside the bandwidth", async () => {
+  const built = spawnSync(process.execPath, [join(repositoryRoot(), "scripts/build-native.js"), "--probes"]);
+  expect(built.status).toBe(0);
+  const small = ["--ops", "linear,small", "--types", "Q4_0", "--rows", "1,4", "--min-time-ms", "1", "--threads", "1"];
+  const { stdout } = await run("kernels", ...small, "--model", STORIES, "--json");
+  const { results, decode } = JSON.parse(stdout);
+  const [one, four] = results;
+  expect([one.shape, four.shape]).toEqual(["1 × 2048 → 5632", "4 × 2048 → 5632"]);
+  expect(one.gbPerS).toBeCloseTo((5632 * 2048 * 4.5) / 8 / one.seconds / 1e9, 6);
+  const memorySeconds = one.gbPerS / one.ceilingGbPerS;
+  const arithmeticSeconds = one.gmacPerS / one.ceilingGmacPerS;
+  expect(one.rooflineShare).toBeCloseTo(Math.max(memorySeconds, arithmeticSeconds), 6);
+  const embed = results.find(({ op }: { op: string }) => op === "embed Q4_0");
+  expect(Object.keys(embed)).toEqual(["op", "shape", "mix", "seconds"]);
+  expect(decode.gbPerS).toBeCloseTo((decode.tokensPerS * decode.bytesPerToken) / 1e9, 6);
 });

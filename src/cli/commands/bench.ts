@@ -1,11 +1,13 @@
 /** `millrace bench`: the measuring commands. Each prints a table, or JSON with everything it saw. */
 import { Command } from "commander";
 import { benchEngineCommand } from "./bench-engine.js";
+import { benchKernelsCommand } from "./bench-kernels.js";
 import { benchPeersCommand } from "./bench-peers.js";
 
 export function benchCommand(): Command {
   return new Command("bench")
     .description("Measure speed on this machine.")
     .addCommand(benchEngineCommand())
+    .addCommand(benchKernelsCommand())
     .addCommand(benchPeersCommand());
 }

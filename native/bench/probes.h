@@ -1,0 +1,35 @@
+// What this machine can do at best: the two ceilings that kernels are held against. Measuring only; no server loads this.
+#pragma once
+#include <cstdint>
+
+namespace millrace {
+
+// Instruction mixes of the linear kernels, from registers alone. Order is the number that src/bench/kernels/probes.ts passes.
+enum class Mix {
+  // f32 products: one fused multiply-add per eight.
+  kFloat,
+  // u8·i8 into 16-bit pairs; widened once per 32 columns.
+  kNarrow8,
+  // The same, widened every 16 columns.
+  kNarrow4,
+  // i16·i16 into 32 bits.
+  kWide,
+};
+constexpr int kNumMixes = 4;
+
+// A cell is 32 columns of eight weight rows: this many multiply-adds.
+constexpr int64_t kCellMacs = 256;
+
+struct Probes {
+  // Every byte once, in order; numBytes is a multiple of 256. The result depends on all of them.
+  uint64_t (*read)(const uint8_t* data, int64_t numBytes);
+  // numCells cells, a multiple of four.
+  float (*multiply)(Mix mix, int64_t numCells);
+};
+
+const Probes& portableProbes();
+#if defined(__x86_64__)
+const Probes& avx2Probes();
+#endif
+
+}  // namespace millrace

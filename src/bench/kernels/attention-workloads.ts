@@ -1,0 +1,99 @@
+/** `pagedAttention` while decoding and in prefill, and the operation that writes the KV memory it reads. */
+import type { BufferHandle } from "../../kernels/kernels.js";
+import { KV_TYPE_BYTES, type KvShape, type KvType } from "../../kernels/program.js";
+import type { Room, Workload } from "./workload.js";
+
+/** The attention of the 1.1B models the benchmarks use. */
+const HEADS = { numHeads: 32, numKvHeads: 4, headDim: 64, blockSize: 16 } as const;
+const SCALE = 0.125;
+/** Together the entries that a decode program reads are far beyond any cache. */
+const KV_BYTES = 128 * 2 ** 20;
+
+const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+const entryBytes = ({ numKvHeads, headDim, kvType }: KvShape): number =>
+  2 * numKvHeads * headDim * KV_TYPE_BYTES[kvType];
+
+interface Batch {
+  readonly shape: KvShape;
+  /** Stored entries that each row sees, and the row's sequence. */
+  readonly kvLengths: readonly number[];
+  readonly sequences: readonly number[];
+  readonly context: number;
+}
+
+/** Records the batch over `numCopies` sets of sequences. */
+function recordAttention(room: Room, batch: Batch, numCopies: number): void {
+  const { shape, kvLengths, sequences, context } = batch;
+  const numSequences = 1 + Math.max(...sequences);
+  const stride = Math.ceil(context / shape.blockSize);
+  const cacheBytes = (numCopies * numSequences * stride * shape.blockSize * entryBytes(shape)) / 2;
+  const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
+  const width = 4 * kvLengths.length * shape.numHeads * shape.headDim;
+  const [q, out] = [room.filled(width), room.filled(width)];
+  const [lengths, index] = [room.i32(kvLengths), room.i32(sequences)];
+  for (let copy = 0; copy < numCopies; copy++) {
+    const tables: BufferHandle = room.i32(range(numSequences * stride).map((i) => copy * numSequences * stride + i));
+    const numRows = kvLengths.length;
+    room.program.pagedAttention(out, q, keys, values, lengths, index, tables, stride, numRows, shape, SCALE, 0);
+  }
+}
+
+export function decodeAttention(kvType: KvType, numSequences: number, context: number): Workload {
+  const shape = { ...HEADS, kvType };
+  const bytes = numSequences * context * entryBytes(shape);
+  const sequences = range(numSequences);
+  const batch = { shape, context, sequences, kvLengths: sequences.map(() => context) };
+  return {
+    op: `attention ${kvType}`,
+    shape: `decode, ${numSequences} × ${context} entries`,
+    macs: 2 * numSequences * context * shape.numHeads * shape.headDim,
+    mix: "float",
+    bytes,
+    record: (room) => {
+      const numCopies = Math.max(2, Math.ceil(KV_BYTES / bytes));
+      recordAttention(room, batch, numCopies);
+      return numCopies;
+    },
+  };
+}
+
+export function prefillAttention(kvType: KvType, numTokens: number): Workload {
+  const shape = { ...HEADS, kvType };
+  const kvLengths = range(numTokens).map((i) => i + 1);
+  const numPairs = kvLengths.reduce((sum, length) => sum + length, 0);
+  return {
+    op: `attention ${kvType}`,
+    shape: `prefill, ${numTokens} tokens`,
+    macs: 2 * numPairs * shape.numHeads * shape.headDim,
+    mix: "float",
+    bytes: 0,
+    record: (room) => {
+      recordAttention(room, { shape, context: numTokens, kvLengths, sequences: kvLengths.map(() => 0) }, 1);
+      return 1;
+    },
+  };
+}
+
+export function writeKv(kvType: KvType, numTokens: number): Workload {
+  const shape = { ...HEADS, kvType };
+  const { numHeads, numKvHeads, headDim } = shape;
+  const half = headDim / 2;
+  return {
+    op: `ropeAndWriteKv ${kvType}`,
+    shape: `${numTokens} tokens`,
+    ...{ macs: 0, mix: "float", bytes: 0 },
+    record: (room) => {
+      const cacheBytes = (numTokens * entryBytes(shape)) / 2;
+      const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
+      const q = room.filled(4 * numTokens * numHeads * headDim);
+      const [k, v] = [
+        room.filled(4 * numTokens * numKvHeads * headDim),
+        room.filled(4 * numTokens * numKvHeads * headDim),
+      ];
+      const table = room.filled(4 * numTokens * 2 * half);
+      const slots = room.i32(range(numTokens));
+      room.program.ropeAndWriteKv(q, k, v, table, keys, values, slots, numTokens, shape, half, false);
+      return 1;
+    },
+  };
+}

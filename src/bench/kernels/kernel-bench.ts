@@ -1,0 +1,103 @@
+/** `millrace bench kernels` without its command line: each workload's speed beside the ceilings measured around it. */
+import type { TensorType } from "../../formats/gguf/types.js";
+import { loadKernels } from "../../kernels/load.js";
+import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
+import { linearWorkload } from "./linear-workloads.js";
+import type { Mix, Probes } from "./probes.js";
+import { elementwiseWorkloads, embedWorkload, sampleWorkloads } from "./small-workloads.js";
+import { secondsOf, type Workload } from "./workload.js";
+
+export const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
+export type OpGroup = (typeof OP_GROUPS)[number];
+
+export interface KernelBenchSpec {
+  readonly groups: readonly OpGroup[];
+  readonly types: readonly TensorType[];
+  /** Token rows of `linear`. */
+  readonly numRows: readonly number[];
+  readonly numThreads: number;
+  /** How long each operation is repeated. */
+  readonly minSeconds: number;
+}
+
+export interface KernelBenchResult {
+  readonly op: string;
+  readonly shape: string;
+  readonly mix: Mix;
+  /** Median time of one run. */
+  readonly seconds: number;
+  /** Of memory read, and of multiply-adds; absent where they are not what bounds the operation. */
+  readonly gbPerS?: number;
+  readonly gmacPerS?: number;
+  /** The probes' speeds, measured just before and after: the better of the two. */
+  readonly ceilingGbPerS?: number;
+  readonly ceilingGmacPerS?: number;
+  /** The longer of the times that memory and arithmetic units need at best ÷ the time it took. */
+  readonly rooflineShare?: number;
+}
+
+const VOCABULARIES = [32_000, 151_936];
+
+export function workloadsOf(spec: KernelBenchSpec): Workload[] {
+  const byGroup: Readonly<Record<OpGroup, () => Workload[]>> = {
+    linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(type, numRows))),
+    attention: () => [
+      ...[decodeAttention("f16", 1, 4096), decodeAttention("f16", 8, 1024), decodeAttention("f32", 1, 4096)],
+      ...[prefillAttention("f16", 512), writeKv("f16", 512)],
+    ],
+    sample: () => VOCABULARIES.flatMap((size) => [...sampleWorkloads(size, 1), ...sampleWorkloads(size, 16)]),
+    small: () => [
+      ...elementwiseWorkloads(1),
+      ...elementwiseWorkloads(512),
+      ...spec.types.map((t) => embedWorkload(t, 512)),
+    ],
+  };
+  return spec.groups.flatMap((group) => byGroup[group]());
+}
+
+/** @param onResult called after every workload */
+export function benchKernels(
+  spec: KernelBenchSpec,
+  probes: Probes,
+  onResult: (result: KernelBenchResult) => void,
+): KernelBenchResult[] {
+  return workloadsOf(spec).map((workload) => {
+    const result = measure(workload, spec, probes);
+    onResult(result);
+    return result;
+  });
+}
+
+function measure(workload: Workload, spec: KernelBenchSpec, probes: Probes): KernelBenchResult {
+  const ceilings = () => ({
+    bytesPerS: workload.bytes > 0 ? probes.readBytesPerS() : Number.POSITIVE_INFINITY,
+    macsPerS: workload.macs > 0 ? probes.macsPerS(workload.mix) : Number.POSITIVE_INFINITY,
+  });
+  const before = ceilings();
+  const device = loadKernels().createDevice({ numThreads: spec.numThreads });
+  let seconds: number;
+  try {
+    seconds = secondsOf(workload, device, spec.minSeconds);
+  } finally {
+    device.destroy();
+  }
+  const after = ceilings();
+  return resultOf(workload, seconds, {
+    bytesPerS: Math.max(before.bytesPerS, after.bytesPerS),
+    macsPerS: Math.max(before.macsPerS, after.macsPerS),
+  });
+}
+
+export function resultOf(
+  { op, shape, mix, macs, bytes }: Workload,
+  seconds: number,
+  ceiling: { readonly bytesPerS: number; readonly macsPerS: number },
+): KernelBenchResult {
+  const best = Math.max(bytes / ceiling.bytesPerS, macs / ceiling.macsPerS);
+  return {
+    ...{ op, shape, mix, seconds },
+    ...(bytes === 0 ? {} : { gbPerS: bytes / seconds / 1e9, ceilingGbPerS: ceiling.bytesPerS / 1e9 }),
+    ...(macs === 0 ? {} : { gmacPerS: macs / seconds / 1e9, ceilingGmacPerS: ceiling.macsPerS / 1e9 }),
+    ...(best === 0 ? {} : { rooflineShare: best / seconds }),
+  };
+}

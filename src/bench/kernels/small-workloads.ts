@@ -1,0 +1,109 @@
+/** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
+
+import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
+import type { TensorType } from "../../formats/gguf/types.js";
+import type { BufferHandle } from "../../kernels/kernels.js";
+import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
+import type { Room, Workload } from "./workload.js";
+
+const WIDTH = 2048;
+const FF_WIDTH = 5632;
+const EPS = 1e-5;
+/** Runs in one program, so that starting it costs little beside them. */
+const NUM_RUNS = 16;
+
+const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;
+
+function repeated(op: string, shape: string, prepare: (room: Room) => () => void): Workload {
+  return {
+    ...{ op, shape, ...UNBOUND },
+    record: (room) => {
+      const run = prepare(room);
+      for (let index = 0; index < NUM_RUNS; index++) run();
+      return NUM_RUNS;
+    },
+  };
+}
+
+export function elementwiseWorkloads(numRows: number): Workload[] {
+  const rows = `${numRows} × `;
+  return [
+    repeated("rmsNorm", `${rows}${WIDTH}`, (room) => {
+      const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
+      const gain = room.filled(4 * WIDTH);
+      return () => room.program.rmsNorm(out, x, gain, numRows, WIDTH, EPS);
+    }),
+    repeated("gatedActivation", `${rows}${FF_WIDTH}`, (room) => {
+      const [gate, up] = [room.filled(4 * numRows * FF_WIDTH), room.filled(4 * numRows * FF_WIDTH)];
+      const out = room.filled(4 * numRows * FF_WIDTH);
+      return () => room.program.gatedActivation(out, gate, up, numRows, FF_WIDTH, "silu");
+    }),
+    repeated("add", `${rows}${WIDTH}`, (room) => {
+      const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
+      return () => room.program.add(out, x, numRows, WIDTH);
+    }),
+  ];
+}
+
+const EMBED_ROWS = 32_000;
+
+export function embedWorkload(type: TensorType, numRows: number): Workload {
+  const { blockSize, blockBytes } = TENSOR_TYPES[type];
+  return repeated(`embed ${type}`, `${numRows} × ${WIDTH}`, (room) => {
+    const source = room.filled((EMBED_ROWS * WIDTH * blockBytes) / blockSize);
+    const weight = room.device.createWeight(source, 0, type, EMBED_ROWS, WIDTH);
+    const ids = room.i32(Array.from({ length: numRows }, (_, i) => (i * 7919) % EMBED_ROWS));
+    const out = room.filled(4 * numRows * WIDTH);
+    return () => room.program.embed(out, weight, ids, numRows, 1);
+  });
+}
+
+/** What a row of the sampler is asked for. */
+const SAMPLING = {
+  greedy: { numTop: -1 },
+  "greedy with log-probability": { numTop: 0 },
+  "temperature, top-k, top-p": { numTop: -1, temperature: 0.8, topK: 40, topP: 0.95 },
+  "temperature, top-p, log-probabilities": { numTop: 5, temperature: 0.8, topP: 0.95 },
+} as const satisfies Record<string, Partial<Record<keyof typeof SAMPLE_PARAM, number>>>;
+
+export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] {
+  return Object.entries(SAMPLING).map(([name, settings]) =>
+    repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (room) => {
+      const params = new Float64Array(numRows * SAMPLE_PARAMS);
+      for (let row = 0; row < numRows; row++) {
+        const asked = { topP: 1, repetitionPenalty: 1, seedLow: row, position: row, ...settings };
+        for (const [param, value] of Object.entries(asked)) {
+          params[row * SAMPLE_PARAMS + SAMPLE_PARAM[param as keyof typeof SAMPLE_PARAM]] = value;
+        }
+      }
+      const logits = normalLogits(room, numRows * vocabSize);
+      const four = (): BufferHandle => room.filled(4 * numRows);
+      const topStride = 5;
+      const buffers = {
+        params: room.f64(params),
+        ...{ history: four(), biasIds: four(), biasValues: four(), bannedIds: four() },
+        ...{ outIds: four(), outLogprobs: four(), outRanks: four() },
+        ...{
+          topIds: room.filled(4 * numRows * topStride),
+          topLogprobs: room.filled(4 * numRows * topStride),
+          topStride,
+        },
+      };
+      return () => room.program.sample(logits, numRows, vocabSize, buffers);
+    }),
+  );
+}
+
+/** Logits spread as a model's are (normal, deviation 3): how many survive a filter decides what the sampler costs. */
+function normalLogits(room: Room, count: number): BufferHandle {
+  const buffer = room.filled(4 * count);
+  const logits = new Float32Array(room.device.view(buffer));
+  let state = 1;
+  const uniform = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state + 1) / 2 ** 32;
+  };
+  for (let i = 0; i < count; i++)
+    logits[i] = 3 * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+  return buffer;
+}

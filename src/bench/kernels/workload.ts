@@ -1,0 +1,66 @@
+/** What a measured operation is made of, and how it is timed. */
+import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import { Program } from "../../kernels/program.js";
+import { median } from "../statistics.js";
+import type { Mix } from "./probes.js";
+
+export interface Workload {
+  readonly op: string;
+  readonly shape: string;
+  /** Multiply-adds of one run; 0 where they are not what costs. */
+  readonly macs: number;
+  /** Which ceiling the multiply-adds have. */
+  readonly mix: Mix;
+  /** Bytes of one run that must come from memory; 0 where they come from a cache. */
+  readonly bytes: number;
+  /** Puts operands into the device's memory and records some runs, each over operands of its own where they shall come from memory. */
+  record(room: Room): number;
+}
+
+/** A device's memory and the program under construction. */
+export class Room {
+  readonly program = new Program();
+
+  constructor(readonly device: Device) {}
+
+  /** Memory full of small ordinary numbers, whichever type it is read as: no zeros, denormals, infinities or NaN to go faster or slower on. */
+  filled(numBytes: number): BufferHandle {
+    const buffer = this.device.allocate(numBytes);
+    new Uint8Array(this.device.view(buffer)).fill(ORDINARY_BYTE);
+    return buffer;
+  }
+
+  i32(values: readonly number[]): BufferHandle {
+    const buffer = this.device.allocate(4 * values.length);
+    new Int32Array(this.device.view(buffer)).set(values);
+    return buffer;
+  }
+
+  f64(values: Float64Array): BufferHandle {
+    const buffer = this.device.allocate(values.byteLength);
+    new Float64Array(this.device.view(buffer)).set(values);
+    return buffer;
+  }
+}
+
+/** As f16 0.065, as bf16 and f32 2.4e-12, as MXFP4's scale 2^−83. */
+const ORDINARY_BYTE = 0x2c;
+
+const MIN_SAMPLES = 3;
+
+/** Median seconds of one run; programs are submitted until `minSeconds` have passed. Takes the device's memory, so give it one of its own. */
+export function secondsOf(workload: Workload, device: Device, minSeconds: number): number {
+  const room = new Room(device);
+  const numRuns = workload.record(room);
+  const { program } = room;
+  device.submit(program.words, program.numWords);
+  const samples: number[] = [];
+  for (let total = 0; total < minSeconds || samples.length < MIN_SAMPLES; ) {
+    const startMs = performance.now();
+    device.submit(program.words, program.numWords);
+    const seconds = (performance.now() - startMs) / 1000;
+    samples.push(seconds / numRuns);
+    total += seconds;
+  }
+  return median(samples);
+}

@@ -1,0 +1,101 @@
+/** `millrace bench kernels` (`npm run bench:kernels`): each operation's speed and its share of what the machine can do at best. */
+import { Command, Option } from "commander";
+import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
+import type { KernelBenchResult, OpGroup } from "../../bench/kernels/kernel-bench.js";
+import type { Probes } from "../../bench/kernels/probes.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
+import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
+import type { TensorType } from "../../formats/gguf/types.js";
+import { defaultNumThreads } from "../cpu.js";
+import { formatTable } from "../format.js";
+import { integerIn, listOf, oneOf } from "../option-values.js";
+
+const GROUPS = ["linear", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
+const TYPES = Object.keys(TENSOR_TYPES) as TensorType[];
+const ROWS = [1, 2, 4, 8, 16, 64, 512];
+
+interface KernelsFlags {
+  readonly ops: readonly OpGroup[];
+  readonly types: readonly TensorType[];
+  readonly rows: readonly number[];
+  readonly threads?: number;
+  readonly minTimeMs: number;
+  readonly model?: string;
+  readonly json?: boolean;
+}
+
+export function benchKernelsCommand(): Command {
+  const list =
+    <T>(flag: string, parse: (item: string) => T) =>
+    (text: string): T[] =>
+      listOf(flag)(text, undefined).map(parse);
+  const option = (flags: string, description: string, parse: (text: string) => unknown, all: readonly unknown[]) =>
+    new Option(flags, description).argParser(parse).default(all, all.join(","));
+  return new Command("kernels")
+    .description("Speed of each operation, and its share of the machine's memory bandwidth or multiplying speed.")
+    .addOption(option("--ops <groups>", "which operations", list("--ops", oneOf("--ops", GROUPS)), GROUPS))
+    .addOption(option("--types <types>", "weight types", list("--types", oneOf("--types", TYPES)), TYPES))
+    .addOption(option("--rows <counts>", "token rows of linear", list("--rows", integerIn("--rows", 1, 4096)), ROWS))
+    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option("--min-time-ms <n>", "how long each operation is repeated", integerIn("--min-time-ms", 1, 60_000), 150)
+    .option("--model <file>", "a GGUF file: also decode with it, as a share of the bandwidth")
+    .option("--json", "print one JSON object instead of a table")
+    .action(runBenchKernels);
+}
+
+async function runBenchKernels(flags: KernelsFlags): Promise<void> {
+  const [{ benchKernels }, { loadProbes }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/kernels/kernel-bench.js"),
+    import("../../bench/kernels/probes.js"),
+    import("../../bench/machine.js"),
+  ]);
+  const numThreads = flags.threads ?? defaultNumThreads();
+  const probes = loadProbes(numThreads);
+  const spec = { groups: flags.ops, types: flags.types, numRows: flags.rows, numThreads };
+  const results = benchKernels({ ...spec, minSeconds: flags.minTimeMs / 1000 }, probes, (result) => {
+    process.stderr.write(`${result.op}, ${result.shape}: ${duration(result.seconds)}\n`);
+  });
+  const decode = flags.model === undefined ? undefined : await decodeWith(flags.model, numThreads, probes);
+  const about = { numThreads, machine: machineInfo(), versions: versions() };
+  const report = { results, ...(decode === undefined ? {} : { decode }), ...about };
+  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results, decode)}\n`);
+}
+
+async function decodeWith(modelPath: string, numThreads: number, probes: Probes): Promise<DecodeRoofline> {
+  const [{ startEngine }, { readGguf }, { measureDecodeRoofline }] = await Promise.all([
+    import("../../engine/engine.js"),
+    import("../../formats/gguf/read.js"),
+    import("../../bench/kernels/decode-roofline.js"),
+  ]);
+  const gguf = readGguf(modelPath);
+  const engine = await startEngine({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads });
+  try {
+    return await measureDecodeRoofline(engine, gguf, probes);
+  } finally {
+    await engine.close();
+  }
+}
+
+function duration(seconds: number): string {
+  return seconds < 1e-3 ? `${(seconds * 1e6).toFixed(1)} µs` : `${(seconds * 1e3).toFixed(2)} ms`;
+}
+
+function tableOf(results: readonly KernelBenchResult[], decode: DecodeRoofline | undefined): string {
+  const of = (value: number | undefined, ceiling: number | undefined): string =>
+    value === undefined || ceiling === undefined ? "" : `${value.toFixed(1)} of ${ceiling.toFixed(1)}`;
+  const share = (value: number | undefined): string => (value === undefined ? "" : `${(100 * value).toFixed(0)} %`);
+  const rows = results.map((result) => [
+    result.op,
+    result.shape,
+    duration(result.seconds),
+    of(result.gbPerS, result.ceilingGbPerS),
+    of(result.gmacPerS, result.ceilingGmacPerS),
+    share(result.rooflineShare),
+  ]);
+  if (decode !== undefined) {
+    const { tokensPerS, gbPerS, ceilingGbPerS, rooflineShare } = decode;
+    const perToken = duration(1 / tokensPerS);
+    rows.push(["decode", "1 sequence, whole model", perToken, of(gbPerS, ceilingGbPerS), "", share(rooflineShare)]);
+  }
+  return formatTable([["operation", "shape", "time", "GB/s", "GMAC/s", "of the roofline"], ...rows]);
+}
