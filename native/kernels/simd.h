@@ -65,6 +65,15 @@ MILLRACE_INLINE f32x8 fma8(f32x8 a, f32x8 b, f32x8 c) {
 #endif
 }
 
+// a · b − c, as fma8.
+MILLRACE_INLINE f32x8 fms8(f32x8 a, f32x8 b, f32x8 c) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_fmsub_ps(a, b, c);
+#else
+  return fma8(a, b, -c);
+#endif
+}
+
 MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) { return a > b ? a : b; }
 
 // Eight f16 or bf16 values at any alignment, widened.

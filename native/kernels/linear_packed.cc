@@ -1,0 +1,321 @@
+// linear over packed weights: integer products, one f32 accumulator of eight lanes (eight weight rows) for each token.
+//
+// A cell's columns are summed exactly, in integers; cells follow one another from the front, each adding to the accumulator by the same
+// few operations (Kind::add). How many tokens or groups are computed side by side, and whether a cell is used at once or kept unpacked
+// for many tokens, therefore changes no bit.
+#if defined(__GNUC__) && !defined(__clang__)
+// The tiles below are written in the order that keeps sums in registers; these two passes undo it and cost half the speed.
+#pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
+#endif
+#include "linear_packed.h"
+
+#include "packed_formats.h"
+
+namespace millrace::MILLRACE_ISA {
+namespace {
+
+// With more tokens than this, weights are unpacked into scratch first, two groups side by side.
+constexpr int64_t kDirectTokens = 4;
+// Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
+constexpr int64_t kPassBytes = 256 << 10;
+// Columns unpacked at once: with the activations of a tile they fit the first-level cache.
+constexpr int64_t kPanelCols = 512;
+constexpr int64_t kPanelTokens = 4;
+
+// One token's quantised row.
+struct Row {
+  const uint8_t* header;
+  const int8_t* q;
+};
+
+struct Rows {
+  const uint8_t* first;
+  int64_t stride;
+  int64_t headerBytes;
+
+  Row at(int64_t token) const {
+    const uint8_t* header = first + token * stride;
+    return {header, reinterpret_cast<const int8_t*>(header + headerBytes)};
+  }
+};
+
+// u8 weights per 32 columns with one f32 scale and shift.
+template <class Format>
+struct BlockKind {
+  static constexpr int64_t kCols = 32;
+  using Cell = BlockCell;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
+
+  // Cell `index` of kGroups groups against kTokens tokens.
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
+    Dot dots[kTokens][kGroups];
+    i32x8 sums[kTokens][kGroups];
+    MILLRACE_UNROLL
+    for (int c = 0; c < 8; c++) {
+      const bool isFirst = c == 0 || (c == 4 && !Format::kFitsWhole);
+      MILLRACE_UNROLL
+      for (int t = 0; t < kTokens; t++) {
+        const Columns columns = loadColumns(rows[t].q + 32 * index + 4 * c);
+        MILLRACE_UNROLL
+        for (int g = 0; g < kGroups; g++) {
+          if (isFirst) dots[t][g] = dotOf(cells[g].values[c], columns);
+          else dotAdd(dots[t][g], cells[g].values[c], columns);
+        }
+      }
+      if (c == 3 && !Format::kFitsWhole) {
+        MILLRACE_UNROLL
+        for (int t = 0; t < kTokens; t++) {
+          MILLRACE_UNROLL
+          for (int g = 0; g < kGroups; g++) sums[t][g] = dotSum(dots[t][g]);
+        }
+      }
+    }
+    MILLRACE_UNROLL
+    for (int t = 0; t < kTokens; t++) {
+      const Block32* block = reinterpret_cast<const Block32*>(rows[t].header) + index;
+      const f32x8 d = splat8(block->d);
+      const f32x8 sum8 = splat8(block->sum8);
+      MILLRACE_UNROLL
+      for (int g = 0; g < kGroups; g++) {
+        const f32x8 f = toFloat8(Format::kFitsWhole ? dotSum(dots[t][g]) : sums[t][g] + dotSum(dots[t][g]));
+        if constexpr (Format::kIsCentred) {
+          acc[t][g] = fma8(fms8(f, d, sum8), cells[g].scale, acc[t][g]);
+        } else {
+          acc[t][g] = fma8(f * d, cells[g].scale, fma8(cells[g].shift, sum8, acc[t][g]));
+        }
+      }
+    }
+  }
+  MILLRACE_INLINE f32x8 finish(const Row&, f32x8 acc) { return acc; }
+};
+
+// u8 weights per 256 columns with integer scales, perhaps minima.
+template <class Format>
+struct SuperKind {
+  static constexpr int64_t kCols = 256;
+  using Cell = SuperCell<Format>;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { cell.unpack(packed); }
+
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
+    i32x8 sums[kTokens][kGroups];
+    MILLRACE_UNROLL
+    for (int t = 0; t < kTokens; t++) {
+      MILLRACE_UNROLL
+      for (int g = 0; g < kGroups; g++) sums[t][g] = i32x8{};
+    }
+    constexpr int kDots = Format::kFitsWhole ? 1 : 2;
+    constexpr int kVectors = 8 / kDots;
+    for (int s = 0; s < 8 * kDots; s++) {
+      Dot dots[kTokens][kGroups];
+      MILLRACE_UNROLL
+      for (int c = 0; c < kVectors; c++) {
+        MILLRACE_UNROLL
+        for (int t = 0; t < kTokens; t++) {
+          const Columns columns = loadColumns(rows[t].q + 256 * index + 4 * (s * kVectors + c));
+          MILLRACE_UNROLL
+          for (int g = 0; g < kGroups; g++) {
+            if (c == 0) dots[t][g] = dotOf(cells[g].values[s * kVectors + c], columns);
+            else dotAdd(dots[t][g], cells[g].values[s * kVectors + c], columns);
+          }
+        }
+      }
+      MILLRACE_UNROLL
+      for (int t = 0; t < kTokens; t++) {
+        MILLRACE_UNROLL
+        for (int g = 0; g < kGroups; g++) {
+          if constexpr (!Format::kHasMinima) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 2 * s);
+          sums[t][g] += dotTimes(dots[t][g], cells[g].scales[Format::kHasMinima ? s / kDots : s]);
+        }
+      }
+    }
+    MILLRACE_UNROLL
+    for (int t = 0; t < kTokens; t++) {
+      const Block256* block = blockOf(rows[t], index);
+      const f32x8 d = splat8(block->d);
+      MILLRACE_UNROLL
+      for (int g = 0; g < kGroups; g++) {
+        f32x8 f = toFloat8(sums[t][g]) * cells[g].scale;
+        if constexpr (Format::kHasMinima) {
+          i32x8 minimum = pairTimes(cells[g].minima[0], block->sums32);
+          MILLRACE_UNROLL
+          for (int p = 1; p < 4; p++) minimum += pairTimes(cells[g].minima[p], block->sums32 + 2 * p);
+          f = fma8(toFloat8(minimum), cells[g].minimumScale, f);
+        }
+        acc[t][g] = fma8(f, d, acc[t][g]);
+      }
+    }
+  }
+  MILLRACE_INLINE f32x8 finish(const Row&, f32x8 acc) { return acc; }
+
+ private:
+  MILLRACE_INLINE const Block256* blockOf(const Row& row, int64_t index) { return reinterpret_cast<const Block256*>(row.header) + index; }
+};
+
+// i8 weights per 32 columns, widened to i16, with one f32 scale.
+template <class Format>
+struct WideKind {
+  static constexpr int64_t kCols = 32;
+  using Cell = WideCell;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
+
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
+    i32x8 sums[kTokens][kGroups];
+    MILLRACE_UNROLL
+    for (int c = 0; c < 16; c++) {
+      MILLRACE_UNROLL
+      for (int t = 0; t < kTokens; t++) {
+        const WideColumns columns = loadWideColumns(reinterpret_cast<const int16_t*>(rows[t].q) + 32 * index + 2 * c);
+        MILLRACE_UNROLL
+        for (int g = 0; g < kGroups; g++) {
+          const i32x8 product = wideTimes(cells[g].values[c], columns);
+          if (c == 0) sums[t][g] = product;
+          else sums[t][g] += product;
+        }
+      }
+    }
+    MILLRACE_UNROLL
+    for (int t = 0; t < kTokens; t++) {
+      MILLRACE_UNROLL
+      for (int g = 0; g < kGroups; g++) acc[t][g] = fma8(toFloat8(sums[t][g]), cells[g].scale, acc[t][g]);
+    }
+  }
+  MILLRACE_INLINE f32x8 finish(const Row& row, f32x8 acc) {
+    float d;
+    memcpy(&d, row.header, 4);
+    return acc * splat8(d);
+  }
+};
+
+// Adds the bias and the old output to the eight sums of one token from row n on, and stores them.
+MILLRACE_INLINE void store(const LinearArgs& args, int64_t token, int64_t n, f32x8 sums) {
+  float* out = args.out + token * args.weight.rows + n;
+  const int64_t numRows = minOf(kPackedRows, args.weight.rows - n);
+  if (args.bias != nullptr) sums = sums + loadPartial8(args.bias + n, numRows);
+  if (args.accumulate) sums = sums + loadPartial8(out, numRows);
+  if (numRows == kPackedRows) store8(out, sums);
+  else storePartial8(out, sums, numRows);
+}
+
+// All columns of group g for tokens [token, token + kTokens), cells unpacked as they come.
+template <class Kind, int kTokens>
+void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t token) {
+  const int64_t cellBytes = packedInfoOf(args.weight.type).cellBytes;
+  const int64_t numCells = args.weight.cols / Kind::kCols;
+  const uint8_t* packed = args.weight.data + g * numCells * cellBytes;
+  Row row[kTokens];
+  f32x8 acc[kTokens][1];
+  MILLRACE_UNROLL
+  for (int t = 0; t < kTokens; t++) {
+    row[t] = rows.at(token + t);
+    acc[t][0] = zero8();
+  }
+  for (int64_t i = 0; i < numCells; i++, packed += cellBytes) {
+    typename Kind::Cell cell;
+    Kind::unpack(packed, cell);
+    Kind::template add<kTokens, 1>(&cell, row, i, acc);
+  }
+  MILLRACE_UNROLL
+  for (int t = 0; t < kTokens; t++) store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));
+}
+
+// Two groups' cells [first, first + numCells), unpacked, side by side.
+template <class Kind>
+struct Panel {
+  const typename Kind::Cell* cells;
+  int64_t first;
+  int64_t numCells;
+  bool isFirst;
+  bool isLast;
+  bool hasSecondGroup;
+};
+
+// Advances the accumulators of kTokens tokens and two groups by one panel; after the last the outputs are stored.
+template <class Kind, int kTokens>
+void panelTile(const LinearArgs& args, const Rows& rows, const Panel<Kind>& panel, int64_t g, int64_t token, f32x8* resting) {
+  Row row[kTokens];
+  f32x8 acc[kTokens][2];
+  MILLRACE_UNROLL
+  for (int t = 0; t < kTokens; t++) {
+    row[t] = rows.at(token + t);
+    acc[t][0] = panel.isFirst ? zero8() : resting[2 * t];
+    acc[t][1] = panel.isFirst ? zero8() : resting[2 * t + 1];
+  }
+  for (int64_t i = 0; i < panel.numCells; i++) Kind::template add<kTokens, 2>(panel.cells + 2 * i, row, panel.first + i, acc);
+  MILLRACE_UNROLL
+  for (int t = 0; t < kTokens; t++) {
+    if (panel.isLast) {
+      store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));
+      if (panel.hasSecondGroup) store(args, token + t, (g + 1) * kPackedRows, Kind::finish(row[t], acc[t][1]));
+    } else {
+      resting[2 * t] = acc[t][0];
+      resting[2 * t + 1] = acc[t][1];
+    }
+  }
+}
+
+// Groups g and, if it is below `end`, g + 1 for tokens [m0, m1).
+template <class Kind>
+void panelGroups(const LinearArgs& args, const Rows& rows, int64_t g, int64_t end, int64_t m0, int64_t m1, std::byte* scratch) {
+  constexpr int64_t kMaxCells = kPanelCols / Kind::kCols;
+  typename Kind::Cell* cells = reinterpret_cast<typename Kind::Cell*>(scratch);
+  f32x8* resting = reinterpret_cast<f32x8*>(cells + 2 * kMaxCells);
+  const int64_t cellBytes = packedInfoOf(args.weight.type).cellBytes;
+  const int64_t numCells = args.weight.cols / Kind::kCols;
+  const bool hasSecond = g + 1 < end;
+  for (int64_t first = 0; first < numCells; first += kMaxCells) {
+    const Panel<Kind> panel = {cells, first, minOf(kMaxCells, numCells - first), first == 0, first + kMaxCells >= numCells, hasSecond};
+    const uint8_t* packed = args.weight.data + (g * numCells + first) * cellBytes;
+    const uint8_t* second = packed + (hasSecond ? numCells * cellBytes : 0);
+    for (int64_t i = 0; i < panel.numCells; i++) {
+      Kind::unpack(packed + i * cellBytes, cells[2 * i]);
+      Kind::unpack(second + i * cellBytes, cells[2 * i + 1]);
+    }
+    int64_t token = m0;
+    for (; token + kPanelTokens <= m1; token += kPanelTokens) panelTile<Kind, kPanelTokens>(args, rows, panel, g, token, resting + 2 * (token - m0));
+    for (; token + 2 <= m1; token += 2) panelTile<Kind, 2>(args, rows, panel, g, token, resting + 2 * (token - m0));
+    if (token < m1) panelTile<Kind, 1>(args, rows, panel, g, token, resting + 2 * (token - m0));
+  }
+}
+
+template <class Kind>
+void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+  const ActivationFormat format = packedInfoOf(args.weight.type).activations;
+  const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(format, args.weight.cols),
+                     activationHeaderBytes(format, args.weight.cols)};
+  if (args.numRows > kDirectTokens) {
+    const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, kPassBytes / rows.stride / kPanelTokens * kPanelTokens));
+    for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
+      const int64_t m1 = minOf(m0 + passTokens, args.numRows);
+      for (int64_t g = begin; g < end; g += 2) panelGroups<Kind>(args, rows, g, end, m0, m1, scratch);
+    }
+    return;
+  }
+  for (int64_t g = begin; g < end; g++) {
+    if (args.numRows == 1) directTile<Kind, 1>(args, rows, g, 0);
+    if (args.numRows == 2) directTile<Kind, 2>(args, rows, g, 0);
+    if (args.numRows == 3) directTile<Kind, 3>(args, rows, g, 0);
+    if (args.numRows == 4) directTile<Kind, 4>(args, rows, g, 0);
+  }
+}
+
+}  // namespace
+
+void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+  switch (args.weight.type) {
+    case TensorType::Q4_0: return run<BlockKind<PackedQ4_0>>(args, begin, end, scratch);
+    case TensorType::Q4_1: return run<BlockKind<PackedQ4_1>>(args, begin, end, scratch);
+    case TensorType::Q5_0: return run<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
+    case TensorType::Q5_1: return run<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
+    case TensorType::Q8_0: return run<WideKind<PackedQ8_0>>(args, begin, end, scratch);
+    case TensorType::IQ4_NL: return run<WideKind<PackedIQ4_NL>>(args, begin, end, scratch);
+    case TensorType::Q4_K: return run<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
+    case TensorType::Q5_K: return run<SuperKind<PackedQ5_K>>(args, begin, end, scratch);
+    case TensorType::Q6_K: return run<SuperKind<PackedQ6_K>>(args, begin, end, scratch);
+    default: return;
+  }
+}
+
+}  // namespace millrace::MILLRACE_ISA

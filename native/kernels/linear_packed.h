@@ -1,0 +1,10 @@
+// linear over packed weights and quantised activations.
+#pragma once
+#include "kernel.h"
+
+namespace millrace::MILLRACE_ISA {
+
+// Groups [begin, end) of kPackedRows weight rows for all tokens.
+void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch);
+
+}  // namespace millrace::MILLRACE_ISA

@@ -1,0 +1,93 @@
+// Packed weights: eight rows interleaved, so that one vector holds the same four (or two) columns of eight rows. The one layout serves every
+// instruction set. A packed matrix is ceil(rows / 8) groups; a group is cols / cellValues cells in order; the rows past the last are zeros.
+//
+// A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns within 32):
+//   Q4_0    f16 d[8]; nibbles                               Q8_0    f16 d[8]; bytes
+//   Q4_1    f16 d[8], m[8]; nibbles                         IQ4_NL  f16 d[8]; pair nibbles
+//   Q5_0    f16 d[8]; bits; nibbles                         Q4_K    f16 d[8], dmin[8]; sixes scales, minima; 8 × nibbles
+//   Q5_1    f16 d[8], m[8]; bits; nibbles                   Q5_K    as Q4_K; 8 × (bits; nibbles)
+//   Q6_K    f16 d[8]; i8 scales [16][8]; 8 × (two bits, twice; nibbles)
+// nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
+// pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
+// bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
+// bits      32 bytes: row r, byte j: bit c is the fifth bit of column 4c + j
+// two bits  32 bytes: row r, byte j: bits 2i, 2i + 1 are the upper bits of column 4i + j; the second such vector has columns 16 + 4i + j
+// sixes     48 bytes for values [sub-block s][row r] of six bits: 32 bytes [s / 2][r] with the low four bits of even s low, of odd s high;
+//           16 bytes [s / 4][r] with the upper two bits at 2 · (s % 4)
+#pragma once
+#include <cstdint>
+
+#include "tensor_type.h"
+
+namespace millrace {
+
+constexpr int64_t kPackedRows = 8;
+
+// How the left operand of a linear layer is stored; rows are activationRowBytes apart, 64-byte aligned.
+enum class ActivationFormat : uint8_t {
+  F32,
+  // Per block of 32: i8 q, f32 d = max|x| / 127; x ≈ d · q. Row: per block (d, 8 · d · Σq) as f32 pairs, then the q.
+  Blocks32,
+  // Per block of 256: one d as above, sums of q over 16 and over 32 columns. Row: per block a Block256, then the q.
+  Blocks256,
+  // i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q.
+  Row16,
+};
+constexpr const char* kActivationFormats[] = {"f32", "blocks32", "blocks256", "row16"};
+
+struct Block32 {
+  float d;
+  float sum8;
+};
+
+struct Block256 {
+  float d;
+  int16_t sums32[8];
+  // Of each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over columns 2, 3, 6, 7, …: the offset of Q6_K's 16-bit sums.
+  int16_t offsets16[32];
+};
+
+// In the order of TensorType; cellBytes 0: the type has no packed form.
+struct PackedInfo {
+  int32_t cellValues;
+  int32_t cellBytes;
+  ActivationFormat activations;
+};
+constexpr PackedInfo packedInfoOf(TensorType type) {
+  switch (type) {
+    case TensorType::Q8_0: return {32, 272, ActivationFormat::Row16};
+    case TensorType::Q4_0: return {32, 144, ActivationFormat::Blocks32};
+    case TensorType::Q4_1: return {32, 160, ActivationFormat::Blocks32};
+    case TensorType::Q5_0: return {32, 176, ActivationFormat::Blocks32};
+    case TensorType::Q5_1: return {32, 192, ActivationFormat::Blocks32};
+    case TensorType::Q4_K: return {256, 1152, ActivationFormat::Blocks256};
+    case TensorType::Q5_K: return {256, 1408, ActivationFormat::Blocks256};
+    case TensorType::Q6_K: return {256, 1680, ActivationFormat::Blocks256};
+    case TensorType::IQ4_NL: return {32, 144, ActivationFormat::Row16};
+    default: return {0, 0, ActivationFormat::F32};
+  }
+}
+
+constexpr int64_t packedGroupBytes(TensorType type, int64_t cols) {
+  const PackedInfo info = packedInfoOf(type);
+  return cols / info.cellValues * info.cellBytes;
+}
+constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
+  return (rows + kPackedRows - 1) / kPackedRows * packedGroupBytes(type, cols);
+}
+
+// Bytes before the q of a row.
+constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
+  int64_t numBytes = 64;
+  if (format == ActivationFormat::Blocks32) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
+  if (format == ActivationFormat::Blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
+  return (numBytes + 63) / 64 * 64;
+}
+constexpr int64_t activationRowBytes(ActivationFormat format, int64_t cols) {
+  if (format == ActivationFormat::F32) return cols * 4;
+  const int64_t numBytes = activationHeaderBytes(format, cols) + cols * (format == ActivationFormat::Row16 ? 2 : 1);
+  // An odd number of cache lines: rows side by side do not fall on the same cache sets.
+  return ((numBytes + 63) / 64 | 1) * 64;
+}
+
+}  // namespace millrace

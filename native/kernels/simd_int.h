@@ -1,0 +1,152 @@
+// Integer vectors for packed weights: 32 bytes that are eight rows of four columns, and their products with four columns of one token.
+// Sums of products are exact integers, so every instruction set computes the same ones.
+#pragma once
+#include "simd.h"
+
+namespace millrace::MILLRACE_ISA {
+
+typedef uint8_t u8x32 __attribute__((vector_size(32)));
+typedef int8_t i8x32 __attribute__((vector_size(32)));
+typedef int16_t i16x16 __attribute__((vector_size(32)));
+typedef uint16_t u16x16 __attribute__((vector_size(32)));
+
+MILLRACE_INLINE u8x32 loadBytes(const uint8_t* address) {
+  u8x32 value;
+  memcpy(&value, address, 32);
+  return value;
+}
+MILLRACE_INLINE u8x32 splatByte(uint8_t value) { return u8x32{} + value; }
+
+// Bits of each byte moved down (or up, when negative) by `count`, masked: shifts of 16-bit lanes whose foreign bits the mask drops.
+template <int kCount>
+MILLRACE_INLINE u8x32 shiftMask(u8x32 bytes, uint8_t mask) {
+  u16x16 lanes = reinterpret_cast<u16x16>(bytes);
+  if constexpr (kCount > 0) lanes >>= kCount;
+  if constexpr (kCount < 0) lanes <<= -kCount;
+  return reinterpret_cast<u8x32>(lanes) & splatByte(mask);
+}
+
+MILLRACE_INLINE int32_t loadI32(const void* address) {
+  int32_t value;
+  memcpy(&value, address, 4);
+  return value;
+}
+
+// Scales of eight rows, ready to multiply partial sums: on AVX2 twice per 32-bit lane, so that one instruction scales and widens.
+struct RowScales {
+  i32x8 value;
+};
+#if defined(MILLRACE_ISA_AVX2)
+MILLRACE_INLINE RowScales makeScales(i32x8 scales) {
+  return {(scales & 0xffff) | (scales << 16)};
+}
+#else
+MILLRACE_INLINE RowScales makeScales(i32x8 scales) { return {scales}; }
+#endif
+
+// Σ over columns of u8 weights · i8 activations for eight rows. On AVX2 the sum is kept in pairs of 16-bit lanes: kColumns columns of weights
+// up to kMax must fit, which the callers choose.
+#if defined(MILLRACE_ISA_AVX2)
+struct Dot {
+  i16x16 sum;
+};
+// Four columns of a token, once per row.
+struct Columns {
+  __m256i value;
+};
+MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
+MILLRACE_INLINE Dot dotOf(u8x32 weights, Columns columns) {
+  return {reinterpret_cast<i16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value))};
+}
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) { dot.sum += dotOf(weights, columns).sum; }
+// The dot of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += reinterpret_cast<i16x16>(_mm256_set1_epi32(loadI32(offsets))); }
+MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) {
+  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), reinterpret_cast<__m256i>(scales.value)));
+}
+MILLRACE_INLINE i32x8 dotSum(Dot dot) {
+  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), _mm256_set1_epi16(1)));
+}
+#else
+struct Dot {
+  i32x8 sum;
+};
+struct Columns {
+  int32_t value[4];
+};
+MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {{activations[0], activations[1], activations[2], activations[3]}}; }
+MILLRACE_INLINE Dot dotOf(u8x32 weights, Columns columns) {
+  Dot dot;
+  for (int r = 0; r < 8; r++) {
+    int32_t sum = 0;
+    for (int j = 0; j < 4; j++) sum += static_cast<int32_t>(weights[4 * r + j]) * columns.value[j];
+    dot.sum[r] = sum;
+  }
+  return dot;
+}
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) { dot.sum += dotOf(weights, columns).sum; }
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += static_cast<int32_t>(offsets[0]) + offsets[1]; }
+MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dot.sum * scales.value; }
+MILLRACE_INLINE i32x8 dotSum(Dot dot) { return dot.sum; }
+#endif
+
+// Eight rows of two columns: i16 weights, [row][2].
+struct WidePair {
+  i16x16 value;
+};
+// 16 bytes of i8.
+MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
+#if defined(MILLRACE_ISA_AVX2)
+  return {reinterpret_cast<i16x16>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(address))))};
+#else
+  typedef int8_t i8x16 __attribute__((vector_size(16)));
+  i8x16 bytes;
+  memcpy(&bytes, address, 16);
+  return {__builtin_convertvector(bytes, i16x16)};
+#endif
+}
+// Two i16 columns of a token, once per row.
+#if defined(MILLRACE_ISA_AVX2)
+struct WideColumns {
+  __m256i value;
+};
+MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
+MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(weights.value), columns.value));
+}
+#else
+struct WideColumns {
+  int32_t value[2];
+};
+MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {{activations[0], activations[1]}}; }
+MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+  i32x8 sum;
+  for (int r = 0; r < 8; r++) sum[r] = weights.value[2 * r] * columns.value[0] + weights.value[2 * r + 1] * columns.value[1];
+  return sum;
+}
+#endif
+// i16 pairs of eight rows times one pair of i16.
+MILLRACE_INLINE i32x8 pairTimes(i32x8 pairs, const int16_t* factors) {
+  return wideTimes({reinterpret_cast<i16x16>(pairs)}, loadWideColumns(factors));
+}
+
+// Bytes looked up in a table of sixteen, by indices 0 to 15.
+MILLRACE_INLINE u8x32 lookUp(const int8_t* table, u8x32 indices) {
+#if defined(MILLRACE_ISA_AVX2)
+  const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return reinterpret_cast<u8x32>(_mm256_shuffle_epi8(both, reinterpret_cast<__m256i>(indices)));
+#else
+  u8x32 result;
+  for (int i = 0; i < 32; i++) result[i] = static_cast<uint8_t>(table[indices[i]]);
+  return result;
+#endif
+}
+// 32 i8, widened.
+MILLRACE_INLINE void widen(u8x32 bytes, WidePair* out) {
+  uint8_t stored[32];
+  memcpy(stored, &bytes, 32);
+  out[0] = loadWide(stored);
+  out[1] = loadWide(stored + 16);
+}
+
+}  // namespace millrace::MILLRACE_ISA
