@@ -117,7 +117,7 @@ napi_value createWeight(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
     const double weight = deviceOf(args).createWeight(args.number(0, "source"), args.number(1, "byteOffset"), args.string(2, "type"),
-                                                      args.number(3, "rows"), args.number(4, "cols"));
+                                                      args.number(3, "rows"), args.number(4, "cols"), args.boolean(5, "isPacked"));
     return makeNumber(env, weight);
   });
 }

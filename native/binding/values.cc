@@ -18,6 +18,13 @@ Arguments::Arguments(napi_env callEnv, napi_callback_info info) : env(callEnv), 
 double Arguments::number(size_t index, const char* name) const { return toNumber(env, values[index], name); }
 std::string Arguments::string(size_t index, const char* name) const { return toString(env, values[index], name); }
 
+bool Arguments::boolean(size_t index, const char* name) const {
+  bool value = false;
+  if (isUndefined(env, values[index])) return false;
+  if (napi_get_value_bool(env, values[index], &value) != napi_ok) failArgument(std::string("expected ") + name + " to be a boolean, got something else");
+  return value;
+}
+
 double toNumber(napi_env env, napi_value value, const char* name) {
   double number;
   if (napi_get_value_double(env, value, &number) != napi_ok) failArgument(std::string("expected ") + name + " to be a number, got something else");

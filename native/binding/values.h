@@ -9,7 +9,7 @@
 namespace millrace {
 
 // Arguments of one call.
-constexpr size_t kMaxArguments = 5;
+constexpr size_t kMaxArguments = 6;
 struct Arguments {
   napi_env env;
   napi_value self;
@@ -18,6 +18,8 @@ struct Arguments {
   Arguments(napi_env callEnv, napi_callback_info info);
   double number(size_t index, const char* name) const;
   std::string string(size_t index, const char* name) const;
+  // False when missing.
+  bool boolean(size_t index, const char* name) const;
 };
 
 // Throws when Node-API refuses; `what` says what was tried.

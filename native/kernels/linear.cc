@@ -5,6 +5,7 @@
 // decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
 #include "dequantize.h"
 #include "kernel.h"
+#include "linear_packed.h"
 #include "simd.h"
 
 namespace millrace::MILLRACE_ISA {
@@ -216,6 +217,7 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const LinearArgs& args = op.linear;
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
+  if (args.weight.isPacked) return linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);
   const bool isDirect = args.numRows <= kDirectTokens;
   if (isDirect && args.weight.type == TensorType::F32) return directRows<F32Row>(args, n0, n1);
   if (isDirect && args.weight.type == TensorType::F16) return directRows<F16Row>(args, n0, n1);

@@ -49,36 +49,35 @@ struct BlockKind {
   // Cell `index` of kGroups groups against kTokens tokens.
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
-    Dot dots[kTokens][kGroups];
-    i32x8 sums[kTokens][kGroups];
-    MILLRACE_UNROLL
-    for (int c = 0; c < 8; c++) {
-      const bool isFirst = c == 0 || (c == 4 && !Format::kFitsWhole);
-      MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) {
-        const Columns columns = loadColumns(rows[t].q + 32 * index + 4 * c);
-        MILLRACE_UNROLL
-        for (int g = 0; g < kGroups; g++) {
-          if (isFirst) dots[t][g] = dotOf(cells[g].values[c], columns);
-          else dotAdd(dots[t][g], cells[g].values[c], columns);
+    i32x8 sums[kTokens][kGroups] = {};
+    constexpr int kDots = Format::kFitsWhole ? 1 : 2;
+    constexpr int kVectors = 8 / kDots;
+    MILLRACE_UNROLL_INT
+    for (int h = 0; h < kDots; h++) {
+      Dot dots[kTokens][kGroups] = {};
+      MILLRACE_UNROLL_INT
+      for (int c = 0; c < kVectors; c++) {
+        MILLRACE_UNROLL_INT
+        for (int t = 0; t < kTokens; t++) {
+          const Columns columns = loadColumns(rows[t].q + 32 * index + 4 * (h * kVectors + c));
+          MILLRACE_UNROLL_INT
+          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], cells[g].values[h * kVectors + c], columns);
         }
       }
-      if (c == 3 && !Format::kFitsWhole) {
-        MILLRACE_UNROLL
-        for (int t = 0; t < kTokens; t++) {
-          MILLRACE_UNROLL
-          for (int g = 0; g < kGroups; g++) sums[t][g] = dotSum(dots[t][g]);
-        }
+      MILLRACE_UNROLL_INT
+      for (int t = 0; t < kTokens; t++) {
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) sums[t][g] += dotSum(dots[t][g]);
       }
     }
-    MILLRACE_UNROLL
+    MILLRACE_UNROLL_INT
     for (int t = 0; t < kTokens; t++) {
       const Block32* block = reinterpret_cast<const Block32*>(rows[t].header) + index;
       const f32x8 d = splat8(block->d);
       const f32x8 sum8 = splat8(block->sum8);
-      MILLRACE_UNROLL
+      MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
-        const f32x8 f = toFloat8(Format::kFitsWhole ? dotSum(dots[t][g]) : sums[t][g] + dotSum(dots[t][g]));
+        const f32x8 f = toFloat8(sums[t][g]);
         if constexpr (Format::kIsCentred) {
           acc[t][g] = fma8(fms8(f, d, sum8), cells[g].scale, acc[t][g]);
         } else {
@@ -90,57 +89,50 @@ struct BlockKind {
   MILLRACE_INLINE f32x8 finish(const Row&, f32x8 acc) { return acc; }
 };
 
-// u8 weights per 256 columns with integer scales, perhaps minima.
+// u8 weights per 256 columns with integer scales and minima.
 template <class Format>
 struct SuperKind {
   static constexpr int64_t kCols = 256;
   using Cell = SuperCell<Format>;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { cell.unpack(packed); }
+  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
 
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
-    i32x8 sums[kTokens][kGroups];
-    MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) {
-      MILLRACE_UNROLL
-      for (int g = 0; g < kGroups; g++) sums[t][g] = i32x8{};
-    }
+    i32x8 sums[kTokens][kGroups] = {};
     constexpr int kDots = Format::kFitsWhole ? 1 : 2;
     constexpr int kVectors = 8 / kDots;
     for (int s = 0; s < 8 * kDots; s++) {
-      Dot dots[kTokens][kGroups];
-      MILLRACE_UNROLL
+      Dot dots[kTokens][kGroups] = {};
+      MILLRACE_UNROLL_INT
       for (int c = 0; c < kVectors; c++) {
-        MILLRACE_UNROLL
+        MILLRACE_UNROLL_INT
         for (int t = 0; t < kTokens; t++) {
           const Columns columns = loadColumns(rows[t].q + 256 * index + 4 * (s * kVectors + c));
-          MILLRACE_UNROLL
-          for (int g = 0; g < kGroups; g++) {
-            if (c == 0) dots[t][g] = dotOf(cells[g].values[s * kVectors + c], columns);
-            else dotAdd(dots[t][g], cells[g].values[s * kVectors + c], columns);
-          }
+          MILLRACE_UNROLL_INT
+          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], cells[g].values[s * kVectors + c], columns);
         }
       }
-      MILLRACE_UNROLL
+      MILLRACE_UNROLL_INT
       for (int t = 0; t < kTokens; t++) {
-        MILLRACE_UNROLL
+        MILLRACE_UNROLL_INT
         for (int g = 0; g < kGroups; g++) {
-          if constexpr (!Format::kHasMinima) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 2 * s);
-          sums[t][g] += dotTimes(dots[t][g], cells[g].scales[Format::kHasMinima ? s / kDots : s]);
+          if constexpr (Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 2 * s);
+          sums[t][g] += dotTimes(dots[t][g], cells[g].scales[Format::kNumScales == 8 ? s / kDots : s]);
         }
       }
     }
-    MILLRACE_UNROLL
+    MILLRACE_UNROLL_INT
     for (int t = 0; t < kTokens; t++) {
       const Block256* block = blockOf(rows[t], index);
       const f32x8 d = splat8(block->d);
-      MILLRACE_UNROLL
+      MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
         f32x8 f = toFloat8(sums[t][g]) * cells[g].scale;
-        if constexpr (Format::kHasMinima) {
-          i32x8 minimum = pairTimes(cells[g].minima[0], block->sums32);
-          MILLRACE_UNROLL
-          for (int p = 1; p < 4; p++) minimum += pairTimes(cells[g].minima[p], block->sums32 + 2 * p);
+        if constexpr (Format::kNumMinima > 0) {
+          const int16_t* columnSums = Format::kNumMinima == 8 ? block->sums32 : block->sums16;
+          i32x8 minimum = pairTimes(cells[g].minima[0], columnSums);
+          MILLRACE_UNROLL_INT
+          for (int p = 1; p < Format::kNumMinima / 2; p++) minimum += pairTimes(cells[g].minima[p], columnSums + 2 * p);
           f = fma8(toFloat8(minimum), cells[g].minimumScale, f);
         }
         acc[t][g] = fma8(f, d, acc[t][g]);
@@ -153,33 +145,31 @@ struct SuperKind {
   MILLRACE_INLINE const Block256* blockOf(const Row& row, int64_t index) { return reinterpret_cast<const Block256*>(row.header) + index; }
 };
 
-// i8 weights per 32 columns, widened to i16, with one f32 scale.
+// i8 weights widened to i16, with one f32 scale per 32 columns.
 template <class Format>
 struct WideKind {
-  static constexpr int64_t kCols = 32;
-  using Cell = WideCell;
+  static constexpr int64_t kCols = 32 * Format::kParts;
+  using Cell = WideCell<Format::kParts>;
   MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
 
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
-    i32x8 sums[kTokens][kGroups];
-    MILLRACE_UNROLL
-    for (int c = 0; c < 16; c++) {
-      MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) {
-        const WideColumns columns = loadWideColumns(reinterpret_cast<const int16_t*>(rows[t].q) + 32 * index + 2 * c);
-        MILLRACE_UNROLL
-        for (int g = 0; g < kGroups; g++) {
-          const i32x8 product = wideTimes(cells[g].values[c], columns);
-          if (c == 0) sums[t][g] = product;
-          else sums[t][g] += product;
+    for (int part = 0; part < Format::kParts; part++) {
+      i32x8 sums[kTokens][kGroups] = {};
+      MILLRACE_UNROLL_INT
+      for (int c = 0; c < 16; c++) {
+        MILLRACE_UNROLL_INT
+        for (int t = 0; t < kTokens; t++) {
+          const WideColumns columns = loadWideColumns(reinterpret_cast<const int16_t*>(rows[t].q) + kCols * index + 32 * part + 2 * c);
+          MILLRACE_UNROLL_INT
+          for (int g = 0; g < kGroups; g++) sums[t][g] += wideTimes(cells[g].parts[part].values[c], columns);
         }
       }
-    }
-    MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) {
-      MILLRACE_UNROLL
-      for (int g = 0; g < kGroups; g++) acc[t][g] = fma8(toFloat8(sums[t][g]), cells[g].scale, acc[t][g]);
+      MILLRACE_UNROLL_INT
+      for (int t = 0; t < kTokens; t++) {
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) acc[t][g] = fma8(toFloat8(sums[t][g]), cells[g].parts[part].scale, acc[t][g]);
+      }
     }
   }
   MILLRACE_INLINE f32x8 finish(const Row& row, f32x8 acc) {
@@ -207,7 +197,7 @@ void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t tok
   const uint8_t* packed = args.weight.data + g * numCells * cellBytes;
   Row row[kTokens];
   f32x8 acc[kTokens][1];
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) {
     row[t] = rows.at(token + t);
     acc[t][0] = zero8();
@@ -217,7 +207,7 @@ void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t tok
     Kind::unpack(packed, cell);
     Kind::template add<kTokens, 1>(&cell, row, i, acc);
   }
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));
 }
 
@@ -237,14 +227,14 @@ template <class Kind, int kTokens>
 void panelTile(const LinearArgs& args, const Rows& rows, const Panel<Kind>& panel, int64_t g, int64_t token, f32x8* resting) {
   Row row[kTokens];
   f32x8 acc[kTokens][2];
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) {
     row[t] = rows.at(token + t);
     acc[t][0] = panel.isFirst ? zero8() : resting[2 * t];
     acc[t][1] = panel.isFirst ? zero8() : resting[2 * t + 1];
   }
   for (int64_t i = 0; i < panel.numCells; i++) Kind::template add<kTokens, 2>(panel.cells + 2 * i, row, panel.first + i, acc);
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) {
     if (panel.isLast) {
       store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));
@@ -310,6 +300,10 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::Q5_0: return run<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
     case TensorType::Q5_1: return run<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
     case TensorType::Q8_0: return run<WideKind<PackedQ8_0>>(args, begin, end, scratch);
+    case TensorType::MXFP4: return run<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
+    case TensorType::IQ4_XS: return run<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
+    case TensorType::Q2_K: return run<SuperKind<PackedQ2_K>>(args, begin, end, scratch);
+    case TensorType::Q3_K: return run<SuperKind<PackedQ3_K>>(args, begin, end, scratch);
     case TensorType::IQ4_NL: return run<WideKind<PackedIQ4_NL>>(args, begin, end, scratch);
     case TensorType::Q4_K: return run<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
     case TensorType::Q5_K: return run<SuperKind<PackedQ5_K>>(args, begin, end, scratch);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "packed.h"
 #include "tensor_type.h"
 
 namespace millrace {
@@ -12,6 +13,7 @@ namespace millrace {
 #define MILLRACE_OPS(X) \
   X(embed)              \
   X(rmsNorm)            \
+  X(quantize)           \
   X(linear)             \
   X(add)                \
   X(gatedActivation)    \
@@ -19,7 +21,8 @@ namespace millrace {
   X(ropeAndWriteKv)     \
   X(pagedAttention)     \
   X(gatherRows)         \
-  X(sample)
+  X(sample)             \
+  X(pack)
 
 enum class OpCode : uint32_t {
 #define MILLRACE_OP(name) name,
@@ -51,6 +54,7 @@ struct WeightRef {
   int64_t cols;
   int64_t rowBytes;
   TensorType type;
+  bool isPacked;  // packed.h's layout: rowBytes means nothing
 };
 
 struct EmbedArgs {
@@ -68,9 +72,16 @@ struct RmsNormArgs {
   double eps;
 };
 
+struct QuantizeArgs {
+  uint8_t* out;    // [M] rows of activationRowBytes(format, width)
+  const float* x;  // [M, width]
+  int64_t width;
+  ActivationFormat format;
+};
+
 struct LinearArgs {
   float* out;         // [M, N]
-  const float* x;     // [M, K]
+  const float* x;     // [M, K]; with a packed weight, rows of its activation format
   const float* bias;  // [N] or null
   int64_t numRows;    // M
   WeightRef weight;   // [N, K]
@@ -172,6 +183,11 @@ enum SampleParam {
 };
 constexpr int64_t kSampleParams = 24;
 
+struct PackArgs {
+  uint8_t* out;  // packedBytes(weight)
+  WeightRef weight;
+};
+
 struct Op {
   OpCode code;
   bool isConcurrent;      // no barrier after this operation
@@ -184,6 +200,7 @@ struct Op {
   union {
     EmbedArgs embed;
     RmsNormArgs rmsNorm;
+    QuantizeArgs quantize;
     LinearArgs linear;
     AddArgs add;
     GatedActivationArgs gatedActivation;
@@ -192,6 +209,7 @@ struct Op {
     PagedAttentionArgs pagedAttention;
     GatherRowsArgs gatherRows;
     SampleArgs sample;
+    PackArgs pack;
   };
 };
 

@@ -7,6 +7,9 @@
 //   Q5_0    f16 d[8]; bits; nibbles                         Q4_K    f16 d[8], dmin[8]; sixes scales, minima; 8 × nibbles
 //   Q5_1    f16 d[8], m[8]; bits; nibbles                   Q5_K    as Q4_K; 8 × (bits; nibbles)
 //   Q6_K    f16 d[8]; i8 scales [16][8]; 8 × (two bits, twice; nibbles)
+//   Q2_K    f16 d[8], dmin[8]; scales [16][8], minima in the high nibbles; 8 × (two bits, twice)
+//   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
+//   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
 // nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
 // pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
 // bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
@@ -42,6 +45,7 @@ struct Block32 {
 
 struct Block256 {
   float d;
+  int16_t sums16[16];
   int16_t sums32[8];
   // Of each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over columns 2, 3, 6, 7, …: the offset of Q6_K's 16-bit sums.
   int16_t offsets16[32];
@@ -63,6 +67,10 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::Q4_K: return {256, 1152, ActivationFormat::Blocks256};
     case TensorType::Q5_K: return {256, 1408, ActivationFormat::Blocks256};
     case TensorType::Q6_K: return {256, 1680, ActivationFormat::Blocks256};
+    case TensorType::Q2_K: return {256, 672, ActivationFormat::Blocks256};
+    case TensorType::Q3_K: return {256, 880, ActivationFormat::Blocks256};
+    case TensorType::IQ4_XS: return {256, 1088, ActivationFormat::Row16};
+    case TensorType::MXFP4: return {32, 136, ActivationFormat::Blocks32};
     case TensorType::IQ4_NL: return {32, 144, ActivationFormat::Row16};
     default: return {0, 0, ActivationFormat::F32};
   }

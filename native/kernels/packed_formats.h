@@ -1,7 +1,7 @@
-// One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Four kinds of arithmetic:
+// One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Three kinds of arithmetic:
 //   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
-//   WideCell   i8 weights per 32 columns, widened to i16, one f32 scale a row
+//   WideCell   i8 weights, widened to i16, one f32 scale a row per 32 columns:  Σ d · Σ w·q
 #pragma once
 #include "packed.h"
 #include "simd_int.h"
@@ -16,13 +16,17 @@ struct BlockCell {
   f32x8 shift;
 };
 
+// Parts of 32 columns; pair c has columns 2c and 2c + 1.
+template <int kParts>
 struct WideCell {
-  WidePair values[16];
-  f32x8 scale;
+  struct {
+    WidePair values[16];
+    f32x8 scale;
+  } parts[kParts];
 };
 
 MILLRACE_INLINE void unpackNibbles(const uint8_t* nibbles, u8x32* values) {
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int c = 0; c < 4; c++) {
     const u8x32 both = loadBytes(nibbles + 32 * c);
     values[c] = both & splatByte(15);
@@ -44,10 +48,9 @@ MILLRACE_INLINE void addFifthBits(const uint8_t* bits, u8x32* values) {
 
 // Values 0 to 15 around 8.
 struct PackedQ4_0 {
-  static constexpr TensorType kType = TensorType::Q4_0;
   // 16-bit sums hold 32 columns, else 16.
   static constexpr bool kFitsWhole = true;
-  // shift is −scale: Σ scale · (d_a · Σ − sum8) needs one operation less.
+  // The shift is −scale: scale · (d_a · Σ − sum8) is one operation less.
   static constexpr bool kIsCentred = true;
   MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
     out.scale = loadHalf8(cell);
@@ -56,7 +59,6 @@ struct PackedQ4_0 {
 };
 
 struct PackedQ4_1 {
-  static constexpr TensorType kType = TensorType::Q4_1;
   static constexpr bool kFitsWhole = true;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
@@ -67,7 +69,6 @@ struct PackedQ4_1 {
 };
 
 struct PackedQ5_0 {
-  static constexpr TensorType kType = TensorType::Q5_0;
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
@@ -79,7 +80,6 @@ struct PackedQ5_0 {
 };
 
 struct PackedQ5_1 {
-  static constexpr TensorType kType = TensorType::Q5_1;
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
@@ -90,27 +90,46 @@ struct PackedQ5_1 {
   }
 };
 
-struct PackedQ8_0 {
-  static constexpr TensorType kType = TensorType::Q8_0;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell& out) {
-    out.scale = loadHalf8(cell);
-    MILLRACE_UNROLL
-    for (int c = 0; c < 16; c++) out.values[c] = loadWide(cell + 16 + 16 * c);
+// FP4 values doubled and 12 added, by code; the scale is an exponent.
+struct PackedMXFP4 {
+  static constexpr bool kFitsWhole = false;
+  static constexpr bool kIsCentred = false;
+  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
+    alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    const i32x8 exponents = loadU8x8(cell);
+    // 2^(e − 128): a subnormal below 2.
+    out.scale = reinterpret_cast<f32x8>(exponents < 2 ? (i32x8{} + 0x200000) << exponents : (exponents - 1) << 23);
+    out.shift = out.scale * splat8(-1.5f);
+    unpackNibbles(cell + 8, out.values);
+    MILLRACE_UNROLL_INT
+    for (int c = 0; c < 8; c++) out.values[c] = lookUp(kValues, out.values[c]);
   }
 };
 
-alignas(16) constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+struct PackedQ8_0 {
+  static constexpr int kParts = 1;
+  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<1>& out) {
+    out.parts[0].scale = loadHalf8(cell);
+    MILLRACE_UNROLL_INT
+    for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + 16 + 16 * c);
+  }
+};
+
+MILLRACE_INLINE void unpackPairNibbles(const uint8_t* nibbles, WidePair* out) {
+  alignas(16) static constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  MILLRACE_UNROLL_INT
+  for (int p = 0; p < 4; p++) {
+    const u8x32 both = loadBytes(nibbles + 32 * p);
+    widen(lookUp(kValues, both & splatByte(15)), out + 2 * p);
+    widen(lookUp(kValues, shiftMask<4>(both, 15)), out + 8 + 2 * p);
+  }
+}
 
 struct PackedIQ4_NL {
-  static constexpr TensorType kType = TensorType::IQ4_NL;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell& out) {
-    out.scale = loadHalf8(cell);
-    MILLRACE_UNROLL
-    for (int p = 0; p < 4; p++) {
-      const u8x32 both = loadBytes(cell + 16 + 32 * p);
-      widen(lookUp(kIq4Values, both & splatByte(15)), out.values + 2 * p);
-      widen(lookUp(kIq4Values, shiftMask<4>(both, 15)), out.values + 8 + 2 * p);
-    }
+  static constexpr int kParts = 1;
+  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<1>& out) {
+    out.parts[0].scale = loadHalf8(cell);
+    unpackPairNibbles(cell + 16, out.parts[0].values);
   }
 };
 
@@ -121,7 +140,7 @@ MILLRACE_INLINE void unpackSixes(const uint8_t* packed, uint8_t (*out)[8]) {
   memcpy(high, packed + 32, 16);
   constexpr uint64_t kFours = 0x0f0f0f0f0f0f0f0fu;
   constexpr uint64_t kTwos = 0x3030303030303030u;
-  MILLRACE_UNROLL
+  MILLRACE_UNROLL_INT
   for (int s = 0; s < 8; s++) {
     const uint64_t upper = s % 4 < 2 ? high[s / 4] << (4 - 2 * (s % 4)) : high[s / 4] >> (2 * (s % 4) - 4);
     const uint64_t value = ((low[s / 2] >> (4 * (s % 2))) & kFours) | (upper & kTwos);
@@ -129,74 +148,153 @@ MILLRACE_INLINE void unpackSixes(const uint8_t* packed, uint8_t (*out)[8]) {
   }
 }
 
-// 256 columns of eight rows; vector c has columns 4c to 4c + 3.
-template <class Format>
-struct SuperCell {
-  u8x32 values[64];
-  // Per 32 columns, or per 16 where there are no minima.
-  RowScales scales[Format::kHasMinima ? 8 : 16];
-  f32x8 scale;
-  // Pairs of i16: minima of sub-blocks 2p and 2p + 1.
-  i32x8 minima[4];
-  // −dmin
-  f32x8 minimumScale;
-
-  void unpack(const uint8_t* cell) {
-    scale = loadHalf8(cell);
-    for (int s = 0; s < 8; s++) Format::unpack(cell + Format::kSubStart + s * Format::kSubBytes, values + 8 * s);
-    if constexpr (Format::kHasMinima) {
-      uint8_t sixes[8][8];
-      unpackSixes(cell + 32, sixes);
-      MILLRACE_UNROLL
-      for (int s = 0; s < 8; s++) scales[s] = makeScales(loadU8x8(sixes[s]));
-      unpackSixes(cell + 80, sixes);
-      MILLRACE_UNROLL
-      for (int p = 0; p < 4; p++) minima[p] = loadU8x8(sixes[2 * p]) | (loadU8x8(sixes[2 * p + 1]) << 16);
-      minimumScale = zero8() - loadHalf8(cell + 16);
-    } else {
-      MILLRACE_UNROLL
-      for (int s = 0; s < 16; s++) scales[s] = makeScales(loadI8x8(cell + 16 + 8 * s));
+struct PackedIQ4_XS {
+  static constexpr int kParts = 8;
+  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<8>& out) {
+    const f32x8 d = loadHalf8(cell);
+    uint8_t sixes[8][8];
+    unpackSixes(cell + 16, sixes);
+    for (int s = 0; s < 8; s++) {
+      out.parts[s].scale = d * toFloat8(loadU8x8(sixes[s]) - 32);
+      unpackPairNibbles(cell + 64 + 128 * s, out.parts[s].values);
     }
   }
 };
 
-struct PackedQ4_K {
-  static constexpr TensorType kType = TensorType::Q4_K;
-  static constexpr bool kHasMinima = true;
-  static constexpr bool kFitsWhole = true;
-  static constexpr int kSubBytes = 128;
-  static constexpr int kSubStart = 128;
-  MILLRACE_INLINE void unpack(const uint8_t* sub, u8x32* values) { unpackNibbles(sub, values); }
+// 256 columns of eight rows; vector c has columns 4c to 4c + 3.
+template <class Format>
+struct SuperCell {
+  u8x32 values[64];
+  // Of 32 or 16 columns each.
+  RowScales scales[Format::kNumScales];
+  // Pairs of i16: the minima of two neighbouring scales' columns.
+  i32x8 minima[Format::kNumMinima > 0 ? Format::kNumMinima / 2 : 1];
+  f32x8 scale;
+  // −dmin
+  f32x8 minimumScale;
 };
 
-struct PackedQ5_K {
-  static constexpr TensorType kType = TensorType::Q5_K;
-  static constexpr bool kHasMinima = true;
-  static constexpr bool kFitsWhole = false;
-  static constexpr int kSubBytes = 160;
-  static constexpr int kSubStart = 128;
-  MILLRACE_INLINE void unpack(const uint8_t* sub, u8x32* values) {
-    unpackNibbles(sub + 32, values);
-    addFifthBits(sub, values);
+// Fills the pairs of a SuperCell from minima(i), an i32x8 for each scale.
+template <int kNumPairs, class Minima>
+MILLRACE_INLINE void pairMinima(i32x8* pairs, Minima minima) {
+  MILLRACE_UNROLL_INT
+  for (int p = 0; p < kNumPairs; p++) pairs[p] = (minima(2 * p) & 0xffff) | (minima(2 * p + 1) << 16);
+}
+
+// The head that Q4_K and Q5_K share.
+template <class Cell>
+MILLRACE_INLINE void unpackSixBitScales(const uint8_t* packed, Cell& out) {
+  out.scale = loadHalf8(packed);
+  out.minimumScale = zero8() - loadHalf8(packed + 16);
+  uint8_t sixes[8][8];
+  unpackSixes(packed + 32, sixes);
+  MILLRACE_UNROLL_INT
+  for (int s = 0; s < 8; s++) out.scales[s] = makeScales(loadU8x8(sixes[s]));
+  unpackSixes(packed + 80, sixes);
+  pairMinima<4>(out.minima, [&](int s) { return loadU8x8(sixes[s]); });
+}
+
+struct PackedQ4_K {
+  // 16-bit sums hold 32 columns, else 16.
+  static constexpr bool kFitsWhole = true;
+  static constexpr int kNumScales = 8;
+  static constexpr int kNumMinima = 8;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ4_K>& out) {
+    unpackSixBitScales(packed, out);
+    for (int s = 0; s < 8; s++) unpackNibbles(packed + 128 + 128 * s, out.values + 8 * s);
   }
 };
 
-// Values 0 to 63 around 32, an i8 scale per 16 columns.
-struct PackedQ6_K {
-  static constexpr TensorType kType = TensorType::Q6_K;
-  static constexpr bool kHasMinima = false;
+struct PackedQ5_K {
   static constexpr bool kFitsWhole = false;
-  static constexpr int kSubBytes = 192;
-  static constexpr int kSubStart = 144;
-  MILLRACE_INLINE void unpack(const uint8_t* sub, u8x32* values) {
-    unpackNibbles(sub + 64, values);
-    MILLRACE_UNROLL
-    for (int h = 0; h < 2; h++) {
-      const u8x32 upper = loadBytes(sub + 32 * h);
-      values[4 * h] |= shiftMask<-4>(upper, 48);
-      values[4 * h + 1] |= shiftMask<-2>(upper, 48);
-      values[4 * h + 2] |= shiftMask<0>(upper, 48);
-      values[4 * h + 3] |= shiftMask<2>(upper, 48);
+  static constexpr int kNumScales = 8;
+  static constexpr int kNumMinima = 8;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ5_K>& out) {
+    unpackSixBitScales(packed, out);
+    for (int s = 0; s < 8; s++) {
+      unpackNibbles(packed + 160 + 160 * s, out.values + 8 * s);
+      addFifthBits(packed + 128 + 160 * s, out.values + 8 * s);
+    }
+  }
+};
+
+// Values 0 to 63 around 32. The 32 is taken off 16-bit sums (Block256::offsets16), which then fit although they wrapped around before.
+struct PackedQ6_K {
+  static constexpr bool kFitsWhole = false;
+  static constexpr int kNumScales = 16;
+  static constexpr int kNumMinima = 0;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ6_K>& out) {
+    out.scale = loadHalf8(packed);
+    MILLRACE_UNROLL_INT
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8x8(packed + 16 + 8 * s));
+    for (int s = 0; s < 8; s++) {
+      const uint8_t* part = packed + 144 + 192 * s;
+      u8x32* values = out.values + 8 * s;
+      unpackNibbles(part + 64, values);
+      MILLRACE_UNROLL_INT
+      for (int h = 0; h < 2; h++) {
+        const u8x32 upper = loadBytes(part + 32 * h);
+        values[4 * h] |= shiftMask<-4>(upper, 48);
+        values[4 * h + 1] |= shiftMask<-2>(upper, 48);
+        values[4 * h + 2] |= shiftMask<0>(upper, 48);
+        values[4 * h + 3] |= shiftMask<2>(upper, 48);
+      }
+    }
+  }
+};
+
+MILLRACE_INLINE void unpackTwoBits(const uint8_t* bits, u8x32* values) {
+  MILLRACE_UNROLL_INT
+  for (int h = 0; h < 2; h++) {
+    const u8x32 all = loadBytes(bits + 32 * h);
+    values[4 * h] = shiftMask<0>(all, 3);
+    values[4 * h + 1] = shiftMask<2>(all, 3);
+    values[4 * h + 2] = shiftMask<4>(all, 3);
+    values[4 * h + 3] = shiftMask<6>(all, 3);
+  }
+}
+
+struct PackedQ2_K {
+  static constexpr bool kFitsWhole = false;
+  static constexpr int kNumScales = 16;
+  static constexpr int kNumMinima = 16;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ2_K>& out) {
+    out.scale = loadHalf8(packed);
+    out.minimumScale = zero8() - loadHalf8(packed + 16);
+    MILLRACE_UNROLL_INT
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(packed + 32 + 8 * s) & 15);
+    pairMinima<8>(out.minima, [&](int s) { return loadU8x8(packed + 32 + 8 * s) >> 4; });
+    for (int s = 0; s < 8; s++) unpackTwoBits(packed + 160 + 64 * s, out.values + 8 * s);
+  }
+};
+
+// Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
+struct PackedQ3_K {
+  static constexpr bool kFitsWhole = false;
+  static constexpr int kNumScales = 16;
+  static constexpr int kNumMinima = 16;
+  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ3_K>& out) {
+    out.scale = loadHalf8(packed);
+    out.minimumScale = zero8() - out.scale;
+    uint8_t sixes[16][8];
+    unpackSixes(packed + 16, sixes);
+    unpackSixes(packed + 64, sixes + 8);
+    MILLRACE_UNROLL_INT
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(sixes[s]) - 32);
+    pairMinima<8>(out.minima, [&](int s) { return (loadU8x8(sixes[s]) - 32) * 4; });
+    for (int s = 0; s < 8; s++) {
+      const uint8_t* part = packed + 112 + 96 * s;
+      u8x32* values = out.values + 8 * s;
+      unpackTwoBits(part + 32, values);
+      const u8x32 third = loadBytes(part);
+      values[0] |= shiftMask<-2>(third, 4);
+      values[1] |= shiftMask<-1>(third, 4);
+      values[2] |= shiftMask<0>(third, 4);
+      values[3] |= shiftMask<1>(third, 4);
+      values[4] |= shiftMask<2>(third, 4);
+      values[5] |= shiftMask<3>(third, 4);
+      values[6] |= shiftMask<4>(third, 4);
+      values[7] |= shiftMask<5>(third, 4);
     }
   }
 };

@@ -3,6 +3,13 @@
 #pragma once
 #include "simd.h"
 
+// Before a loop over a tile. Where products are computed lane by lane, unrolling gains nothing and costs minutes of compiling.
+#if defined(MILLRACE_ISA_AVX2)
+#define MILLRACE_UNROLL_INT MILLRACE_UNROLL
+#else
+#define MILLRACE_UNROLL_INT
+#endif
+
 namespace millrace::MILLRACE_ISA {
 
 typedef uint8_t u8x32 __attribute__((vector_size(32)));
@@ -55,10 +62,9 @@ struct Columns {
   __m256i value;
 };
 MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
-MILLRACE_INLINE Dot dotOf(u8x32 weights, Columns columns) {
-  return {reinterpret_cast<i16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value))};
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+  dot.sum += reinterpret_cast<i16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value));
 }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) { dot.sum += dotOf(weights, columns).sum; }
 // The dot of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
 MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += reinterpret_cast<i16x16>(_mm256_set1_epi32(loadI32(offsets))); }
 MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) {
@@ -75,16 +81,13 @@ struct Columns {
   int32_t value[4];
 };
 MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {{activations[0], activations[1], activations[2], activations[3]}}; }
-MILLRACE_INLINE Dot dotOf(u8x32 weights, Columns columns) {
-  Dot dot;
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
   for (int r = 0; r < 8; r++) {
     int32_t sum = 0;
     for (int j = 0; j < 4; j++) sum += static_cast<int32_t>(weights[4 * r + j]) * columns.value[j];
-    dot.sum[r] = sum;
+    dot.sum[r] += sum;
   }
-  return dot;
 }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) { dot.sum += dotOf(weights, columns).sum; }
 MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += static_cast<int32_t>(offsets[0]) + offsets[1]; }
 MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dot.sum * scales.value; }
 MILLRACE_INLINE i32x8 dotSum(Dot dot) { return dot.sum; }

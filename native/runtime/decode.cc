@@ -4,12 +4,12 @@
 
 namespace millrace {
 
-const int kNumArgs[kNumOps] = {5, 6, 6, 4, 6, 6, 15, 16, 5, 14};
+const int kNumArgs[kNumOps] = {5, 6, 5, 6, 4, 6, 6, 15, 16, 5, 14, 3};
 
 namespace {
 
 Op decodeEmbed(const Operands& in) {
-  const WeightRef& weight = in.weight(1, "weight");
+  const WeightRef& weight = in.rowWeight(1, "weight");
   const int64_t numRows = in.integer(3, "numRows");
   Op op = makeOp(OpCode::embed, numRows, static_cast<double>(weight.cols) * 0.3 + 50);
   op.embed.weight = weight;
@@ -32,18 +32,45 @@ Op decodeRmsNorm(const Operands& in) {
   return op;
 }
 
+Op decodeQuantize(const Operands& in) {
+  const int64_t numRows = in.integer(2, "numRows");
+  const int64_t width = in.integer(3, "width", 1);
+  const ActivationFormat format = static_cast<ActivationFormat>(in.integer(4, "format", 1, 3));
+  const int64_t block = format == ActivationFormat::Blocks256 ? 256 : 32;
+  if (width % block != 0) in.refuse("width", "a multiple of " + std::to_string(block), static_cast<double>(width));
+  Op op = makeOp(OpCode::quantize, numRows, static_cast<double>(width) * 0.4 + 20);
+  op.quantize.width = width;
+  op.quantize.format = format;
+  op.quantize.out = reinterpret_cast<uint8_t*>(in.f32(0, "out", saturatedProduct(numRows, activationRowBytes(format, width) / 4)));
+  op.quantize.x = in.f32(1, "x", saturatedProduct(numRows, width));
+  return op;
+}
+
+Op decodePack(const Operands& in) {
+  const WeightRef& weight = in.rowWeight(2, "weight");
+  if (packedInfoOf(weight.type).cellBytes == 0) in.refuse("weight", "of a type with a packed form", infoOf(weight.type).name);
+  const int64_t offset = in.integer(1, "byteOffset", 0, INT64_C(9007199254740991));
+  const int64_t numGroups = (weight.rows + kPackedRows - 1) / kPackedRows;
+  Op op = makeOp(OpCode::pack, numGroups, static_cast<double>(weight.cols * kPackedRows) * 2);
+  op.pack.weight = weight;
+  op.pack.out = in.bytes(0, "out", offset, packedBytes(weight.type, weight.rows, weight.cols));
+  return op;
+}
+
 Op decodeLinear(const Operands& in) {
   const WeightRef& weight = in.weight(2, "weight");
   const int64_t numRows = in.integer(4, "numRows");
   const int64_t numUnits = numRows == 0 ? 0 : (weight.rows + kLinearRows - 1) / kLinearRows;
   // A share for reading the weights and a share for the arithmetic.
-  const double nanosPerUnit = static_cast<double>(kLinearRows * weight.cols) * (0.06 + 0.03 * static_cast<double>(numRows));
+  const double nanosPerMac = weight.isPacked ? 0.01 : 0.03;
+  const double nanosPerUnit = static_cast<double>(kLinearRows * weight.cols) * (0.06 + nanosPerMac * static_cast<double>(numRows));
   Op op = makeOp(OpCode::linear, numUnits, nanosPerUnit, linearScratchBytes(numRows));
   op.linear.weight = weight;
   op.linear.numRows = numRows;
   op.linear.accumulate = in.integer(5, "accumulate", 0, 1) == 1;
   op.linear.out = in.f32(0, "out", saturatedProduct(numRows, weight.rows));
-  op.linear.x = in.f32(1, "x", saturatedProduct(numRows, weight.cols));
+  const ActivationFormat format = weight.isPacked ? packedInfoOf(weight.type).activations : ActivationFormat::F32;
+  op.linear.x = in.f32(1, "x", saturatedProduct(numRows, activationRowBytes(format, weight.cols) / 4));
   op.linear.bias = in.optionalF32(3, "bias", weight.rows);
   if (op.linear.out == op.linear.x) in.refuse("out", "another buffer than x", "the same");
   return op;
@@ -106,6 +133,7 @@ Op decodeOp(OpCode code, const Operands& operands, DecodeMemo& memo) {
   switch (code) {
     case OpCode::embed: return decodeEmbed(operands);
     case OpCode::rmsNorm: return decodeRmsNorm(operands);
+    case OpCode::quantize: return decodeQuantize(operands);
     case OpCode::linear: return decodeLinear(operands);
     case OpCode::add: return decodeAdd(operands);
     case OpCode::gatedActivation: return decodeGatedActivation(operands);
@@ -114,6 +142,7 @@ Op decodeOp(OpCode code, const Operands& operands, DecodeMemo& memo) {
     case OpCode::pagedAttention: return decodePagedAttention(operands, memo);
     case OpCode::gatherRows: return decodeGatherRows(operands);
     case OpCode::sample: return decodeSample(operands);
+    case OpCode::pack: return decodePack(operands);
   }
   __builtin_unreachable();
 }

@@ -76,7 +76,7 @@ void Device::unmapFile(double handle) {
   handles_.remove(handle);
 }
 
-double Device::createWeight(double source, double byteOffset, const std::string& type, double rows, double cols) {
+double Device::createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked) {
   const HandleEntry* held = handles_.find(source);
   if (held == nullptr || held->memory == nullptr) refuseHandle("createWeight", "file or buffer", source);
   const int64_t offset = requireInteger("createWeight", "byteOffset", byteOffset, 0, kMaxBytes);
@@ -92,7 +92,10 @@ double Device::createWeight(double source, double byteOffset, const std::string&
   }
   entry.weight.rowBytes = entry.weight.cols / info.blockValues * info.blockBytes;
   const int64_t available = static_cast<int64_t>(held->memory->numBytes()) - offset;
-  const int64_t needed = saturatedProduct(entry.weight.rows, entry.weight.rowBytes);
+  if (isPacked && packedInfoOf(entry.weight.type).cellBytes == 0) failArgument("createWeight: expected a type with a packed form, got " + type);
+  entry.weight.isPacked = isPacked;
+  const int64_t needed = isPacked ? packedBytes(entry.weight.type, entry.weight.rows, entry.weight.cols)
+                                  : saturatedProduct(entry.weight.rows, entry.weight.rowBytes);
   if (needed > available) {
     failArgument("createWeight: expected " + std::to_string(needed) + " bytes at offset " + std::to_string(offset) + ", got " +
                  std::to_string(available < 0 ? 0 : available));

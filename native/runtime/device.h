@@ -22,7 +22,7 @@ class Device {
   void release(double handle);
   double mapFile(const std::string& path);
   void unmapFile(double handle);
-  double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols);
+  double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   void releaseWeight(double handle);
   // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or not at all.
   void submit(const double* words, int64_t numWords);

@@ -66,6 +66,17 @@ const WeightRef& Operands::weight(int index, const char* operand) const {
   return entry->weight;
 }
 
+const WeightRef& Operands::rowWeight(int index, const char* operand) const {
+  const WeightRef& found = weight(index, operand);
+  if (found.isPacked) refuse(operand, "a weight in rows", "a packed one");
+  return found;
+}
+
+uint8_t* Operands::bytes(int index, const char* operand, int64_t offset, int64_t count) const {
+  const int64_t needed = count > INT64_MAX - offset ? INT64_MAX : offset + count;
+  return static_cast<uint8_t*>(buffer(index, operand, needed, 1)) + offset;
+}
+
 KvGeometry Operands::kvGeometry(int index) const {
   KvGeometry kv;
   constexpr int64_t kMaxDimension = 65536;  // keeps every product of two of them far from overflow

@@ -44,7 +44,11 @@ class Operands {
     if (isNone(index)) return nullptr;
     return static_cast<const Value*>(wholeBuffer(index, operand, count));
   }
+  // `count` bytes from `offset` on.
+  uint8_t* bytes(int index, const char* operand, int64_t offset, int64_t count) const;
   const WeightRef& weight(int index, const char* operand) const;
+  // One that is not packed.
+  const WeightRef& rowWeight(int index, const char* operand) const;
   // Heads, sizes and KV type from five operands starting at `index`.
   KvGeometry kvGeometry(int index) const;
   // A cache of that geometry; *numBlocks shrinks to what it holds.

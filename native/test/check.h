@@ -59,7 +59,7 @@ class Bench {
     return content;
   }
   double weight(TensorType type, const std::vector<uint8_t>& bytes, int64_t rows, int64_t cols) {
-    return device.createWeight(put(bytes), 0, infoOf(type).name, static_cast<double>(rows), static_cast<double>(cols));
+    return device.createWeight(put(bytes), 0, infoOf(type).name, static_cast<double>(rows), static_cast<double>(cols), false);
   }
   void record(OpCode code, const std::vector<double>& args, bool isConcurrent = false);
   void run();

@@ -51,13 +51,13 @@ void checkRefusals() {
   bench.record(OpCode::add, {out, released, 1, 16});
   check(bench.isRefused(), "a released buffer is refused");
   const double source = bench.put(std::vector<uint8_t>(64));
-  const double weight = bench.device.createWeight(source, 0, "F32", 4, 4);
+  const double weight = bench.device.createWeight(source, 0, "F32", 4, 4, false);
   bench.record(OpCode::linear, {out, x, weight, 0, 1, 0});
   bench.run();
   bench.device.release(source);
   bench.record(OpCode::linear, {out, x, weight, 0, 1, 0});
   check(bench.isRefused(), "a weight without its source is refused");
-  const double same = bench.device.createWeight(bench.put(std::vector<uint8_t>(64)), 0, "F32", 4, 4);
+  const double same = bench.device.createWeight(bench.put(std::vector<uint8_t>(64)), 0, "F32", 4, 4, false);
   bench.record(OpCode::linear, {x, x, same, 0, 1, 0});
   check(bench.isRefused(), "linear in place is refused");
 }

@@ -38,13 +38,17 @@ export interface Device {
   /** Maps a file read-only. Throws `file_unreadable`. */
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
-  /** A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`; row after row. Throws `kernels_argument` when it does not fit. */
+  /**
+   * A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`: row after row, or as the operation `pack` laid
+   * them out. Throws `kernels_argument` when it does not fit.
+   */
   createWeight(
     source: FileHandle | BufferHandle,
     byteOffset: number,
     type: TensorType,
     rows: number,
     cols: number,
+    isPacked?: boolean,
   ): WeightHandle;
   releaseWeight(weight: WeightHandle): void;
   /** Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. */

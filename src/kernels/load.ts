@@ -119,8 +119,9 @@ class NativeDevice implements Device {
     type: TensorType,
     rows: number,
     cols: number,
+    isPacked = false,
   ): WeightHandle {
-    return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols));
+    return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
   }
 
   releaseWeight(weight: WeightHandle): void {

@@ -5,11 +5,13 @@
  * this one, so no barrier follows it. Every matrix is row-major f32 unless stated; M is the number of token rows in the step.
  */
 import type { BufferHandle, WeightHandle } from "./kernels.js";
+import { ACTIVATION_FORMATS, type ActivationFormat } from "./packing.js";
 
 /** Order is the opcode (from 0) and must equal native/kernels/ops.h. */
 export const OP_NAMES = [
   "embed",
   "rmsNorm",
+  "quantize",
   "linear",
   "add",
   "gatedActivation",
@@ -18,6 +20,7 @@ export const OP_NAMES = [
   "pagedAttention",
   "gatherRows",
   "sample",
+  "pack",
 ] as const;
 export type OpName = (typeof OP_NAMES)[number];
 const OPCODE = Object.fromEntries(OP_NAMES.map((name, index) => [name, index])) as Readonly<Record<OpName, number>>;
@@ -127,7 +130,24 @@ export class Program {
   }
 
   /**
-   * out[M, N] = x[M, K] · weightᵀ (+ bias) (+ out, when `accumulate`); weight is [N, K]; bias: f32 [N] or NO_BUFFER.
+   * Rounds rows of x [M, width] to integers with a scale per block or row: d = max|x| / largest, q = x · (largest / max|x|) to nearest even,
+   * largest = 127 or 32767. out: M rows of activationRowBytes(format, width). A block or row with a NaN or an infinity has d = NaN.
+   */
+  quantize(
+    out: BufferHandle,
+    x: BufferHandle,
+    numRows: number,
+    width: number,
+    format: Exclude<ActivationFormat, "f32">,
+    options: { readonly concurrent?: boolean } = {},
+  ): void {
+    this.#op("quantize", options.concurrent === true ? CONCURRENT : 0, 5);
+    this.#push(out, x, numRows, width, ACTIVATION_FORMATS.indexOf(format));
+  }
+
+  /**
+   * out[M, N] = x[M, K] · weightᵀ (+ bias) (+ out, when `accumulate`); weight is [N, K]; bias: f32 [N] or NO_BUFFER. With a packed weight,
+   * x are rows that `quantize` wrote in the format the weight's type needs.
    * One output's K-sum is the same sequence of operations whatever M and the thread count are (E1).
    */
   linear(
@@ -241,6 +261,12 @@ export class Program {
     this.#push(logits, numRows, vocabSize, buffers.params, buffers.history, buffers.biasIds, buffers.biasValues);
     this.#push(buffers.bannedIds, buffers.outIds, buffers.outLogprobs, buffers.outRanks, buffers.topIds);
     this.#push(buffers.topLogprobs, buffers.topStride);
+  }
+
+  /** Writes `weight`, which lies in rows, to `out` from `byteOffset` on in its packed layout: packedByteLength bytes. */
+  pack(out: BufferHandle, byteOffset: number, weight: WeightHandle): void {
+    this.#op("pack", 0, 3);
+    this.#push(out, byteOffset, weight);
   }
 
   #op(name: OpName, flags: number, numArgs: number): void {

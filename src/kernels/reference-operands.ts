@@ -13,6 +13,7 @@ const KV_OPERANDS = ["numHeads", "numKvHeads", "headDim", "blockSize", "kvType"]
 export const OPERAND_NAMES = {
   embed: ["out", "weight", "ids", "numRows", "scale"],
   rmsNorm: ["out", "x", "gain", "numRows", "width", "eps"],
+  quantize: ["out", "x", "numRows", "width", "format"],
   linear: ["out", "x", "weight", "bias", "numRows", "accumulate"],
   add: ["out", "x", "numRows", "width"],
   gatedActivation: ["out", "gate", "up", "numRows", "width", "kind"],
@@ -32,6 +33,7 @@ export const OPERAND_NAMES = {
     ...["logits", "numRows", "vocabSize", "params", "history", "biasIds", "biasValues", "bannedIds"],
     ...["outIds", "outLogprobs", "outRanks", "topIds", "topLogprobs", "topStride"],
   ],
+  pack: ["out", "byteOffset", "weight"],
 } as const satisfies Readonly<Record<OpName, readonly string[]>>;
 
 export interface ReferenceWeight {
@@ -40,6 +42,8 @@ export interface ReferenceWeight {
   readonly cols: number;
   readonly bytes: Uint8Array;
   readonly rowBytes: number;
+  /** Stands for the packed layout: linear takes quantised activations. Here the bytes are the rows all the same. */
+  readonly isPacked: boolean;
 }
 
 /** Row `row` of the weight as f32 [cols]. */
@@ -103,6 +107,11 @@ export class Operands {
     return this.#arg(operand) === 0 ? undefined : this.f32(operand, count);
   }
 
+  /** `count` bytes of a buffer from `offset` on. */
+  bytes(operand: string, offset: number, count: number): Uint8Array {
+    return new Uint8Array(this.#bytes(operand, offset + count), offset, count);
+  }
+
   f64(operand: string, count: number): Float64Array {
     return new Float64Array(this.#bytes(operand, 8 * count), 0, count);
   }
@@ -136,6 +145,12 @@ export class Operands {
   weight(operand: string): ReferenceWeight {
     const handle = this.#arg(operand);
     return this.#handles.weight(handle) ?? this.refuse(operand, "a weight", handle);
+  }
+
+  /** A weight that is not packed. */
+  rowWeight(operand: string): ReferenceWeight {
+    const weight = this.weight(operand);
+    return weight.isPacked ? this.refuse(operand, "a weight in rows", "a packed one") : weight;
   }
 
   kvShape(): KvShape {

@@ -3,12 +3,12 @@
  * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
  */
 import { numberToF16 } from "./dequantize.js";
-import { type KvCacheView, kvByteOffset, type Operands, weightRow } from "./reference-operands.js";
+import { type KvCacheView, kvByteOffset, type Operands, type ReferenceWeight, weightRow } from "./reference-operands.js";
 
 export type Work = () => void;
 
 export function embed(operands: Operands): Work {
-  const weight = operands.weight("weight");
+  const weight = operands.rowWeight("weight");
   const numRows = operands.integer("numRows");
   const scale = operands.number("scale");
   const ids = operands.indices("ids", numRows, 0, weight.rows - 1);
@@ -42,15 +42,20 @@ export function rmsNorm(operands: Operands): Work {
   };
 }
 
-export function linear(operands: Operands): Work {
+/** Values [numRows, cols] of quantised rows. */
+export type ReadActivations = (operands: Operands, weight: ReferenceWeight, numRows: number) => () => Float64Array;
+
+export function linear(operands: Operands, readActivations: ReadActivations): Work {
   const weight = operands.weight("weight");
   const numRows = operands.integer("numRows");
   const isAccumulating = operands.integer("accumulate", 0, 1) === 1;
-  const x = operands.f32("x", numRows * weight.cols);
+  const left: ArrayLike<number> | undefined = weight.isPacked ? undefined : operands.f32("x", numRows * weight.cols);
+  const readLeft = weight.isPacked ? readActivations(operands, weight, numRows) : () => left!;
   const bias = operands.optionalF32("bias", weight.rows);
   const out = operands.f32("out", numRows * weight.rows);
-  if (out.buffer === x.buffer) operands.refuse("out", "another buffer than x", "the same");
+  if (out.buffer === operands.allF32("x").buffer) operands.refuse("out", "another buffer than x", "the same");
   return () => {
+    const x = readLeft();
     for (let n = 0; n < weight.rows; n++) {
       const row = weightRow(weight, n);
       for (let m = 0; m < numRows; m++) {

@@ -7,16 +7,19 @@ import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import { BLOCK_LAYOUT, rowByteLength } from "./dequantize.js";
 import type { BufferHandle, Device, FileHandle, WeightHandle } from "./kernels.js";
+import { packedByteLength } from "./packing.js";
 import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
 import { pagedAttention } from "./reference-attention.js";
 import { type HandleSpace, OPERAND_NAMES, Operands, type ReferenceWeight } from "./reference-operands.js";
 import * as ops from "./reference-ops.js";
+import { pack, quantize, readActivations } from "./reference-packed.js";
 import { sample } from "./reference-sample.js";
 
 const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
   embed: ops.embed,
   rmsNorm: ops.rmsNorm,
-  linear: ops.linear,
+  quantize,
+  linear: (operands) => ops.linear(operands, readActivations),
   add: ops.add,
   gatedActivation: ops.gatedActivation,
   ropeTable: ops.ropeTable,
@@ -24,6 +27,7 @@ const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
   pagedAttention,
   gatherRows: ops.gatherRows,
   sample,
+  pack,
 };
 
 /** Words before an operation's arguments: opcode, flags, numArgs. */
@@ -90,6 +94,7 @@ class ReferenceDevice implements Device, HandleSpace {
     type: TensorType,
     rows: number,
     cols: number,
+    isPacked = false,
   ): WeightHandle {
     this.#requireAlive();
     const buffer = this.#buffers.get(source);
@@ -107,9 +112,13 @@ class ReferenceDevice implements Device, HandleSpace {
     }
     const rowBytes = rowByteLength(type, cols);
     if (rowBytes === undefined) throw refusal(`createWeight: expected cols to be whole ${type} blocks, got ${cols}`);
-    const end = byteOffset + rows * rowBytes;
+    const packedBytes = packedByteLength(type, rows, cols);
+    if (isPacked && packedBytes === undefined) {
+      throw refusal(`createWeight: expected a type with a packed form, got ${type}`);
+    }
+    const end = byteOffset + (isPacked ? packedBytes! : rows * rowBytes);
     if (end > bytes.byteLength) throw refusal(`createWeight: expected at least ${end} bytes, got ${bytes.byteLength}`);
-    const weight = { type, rows, cols, rowBytes, bytes: bytes.subarray(byteOffset, end) };
+    const weight = { type, rows, cols, rowBytes, isPacked, bytes: bytes.subarray(byteOffset, end) };
     return this.#keep(this.#weights, { weight, source }) as WeightHandle;
   }
 

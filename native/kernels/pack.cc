@@ -1,0 +1,243 @@
+// pack: rows of a weight as the file has them into the layout of packed.h. A unit is a group of eight rows.
+//
+// Each type is first taken apart into plain integers, one row at a time; the parts are then laid out by the few writers that all types share.
+#include <cstring>
+
+#include "kernel.h"
+#include "packed.h"
+
+namespace millrace::MILLRACE_ISA {
+namespace {
+
+// One block of one row: integer values and whatever scales them.
+struct Block {
+  uint8_t values[256];
+  uint8_t scales[16];
+  uint8_t minima[16];
+  uint8_t d[2];
+  uint8_t m[2];
+};
+
+void splitNibbles(const uint8_t* bytes, uint8_t* values) {
+  for (int j = 0; j < 16; j++) {
+    values[j] = bytes[j] & 15;
+    values[j + 16] = bytes[j] >> 4;
+  }
+}
+
+void addFifthBits(const uint8_t* bits, uint8_t* values) {
+  for (int k = 0; k < 32; k++) values[k] |= static_cast<uint8_t>(((bits[k / 8] >> (k % 8)) & 1) << 4);
+}
+
+// Six-bit scales and minima of Q4_K and Q5_K.
+void splitScales(const uint8_t* packed, Block& out) {
+  for (int j = 0; j < 4; j++) {
+    out.scales[j] = packed[j] & 63;
+    out.minima[j] = packed[j + 4] & 63;
+    out.scales[j + 4] = static_cast<uint8_t>((packed[j + 8] & 15) | (packed[j] >> 6) << 4);
+    out.minima[j + 4] = static_cast<uint8_t>((packed[j + 8] >> 4) | (packed[j + 4] >> 6) << 4);
+  }
+}
+
+// Six-bit scales of Q3_K: four low bits in nibbles of bytes 0 to 7, two high bits in bytes 8 to 11.
+void splitScalesQ3(const uint8_t* packed, Block& out) {
+  for (int j = 0; j < 16; j++) {
+    const int low = j < 8 ? packed[j] & 15 : packed[j - 8] >> 4;
+    out.scales[j] = static_cast<uint8_t>(low | ((packed[8 + j % 4] >> (2 * (j / 4))) & 3) << 4);
+  }
+}
+
+// Two bits of 256 values: 32 bytes for each half, value 32 j + l of a half at bits 2j of byte l.
+int twoBits(const uint8_t* bytes, int k) { return (bytes[32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3; }
+
+void takeApart(TensorType type, const uint8_t* p, Block& out) {
+  memcpy(out.d, p, 2);
+  memcpy(out.m, p + 2, 2);
+  switch (type) {
+    case TensorType::Q8_0: memcpy(out.values, p + 2, 32); break;
+    case TensorType::Q4_0:
+    case TensorType::IQ4_NL: splitNibbles(p + 2, out.values); break;
+    case TensorType::Q4_1: splitNibbles(p + 4, out.values); break;
+    case TensorType::Q5_0:
+      splitNibbles(p + 6, out.values);
+      addFifthBits(p + 2, out.values);
+      break;
+    case TensorType::Q5_1:
+      splitNibbles(p + 8, out.values);
+      addFifthBits(p + 4, out.values);
+      break;
+    case TensorType::MXFP4: splitNibbles(p + 1, out.values); break;
+    case TensorType::Q4_K:
+    case TensorType::Q5_K: {
+      splitScales(p + 4, out);
+      const uint8_t* nibbles = p + (type == TensorType::Q4_K ? 16 : 48);
+      for (int k = 0; k < 256; k++) {
+        out.values[k] = static_cast<uint8_t>((nibbles[32 * (k / 64) + k % 32] >> (4 * (k % 64 / 32))) & 15);
+        if (type == TensorType::Q5_K) out.values[k] |= static_cast<uint8_t>(((p[16 + k % 32] >> (k / 32)) & 1) << 4);
+      }
+      break;
+    }
+    case TensorType::Q6_K:
+      for (int k = 0; k < 256; k++) {
+        const int low = (p[64 * (k / 128) + k % 64] >> (4 * (k % 128 / 64))) & 15;
+        out.values[k] = static_cast<uint8_t>(low | twoBits(p + 128, k) << 4);
+      }
+      memcpy(out.scales, p + 192, 16);
+      memcpy(out.d, p + 208, 2);
+      break;
+    case TensorType::Q2_K:
+      for (int j = 0; j < 16; j++) out.scales[j] = p[j];
+      for (int k = 0; k < 256; k++) out.values[k] = static_cast<uint8_t>(twoBits(p + 16, k));
+      memcpy(out.d, p + 80, 2);
+      memcpy(out.m, p + 82, 2);
+      break;
+    case TensorType::Q3_K:
+      splitScalesQ3(p + 96, out);
+      for (int k = 0; k < 256; k++) out.values[k] = static_cast<uint8_t>(twoBits(p + 32, k) | ((p[k % 32] >> (k / 32)) & 1) << 2);
+      memcpy(out.d, p + 108, 2);
+      break;
+    case TensorType::IQ4_XS:
+      for (int s = 0; s < 8; s++) {
+        out.scales[s] = static_cast<uint8_t>(((p[4 + s / 2] >> (4 * (s % 2))) & 15) | ((p[2 + s / 4] >> (2 * (s % 4))) & 3) << 4);
+        splitNibbles(p + 8 + 16 * s, out.values + 32 * s);
+      }
+      break;
+    default: break;
+  }
+}
+
+// The writers: `rows` are the eight blocks of a group; each returns the place after what it wrote.
+using Rows = const Block*;
+
+uint8_t* writeHalves(Rows rows, const uint8_t (Block::*half)[2], uint8_t* out) {
+  for (int r = 0; r < 8; r++) memcpy(out + 2 * r, rows[r].*half, 2);
+  return out + 16;
+}
+
+uint8_t* writeNibbles(Rows rows, int first, uint8_t* out) {
+  for (int r = 0; r < 8; r++) {
+    const uint8_t* v = rows[r].values + first;
+    for (int k = 0; k < 16; k++) out[32 * (k / 4) + 4 * r + k % 4] = static_cast<uint8_t>((v[k] & 15) | (v[k + 16] & 15) << 4);
+  }
+  return out + 128;
+}
+
+uint8_t* writePairNibbles(Rows rows, int first, uint8_t* out) {
+  for (int r = 0; r < 8; r++) {
+    const uint8_t* v = rows[r].values + first;
+    for (int k = 0; k < 16; k++) out[16 * (k / 2) + 2 * r + k % 2] = static_cast<uint8_t>(v[k] | v[k + 16] << 4);
+  }
+  return out + 128;
+}
+
+// Bit `bit` of 32 values.
+uint8_t* writeBits(Rows rows, int first, int bit, uint8_t* out) {
+  memset(out, 0, 32);
+  for (int r = 0; r < 8; r++) {
+    for (int k = 0; k < 32; k++) out[4 * r + k % 4] |= static_cast<uint8_t>(((rows[r].values[first + k] >> bit) & 1) << (k / 4));
+  }
+  return out + 32;
+}
+
+// Bits `shift` and `shift` + 1 of 32 values.
+uint8_t* writeTwoBits(Rows rows, int first, int shift, uint8_t* out) {
+  memset(out, 0, 64);
+  for (int r = 0; r < 8; r++) {
+    for (int k = 0; k < 32; k++) {
+      out[32 * (k / 16) + 4 * r + k % 4] |= static_cast<uint8_t>(((rows[r].values[first + k] >> shift) & 3) << (2 * (k % 16 / 4)));
+    }
+  }
+  return out + 64;
+}
+
+uint8_t* writeBytes(Rows rows, uint8_t* out) {
+  for (int r = 0; r < 8; r++) {
+    for (int k = 0; k < 32; k++) out[16 * (k / 2) + 2 * r + k % 2] = rows[r].values[k];
+  }
+  return out + 256;
+}
+
+uint8_t* writeSixes(Rows rows, const uint8_t (Block::*sixes)[16], int first, uint8_t* out) {
+  memset(out, 0, 48);
+  for (int r = 0; r < 8; r++) {
+    for (int s = 0; s < 8; s++) {
+      const uint8_t value = (rows[r].*sixes)[first + s];
+      out[8 * (s / 2) + r] |= static_cast<uint8_t>((value & 15) << (4 * (s % 2)));
+      out[32 + 8 * (s / 4) + r] |= static_cast<uint8_t>((value >> 4) << (2 * (s % 4)));
+    }
+  }
+  return out + 48;
+}
+
+uint8_t* writeScaleBytes(Rows rows, uint8_t* out) {
+  for (int s = 0; s < 16; s++) {
+    for (int r = 0; r < 8; r++) out[8 * s + r] = rows[r].scales[s];
+  }
+  return out + 128;
+}
+
+void writeCell(TensorType type, Rows rows, uint8_t* out) {
+  if (type == TensorType::MXFP4) {
+    for (int r = 0; r < 8; r++) out[r] = rows[r].d[0];
+    writeNibbles(rows, 0, out + 8);
+    return;
+  }
+  out = writeHalves(rows, &Block::d, out);
+  switch (type) {
+    case TensorType::Q8_0: writeBytes(rows, out); break;
+    case TensorType::Q4_0: writeNibbles(rows, 0, out); break;
+    case TensorType::IQ4_NL: writePairNibbles(rows, 0, out); break;
+    case TensorType::Q4_1: writeNibbles(rows, 0, writeHalves(rows, &Block::m, out)); break;
+    case TensorType::Q5_0: writeNibbles(rows, 0, writeBits(rows, 0, 4, out)); break;
+    case TensorType::Q5_1: writeNibbles(rows, 0, writeBits(rows, 0, 4, writeHalves(rows, &Block::m, out))); break;
+    case TensorType::Q4_K:
+    case TensorType::Q5_K:
+      out = writeHalves(rows, &Block::m, out);
+      out = writeSixes(rows, &Block::minima, 0, writeSixes(rows, &Block::scales, 0, out));
+      for (int first = 0; first < 256; first += 32) {
+        if (type == TensorType::Q5_K) out = writeBits(rows, first, 4, out);
+        out = writeNibbles(rows, first, out);
+      }
+      break;
+    case TensorType::Q6_K:
+      out = writeScaleBytes(rows, out);
+      for (int first = 0; first < 256; first += 32) out = writeNibbles(rows, first, writeTwoBits(rows, first, 4, out));
+      break;
+    case TensorType::Q2_K:
+      out = writeScaleBytes(rows, writeHalves(rows, &Block::m, out));
+      for (int first = 0; first < 256; first += 32) out = writeTwoBits(rows, first, 0, out);
+      break;
+    case TensorType::Q3_K:
+      out = writeSixes(rows, &Block::scales, 8, writeSixes(rows, &Block::scales, 0, out));
+      for (int first = 0; first < 256; first += 32) out = writeTwoBits(rows, first, 0, writeBits(rows, first, 2, out));
+      break;
+    case TensorType::IQ4_XS:
+      out = writeSixes(rows, &Block::scales, 0, out);
+      for (int first = 0; first < 256; first += 32) out = writePairNibbles(rows, first, out);
+      break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+void packKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+  const PackArgs& args = op.pack;
+  const WeightRef& weight = args.weight;
+  const TensorTypeInfo& info = infoOf(weight.type);
+  const PackedInfo packed = packedInfoOf(weight.type);
+  const int64_t numCells = weight.cols / packed.cellValues;
+  for (int64_t g = begin; g < end; g++) {
+    uint8_t* out = args.out + g * numCells * packed.cellBytes;
+    const int64_t numRows = minOf(kPackedRows, weight.rows - g * kPackedRows);
+    Block rows[kPackedRows] = {};
+    for (int64_t i = 0; i < numCells; i++, out += packed.cellBytes) {
+      for (int64_t r = 0; r < numRows; r++) {
+        takeApart(weight.type, weight.data + (g * kPackedRows + r) * weight.rowBytes + i * info.blockBytes, rows[r]);
+      }
+      writeCell(weight.type, rows, out);
+    }
+  }
+}
+
+}  // namespace millrace::MILLRACE_ISA

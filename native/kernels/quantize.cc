@@ -1,0 +1,122 @@
+// quantize: f32 rows into the formats of packed.h. A unit is a row.
+//
+// d = max|x| / largest, q = x · (largest / max|x|) rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all
+// below 1e-30 becomes zeros.
+#include "kernel.h"
+#include "packed.h"
+#include "simd.h"
+
+namespace millrace::MILLRACE_ISA {
+namespace {
+
+struct Step {
+  float d;
+  float inverse;
+};
+
+// Bits of |x|: they order as the magnitudes do, infinities and NaN last.
+MILLRACE_INLINE i32x8 magnitudeBits(f32x8 x) { return reinterpret_cast<i32x8>(x) & 0x7fffffff; }
+MILLRACE_INLINE i32x8 largerOf(i32x8 a, i32x8 b) { return a > b ? a : b; }
+MILLRACE_INLINE int32_t largestLane(i32x8 v) {
+  int32_t largest = v[0];
+  for (int lane = 1; lane < 8; lane++) largest = largest > v[lane] ? largest : v[lane];
+  return largest;
+}
+
+Step stepOf(int32_t bits, float largest) {
+  float maximum;
+  memcpy(&maximum, &bits, 4);
+  if (bits >= 0x7f800000) return {__builtin_nanf(""), 0.0f};
+  if (maximum < 1e-30f) return {0.0f, 0.0f};
+  return {maximum / largest, largest / maximum};
+}
+
+// Nearest integers, ties to even, of |x| < 2^22: they appear in the low bits of x + 1.5 · 2^23.
+MILLRACE_INLINE i32x8 roundToInt(f32x8 x) {
+  return reinterpret_cast<i32x8>(x + splat8(12582912.0f)) - 0x4b400000;
+}
+
+typedef int16_t i16x8 __attribute__((vector_size(16)));
+
+// 32 columns; the integers also in `vectors`.
+MILLRACE_INLINE void quantize32(const float* x, Step step, int8_t* q, i32x8* vectors) {
+  MILLRACE_UNROLL
+  for (int i = 0; i < 4; i++) {
+    // A NaN or infinity times 0 leaves bits that are cut off; d is NaN then.
+    vectors[i] = (roundToInt(load8(x + 8 * i) * splat8(step.inverse)) << 24) >> 24;
+    const i8x8 bytes = __builtin_convertvector(vectors[i], i8x8);
+    memcpy(q + 8 * i, &bytes, 8);
+  }
+}
+
+MILLRACE_INLINE int32_t sumOf(i32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
+MILLRACE_INLINE i32x8 magnitudeBits32(const float* x) {
+  const i32x8 low = largerOf(magnitudeBits(load8(x)), magnitudeBits(load8(x + 8)));
+  return largerOf(low, largerOf(magnitudeBits(load8(x + 16)), magnitudeBits(load8(x + 24))));
+}
+
+void quantizeBlocks32(const float* x, int64_t cols, Block32* blocks, int8_t* q) {
+  for (int64_t i = 0; i < cols / 32; i++) {
+    const Step step = stepOf(largestLane(magnitudeBits32(x + 32 * i)), 127.0f);
+    i32x8 v[4];
+    quantize32(x + 32 * i, step, q + 32 * i, v);
+    blocks[i] = {step.d, 8.0f * step.d * static_cast<float>(sumOf((v[0] + v[1]) + (v[2] + v[3])))};
+  }
+}
+
+void quantizeBlocks256(const float* x, int64_t cols, Block256* blocks, int8_t* q) {
+  for (int64_t i = 0; i < cols / 256; i++, x += 256, q += 256) {
+    i32x8 bits = magnitudeBits32(x);
+    for (int s = 1; s < 8; s++) bits = largerOf(bits, magnitudeBits32(x + 32 * s));
+    const Step step = stepOf(largestLane(bits), 127.0f);
+    Block256& block = blocks[i];
+    block.d = step.d;
+    for (int s = 0; s < 8; s++) {
+      i32x8 v[4];
+      quantize32(x + 32 * s, step, q + 32 * s, v);
+      MILLRACE_UNROLL
+      for (int h = 0; h < 2; h++) {
+        const i32x8 both = v[2 * h] + v[2 * h + 1];
+        const int32_t first = (both[0] + both[1]) + (both[4] + both[5]);
+        const int32_t second = (both[2] + both[3]) + (both[6] + both[7]);
+        block.sums16[2 * s + h] = static_cast<int16_t>(first + second);
+        block.offsets16[4 * s + 2 * h] = static_cast<int16_t>(-32 * first);
+        block.offsets16[4 * s + 2 * h + 1] = static_cast<int16_t>(-32 * second);
+      }
+      block.sums32[s] = static_cast<int16_t>(block.sums16[2 * s] + block.sums16[2 * s + 1]);
+    }
+  }
+}
+
+void quantizeRow16(const float* x, int64_t cols, float* d, int16_t* q) {
+  i32x8 bits{};
+  for (int64_t k = 0; k < cols; k += 32) bits = largerOf(bits, magnitudeBits32(x + k));
+  const Step step = stepOf(largestLane(bits), 32767.0f);
+  *d = step.d;
+  for (int64_t k = 0; k < cols; k += 8) {
+    const i16x8 narrow = __builtin_convertvector(roundToInt(load8(x + k) * splat8(step.inverse)), i16x8);
+    memcpy(q + k, &narrow, 16);
+  }
+}
+
+}  // namespace
+
+void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
+  const QuantizeArgs& args = op.quantize;
+  const int64_t rowBytes = activationRowBytes(args.format, args.width);
+  const int64_t headerBytes = activationHeaderBytes(args.format, args.width);
+  for (int64_t m = begin; m < end; m++) {
+    const float* x = args.x + m * args.width;
+    uint8_t* header = args.out + m * rowBytes;
+    int8_t* q = reinterpret_cast<int8_t*>(header + headerBytes);
+    switch (args.format) {
+      case ActivationFormat::Blocks32: quantizeBlocks32(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::Blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
+      case ActivationFormat::Row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
+      case ActivationFormat::F32: break;
+    }
+  }
+}
+
+}  // namespace millrace::MILLRACE_ISA
