@@ -13,6 +13,7 @@ export interface EngineFlags {
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
+  readonly activationDtype: EngineOptions["activationDtype"];
   readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
   readonly kvCacheMemoryBytes?: number;
   readonly enablePrefixCaching: boolean;
@@ -58,6 +59,12 @@ export function addEngineOptions(command: Command): Command {
       defaults.kvCacheDtype,
     ),
     option(
+      "--activation-dtype <type>",
+      "auto: rounded to integers for quantised weights, or f32: not rounded, several times slower",
+      oneOf("--activation-dtype", ["auto", "f32"]),
+      defaults.activationDtype,
+    ),
+    option(
       "--kv-cache-memory-bytes <size>",
       "KV memory, such as 8GiB (default: what the seats need, at most a quarter of the free memory)",
       byteSize("--kv-cache-memory-bytes"),
@@ -99,6 +106,7 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     maxNumBatchedTokens: flags.maxNumBatchedTokens,
     blockSize: flags.blockSize,
     kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
+    activationDtype: flags.activationDtype,
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
     enablePrefixCaching: flags.enablePrefixCaching,
     enableChunkedPrefill: flags.enableChunkedPrefill,

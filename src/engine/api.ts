@@ -2,6 +2,7 @@
 import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
+import type { ActivationDtype } from "./model/weight-packer.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -97,6 +98,8 @@ export interface EngineOptions {
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
   readonly kvCacheDtype: KvType;
+  /** auto: quantised weights are multiplied with activations rounded to integers; f32: no activation is rounded. */
+  readonly activationDtype: ActivationDtype;
   /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
@@ -116,6 +119,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   maxNumBatchedTokens: 512,
   blockSize: 16,
   kvCacheDtype: "f16",
+  activationDtype: "auto",
   kvCacheMemoryBytes: undefined,
   enablePrefixCaching: true,
   enableChunkedPrefill: true,

@@ -6,6 +6,7 @@ import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
+import { WeightPacker } from "./model/weight-packer.js";
 import { bindWeights } from "./model/weights.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
@@ -42,12 +43,14 @@ export class EngineCore {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
+    const packer = new WeightPacker(device, options.activationDtype);
+    const weights = bindWeights(model.tensorsFor(device), config, device, packer);
     const budget = planKvBudget(
       config,
       kvType,
       blockSize,
       { maxNumSeqs, maxModelLen },
-      freeBytes,
+      freeBytes - packer.numBytes,
       options.kvCacheMemoryBytes,
     );
     checkOptions(options, maxModelLen, budget.numBlocks);
@@ -66,7 +69,6 @@ export class EngineCore {
       device,
     );
     this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
-    const weights = bindWeights(model.tensorsFor(device), config, device);
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
     this.#kv = new KvManager({

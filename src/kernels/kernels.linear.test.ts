@@ -2,7 +2,8 @@
 import { describe, it } from "vitest";
 import type { TensorType } from "../formats/gguf/types.js";
 import { BLOCK_LAYOUT, dequantizeRow, rowByteLength, TENSOR_TYPES } from "./dequantize.js";
-import { NO_BUFFER } from "./kernels.js";
+import { NO_BUFFER, type WeightHandle } from "./kernels.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 import {
   Bench,
   expectClose,
@@ -18,6 +19,8 @@ import {
 } from "./test-helpers.js";
 
 interface LinearInput {
+  /** Packed weights and quantised activations. */
+  readonly isPacked?: boolean;
   readonly type: TensorType;
   readonly n: number;
   readonly k: number;
@@ -28,25 +31,44 @@ interface LinearInput {
 /** A bench with one weight and one bias, to run batches of any size on. */
 function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32Array {
   const { type, n, k, hasBias, isAccumulating } = input;
-  const weight = bench.weight(type, n, k, weightBytes(type, n, k, 1));
+  const inRows = bench.weight(type, n, k, weightBytes(type, n, k, 1));
+  const weight = input.isPacked === true ? packed(bench, inRows, type, n, k) : inRows;
   const bias = hasBias ? bench.f32(normals(n, 2)) : NO_BUFFER;
   return (x) => {
     const numRows = x.length / k;
     const out = isAccumulating ? bench.f32(normals(numRows * n, 3)) : bench.room(numRows * n);
-    bench.program.linear(out, bench.f32(x), weight, bias, numRows, { accumulate: isAccumulating });
+    let left = bench.f32(x);
+    if (input.isPacked === true) {
+      const format = packedActivations(type) as "row16";
+      const rounded = bench.bytes(new Uint8Array(numRows * activationRowBytes(format, k)));
+      bench.program.quantize(rounded, left, numRows, k, format);
+      left = rounded;
+    }
+    bench.program.linear(out, left, weight, bias, numRows, { accumulate: isAccumulating });
     bench.run();
     return bench.readF32(out);
   };
+}
+
+function packed(bench: Bench, weight: WeightHandle, type: TensorType, n: number, k: number): WeightHandle {
+  const room = bench.bytes(new Uint8Array(packedByteLength(type, n, k)!));
+  bench.program.pack(room, 0, weight);
+  bench.run();
+  return bench.device.createWeight(room, 0, type, n, k, true);
 }
 
 /**
  * Per output: a bound on what summing K products in f32 lanes can err, from the sum of their magnitudes; a few roundings for bias and
  * accumulation.
  */
-function roundingBounds({ type, n, k }: LinearInput, x: Float32Array): Float64Array {
+function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array): Float64Array {
   const bytes = weightBytes(type, n, k, 1);
   const rowBytes = rowByteLength(type, k)!;
   const rows = Array.from({ length: n }, (_, row) => dequantizeRow(type, bytes.subarray(row * rowBytes), k));
+  // Packed weights are multiplied without their offset, which is taken off the sums: those are of the size of the largest weight.
+  if (isPacked === true) {
+    for (const row of rows) row.fill(4 * row.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
+  }
   const bounds = new Float64Array((x.length / k) * n);
   return bounds.map((_, at) => {
     const from = Math.floor(at / n) * k;
@@ -89,20 +111,30 @@ function linearCase(label: string, input: LinearInput, x: Float32Array): LinearC
   return { label, x, input, wanted };
 }
 
-const CASES: readonly LinearCase[] = TENSOR_TYPES.flatMap((type) => {
+/** Every type as it lies in files and, where it has one, in its packed form. */
+const FORMS = TENSOR_TYPES.flatMap((type) =>
+  packedActivations(type) === undefined
+    ? [{ type, isPacked: false, name: type }]
+    : [
+        { type, isPacked: false, name: type },
+        { type, isPacked: true, name: `packed ${type}` },
+      ],
+);
+
+const CASES: readonly LinearCase[] = FORMS.flatMap(({ type, isPacked, name }) => {
   const extremeK = Math.max(64, BLOCK_LAYOUT[type].numValues);
-  const plain = { type, hasBias: false, isAccumulating: false };
+  const plain = { type, isPacked, hasBias: false, isAccumulating: false };
   return [
     ...shapesOf(type).flatMap(({ m, n, k }) => {
-      const label = `${type} [${n}, ${k}] × ${m} rows`;
+      const label = `${name} [${n}, ${k}] × ${m} rows`;
       const x = normals(m * k, 4);
       return [
         linearCase(label, { ...plain, n, k }, x),
         linearCase(`${label}, bias`, { ...plain, n, k, hasBias: true }, x),
-        linearCase(`${label}, bias, accumulating`, { type, n, k, hasBias: true, isAccumulating: true }, x),
+        linearCase(`${label}, bias, accumulating`, { ...plain, n, k, hasBias: true, isAccumulating: true }, x),
       ];
     }),
-    linearCase(`${type} with extreme activations`, { ...plain, n: 5, k: extremeK }, extremes(4 * extremeK, 5)),
+    linearCase(`${name} with extreme activations`, { ...plain, n: 5, k: extremeK }, extremes(4 * extremeK, 5)),
   ];
 });
 
@@ -115,8 +147,8 @@ for (const { isa, isMissing } of ISAS) {
       });
     }
 
-    for (const type of TENSOR_TYPES) {
-      it(`gives ${type} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
+    for (const { type, isPacked, name } of FORMS) {
+      it(`gives ${name} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
         // Crosses every block of columns and tokens that a kernel may work in.
         const block = BLOCK_LAYOUT[type].numValues;
         const k = block === 1 ? 1027 : Math.ceil(1027 / block) * block;
@@ -132,7 +164,7 @@ for (const { isa, isMissing } of ISAS) {
         const wanted = new Map<number, Float32Array>();
         for (const numThreads of [1, 2, 3]) {
           withBench(Bench.native(isa, numThreads), (bench) => {
-            const run = runRows(bench, { type, n, k, hasBias: true, isAccumulating: false });
+            const run = runRows(bench, { type, isPacked, n, k, hasBias: true, isAccumulating: false });
             for (const order of orders) {
               const got = run(joined(order.map((m) => rows[m]!)));
               order.forEach((m, i) => {

@@ -1,6 +1,7 @@
 /** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
 import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
+import { activationRowBytes, packedByteLength } from "./packing.js";
 import type { Activation, KvShape, KvType, OpName } from "./program.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./test-helpers.js";
 import { recordAttention, recordSample, storeSequences } from "./test-recorders.js";
@@ -186,6 +187,36 @@ function linearCases(): OpCase[] {
   }));
 }
 
+/** Formats at widths of one and of several blocks, with values of every size. */
+function quantizeCases(): OpCase[] {
+  return (["blocks32", "blocks256", "row16"] as const).flatMap((format) =>
+    [256, 768].map((width) => ({
+      op: "quantize" as const,
+      label: `3 rows of ${width} to ${format}`,
+      record: (bench: Bench) => {
+        const numBytes = 3 * activationRowBytes(format, width);
+        const out = bench.bytes(new Uint8Array(numBytes));
+        const x = joined([normals(width, 30), extremes(width, 31, 1e20), new Float32Array(width)]);
+        bench.program.quantize(out, bench.f32(x), 3, width, format);
+        return [{ name: "out", handle: out, as: "i32" as const }];
+      },
+    })),
+  );
+}
+
+/** What is packed differs from device to device; that it is all there shows in what linear computes (kernels.linear.test.ts). */
+function packCases(): OpCase[] {
+  return (["Q4_0", "Q6_K"] as const).map((type) => ({
+    op: "pack",
+    label: `${type} [11, 256]`,
+    record: (bench) => {
+      const packed = bench.bytes(new Uint8Array(packedByteLength(type, 11, 256)! + 8));
+      bench.program.pack(packed, 8, bench.weight(type, 11, 256, weightBytes(type, 11, 256, 32)));
+      return [];
+    },
+  }));
+}
+
 /** Breadth is in kernels.attention.test.ts. */
 function pagedAttentionCases(): OpCase[] {
   const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
@@ -238,6 +269,8 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   pagedAttention: pagedAttentionCases(),
   gatherRows: gatherRowsCases(),
   sample: sampleCases(),
+  quantize: quantizeCases(),
+  pack: packCases(),
 };
 
 /** The operation's last case as words that can be tampered with. */

@@ -1,5 +1,6 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
 import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
 import { KV_TYPE_BYTES, Program } from "../../kernels/program.js";
 import type { KvGroupSpec } from "../kv/groups.js";
@@ -50,6 +51,8 @@ interface RopeTable {
 export class Transformer {
   readonly #program = new Program();
   readonly #scratch: Scratch;
+  /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
+  readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
   readonly #ropes: readonly RopeTable[];
   readonly #kvShape: KvShape;
   /** Per layer [numBlocks, numKvHeads, blockSize, headDim] in the KV type. */
@@ -67,6 +70,7 @@ export class Transformer {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
+    this.#quantized = allocateQuantized(config, weights, device, batch);
     this.#ropes = config.ropes.map((rope) => {
       const isLong = kv.maxModelLen > rope.originalContextLength;
       const byLength = isLong ? weights.ropeFactorsLong : weights.ropeFactorsShort;
@@ -114,9 +118,10 @@ export class Transformer {
     const keyCache = this.#keyCaches[index]!;
     const valueCache = this.#valueCaches[index]!;
     program.rmsNorm(normed, hidden, layer.attentionNorm, numRows, width, rmsEps);
-    program.linear(query, normed, layer.query.weight, layer.query.bias, numRows, { concurrent: true });
-    program.linear(key, normed, layer.key.weight, layer.key.bias, numRows, { concurrent: true });
-    program.linear(value, normed, layer.value.weight, layer.value.bias, numRows);
+    this.#quantize(normed, width, numRows, [layer.query, layer.key, layer.value]);
+    this.#linear(query, normed, layer.query, numRows, { concurrent: true });
+    this.#linear(key, normed, layer.key, numRows, { concurrent: true });
+    this.#linear(value, normed, layer.value, numRows);
     if (layer.queryNorm !== undefined)
       program.rmsNorm(query, query, layer.queryNorm, numRows * numHeads, headDim, rmsEps);
     if (layer.keyNorm !== undefined) program.rmsNorm(key, key, layer.keyNorm, numRows * numKvHeads, headDim, rmsEps);
@@ -147,6 +152,7 @@ export class Transformer {
       this.config.attentionScale,
       this.config.layers[index]!.window,
     );
+    this.#quantize(attended, numHeads * headDim, numRows, [layer.attentionOutput]);
     this.#addToResidual(attended, layer.attentionOutput, layer.attentionPostNorm, numRows);
   }
 
@@ -155,10 +161,31 @@ export class Transformer {
     const { width, ffWidth, rmsEps, activation } = this.config;
     const { hidden, normed, gate, up } = this.#scratch;
     program.rmsNorm(normed, hidden, layer.ffNorm, numRows, width, rmsEps);
-    program.linear(gate, normed, layer.gate.weight, layer.gate.bias, numRows, { concurrent: true });
-    program.linear(up, normed, layer.up.weight, layer.up.bias, numRows);
+    this.#quantize(normed, width, numRows, [layer.gate, layer.up]);
+    this.#linear(gate, normed, layer.gate, numRows, { concurrent: true });
+    this.#linear(up, normed, layer.up, numRows);
     program.gatedActivation(gate, gate, up, numRows, ffWidth, activation);
+    this.#quantize(gate, ffWidth, numRows, [layer.down]);
     this.#addToResidual(gate, layer.down, layer.ffPostNorm, numRows);
+  }
+
+  /** Brings x [M, width] into every format that `linears` take; they must be computed before the next quantize. */
+  #quantize(x: BufferHandle, width: number, numRows: number, linears: readonly Linear[]): void {
+    for (const format of new Set(linears.map((linear) => linear.activations))) {
+      if (format !== "f32") this.#program.quantize(this.#quantized.get(format)!, x, numRows, width, format);
+    }
+  }
+
+  /** out = x · weightᵀ, where x was quantised before if the weight takes that. */
+  #linear(
+    out: BufferHandle,
+    x: BufferHandle,
+    linear: Linear,
+    numRows: number,
+    options: { readonly accumulate?: boolean; readonly concurrent?: boolean } = {},
+  ): void {
+    const input = this.#quantized.get(linear.activations) ?? x;
+    this.#program.linear(out, input, linear.weight, linear.bias, numRows, options);
   }
 
   /** hidden += [postNorm](x · weightᵀ) */
@@ -167,10 +194,10 @@ export class Transformer {
     const { hidden, normed } = this.#scratch;
     const { width, rmsEps } = this.config;
     if (postNorm === undefined) {
-      program.linear(hidden, x, linear.weight, linear.bias, numRows, { accumulate: true });
+      this.#linear(hidden, x, linear, numRows, { accumulate: true });
       return;
     }
-    program.linear(normed, x, linear.weight, linear.bias, numRows);
+    this.#linear(normed, x, linear, numRows);
     program.rmsNorm(normed, normed, postNorm, numRows, width, rmsEps);
     program.add(hidden, normed, numRows, width);
   }
@@ -182,9 +209,31 @@ export class Transformer {
     const numRows = batch.numLogitRows;
     program.gatherRows(selected, hidden, batch.logitRows.buffer, numRows, width);
     program.rmsNorm(selected, selected, this.weights.outputNorm, numRows, width, rmsEps);
-    program.linear(logits, selected, this.weights.output.weight, this.weights.output.bias, numRows);
+    this.#quantize(selected, width, numRows, [this.weights.output]);
+    this.#linear(logits, selected, this.weights.output, numRows);
     program.sample(logits, numRows, vocabSize, samples);
   }
+}
+
+function allocateQuantized(
+  config: ModelConfig,
+  weights: ModelWeights,
+  device: Device,
+  batch: StepBatch,
+): ReadonlyMap<ActivationFormat, BufferHandle> {
+  const inLayers = weights.layers.flatMap((layer) => {
+    const { query, key, value, attentionOutput, gate, up, down } = layer;
+    return [query, key, value, attentionOutput, gate, up, down].map((linear) => linear.activations);
+  });
+  const numRows = Math.max(batch.capacity.maxRows, batch.capacity.maxLogitRows);
+  const widths = [config.width, config.numHeads * config.headDim, config.ffWidth];
+  const buffers = new Map<ActivationFormat, BufferHandle>();
+  for (const format of new Set([...inLayers, weights.output.activations])) {
+    if (format === "f32") continue;
+    const rowBytes = Math.max(...widths.map((width) => activationRowBytes(format, Math.ceil(width / 256) * 256)));
+    buffers.set(format, device.allocate(numRows * rowBytes));
+  }
+  return buffers;
 }
 
 function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch): Scratch {

@@ -1,12 +1,16 @@
 /** Binds a model's tensors to device weights; the source checks that every tensor is there and has the shape the config implies. */
 import type { BufferHandle, Device, WeightHandle } from "../../kernels/kernels.js";
 import { NO_BUFFER } from "../../kernels/kernels.js";
+import type { ActivationFormat } from "../../kernels/packing.js";
 import type { ModelConfig } from "./config.js";
 import type { TensorSource } from "./tensor-source.js";
+import type { WeightPacker } from "./weight-packer.js";
 
 export interface Linear {
   /** [outputs, inputs] */
   readonly weight: WeightHandle;
+  /** What the inputs must be. */
+  readonly activations: ActivationFormat;
   /** f32 [outputs] or NO_BUFFER */
   readonly bias: BufferHandle;
 }
@@ -40,15 +44,20 @@ export interface ModelWeights {
   readonly ropeFactorsLong: Float32Array | undefined;
 }
 
-export function bindWeights(source: TensorSource, config: ModelConfig, device: Device): ModelWeights {
-  const binder = new Binder(source, device);
+export function bindWeights(
+  source: TensorSource,
+  config: ModelConfig,
+  device: Device,
+  packer: WeightPacker,
+): ModelWeights {
+  const binder = new Binder(source, device, packer);
   const { width, vocabSize } = config;
   const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
-  const embedding = binder.linear("token_embd", vocabSize, width);
-  const output = binder.has("output.weight") ? binder.linear("output", vocabSize, width) : embedding;
+  const embedding = binder.rows("token_embd", vocabSize, width);
+  const output = binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width);
   const rope = (name: string) => (binder.has(name) ? binder.values(name, config.ropes[0]!.dim / 2) : undefined);
   return {
-    embedding: embedding.weight,
+    embedding,
     layers,
     outputNorm: binder.vector("output_norm.weight", width),
     output,
@@ -95,6 +104,7 @@ class Binder {
   constructor(
     private readonly source: TensorSource,
     private readonly device: Device,
+    private readonly packer: WeightPacker,
   ) {}
 
   has(name: string): boolean {
@@ -103,10 +113,15 @@ class Binder {
 
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
-    const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, totalRows, cols, start, rows);
-    const weight = this.device.createWeight(memory, byteOffset, type, rows, cols);
-    if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
-    return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+    const placed = this.packer.place(this.source.matrix(`${name}.weight`, totalRows, cols, start, rows), rows, cols);
+    if (!this.has(`${name}.bias`)) return { ...placed, bias: NO_BUFFER };
+    return { ...placed, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+  }
+
+  /** A matrix to look rows up in. */
+  rows(name: string, rows: number, cols: number): WeightHandle {
+    const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, rows, cols, 0, rows);
+    return this.device.createWeight(memory, byteOffset, type, rows, cols);
   }
 
   optionalVector(name: string, length: number): BufferHandle | undefined {
