@@ -12,18 +12,22 @@ const HEADER_WORDS = 3;
 
 const NUMBERS = new Set(["scale", "eps", "magnitude"]);
 const FLAGS = new Set(["accumulate", "kind", "kvType", "isNeox"]);
-const COUNTS = new Set(
-  ["numRows", "width", "half", "tableStride", "numHeads", "numKvHeads", "headDim", "blockSize"].concat([
-    "vocabSize",
-    "topStride",
-  ]),
-);
+const COUNTS = new Set([
+  ...["numRows", "width", "half", "tableStride", "numHeads", "numKvHeads", "headDim", "blockSize"],
+  ...["vocabSize", "topStride"],
+]);
+/** Integers in a range of their own, with what lies outside. */
+const RANGED: Readonly<Record<string, readonly number[]>> = {
+  window: [Number.NaN, -1, 0.5],
+  format: [Number.NaN, 0, 4, 1.5],
+  byteOffset: [Number.NaN, -1, 0.5, 9, 2 ** 53],
+};
 
 /** Values that no operand of this name may have. */
 function invalidValues(operand: string): readonly number[] {
   if (NUMBERS.has(operand)) return [Number.NaN, Number.POSITIVE_INFINITY];
   if (FLAGS.has(operand)) return [Number.NaN, -1, 2, 0.5];
-  if (operand === "window") return [Number.NaN, -1, 0.5];
+  if (RANGED[operand] !== undefined) return RANGED[operand];
   if (COUNTS.has(operand)) return [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
   const handles = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
   return operand === "bias" ? handles : [0, ...handles];
@@ -41,8 +45,8 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
         const words = wordsOf(bench, op);
         const tooSmall = bench.device.allocate(2);
         OPERAND_NAMES[op].forEach((operand, index) => {
-          const isHandle = !NUMBERS.has(operand) && !FLAGS.has(operand) && !COUNTS.has(operand) && operand !== "window";
-          for (const value of [...invalidValues(operand), ...(isHandle && operand !== "weight" ? [tooSmall] : [])]) {
+          const isNumber = NUMBERS.has(operand) || FLAGS.has(operand) || COUNTS.has(operand) || operand in RANGED;
+          for (const value of [...invalidValues(operand), ...(isNumber || operand === "weight" ? [] : [tooSmall])]) {
             const tampered = words.slice();
             tampered[HEADER_WORDS + index] = value;
             expect(() => bench.device.submit(tampered, tampered.length), `${op} with ${operand} = ${value}`).toThrow(

@@ -3,7 +3,13 @@
  * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
  */
 import { numberToF16 } from "./dequantize.js";
-import { type KvCacheView, kvByteOffset, type Operands, type ReferenceWeight, weightRow } from "./reference-operands.js";
+import {
+  type KvCacheView,
+  kvByteOffset,
+  type Operands,
+  type ReferenceWeight,
+  weightRow,
+} from "./reference-operands.js";
 
 export type Work = () => void;
 

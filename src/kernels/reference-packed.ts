@@ -101,7 +101,9 @@ export const readActivations: ReadActivations = (operands, weight, numRows) => {
     for (let m = 0; m < numRows; m++) {
       const row = new DataView(bytes.buffer, bytes.byteOffset + m * rowBytes, rowBytes);
       for (let k = 0; k < weight.cols; k++) {
-        const step = { blocks32: Math.floor(k / 32) * 8, blocks256: Math.floor(k / 256) * BLOCK256_BYTES, row16: 0 }[format];
+        const step = { blocks32: Math.floor(k / 32) * 8, blocks256: Math.floor(k / 256) * BLOCK256_BYTES, row16: 0 }[
+          format
+        ];
         const q = format === "row16" ? row.getInt16(headerBytes + 2 * k, true) : row.getInt8(headerBytes + k);
         values[m * weight.cols + k] = row.getFloat32(step, true) * q;
       }

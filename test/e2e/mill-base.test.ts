@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 test.each(chats)("chat of $messages.length messages", async (chat) => {
-  await expectReference(server.url, chat);
+  await expectReference(server.url, [chat]);
 });
 
 test.each(chats)("greedy answer of a chat of $messages.length messages", async ({ tokens, completion }) => {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, test } from "vitest";
 import { fixture, hasFixture } from "../helpers/fixtures.js";
 import type { ExpectedText } from "../helpers/reference.js";
-import { expectReference } from "../helpers/reference.js";
+import { expectReference, TOLERANCE } from "../helpers/reference.js";
 import { startTestServer } from "../helpers/server.js";
 
 const isPresent = hasFixture("models/expected.json");
@@ -15,7 +15,15 @@ describe.skipIf(!isPresent)("reference models over HTTP [needs the fixtures fold
     : {};
 
   test.each(Object.keys(expected))("%s", async (name) => {
+    await using server = await startTestServer([
+      ...["--model", fixture(`models/${name}.gguf`), "--activation-dtype", "f32"],
+    ]);
+    await expectReference(server.url, expected[name]!);
+  });
+
+  const quantized = Object.keys(expected).filter((name) => /-(q\d|iq)/.test(name));
+  test.each(quantized)("%s, activations rounded to integers", async (name) => {
     await using server = await startTestServer(["--model", fixture(`models/${name}.gguf`)]);
-    for (const text of expected[name]!) await expectReference(server.url, text);
+    await expectReference(server.url, expected[name]!, TOLERANCE.integer);
   });
 });

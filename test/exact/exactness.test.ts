@@ -25,6 +25,7 @@ const MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3", seed: 3, type: "F32" },
   { architecture: "gemma3", seed: 4, type: "F16" },
   { architecture: "phi3", seed: 5, type: "Q8_0" },
+  { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
 ];
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
