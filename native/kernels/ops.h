@@ -45,6 +45,10 @@ constexpr int64_t kLinearRows = 16;
 constexpr int64_t kLinearPassTokens = 512;
 // Weights are dequantised this many columns at a time; a multiple of every block.
 constexpr int64_t kLinearBlockCols = 512;
+// `sample` looks at the vocabulary in parts of this many logits: a unit is one part of one row, and sums are merged part by part.
+constexpr int64_t kSamplePart = 4096;
+// Within a part the largest of every so many logits is noted, so that later steps skip what cannot matter.
+constexpr int64_t kSampleChunk = 128;
 // A unit of `add` and `gatedActivation` is this many values.
 constexpr int64_t kElementwiseUnit = 1024;
 
@@ -194,6 +198,10 @@ struct Op {
   int64_t numUnits;       // independent pieces of output, in the operation's own unit
   double nanosPerUnit;    // rough cost, for cutting only: never changes a result
   int64_t scratchBytes;   // per thread
+  // Memory that all units of the operation share, 64-byte aligned; its first clearedBytes are zero when the program starts.
+  int64_t workspaceBytes;
+  int64_t clearedBytes;
+  std::byte* workspace;  // filled in by the scheduler
   // Filled in by the scheduler: units per chunk and the op's first chunk within its stage.
   int64_t unitsPerChunk;
   int64_t firstChunk;
@@ -238,6 +246,16 @@ constexpr int64_t attentionScratchBytes(const KvGeometry& kv, int64_t numRows) {
   const int64_t paddedDim = (kv.headDim + 7) / 8 * 8;
   return 4 * numQueries * (kAttentionPart + 3 * paddedDim + 16);
 }
-constexpr int64_t sampleScratchBytes(int64_t vocabSize) { return vocabSize * (8 + 8 + 4 + 4) + 4096; }
+constexpr int64_t sampleParts(int64_t vocabSize) { return (vocabSize + kSamplePart - 1) / kSamplePart; }
+constexpr int64_t sampleChunks(int64_t vocabSize) { return (vocabSize + kSampleChunk - 1) / kSampleChunk; }
+// What one scan of a row leaves, by parts and chunks; a multiple of 8.
+constexpr int64_t sampleScanBytes(int64_t vocabSize) {
+  return sampleParts(vocabSize) * 16 + (sampleParts(vocabSize) + sampleChunks(vocabSize) + 1) / 2 * 8;
+}
+// One count per row of the parts that are done.
+constexpr int64_t sampleCounterBytes(int64_t numRows) { return (numRows * 4 + 63) / 64 * 64; }
+constexpr int64_t sampleScratchBytes(int64_t vocabSize) {
+  return sampleScanBytes(vocabSize) + vocabSize * (16 + 4 + 4) + sampleChunks(vocabSize) * 4;
+}
 
 }  // namespace millrace

@@ -1,278 +1,360 @@
-// sample: one token per row of logits. A unit is a row. Arithmetic is double throughout and free of fused operations, so every
-// instruction set chooses the same token.
+// sample: one token per row of logits. A unit is one part of one row: the scan of that part. Whoever scans a row's last part goes on to
+// choose the row's token, from what the scans left in the operation's workspace.
 //
-// Where a sum's order could matter: the log-sum-exp and the top-p normaliser without top-k run in id order; with top-k the normaliser
-// runs in sorted order; cumulative top-p sums always run in sorted order.
+// Nothing here is fused and choices are made in double, so every instruction set chooses the same token. Where a sum's order could matter:
+// normalisers over the whole vocabulary are sums by parts of f32 exponentials, merged in order; with top-k the normaliser runs in sorted
+// order; cumulative top-p sums run from the most likely token down, in classes of logits 1/16 apart and in sorted order where the cut is.
+#include <cmath>
+
 #include "candidates.h"
 #include "kernel.h"
 #include "noise.h"
+#include "vocabulary_scan.h"
 
 namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr double kMinusInfinity = -__builtin_inf();
 
-// One row's operands and scratch.
+// One row's operands, its scan of the raw logits and the thread's scratch.
 struct Row {
   const SampleArgs& args;
   int64_t index;
   const double* params;
-  const float* logits;
-  int64_t vocabSize;
-  double* values;   // [vocabSize] raw, then adjusted logits; never NaN once prepared
-  double* weights;  // [vocabSize]
-  int32_t* ids;     // [vocabSize]
-  int32_t* counts;  // [vocabSize]
+  VocabularyScan raw;
+  VocabularyScan adjusted;  // of `logits`, where adjusted tokens are −∞
+  Candidate* candidates;    // [vocabSize]
+  float* logits;            // [vocabSize]
+  int32_t* slots;           // [vocabSize]
+  float* room;              // [chunks]
 
   int64_t integer(SampleParam column) const { return static_cast<int64_t>(params[column]); }
 };
 
-// a − b where equal infinities differ by nothing.
-MILLRACE_INLINE double difference(double a, double b) { return a == b ? 0.0 : a - b; }
+bool isScoring(const double* params) { return params[kMode] == 1.0; }
+bool hasLogprobs(const double* params) { return params[kNumTop] >= 0.0; }
 
-void loadLogits(Row& row) {
-  for (int64_t i = 0; i < row.vocabSize; i++) {
-    const double value = row.logits[i];
-    row.values[i] = value == value ? value : kMinusInfinity;
-  }
+bool hasPenalties(const double* params) {
+  return params[kRepetitionPenalty] != 1.0 || params[kFrequencyPenalty] != 0.0 || params[kPresencePenalty] != 0.0;
 }
+bool isAdjusted(const double* params) { return params[kNumBiases] > 0 || params[kNumBanned] > 0 || hasPenalties(params); }
 
-double maximumOf(const double* values, int64_t numValues) {
-  double maximum = kMinusInfinity;
-  for (int64_t i = 0; i < numValues; i++) maximum = values[i] > maximum ? values[i] : maximum;
-  return maximum;
-}
+bool hasTopK(const double* params, int64_t vocabSize) { return params[kTopK] > 0.0 && params[kTopK] < static_cast<double>(vocabSize); }
 
-// ln Σ e^(value − maximum), in id order.
-double logSum(const Row& row, double maximum) {
-  constexpr int64_t kBlock = 256;
-  double block[kBlock];
-  double sum = 0.0;
-  for (int64_t i = 0; i < row.vocabSize; i += kBlock) {
-    const int64_t numValues = minOf(kBlock, row.vocabSize - i);
-    for (int64_t j = 0; j < numValues; j++) block[j] = expDouble(difference(row.values[i + j], maximum));
-    for (int64_t j = 0; j < numValues; j++) sum += block[j];
-  }
-  return logDouble(sum);
+// The temperature of the sums that top-p needs over the whole vocabulary; 0 when it needs none.
+double temperatureOfSums(const double* params, int64_t vocabSize) {
+  const bool isWhole = params[kTopP] < 1.0 && params[kMinP] == 0.0 && !hasTopK(params, vocabSize);
+  return isWhole ? params[kTemperature] : 0.0;
 }
 
 // Log-probability from the raw logits; −inf stays −inf even when every logit is.
 MILLRACE_INLINE float logprobOf(double value, double maximum, double logSumExp) {
-  if (value == kMinusInfinity) return static_cast<float>(kMinusInfinity);
+  if (!(value > kMinusInfinity)) return kLowest;
   return static_cast<float>(difference(value, maximum) - logSumExp);
 }
 
-// The most likely tokens of the raw distribution; returns the log of its normaliser.
-double reportTop(Row& row, double maximum) {
-  const double logSumExp = logSum(row, maximum);
-  const int64_t numTop = minOf(row.integer(kNumTop), row.vocabSize);
-  if (numTop > 0) {
-    selectTop(row.values, row.vocabSize, numTop, kMinusInfinity, row.ids);
-    int32_t* topIds = row.args.topIds + row.index * row.args.topStride;
-    float* topLogprobs = row.args.topLogprobs + row.index * row.args.topStride;
-    for (int64_t i = 0; i < numTop; i++) {
-      topIds[i] = row.ids[i];
-      topLogprobs[i] = logprobOf(row.values[row.ids[i]], maximum, logSumExp);
-    }
+// The most likely tokens of the raw distribution.
+void reportTop(Row& row, double maximum, double logSumExp) {
+  const int64_t numTop = minOf(row.integer(kNumTop), row.args.vocabSize);
+  if (numTop == 0) return;
+  const int64_t numFound = gather(row.raw, reachedByTop(row.raw, numTop, kLowest, row.room), row.candidates);
+  sortFront(row.candidates, numFound, numTop);
+  int32_t* topIds = row.args.topIds + row.index * row.args.topStride;
+  float* topLogprobs = row.args.topLogprobs + row.index * row.args.topStride;
+  for (int64_t i = 0; i < numTop; i++) {
+    topIds[i] = row.candidates[i].id;
+    topLogprobs[i] = logprobOf(row.candidates[i].value, maximum, logSumExp);
   }
-  return logSumExp;
 }
 
-// The chosen token's raw log-probability and rank; reads the logits again because `values` may hold adjusted ones by now.
-void reportChosen(Row& row, int32_t chosen, double maximum, double logSumExp) {
-  const float raw = row.logits[chosen];
-  const float chosenLogit = raw == raw ? raw : -__builtin_inff();
-  int32_t rank = 1;
-  for (int64_t i = 0; i < chosen; i++) rank += row.logits[i] >= chosenLogit || (row.logits[i] != row.logits[i] && chosenLogit == -__builtin_inff());
-  for (int64_t i = chosen + 1; i < row.vocabSize; i++) rank += row.logits[i] > chosenLogit;
-  row.args.outLogprobs[row.index] = logprobOf(chosenLogit, maximum, logSumExp);
-  row.args.outRanks[row.index] = rank;
-}
-
-bool hasPenalties(const Row& row) {
-  return row.params[kRepetitionPenalty] != 1.0 || row.params[kFrequencyPenalty] != 0.0 || row.params[kPresencePenalty] != 0.0;
+// The candidate of a token that is to be adjusted, made when first asked for.
+Candidate& adjustedToken(Row& row, int32_t id, int64_t* numAdjusted) {
+  if (row.slots[id] == 0) {
+    const double logit = row.raw.logits[id];
+    row.candidates[*numAdjusted] = {logit == logit ? logit : kMinusInfinity, id, 0};
+    row.slots[id] = static_cast<int32_t>(++*numAdjusted);
+  }
+  return row.candidates[row.slots[id] - 1];
 }
 
 // Each distinct token of the history once: repetition for all of it, frequency and presence for the output part.
-void applyPenalties(Row& row) {
-  const double repetition = row.params[kRepetitionPenalty];
-  const double frequency = row.params[kFrequencyPenalty];
-  const double presence = row.params[kPresencePenalty];
+void applyPenalties(Row& row, int64_t* numAdjusted) {
   const int32_t* history = row.args.history + row.integer(kHistoryStart);
   const int64_t numPrompt = row.integer(kNumPromptTokens);
   const int64_t numTokens = numPrompt + row.integer(kNumOutputTokens);
-  // Bit 0: seen; the rest: how often in the output.
-  memset(row.counts, 0, static_cast<size_t>(row.vocabSize) * 4);
-  for (int64_t i = 0; i < numPrompt; i++) row.counts[history[i]] = 1;
-  for (int64_t i = numPrompt; i < numTokens; i++) row.counts[history[i]] = (row.counts[history[i]] | 1) + 2;
-  for (int64_t i = 0; i < numTokens; i++) {
-    const int32_t id = history[i];
-    if (row.counts[id] == 0) continue;
-    const int32_t numOutputs = row.counts[id] >> 1;
-    row.counts[id] = 0;
-    double value = row.values[id];
-    value = value > 0.0 ? value / repetition : value * repetition;
-    value -= frequency * numOutputs;
-    if (numOutputs > 0) value -= presence;
-    row.values[id] = value;
+  for (int64_t i = 0; i < numPrompt; i++) adjustedToken(row, history[i], numAdjusted).history |= 1;
+  for (int64_t i = numPrompt; i < numTokens; i++) {
+    int32_t& seen = adjustedToken(row, history[i], numAdjusted).history;
+    seen = (seen | 1) + 2;
+  }
+  for (int64_t i = 0; i < *numAdjusted; i++) {
+    Candidate& token = row.candidates[i];
+    if (token.history == 0) continue;
+    const int32_t numOutputs = token.history >> 1;
+    token.value = token.value > 0.0 ? token.value / row.params[kRepetitionPenalty] : token.value * row.params[kRepetitionPenalty];
+    token.value -= row.params[kFrequencyPenalty] * numOutputs;
+    if (numOutputs > 0) token.value -= row.params[kPresencePenalty];
   }
 }
 
-bool isAdjusted(const Row& row) { return row.params[kNumBiases] > 0 || row.params[kNumBanned] > 0 || hasPenalties(row); }
-
-void adjust(Row& row) {
+// Leaves the adjusted tokens at the front of row.candidates, without those of −∞, and scans the others; returns how many are adjusted.
+int64_t adjust(Row& row) {
+  memset(row.slots, 0, static_cast<size_t>(row.args.vocabSize) * 4);
+  int64_t numAdjusted = 0;
   const int64_t biasStart = row.integer(kBiasStart);
   for (int64_t i = biasStart; i < biasStart + row.integer(kNumBiases); i++) {
-    row.values[row.args.biasIds[i]] += static_cast<double>(row.args.biasValues[i]);
+    adjustedToken(row, row.args.biasIds[i], &numAdjusted).value += static_cast<double>(row.args.biasValues[i]);
   }
   const int64_t banStart = row.integer(kBanStart);
-  for (int64_t i = banStart; i < banStart + row.integer(kNumBanned); i++) row.values[row.args.bannedIds[i]] = kMinusInfinity;
-  if (hasPenalties(row)) applyPenalties(row);
-  for (int64_t i = 0; i < row.vocabSize; i++) {
-    if (row.values[i] != row.values[i]) row.values[i] = kMinusInfinity;
+  for (int64_t i = banStart; i < banStart + row.integer(kNumBanned); i++) {
+    adjustedToken(row, row.args.bannedIds[i], &numAdjusted).value = kMinusInfinity;
   }
+  if (hasPenalties(row.params)) applyPenalties(row, &numAdjusted);
+
+  memcpy(row.logits, row.raw.logits, static_cast<size_t>(row.args.vocabSize) * 4);
+  for (int64_t i = 0; i < numAdjusted; i++) row.logits[row.candidates[i].id] = kLowest;
+  const double temperature = temperatureOfSums(row.params, row.args.vocabSize);
+  for (int64_t part = 0; part < sampleParts(row.args.vocabSize); part++) scanPart(row.adjusted, part, false, temperature);
+  // NaN is −∞ too.
+  Candidate* end = std::remove_if(row.candidates, row.candidates + numAdjusted, [](const Candidate& token) { return !(token.value > kMinusInfinity); });
+  return end - row.candidates;
 }
 
-int32_t argMax(const double* values, int64_t numValues) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < numValues; i++) best = values[i] > values[best] ? i : best;
-  return static_cast<int32_t>(best);
-}
+// What the filters and the draw look at: a scanned row and, at the front of row.candidates, the tokens that are adjusted.
+struct Pool {
+  const VocabularyScan& scan;
+  int64_t numAdjusted;
+  Candidate best;
+};
 
-// Greedy over untouched logits: no copy of them is made.
-int32_t argMaxOfLogits(const float* logits, int64_t numValues) {
-  float maximum = -__builtin_inff();
-  for (int64_t i = 0; i < numValues; i++) maximum = logits[i] > maximum ? logits[i] : maximum;
-  // NaN counts as −∞, so a row of nothing else is one tie.
-  if (maximum == -__builtin_inff()) return 0;
-  for (int64_t i = 0; i < numValues; i++) {
-    if (logits[i] == maximum) return static_cast<int32_t>(i);
-  }
-  return 0;
-}
-
-// The smallest front of the sorted candidates whose weight reaches topP of the whole; at least one. Candidates are sorted on return only
-// as far as needed: a histogram over the logits (1/16 wide) first finds which of them can matter.
-int64_t keepTopP(Row& row, int64_t numIds, bool isSorted, double topP, double maximum) {
-  constexpr int64_t kBuckets = 1024;
-  double mass[kBuckets] = {};
-  double total = 0.0;
-  const auto bucketOf = [&](int32_t id) {
-    const double depth = difference(maximum, row.values[id]) * 16.0;
-    return depth < kBuckets - 1 ? static_cast<int64_t>(depth) : kBuckets - 1;
-  };
-  for (int64_t i = 0; i < numIds; i++) {
-    const int32_t id = row.ids[i];
-    total += row.weights[id];
-    if (!isSorted) mass[bucketOf(id)] += row.weights[id];
-  }
-  const double target = topP * total;
-  if (!isSorted) {
-    int64_t deepest = 0;
-    double reached = mass[0];
-    while (deepest < kBuckets - 1 && reached < target + 1e-9 * total) reached += mass[++deepest];
-    int32_t* end = std::partition(row.ids, row.ids + numIds, [&](int32_t id) { return bucketOf(id) <= deepest; });
-    numIds = end - row.ids;
-    sortFront(row.ids, numIds, numIds, row.values);
-  }
-  double reached = 0.0;
-  for (int64_t i = 0; i < numIds; i++) {
-    reached += row.weights[row.ids[i]];
-    if (reached >= target) return i + 1;
-  }
-  return numIds;
-}
-
-// min-p, then top-k, then top-p; leaves the survivors in row.ids.
-int64_t filter(Row& row, double maximum) {
-  const double minP = row.params[kMinP];
-  const double topP = row.params[kTopP];
-  const int64_t topK = row.integer(kTopK);
-  if (minP > 0.0 || topP < 1.0) {
-    for (int64_t i = 0; i < row.vocabSize; i++) row.weights[i] = expDouble(difference(row.values[i], maximum));
-  }
-  if (minP > 0.0) {
-    for (int64_t i = 0; i < row.vocabSize; i++) {
-      if (!(row.weights[i] >= minP)) row.values[i] = kMinusInfinity;
-    }
-  }
-  const bool hasTopK = topK > 0 && topK < row.vocabSize;
-  int64_t numIds = 0;
-  if (hasTopK) {
-    numIds = selectTop(row.values, row.vocabSize, topK, -1.7976931348623157e308, row.ids);
-  } else {
-    for (int64_t i = 0; i < row.vocabSize; i++) {
-      if (row.values[i] > kMinusInfinity) row.ids[numIds++] = static_cast<int32_t>(i);
-    }
-  }
-  return topP < 1.0 ? keepTopP(row, numIds, hasTopK, topP, maximum) : numIds;
-}
-
-// Arg-max of value + noise over `ids` (all tokens when null). Tokens that even the largest noise could not lift are not drawn.
-int32_t argMaxWithNoise(const Row& row, const int32_t* ids, int64_t numIds, int32_t mostLikely) {
-  const uint64_t seed = static_cast<uint64_t>(row.params[kSeedHigh]) << 32 | static_cast<uint64_t>(row.params[kSeedLow]);
-  const NoiseSource noise(seed, static_cast<uint64_t>(row.params[kPosition]));
-  int32_t best = mostLikely;
-  double bestScore = row.values[best] + noise.of(best);
-  for (int64_t i = 0; i < numIds; i++) {
-    const int32_t id = ids == nullptr ? static_cast<int32_t>(i) : ids[i];
-    if (row.values[id] + kMaxNoise < bestScore) continue;
-    const double score = row.values[id] + noise.of(id);
-    if (score > bestScore || (score == bestScore && id < best)) {
-      best = id;
-      bestScore = score;
-    }
+Candidate mostLikely(const Row& row, const VocabularyScan& scan, int64_t numAdjusted) {
+  Candidate best = {maximumOf(scan), argMax(scan), 0};
+  for (int64_t i = 0; i < numAdjusted; i++) {
+    if (ByValueThenId()(row.candidates[i], best)) best = row.candidates[i];
   }
   return best;
 }
 
-// Chooses from row.values, which hold the adjusted logits.
-int32_t choose(Row& row) {
-  const double temperature = row.params[kTemperature];
-  const int32_t mostLikely = argMax(row.values, row.vocabSize);
-  if (temperature == 0.0 || row.values[mostLikely] == kMinusInfinity) return mostLikely;
-  for (int64_t i = 0; i < row.vocabSize; i++) row.values[i] /= temperature;
-  const int64_t topK = row.integer(kTopK);
-  const bool isFiltered = row.params[kMinP] > 0.0 || row.params[kTopP] < 1.0 || (topK > 0 && topK < row.vocabSize);
-  if (!isFiltered) return argMaxWithNoise(row, nullptr, row.vocabSize, mostLikely);
-  const int64_t numIds = filter(row, row.values[mostLikely]);
-  return argMaxWithNoise(row, row.ids, numIds, mostLikely);
+// A float no larger than the value.
+float floatBelow(double value) {
+  const double slack = value < 0.0 ? value * 1.0000002 : value * 0.9999998;
+  return slack < -FLT_MAX ? -FLT_MAX : static_cast<float>(slack - 1e-40);
 }
 
-void sampleRow(Row& row) {
-  const bool isScoring = row.params[kMode] == 1.0;
-  const bool hasLogprobs = row.params[kNumTop] >= 0.0;
-  int32_t& chosen = row.args.outIds[row.index];
-  if (isScoring) chosen = static_cast<int32_t>(row.params[kTarget]);
-  const bool isPlainGreedy = row.params[kTemperature] == 0.0 && !isAdjusted(row);
-  if (!isScoring && isPlainGreedy) chosen = argMaxOfLogits(row.logits, row.vocabSize);
-  if ((isScoring || isPlainGreedy) && !hasLogprobs) return;
+// Weights relative to the most likely token's.
+class Weigher {
+ public:
+  Weigher(double maximum, double temperature) : maximum_(maximum / temperature), temperature_(temperature) {}
 
-  loadLogits(row);
+  // How far below the maximum, in nats; never negative.
+  double depthOf(const Candidate& token) const { return difference(maximum_, token.value / temperature_); }
+
+  // Calls use(i, weight) for all candidates in order.
+  template <typename Use>
+  void forEach(const Candidate* tokens, int64_t numTokens, Use use) const {
+    constexpr int64_t kBlock = 256;
+    double block[kBlock];
+    for (int64_t i = 0; i < numTokens; i += kBlock) {
+      const int64_t numValues = minOf(kBlock, numTokens - i);
+      for (int64_t j = 0; j < numValues; j++) block[j] = -depthOf(tokens[i + j]);
+      for (int64_t j = 0; j < numValues; j++) block[j] = expDouble(block[j]);
+      for (int64_t j = 0; j < numValues; j++) use(i + j, block[j]);
+    }
+  }
+
+  double sum(const Candidate* tokens, int64_t numTokens) const {
+    double total = 0.0;
+    forEach(tokens, numTokens, [&](int64_t, double weight) { total += weight; });
+    return total;
+  }
+
+ private:
+  double maximum_;
+  double temperature_;
+};
+
+// The smallest front of sorted tokens whose weight reaches the target; at least one.
+int64_t frontOf(const Candidate* tokens, int64_t numTokens, const Weigher& weigher, double reached, double target) {
+  int64_t numKept = 0;
+  weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) {
+    if (i > 0 && reached >= target) return;
+    reached += weight;
+    numKept = i + 1;
+  });
+  return numKept;
+}
+
+// As frontOf for tokens in any order, `reached` by classes of depth: only the class where the cut falls is sorted.
+int64_t frontOfUnsorted(Candidate* tokens, int64_t numTokens, const Weigher& weigher, double target) {
+  constexpr int64_t kClasses = 1024;
+  const auto classOf = [&](const Candidate& token) {
+    const double depth = weigher.depthOf(token) * 16.0;
+    return depth < kClasses - 1 ? static_cast<int64_t>(depth) : kClasses - 1;
+  };
+  double mass[kClasses] = {};
+  weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) { mass[classOf(tokens[i])] += weight; });
+  int64_t cut = 0;
+  double before = 0.0;
+  while (cut < kClasses - 1 && before + mass[cut] < target) before += mass[cut++];
+  Candidate* first = std::partition(tokens, tokens + numTokens, [&](const Candidate& token) { return classOf(token) < cut; });
+  Candidate* end = std::partition(first, tokens + numTokens, [&](const Candidate& token) { return classOf(token) == cut; });
+  sortFront(first, end - first, end - first);
+  return first - tokens + frontOf(first, end - first, weigher, before, target);
+}
+
+// Top-p of the whole vocabulary: gathers ever deeper until the gathered weigh enough, then cuts.
+int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
+  const double temperature = row.params[kTemperature];
+  const double topP = row.params[kTopP];
+  const double vocabSize = static_cast<double>(row.args.vocabSize);
+  const double total = mergedSum(pool.scan, pool.scan.scaledSums, pool.best.value, temperature) + weigher.sum(row.candidates, pool.numAdjusted);
+  const double target = topP * total;
+  // Tokens deeper than this weigh less than (1 − p) · total together, however many they are.
+  const double enough = logDouble(vocabSize / ((1.0 - topP) * total) + 1.0);
+  for (double depth = enough / 4; ; depth *= 2) {
+    const bool isAll = depth > 2 * enough;
+    const float threshold = isAll ? -FLT_MAX : floatBelow(pool.best.value - depth * temperature);
+    const int64_t numTokens = pool.numAdjusted + gather(pool.scan, threshold, row.candidates + pool.numAdjusted);
+    if (isAll || weigher.sum(row.candidates, numTokens) >= target * (1.0 + 1e-9)) return frontOfUnsorted(row.candidates, numTokens, weigher, target);
+  }
+}
+
+// min-p, then top-k, then top-p; leaves the survivors at the front of row.candidates.
+int64_t filter(const Row& row, const Pool& pool) {
+  const double minP = row.params[kMinP];
+  const double topP = row.params[kTopP];
+  const Weigher weigher(pool.best.value, row.params[kTemperature]);
+  const bool isTopK = hasTopK(row.params, row.args.vocabSize);
+  if (minP == 0.0 && !isTopK) return keepTopP(row, pool, weigher);
+
+  float threshold = isTopK ? reachedByTop(pool.scan, row.integer(kTopK), -FLT_MAX, row.room) : -FLT_MAX;
+  if (minP > 1e-300) {
+    const float ofMinP = floatBelow(pool.best.value + row.params[kTemperature] * logDouble(minP) * 1.000001);
+    threshold = ofMinP > threshold ? ofMinP : threshold;
+  }
+  int64_t numTokens = pool.numAdjusted + gather(pool.scan, threshold, row.candidates + pool.numAdjusted);
+  if (minP > 0.0) {
+    int64_t numKept = 0;
+    weigher.forEach(row.candidates, numTokens, [&](int64_t i, double weight) {
+      if (weight >= minP) row.candidates[numKept++] = row.candidates[i];
+    });
+    numTokens = numKept;
+  }
+  if (isTopK) numTokens = sortFront(row.candidates, numTokens, row.integer(kTopK));
+  if (topP >= 1.0) return numTokens;
+  const double target = topP * weigher.sum(row.candidates, numTokens);
+  return isTopK ? frontOf(row.candidates, numTokens, weigher, 0.0, target) : frontOfUnsorted(row.candidates, numTokens, weigher, target);
+}
+
+// Arg-max of value / temperature + noise. Noise is computed only where it could win.
+class Draw {
+ public:
+  Draw(const Row& row, const Candidate& first)
+      : noise_(static_cast<uint64_t>(row.params[kSeedHigh]) << 32 | static_cast<uint64_t>(row.params[kSeedLow]), static_cast<uint64_t>(row.params[kPosition])),
+        temperature_(row.params[kTemperature]),
+        best_(first.id),
+        bestScore_(first.value / temperature_ + noise_.of(first.id)) {}
+
+  int32_t best() const { return best_; }
+
+  void consider(double value, int32_t id) {
+    const double scaled = value / temperature_;
+    if (scaled + kMaxNoise < bestScore_) return;
+    const double score = scaled + noise_.of(id);
+    if (score > bestScore_ || (score == bestScore_ && id < best_)) {
+      best_ = id;
+      bestScore_ = score;
+    }
+  }
+
+  // A chunk of logits, all finite or −∞, none above `top` by more than a rounding.
+  void considerChunk(const float* x, int64_t firstId, float top) {
+    // Eight tokens at a time against a bound of their noise; the margin is for the roundings of f32.
+    const f32x8 needed = splat8(static_cast<float>(bestScore_ - top / temperature_) - 1e-3f);
+    const f32x8 factor = splat8(inverseOf(temperature_));
+    for (int i = 0; i < kSampleChunk; i += 8) {
+      const f32x8 bounds = (load8(x + i) - splat8(top)) * factor + noise_.bounds8(firstId + i);
+      for (int lanes = moveMask8(bounds >= needed); lanes != 0; lanes &= lanes - 1) {
+        const int lane = __builtin_ctz(static_cast<unsigned>(lanes));
+        consider(x[i + lane], static_cast<int32_t>(firstId + i + lane));
+      }
+    }
+  }
+
+  bool isBeyond(float maximum) const { return maximum / temperature_ + kMaxNoise < bestScore_; }
+
+ private:
+  NoiseSource noise_;
+  double temperature_;
+  int32_t best_;
+  double bestScore_;
+};
+
+int32_t drawFromAll(const Row& row, const Pool& pool) {
+  Draw draw(row, pool.best);
+  float padded[kSampleChunk];
+  for (int64_t i = 0; i < pool.numAdjusted; i++) draw.consider(row.candidates[i].value, row.candidates[i].id);
+  for (int64_t chunk = 0; chunk < sampleChunks(row.args.vocabSize); chunk++) {
+    if (draw.isBeyond(pool.scan.chunkMaxima[chunk])) continue;
+    draw.considerChunk(chunkAt(pool.scan, chunk, padded), chunk * kSampleChunk, static_cast<float>(pool.best.value));
+  }
+  return draw.best();
+}
+
+int32_t choose(Row& row) {
+  const bool hasAdjusted = isAdjusted(row.params);
+  const int64_t numAdjusted = hasAdjusted ? adjust(row) : 0;
+  const VocabularyScan& scan = hasAdjusted ? row.adjusted : row.raw;
+  const Pool pool = {scan, numAdjusted, mostLikely(row, scan, numAdjusted)};
+  // An infinite logit leaves no other token a chance.
+  if (row.params[kTemperature] == 0.0 || std::isinf(pool.best.value)) return pool.best.id;
+  const bool isFiltered = row.params[kMinP] > 0.0 || row.params[kTopP] < 1.0 || hasTopK(row.params, row.args.vocabSize);
+  if (!isFiltered) return drawFromAll(row, pool);
+  const int64_t numTokens = filter(row, pool);
+  Draw draw(row, pool.best);
+  for (int64_t i = 0; i < numTokens; i++) draw.consider(row.candidates[i].value, row.candidates[i].id);
+  return draw.best();
+}
+
+bool needsRawScan(const double* params) { return hasLogprobs(params) || !(isScoring(params) || isAdjusted(params)); }
+
+void finishRow(Row& row) {
   double maximum = 0.0;
   double logSumExp = 0.0;
-  if (hasLogprobs) {
-    maximum = maximumOf(row.values, row.vocabSize);
-    logSumExp = reportTop(row, maximum);
+  if (hasLogprobs(row.params)) {
+    maximum = maximumOf(row.raw);
+    logSumExp = logDouble(mergedSum(row.raw, row.raw.sums, maximum, 1.0));
+    reportTop(row, maximum, logSumExp);
   }
-  if (!isScoring && !isPlainGreedy) {
-    if (isAdjusted(row)) adjust(row);
-    chosen = choose(row);
-  }
-  if (hasLogprobs) reportChosen(row, chosen, maximum, logSumExp);
+  const int32_t chosen = isScoring(row.params) ? static_cast<int32_t>(row.params[kTarget]) : choose(row);
+  row.args.outIds[row.index] = chosen;
+  if (!hasLogprobs(row.params)) return;
+  row.args.outLogprobs[row.index] = logprobOf(row.raw.logits[chosen], maximum, logSumExp);
+  row.args.outRanks[row.index] = rankOf(row.raw, chosen);
 }
 
 }  // namespace
 
 void sampleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const SampleArgs& args = op.sample;
-  double* values = reinterpret_cast<double*>(scratch);
-  double* weights = values + args.vocabSize;
-  int32_t* ids = reinterpret_cast<int32_t*>(weights + args.vocabSize);
-  int32_t* counts = ids + args.vocabSize;
-  for (int64_t r = begin; r < end; r++) {
-    Row row = {args, r, args.params + r * kSampleParams, args.logits + r * args.vocabSize, args.vocabSize, values, weights, ids, counts};
-    sampleRow(row);
+  const int64_t vocabSize = args.vocabSize;
+  const int64_t numParts = sampleParts(vocabSize);
+  int32_t* numDone = reinterpret_cast<int32_t*>(op.workspace);
+  std::byte* scans = op.workspace + sampleCounterBytes(op.numUnits / numParts);
+  Candidate* candidates = reinterpret_cast<Candidate*>(scratch + sampleScanBytes(vocabSize));
+  float* logits = reinterpret_cast<float*>(candidates + vocabSize);
+  int32_t* slots = reinterpret_cast<int32_t*>(logits + vocabSize);
+  float* room = reinterpret_cast<float*>(slots + vocabSize);
+  for (int64_t unit = begin; unit < end; unit++) {
+    const int64_t r = unit / numParts;
+    const double* params = args.params + r * kSampleParams;
+    const VocabularyScan raw = scanAt(scans + r * sampleScanBytes(vocabSize), args.logits + r * vocabSize, vocabSize);
+    const double temperature = isScoring(params) || isAdjusted(params) ? 0.0 : temperatureOfSums(params, vocabSize);
+    if (needsRawScan(params)) scanPart(raw, unit % numParts, hasLogprobs(params), temperature);
+    // Whoever counts the last part sees what the others wrote before they counted theirs.
+    if (__atomic_add_fetch(&numDone[r], 1, __ATOMIC_ACQ_REL) < numParts) continue;
+    Row row = {args, r, params, raw, scanAt(scratch, logits, vocabSize), candidates, logits, slots, room};
+    finishRow(row);
   }
 }
 

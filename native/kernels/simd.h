@@ -74,7 +74,25 @@ MILLRACE_INLINE f32x8 fms8(f32x8 a, f32x8 b, f32x8 c) {
 #endif
 }
 
-MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) { return a > b ? a : b; }
+// b where either is NaN.
+MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_max_ps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// Bit i is set where lane i of a comparison holds.
+MILLRACE_INLINE int moveMask8(i32x8 mask) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(mask));
+#else
+  int bits = 0;
+  for (int i = 0; i < 8; i++) bits |= (mask[i] & 1) << i;
+  return bits;
+#endif
+}
 
 // Eight f16 or bf16 values at any alignment, widened.
 MILLRACE_INLINE f32x8 loadHalf8(const void* address) {

@@ -102,7 +102,11 @@ Op decodeSample(const Operands& in) {
   args.topIds = in.i32(11, "topIds", saturatedProduct(numRows, args.topStride));
   args.topLogprobs = in.f32(12, "topLogprobs", saturatedProduct(numRows, args.topStride));
   for (int64_t r = 0; r < numRows; r++) checkRow(in, args, args.params + r * kSampleParams, lists);
-  Op op = makeOp(OpCode::sample, numRows, static_cast<double>(vocabSize) * 3 + 100, sampleScratchBytes(vocabSize));
+  // A row's tokens are more than its parts, so this cannot overflow where the logits fit in memory.
+  const int64_t numParts = numRows == 0 ? 0 : sampleParts(vocabSize);
+  Op op = makeOp(OpCode::sample, numRows * numParts, static_cast<double>(vocabSize < kSamplePart ? vocabSize : kSamplePart) * 0.5 + 100, sampleScratchBytes(vocabSize));
+  if (numRows > 0) op.workspaceBytes = sampleCounterBytes(numRows) + numRows * sampleScanBytes(vocabSize);
+  op.clearedBytes = sampleCounterBytes(numRows);
   op.sample = args;
   return op;
 }

@@ -1,6 +1,8 @@
 // Cutting: how much work an operation is decides who runs it, never what it computes.
 #include "plan.h"
 
+#include <cstring>
+
 namespace millrace {
 
 namespace {
@@ -9,6 +11,8 @@ constexpr double kSoloNanos = 4000;
 constexpr double kMinChunkNanos = 1500;
 // Chunks per thread: more even out a thread that loses its core, fewer cost less claiming.
 constexpr int64_t kChunksPerThread = 8;
+
+int64_t roundedToLine(int64_t numBytes) { return (numBytes + 63) / 64 * 64; }
 
 double nanosOf(const Op& op) { return static_cast<double>(op.numUnits) * op.nanosPerUnit; }
 
@@ -26,6 +30,7 @@ void Plan::clear() {
   numStages = 0;
   needsThreads = false;
   scratchBytes = 0;
+  workspaceBytes = 0;
 }
 
 void Plan::addStage(uint32_t firstOp, uint32_t endOp, double nanos, int numThreads) {
@@ -64,10 +69,20 @@ void Plan::cut(int numThreads) {
   for (uint32_t i = 0; i < ops.size(); i++) {
     nanos += nanosOf(ops[i]);
     if (ops[i].scratchBytes > scratchBytes) scratchBytes = ops[i].scratchBytes;
+    workspaceBytes += roundedToLine(ops[i].workspaceBytes);
     if (ops[i].isConcurrent && i + 1 < ops.size()) continue;
     addStage(firstOp, i + 1, nanos, numThreads);
     firstOp = i + 1;
     nanos = 0;
+  }
+}
+
+void Plan::assignWorkspace(std::byte* memory) {
+  for (Op& op : ops) {
+    if (op.workspaceBytes == 0) continue;
+    op.workspace = memory;
+    memset(memory, 0, static_cast<size_t>(op.clearedBytes));
+    memory += roundedToLine(op.workspaceBytes);
   }
 }
 

@@ -27,12 +27,16 @@ struct Plan {
   // At least one stage is worth other threads.
   bool needsThreads = false;
   int64_t scratchBytes = 0;
+  // Of all operations together, which may run at the same time.
+  int64_t workspaceBytes = 0;
   // Worker threads that are looking at this plan; it is rewritten only at 0.
   alignas(64) std::atomic<int> numUsers{0};
 
   void clear();
   // Groups plan.ops into stages for `numThreads` threads.
   void cut(int numThreads);
+  // Gives every operation its share of `memory` (workspaceBytes, 64-byte aligned) and clears what it wants cleared.
+  void assignWorkspace(std::byte* memory);
 
  private:
   void addStage(uint32_t firstOp, uint32_t endOp, double nanos, int numThreads);

@@ -25,6 +25,7 @@ inline void pauseCpu() {
 ThreadPool::ThreadPool(int numThreads, const KernelTable& kernels) : numThreads_(numThreads), kernels_(kernels) {
   scratch_.resize(static_cast<size_t>(numThreads));
   for (auto& memory : scratch_) memory = Memory::allocate(1);
+  workspace_ = Memory::allocate(1);
   try {
     for (int thread = 1; thread < numThreads; thread++) workers_.emplace_back([this, thread] { work(thread); });
   } catch (const std::system_error&) {
@@ -83,6 +84,8 @@ void ThreadPool::run() {
   Plan& plan = plans_[(epoch_.load() + 1) % kNumPlans];
   plan.cut(numThreads_);
   ensureScratch(plan.scratchBytes, plan.needsThreads ? numThreads_ : 1);
+  if (static_cast<int64_t>(workspace_->numBytes()) < plan.workspaceBytes) workspace_ = Memory::allocate(static_cast<size_t>(plan.workspaceBytes));
+  plan.assignWorkspace(reinterpret_cast<std::byte*>(workspace_->data()));
   const FloatingPointScope scope;
   if (!plan.needsThreads) return runInline(plan);
   epoch_.fetch_add(1);

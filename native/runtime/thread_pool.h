@@ -44,6 +44,7 @@ class ThreadPool {
   const int numThreads_;
   const KernelTable& kernels_;
   std::vector<std::shared_ptr<Memory>> scratch_;
+  std::shared_ptr<Memory> workspace_;
   std::vector<std::thread> workers_;
   Plan plans_[kNumPlans];
   // Number of the newest published plan; plans_[epoch % kNumPlans].

@@ -1,0 +1,201 @@
+// Passes over a row of logits that later steps build on: the largest value of every chunk, by which whole chunks are skipped, and sums of
+// exponentials by fixed parts, which any thread may compute and which are merged in order. NaN counts as −∞ throughout.
+// Nothing here is fused: every instruction set gives the same bits.
+#pragma once
+#include <algorithm>
+#include <cfloat>
+
+#include "candidates.h"
+#include "kernel.h"
+#include "math.h"
+
+namespace millrace::MILLRACE_ISA {
+
+constexpr float kLowest = -__builtin_inff();
+typedef double f64x4 __attribute__((vector_size(32)));
+
+struct VocabularyScan {
+  const float* logits;  // [vocabSize]
+  int64_t vocabSize;
+  double* sums;        // [parts] Σ e^(logit − part's maximum)
+  double* scaledSums;  // [parts] Σ e^((logit − part's maximum) / temperature)
+  float* partMaxima;   // [parts]
+  float* chunkMaxima;  // [chunks]
+};
+
+// Over `memory` of sampleScanBytes(vocabSize), aligned for doubles.
+static inline VocabularyScan scanAt(std::byte* memory, const float* logits, int64_t vocabSize) {
+  double* sums = reinterpret_cast<double*>(memory);
+  double* scaledSums = sums + sampleParts(vocabSize);
+  float* partMaxima = reinterpret_cast<float*>(scaledSums + sampleParts(vocabSize));
+  return {logits, vocabSize, sums, scaledSums, partMaxima, partMaxima + sampleParts(vocabSize)};
+}
+
+// a − b where equal infinities differ by nothing.
+MILLRACE_INLINE double difference(double a, double b) { return a == b ? 0.0 : a - b; }
+
+// kSampleChunk logits from chunk · kSampleChunk; the last, short chunk is copied to `padded` and filled with −∞.
+MILLRACE_INLINE const float* chunkAt(const VocabularyScan& scan, int64_t chunk, float* padded) {
+  const float* x = scan.logits + chunk * kSampleChunk;
+  const int64_t numValues = scan.vocabSize - chunk * kSampleChunk;
+  if (numValues >= kSampleChunk) return x;
+  std::fill(std::copy(x, x + numValues, padded), padded + kSampleChunk, kLowest);
+  return padded;
+}
+
+MILLRACE_INLINE float maximumOfChunk(const float* x) {
+  // In this order of operands a NaN loses.
+  f32x8 maxima[4] = {splat8(kLowest), splat8(kLowest), splat8(kLowest), splat8(kLowest)};
+  for (int i = 0; i < kSampleChunk; i += 32) {
+    for (int j = 0; j < 4; j++) maxima[j] = max8(load8(x + i + 8 * j), maxima[j]);
+  }
+  const f32x8 both = max8(max8(maxima[0], maxima[1]), max8(maxima[2], maxima[3]));
+  float maximum = both[0];
+  for (int lane = 1; lane < 8; lane++) maximum = both[lane] > maximum ? both[lane] : maximum;
+  return maximum;
+}
+
+// e^x to 1.6 · 2^−24 for x ≤ 0, with 10^−37 for anything below −86 and NaN. The polynomial is 1 + r + r² q(r), q fitted for the least
+// largest relative error over |r| ≤ ln 2 / 2.
+MILLRACE_INLINE f32x8 expOfNonPositive8(f32x8 x) {
+  x = max8(x, splat8(-86.0f));
+  // Adding 1.5 · 2^23 rounds to an integer, which is then in the low bits.
+  const f32x8 shifter = splat8(12582912.0f);
+  const f32x8 shifted = x * splat8(1.44269504f) + shifter;
+  const f32x8 n = shifted - shifter;
+  // x − n · ln 2 in two steps: the first constant has few bits, so its product is exact.
+  f32x8 r = x - n * splat8(0.693359375f);
+  r = r + n * splat8(2.12194440e-4f);
+  f32x8 p = splat8(0.0013814540579915047f);
+  p = p * r + splat8(0.00836874544620514f);
+  p = p * r + splat8(0.04166838899254799f);
+  p = p * r + splat8(0.1666652113199234f);
+  p = p * r + splat8(0.4999999403953552f);
+  p = p * r + splat8(1.0f);
+  p = p * r + splat8(1.0f);
+  // · 2^n: n ≥ −125 and p ≥ 0.7, so the result is normal.
+  u32x8 pBits, nBits;
+  memcpy(&pBits, &p, 32);
+  memcpy(&nBits, &shifted, 32);
+  pBits += nBits << 23;
+  memcpy(&p, &pBits, 32);
+  return p;
+}
+
+// Σ e^((logit − maximum) · inverseTemperature) over the chunks [first, end): by four vectors in f32, then in double lanes.
+static inline double sumOfExponentials(const VocabularyScan& scan, int64_t first, int64_t end, float maximum, float inverseTemperature) {
+  const f32x8 top = splat8(maximum);
+  const f32x8 factor = splat8(inverseTemperature);
+  float padded[kSampleChunk];
+  f64x4 low = {}, high = {};
+  for (int64_t chunk = first; chunk < end; chunk++) {
+    const float* x = chunkAt(scan, chunk, padded);
+    for (int i = 0; i < kSampleChunk; i += 32) {
+      f32x8 e[4];
+      for (int j = 0; j < 4; j++) e[j] = expOfNonPositive8((load8(x + i + 8 * j) - top) * factor);
+      const f32x8 sum = (e[0] + e[1]) + (e[2] + e[3]);
+      f32x4 halves[2];
+      memcpy(halves, &sum, 32);
+      low += __builtin_convertvector(halves[0], f64x4);
+      high += __builtin_convertvector(halves[1], f64x4);
+    }
+  }
+  return ((low[0] + low[1]) + (low[2] + low[3])) + ((high[0] + high[1]) + (high[2] + high[3]));
+}
+
+// As above where the maximum may be infinite: +∞ has the weight 1 and everything else none, a part of −∞ none at all.
+static inline double sumOfPart(const VocabularyScan& scan, int64_t first, int64_t end, float maximum, float inverseTemperature) {
+  if (maximum == kLowest) return 0.0;
+  if (maximum < -kLowest) return sumOfExponentials(scan, first, end, maximum, inverseTemperature);
+  const float* x = scan.logits;
+  return static_cast<double>(std::count(x + first * kSampleChunk, x + minOf(end * kSampleChunk, scan.vocabSize), maximum));
+}
+
+MILLRACE_INLINE float inverseOf(double temperature) {
+  const double inverse = 1.0 / temperature;
+  return inverse < FLT_MAX ? static_cast<float>(inverse) : FLT_MAX;
+}
+
+// One part: its maxima and, where wanted, its sums. Without `temperature` (0) there are no scaled sums.
+static inline void scanPart(const VocabularyScan& scan, int64_t part, bool hasSum, double temperature) {
+  constexpr int64_t kChunksPerPart = kSamplePart / kSampleChunk;
+  const int64_t first = part * kChunksPerPart;
+  const int64_t end = minOf(first + kChunksPerPart, sampleChunks(scan.vocabSize));
+  float padded[kSampleChunk];
+  float maximum = kLowest;
+  for (int64_t chunk = first; chunk < end; chunk++) {
+    scan.chunkMaxima[chunk] = maximumOfChunk(chunkAt(scan, chunk, padded));
+    maximum = scan.chunkMaxima[chunk] > maximum ? scan.chunkMaxima[chunk] : maximum;
+  }
+  scan.partMaxima[part] = maximum;
+  if (hasSum) scan.sums[part] = sumOfPart(scan, first, end, maximum, 1.0f);
+  if (temperature > 0.0) scan.scaledSums[part] = sumOfPart(scan, first, end, maximum, inverseOf(temperature));
+}
+
+static inline float maximumOf(const VocabularyScan& scan) {
+  return *std::max_element(scan.partMaxima, scan.partMaxima + sampleParts(scan.vocabSize));
+}
+
+// Σ e^((logit − maximum) / temperature) over all parts, in order; `sums` are those of that temperature.
+static inline double mergedSum(const VocabularyScan& scan, const double* sums, double maximum, double temperature) {
+  double total = 0.0;
+  for (int64_t part = 0; part < sampleParts(scan.vocabSize); part++) {
+    total += sums[part] * expDouble(difference(scan.partMaxima[part], maximum) / temperature);
+  }
+  return total;
+}
+
+// The lowest id with the largest logit; 0 when all are −∞.
+static inline int32_t argMax(const VocabularyScan& scan) {
+  const float maximum = maximumOf(scan);
+  if (maximum == kLowest) return 0;
+  const float* chunk = std::find(scan.chunkMaxima, scan.chunkMaxima + sampleChunks(scan.vocabSize), maximum);
+  const float* first = scan.logits + (chunk - scan.chunkMaxima) * kSampleChunk;
+  return static_cast<int32_t>(std::find(first, scan.logits + scan.vocabSize, maximum) - scan.logits);
+}
+
+// The place of `id` by (logit descending, id ascending), from 1.
+static inline int32_t rankOf(const VocabularyScan& scan, int32_t id) {
+  const float* x = scan.logits;
+  const float logit = x[id] == x[id] ? x[id] : kLowest;
+  int32_t rank = 1;
+  for (int64_t chunk = 0; chunk < sampleChunks(scan.vocabSize); chunk++) {
+    if (scan.chunkMaxima[chunk] < logit) continue;
+    const int64_t first = chunk * kSampleChunk;
+    const int64_t end = minOf(first + kSampleChunk, scan.vocabSize);
+    const int64_t middle = maxOf(first, minOf(end, id));
+    // Ties before it come first; every NaN ties with −∞.
+    if (logit == kLowest) rank += static_cast<int32_t>(middle - first);
+    else for (int64_t i = first; i < middle; i++) rank += x[i] >= logit;
+    for (int64_t i = middle; i < end; i++) rank += x[i] > logit;
+  }
+  return rank;
+}
+
+// A logit that at least k tokens reach (the k-th largest of the chunks' maxima), but not below `floor`. `room`: [chunks].
+static inline float reachedByTop(const VocabularyScan& scan, int64_t k, float floor, float* room) {
+  const int64_t numChunks = sampleChunks(scan.vocabSize);
+  if (k > numChunks) return floor;
+  std::copy(scan.chunkMaxima, scan.chunkMaxima + numChunks, room);
+  std::nth_element(room, room + (k - 1), room + numChunks, [](float a, float b) { return a > b; });
+  return room[k - 1] > floor ? room[k - 1] : floor;
+}
+
+// Tokens whose logit is at least `threshold`, in id order; returns how many. A threshold of −∞ takes all.
+static inline int64_t gather(const VocabularyScan& scan, float threshold, Candidate* out) {
+  int64_t numFound = 0;
+  for (int64_t chunk = 0; chunk < sampleChunks(scan.vocabSize); chunk++) {
+    if (scan.chunkMaxima[chunk] < threshold) continue;
+    const int64_t first = chunk * kSampleChunk;
+    const int64_t end = minOf(first + kSampleChunk, scan.vocabSize);
+    for (int64_t i = first; i < end; i++) {
+      const float logit = scan.logits[i] == scan.logits[i] ? scan.logits[i] : kLowest;
+      // Without a branch: written always, kept or overwritten. `out` has room for one per token.
+      out[numFound] = {logit, static_cast<int32_t>(i), 0};
+      numFound += logit >= threshold;
+    }
+  }
+  return numFound;
+}
+
+}  // namespace millrace::MILLRACE_ISA
