@@ -20,23 +20,30 @@ class NoiseSource {
   NoiseSource(uint64_t seed, uint64_t position) : atPosition_(mix(seed + kGamma * (position + 1))) {}
 
   double of(int32_t id) const {
-    const uint64_t bits = mix(atPosition_ + kGamma * (static_cast<uint64_t>(id) + 1)) >> 40;
-    const double u = (static_cast<double>(bits) + 0.5) * 5.9604644775390625e-8;
+    const double u = (static_cast<double>(wordOf(id) >> 40) + 0.5) * 5.9604644775390625e-8;
     return -logDouble(-logDouble(u));
   }
 
   // At least the noise of ids first … first + 7, mostly by less than 0.1 where the noise is large; no logarithm is taken.
   // −ln(−ln u) ≤ −ln(1 − u), and the bits of a float f read as an integer give e + m ≤ log2 f.
   f32x8 bounds8(int64_t first) const {
-    const i32x8 complement = 0xffffff - bits8(first);
-    const f32x8 f = toFloat8(complement) + splat8(0.5f);  // (1 − u) · 2^24
+    const f32x8 f = toFloat8(0xffffff - bits8(first)) + splat8(0.5f);  // (1 − u) · 2^24
     i32x8 exponentAndFraction;
     memcpy(&exponentAndFraction, &f, 32);
-    return splat8(104.66522f) - splat8(8.2629582e-8f) * toFloat8(exponentAndFraction);  // ln 2 · ((24 + 127) − bits · 2^−23)
+    return splat8(kBoundAtZero) - splat8(kBoundPerBit) * toFloat8(exponentAndFraction);
+  }
+  float boundOf(int32_t id) const {
+    const float f = static_cast<float>(0xffffff - static_cast<int32_t>(wordOf(id) >> 40)) + 0.5f;
+    return kBoundAtZero - kBoundPerBit * static_cast<float>(bitsOf(f));
   }
 
  private:
   static constexpr uint64_t kGamma = 0x9e3779b97f4a7c15u;
+  // ln 2 · ((24 + 127) − bits · 2^−23)
+  static constexpr float kBoundAtZero = 104.66522f;
+  static constexpr float kBoundPerBit = 8.2629582e-8f;
+
+  uint64_t wordOf(int32_t id) const { return mix(atPosition_ + kGamma * (static_cast<uint64_t>(id) + 1)); }
 
   template <typename Word>
   MILLRACE_INLINE Word mixed(Word z) {

@@ -144,10 +144,10 @@ float floatBelow(double value) {
 // Weights relative to the most likely token's.
 class Weigher {
  public:
-  Weigher(double maximum, double temperature) : maximum_(maximum / temperature), temperature_(temperature) {}
+  Weigher(double maximum, double temperature) : maximum_(maximum), inverse_(1.0 / temperature) {}
 
   // How far below the maximum, in nats; never negative.
-  double depthOf(const Candidate& token) const { return difference(maximum_, token.value / temperature_); }
+  double depthOf(const Candidate& token) const { return (maximum_ - token.value) * inverse_; }
 
   // Calls use(i, weight) for all candidates in order.
   template <typename Use>
@@ -170,7 +170,7 @@ class Weigher {
 
  private:
   double maximum_;
-  double temperature_;
+  double inverse_;
 };
 
 // The smallest front of sorted tokens whose weight reaches the target; at least one.
@@ -184,23 +184,39 @@ int64_t frontOf(const Candidate* tokens, int64_t numTokens, const Weigher& weigh
   return numKept;
 }
 
-// As frontOf for tokens in any order, `reached` by classes of depth: only the class where the cut falls is sorted.
-int64_t frontOfUnsorted(Candidate* tokens, int64_t numTokens, const Weigher& weigher, double target) {
-  constexpr int64_t kClasses = 1024;
-  const auto classOf = [&](const Candidate& token) {
-    const double depth = weigher.depthOf(token) * 16.0;
+// The weight of tokens by classes of depth, 1/16 nat wide.
+class Classes {
+ public:
+  Classes(const Candidate* tokens, int64_t numTokens, const Weigher& weigher) : weigher_(weigher) {
+    weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) { mass_[classOf(tokens[i])] += weight; });
+    for (double mass : mass_) total_ += mass;
+  }
+
+  double total() const { return total_; }
+
+  // As frontOf for these tokens, which are in no order: only the class where the cut falls is sorted.
+  int64_t frontOfUnsorted(Candidate* tokens, int64_t numTokens, double target) const {
+    int64_t cut = 0;
+    double before = 0.0;
+    while (cut < kClasses - 1 && before + mass_[cut] < target) before += mass_[cut++];
+    Candidate* first = std::partition(tokens, tokens + numTokens, [&](const Candidate& token) { return classOf(token) < cut; });
+    Candidate* end = std::partition(first, tokens + numTokens, [&](const Candidate& token) { return classOf(token) == cut; });
+    sortFront(first, end - first, end - first);
+    return first - tokens + frontOf(first, end - first, weigher_, before, target);
+  }
+
+ private:
+  static constexpr int64_t kClasses = 1024;
+
+  int64_t classOf(const Candidate& token) const {
+    const double depth = weigher_.depthOf(token) * 16.0;
     return depth < kClasses - 1 ? static_cast<int64_t>(depth) : kClasses - 1;
-  };
-  double mass[kClasses] = {};
-  weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) { mass[classOf(tokens[i])] += weight; });
-  int64_t cut = 0;
-  double before = 0.0;
-  while (cut < kClasses - 1 && before + mass[cut] < target) before += mass[cut++];
-  Candidate* first = std::partition(tokens, tokens + numTokens, [&](const Candidate& token) { return classOf(token) < cut; });
-  Candidate* end = std::partition(first, tokens + numTokens, [&](const Candidate& token) { return classOf(token) == cut; });
-  sortFront(first, end - first, end - first);
-  return first - tokens + frontOf(first, end - first, weigher, before, target);
-}
+  }
+
+  const Weigher& weigher_;
+  double mass_[kClasses] = {};
+  double total_ = 0.0;
+};
 
 // Top-p of the whole vocabulary: gathers ever deeper until the gathered weigh enough, then cuts.
 int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
@@ -215,7 +231,8 @@ int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
     const bool isAll = depth > 2 * enough;
     const float threshold = isAll ? -FLT_MAX : floatBelow(pool.best.value - depth * temperature);
     const int64_t numTokens = pool.numAdjusted + gather(pool.scan, threshold, row.candidates + pool.numAdjusted);
-    if (isAll || weigher.sum(row.candidates, numTokens) >= target * (1.0 + 1e-9)) return frontOfUnsorted(row.candidates, numTokens, weigher, target);
+    const Classes classes(row.candidates, numTokens, weigher);
+    if (isAll || classes.total() >= target * (1.0 + 1e-9)) return classes.frontOfUnsorted(row.candidates, numTokens, target);
   }
 }
 
@@ -242,8 +259,9 @@ int64_t filter(const Row& row, const Pool& pool) {
   }
   if (isTopK) numTokens = sortFront(row.candidates, numTokens, row.integer(kTopK));
   if (topP >= 1.0) return numTokens;
-  const double target = topP * weigher.sum(row.candidates, numTokens);
-  return isTopK ? frontOf(row.candidates, numTokens, weigher, 0.0, target) : frontOfUnsorted(row.candidates, numTokens, weigher, target);
+  if (isTopK) return frontOf(row.candidates, numTokens, weigher, 0.0, topP * weigher.sum(row.candidates, numTokens));
+  const Classes classes(row.candidates, numTokens, weigher);
+  return classes.frontOfUnsorted(row.candidates, numTokens, topP * classes.total());
 }
 
 // Arg-max of value / temperature + noise. Noise is computed only where it could win.
@@ -252,15 +270,16 @@ class Draw {
   Draw(const Row& row, const Candidate& first)
       : noise_(static_cast<uint64_t>(row.params[kSeedHigh]) << 32 | static_cast<uint64_t>(row.params[kSeedLow]), static_cast<uint64_t>(row.params[kPosition])),
         temperature_(row.params[kTemperature]),
+        inverse_(1.0 / temperature_),
         best_(first.id),
         bestScore_(first.value / temperature_ + noise_.of(first.id)) {}
 
   int32_t best() const { return best_; }
 
   void consider(double value, int32_t id) {
-    const double scaled = value / temperature_;
-    if (scaled + kMaxNoise < bestScore_) return;
-    const double score = scaled + noise_.of(id);
+    // The margin is for the roundings of the bound.
+    if (value * inverse_ + noise_.boundOf(id) < bestScore_ - kMargin) return;
+    const double score = value / temperature_ + noise_.of(id);
     if (score > bestScore_ || (score == bestScore_ && id < best_)) {
       best_ = id;
       bestScore_ = score;
@@ -269,8 +288,8 @@ class Draw {
 
   // A chunk of logits, all finite or −∞, none above `top` by more than a rounding.
   void considerChunk(const float* x, int64_t firstId, float top) {
-    // Eight tokens at a time against a bound of their noise; the margin is for the roundings of f32.
-    const f32x8 needed = splat8(static_cast<float>(bestScore_ - top / temperature_) - 1e-3f);
+    // Eight tokens at a time against a bound of their noise.
+    const f32x8 needed = splat8(static_cast<float>(bestScore_ - top * inverse_ - kMargin));
     const f32x8 factor = splat8(inverseOf(temperature_));
     for (int i = 0; i < kSampleChunk; i += 8) {
       const f32x8 bounds = (load8(x + i) - splat8(top)) * factor + noise_.bounds8(firstId + i);
@@ -281,11 +300,14 @@ class Draw {
     }
   }
 
-  bool isBeyond(float maximum) const { return maximum / temperature_ + kMaxNoise < bestScore_; }
+  bool isBeyond(double value) const { return value * inverse_ + kMaxNoise < bestScore_; }
 
  private:
+  static constexpr double kMargin = 1e-3;
+
   NoiseSource noise_;
   double temperature_;
+  double inverse_;
   int32_t best_;
   double bestScore_;
 };
@@ -312,7 +334,9 @@ int32_t choose(Row& row) {
   if (!isFiltered) return drawFromAll(row, pool);
   const int64_t numTokens = filter(row, pool);
   Draw draw(row, pool.best);
-  for (int64_t i = 0; i < numTokens; i++) draw.consider(row.candidates[i].value, row.candidates[i].id);
+  for (int64_t i = 0; i < numTokens; i++) {
+    if (!draw.isBeyond(row.candidates[i].value)) draw.consider(row.candidates[i].value, row.candidates[i].id);
+  }
   return draw.best();
 }
 

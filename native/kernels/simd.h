@@ -22,6 +22,7 @@ namespace millrace::MILLRACE_ISA {
 
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef float f32x4 __attribute__((vector_size(16)));
+typedef double f64x4 __attribute__((vector_size(32)));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef uint32_t u32x8 __attribute__((vector_size(32)));
 typedef uint8_t u8x8 __attribute__((vector_size(8)));
@@ -169,6 +170,17 @@ MILLRACE_INLINE i32x8 lookUpHigh8(const int8_t* table, const uint8_t* bytes) {
 #endif
 }
 MILLRACE_INLINE f32x8 toFloat8(i32x8 value) { return __builtin_convertvector(value, f32x8); }
+
+// The lower and the upper four lanes.
+MILLRACE_INLINE void toDouble4(f32x8 value, f64x4* low, f64x4* high) {
+#if defined(MILLRACE_ISA_AVX2)
+  *low = _mm256_cvtps_pd(_mm256_castps256_ps128(value));
+  *high = _mm256_cvtps_pd(_mm256_extractf128_ps(value, 1));
+#else
+  *low = f64x4{value[0], value[1], value[2], value[3]};
+  *high = f64x4{value[4], value[5], value[6], value[7]};
+#endif
+}
 
 // Lane sums of four vectors, each ((v0+v1)+(v2+v3)) + ((v4+v5)+(v6+v7)): the one order in which lanes are ever added up.
 MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {

@@ -12,7 +12,6 @@
 namespace millrace::MILLRACE_ISA {
 
 constexpr float kLowest = -__builtin_inff();
-typedef double f64x4 __attribute__((vector_size(32)));
 
 struct VocabularyScan {
   const float* logits;  // [vocabSize]
@@ -55,49 +54,49 @@ MILLRACE_INLINE float maximumOfChunk(const float* x) {
   return maximum;
 }
 
-// e^x to 1.6 · 2^−24 for x ≤ 0, with 10^−37 for anything below −86 and NaN. The polynomial is 1 + r + r² q(r), q fitted for the least
-// largest relative error over |r| ≤ ln 2 / 2.
-MILLRACE_INLINE f32x8 expOfNonPositive8(f32x8 x) {
-  x = max8(x, splat8(-86.0f));
+// 2^x for each of four vectors of x ≤ 0, to 2^−22, added up lane by lane; 2^−124 for anything below −124 and NaN. Four at once, step by
+// step, so that one's latencies are hidden behind the others. The polynomial is 1 + f q(f), q fitted for the least largest relative error over |f| ≤ ½.
+MILLRACE_INLINE f32x8 sumOfPowers(f32x8 (&x)[4]) {
+  f32x8 n[4], square[4], q[4], rest[4];
   // Adding 1.5 · 2^23 rounds to an integer, which is then in the low bits.
   const f32x8 shifter = splat8(12582912.0f);
-  const f32x8 shifted = x * splat8(1.44269504f) + shifter;
-  const f32x8 n = shifted - shifter;
-  // x − n · ln 2 in two steps: the first constant has few bits, so its product is exact.
-  f32x8 r = x - n * splat8(0.693359375f);
-  r = r + n * splat8(2.12194440e-4f);
-  f32x8 p = splat8(0.0013814540579915047f);
-  p = p * r + splat8(0.00836874544620514f);
-  p = p * r + splat8(0.04166838899254799f);
-  p = p * r + splat8(0.1666652113199234f);
-  p = p * r + splat8(0.4999999403953552f);
-  p = p * r + splat8(1.0f);
-  p = p * r + splat8(1.0f);
-  // · 2^n: n ≥ −125 and p ≥ 0.7, so the result is normal.
-  u32x8 pBits, nBits;
-  memcpy(&pBits, &p, 32);
-  memcpy(&nBits, &shifted, 32);
-  pBits += nBits << 23;
-  memcpy(&p, &pBits, 32);
-  return p;
+  for (int j = 0; j < 4; j++) x[j] = max8(x[j], splat8(-124.0f));
+  for (int j = 0; j < 4; j++) n[j] = x[j] + shifter;
+  for (int j = 0; j < 4; j++) x[j] = x[j] - (n[j] - shifter);
+  for (int j = 0; j < 4; j++) square[j] = x[j] * x[j];
+  for (int j = 0; j < 4; j++) q[j] = splat8(0.055507346987724304f) + x[j] * splat8(0.00967157632112503f) + square[j] * splat8(0.001326464582234621f);
+  for (int j = 0; j < 4; j++) rest[j] = splat8(0.6931470036506653f) + x[j] * splat8(0.24022240936756134f);
+  for (int j = 0; j < 4; j++) q[j] = rest[j] + square[j] * q[j];
+  for (int j = 0; j < 4; j++) q[j] = splat8(1.0f) + x[j] * q[j];
+  // · 2^n: n ≥ −124 and q ≥ 0.7, so the result is normal.
+  for (int j = 0; j < 4; j++) {
+    u32x8 bits, exponent;
+    memcpy(&bits, &q[j], 32);
+    memcpy(&exponent, &n[j], 32);
+    bits += exponent << 23;
+    memcpy(&q[j], &bits, 32);
+  }
+  return (q[0] + q[1]) + (q[2] + q[3]);
 }
 
-// Σ e^((logit − maximum) · inverseTemperature) over the chunks [first, end): by four vectors in f32, then in double lanes.
-static inline double sumOfExponentials(const VocabularyScan& scan, int64_t first, int64_t end, float maximum, float inverseTemperature) {
+// Σ e^((logit − maximum) · inverseTemperature) over the chunks [begin, end): eight vectors at a time in f32, then in double lanes.
+static inline double sumOfExponentials(const VocabularyScan& scan, int64_t begin, int64_t end, float maximum, float inverseTemperature) {
   const f32x8 top = splat8(maximum);
-  const f32x8 factor = splat8(inverseTemperature);
+  const float log2e = 1.44269504f * inverseTemperature;
+  const f32x8 factor = splat8(log2e < FLT_MAX ? log2e : FLT_MAX);
   float padded[kSampleChunk];
   f64x4 low = {}, high = {};
-  for (int64_t chunk = first; chunk < end; chunk++) {
+  for (int64_t chunk = begin; chunk < end; chunk++) {
     const float* x = chunkAt(scan, chunk, padded);
-    for (int i = 0; i < kSampleChunk; i += 32) {
-      f32x8 e[4];
-      for (int j = 0; j < 4; j++) e[j] = expOfNonPositive8((load8(x + i + 8 * j) - top) * factor);
-      const f32x8 sum = (e[0] + e[1]) + (e[2] + e[3]);
-      f32x4 halves[2];
-      memcpy(halves, &sum, 32);
-      low += __builtin_convertvector(halves[0], f64x4);
-      high += __builtin_convertvector(halves[1], f64x4);
+    for (int i = 0; i < kSampleChunk; i += 64) {
+      f32x8 first[4], second[4];
+      for (int j = 0; j < 4; j++) first[j] = (load8(x + i + 8 * j) - top) * factor;
+      for (int j = 0; j < 4; j++) second[j] = (load8(x + i + 32 + 8 * j) - top) * factor;
+      const f32x8 sum = sumOfPowers(first) + sumOfPowers(second);
+      f64x4 lowSum, highSum;
+      toDouble4(sum, &lowSum, &highSum);
+      low += lowSum;
+      high += highSum;
     }
   }
   return ((low[0] + low[1]) + (low[2] + low[3])) + ((high[0] + high[1]) + (high[2] + high[3]));
@@ -189,7 +188,7 @@ static inline int64_t gather(const VocabularyScan& scan, float threshold, Candid
     const int64_t first = chunk * kSampleChunk;
     const int64_t end = minOf(first + kSampleChunk, scan.vocabSize);
     for (int64_t i = first; i < end; i++) {
-      const float logit = scan.logits[i] == scan.logits[i] ? scan.logits[i] : kLowest;
+      const float logit = scan.logits[i] > kLowest ? scan.logits[i] : kLowest;
       // Without a branch: written always, kept or overwritten. `out` has room for one per token.
       out[numFound] = {logit, static_cast<int32_t>(i), 0};
       numFound += logit >= threshold;

@@ -37,7 +37,8 @@ function expectSameSamples(got: Sampled, wanted: Sampled): void {
   expectClose(got.topLogprobs, wanted.topLogprobs, LOGPROB_TOLERANCE);
 }
 
-const VOCAB_SIZES = [1, 2, 7, 64, 1000];
+/** The last is more than one of the parts that the kernel looks at the vocabulary in. */
+const VOCAB_SIZES = [1, 2, 7, 64, 1000, 4100];
 
 /** Any parameters at all over a vocabulary of `vocabSize`; logits on a coarse grid half the time, so that ties are common. */
 function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
@@ -116,7 +117,7 @@ for (const { isa, isMissing } of ISAS) {
           fc.property(fc.array(anyRow(vocabSize), { minLength: 1, maxLength: 12 }), (rows) => {
             expectSameSamples(runSample(Bench.native(isa, 2), rows), runSample(Bench.reference(), rows));
           }),
-          { seed: 2026, numRuns: vocabSize > 100 ? 20 : 100 },
+          { seed: 2026, numRuns: Math.ceil(Math.min(100, 20_000 / vocabSize)) },
         );
       });
     }
@@ -184,13 +185,15 @@ for (const { isa, isMissing } of ISAS) {
 
     it("gives a row the same token whatever its index, company and threads", () => {
       const rows = Array.from({ length: 24 }, (_, i) => ({
-        logits: normals(500, i),
-        temperature: 0.5 + (i % 3) / 2,
+        logits: normals(9001, i),
+        temperature: (i % 4) / 2,
         topP: i % 2 === 0 ? 1 : 0.8,
+        topK: i % 5 === 0 ? 30 : 0,
+        minP: i % 7 === 0 ? 0.05 : 0,
         seed: 1000 + (i % 5),
         position: i % 7,
-        prompt: integersBelow(500, i, i),
-        repetitionPenalty: 1.2,
+        prompt: integersBelow(9001, i, i),
+        repetitionPenalty: i % 3 === 0 ? 1.2 : 1,
       }));
       const wanted = runSample(Bench.native(isa), rows);
       for (const numThreads of [1, 2, 3]) {
@@ -200,10 +203,14 @@ for (const { isa, isMissing } of ISAS) {
           order.map((r) => rows[r]!),
         );
         expect(got.ids).toEqual(order.map((r) => wanted.ids[r]));
+        expect(got.ranks).toEqual(order.map((r) => wanted.ranks[r]));
         expect([...got.logprobs]).toEqual(order.map((r) => wanted.logprobs[r]));
+        expect([...got.topLogprobs]).toEqual(order.flatMap((r) => [...wanted.topLogprobs.slice(4 * r, 4 * r + 4)]));
       }
       rows.forEach((row, r) => {
-        expect(runSample(Bench.native(isa), [row]).ids).toEqual([wanted.ids[r]]);
+        const alone = runSample(Bench.native(isa, 2), [row]);
+        expect(alone.ids).toEqual([wanted.ids[r]]);
+        expect(alone.logprobs[0]).toBe(wanted.logprobs[r]);
       });
     });
 
@@ -231,14 +238,29 @@ for (const { isa, isMissing } of ISAS) {
       ];
       const rows = bad.flatMap((logits) => [
         { logits },
+        { logits, temperature: 1 },
         { logits, temperature: 1, topP: 0.5, topK: 2, minP: 0.1 },
         { logits, temperature: 1, banned: [0, 1, 2, 3] },
         { logits, banned: [1, 2] },
       ]);
       const got = runSample(Bench.native(isa), rows);
       expect(got.ids).toEqual(runSample(Bench.reference(), rows).ids);
-      expect(got.ids.slice(0, 2)).toEqual([1, 1]);
+      expect(got.ids.slice(0, 3)).toEqual([1, 1, 1]);
       expect(got.ids.every((id) => id >= 0 && id < 4)).toBe(true);
+    });
+
+    it("reads parts of the vocabulary that hold nothing, or the infinite, as the reference does", () => {
+      const last = normals(4, 3);
+      const rows = [Number.NaN, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, -1e30, 1e30].flatMap((fill) => {
+        const logits = [...new Float32Array(4096).fill(fill), ...last];
+        return [
+          { logits },
+          { logits, temperature: 1 },
+          { logits, temperature: 1, topP: 0.9 },
+          { logits, mode: 1, target: 4097 },
+        ];
+      });
+      expectSameSamples(runSample(Bench.native(isa, 2), rows), runSample(Bench.reference(), rows));
     });
 
     it("stays in the vocabulary when logits are infinite or huge", () => {
