@@ -4,7 +4,7 @@ import { loadKernels } from "../../kernels/load.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";
 import type { Mix, Probes } from "./probes.js";
-import { elementwiseWorkloads, embedWorkload, sampleWorkloads } from "./small-workloads.js";
+import { elementwiseWorkloads, embedWorkload, quantizeWorkload, sampleWorkloads } from "./small-workloads.js";
 import { secondsOf, type Workload } from "./workload.js";
 
 export const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
@@ -36,6 +36,7 @@ export interface KernelBenchResult {
   readonly rooflineShare?: number;
 }
 
+const FORMATS = ["blocks32", "blocks256", "row16"] as const;
 const VOCABULARIES = [32_000, 151_936];
 
 export function workloadsOf(spec: KernelBenchSpec): Workload[] {
@@ -49,6 +50,7 @@ export function workloadsOf(spec: KernelBenchSpec): Workload[] {
     small: () => [
       ...elementwiseWorkloads(1),
       ...elementwiseWorkloads(512),
+      ...FORMATS.map((format) => quantizeWorkload(format, 512)),
       ...spec.types.map((t) => embedWorkload(t, 512)),
     ],
   };

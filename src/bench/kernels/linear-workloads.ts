@@ -1,7 +1,9 @@
 /** `linear` over each weight type and number of token rows. */
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import { NO_BUFFER } from "../../kernels/kernels.js";
+import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../kernels/kernels.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "../../kernels/packing.js";
+import { Program } from "../../kernels/program.js";
 import type { Mix } from "./probes.js";
 import type { Room, Workload } from "./workload.js";
 
@@ -33,29 +35,53 @@ const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
 
 export function linearWorkload(type: TensorType, numRows: number): Workload {
   const { blockSize, blockBytes } = TENSOR_TYPES[type];
-  const weightBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / blockSize) * blockBytes;
+  const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / blockSize) * blockBytes;
+  const bytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS) ?? fileBytes;
   const macs = numRows * WEIGHT_ROWS * WEIGHT_COLS;
   return {
-    op: `linear ${type}`,
-    shape: `${numRows} × ${WEIGHT_COLS} → ${WEIGHT_ROWS}`,
-    macs,
+    ...{ op: `linear ${type}`, shape: `${numRows} × ${WEIGHT_COLS} → ${WEIGHT_ROWS}`, macs, bytes },
     mix: MIX_OF[type] ?? "float",
-    bytes: weightBytes,
     record: (room) => {
       const fitting = Math.floor(MAX_MACS / macs);
-      const numWeights = Math.max(MIN_WEIGHTS, Math.min(fitting, Math.ceil(WEIGHT_BYTES / weightBytes)));
-      recordLinears(room, type, numRows, numWeights, weightBytes);
+      const numWeights = Math.max(MIN_WEIGHTS, Math.min(fitting, Math.ceil(WEIGHT_BYTES / bytes)));
+      const x = inputOf(room, type, numRows);
+      const out = room.filled(4 * numRows * WEIGHT_ROWS);
+      const weights = weightsOf(room, type, numWeights, fileBytes);
+      for (const weight of weights) room.program.linear(out, x, weight, NO_BUFFER, numRows);
       return numWeights;
     },
   };
 }
 
-function recordLinears(room: Room, type: TensorType, numRows: number, numWeights: number, weightBytes: number): void {
-  const source = room.filled(numWeights * weightBytes);
+/** Weights as the engine keeps them, each in memory of its own: packed where the type has a packed form. */
+function weightsOf(room: Room, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
+  const { device } = room;
+  const source = room.filled(numWeights * fileBytes);
+  const rows = Array.from({ length: numWeights }, (_, index) =>
+    device.createWeight(source, index * fileBytes, type, WEIGHT_ROWS, WEIGHT_COLS),
+  );
+  const packedBytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS);
+  if (packedBytes === undefined) return rows;
+  const packed = device.allocate(numWeights * packedBytes);
+  const program = new Program();
+  rows.forEach((weight, index) => {
+    program.pack(packed, index * packedBytes, weight);
+  });
+  device.submit(program.words, program.numWords);
+  return rows.map((weight, index) => {
+    device.releaseWeight(weight);
+    return device.createWeight(packed, index * packedBytes, type, WEIGHT_ROWS, WEIGHT_COLS, true);
+  });
+}
+
+/** [numRows, WEIGHT_COLS] in the format that the type's weights take. */
+function inputOf(room: Room, type: TensorType, numRows: number): BufferHandle {
   const x = room.filled(4 * numRows * WEIGHT_COLS);
-  const out = room.filled(4 * numRows * WEIGHT_ROWS);
-  for (let index = 0; index < numWeights; index++) {
-    const weight = room.device.createWeight(source, index * weightBytes, type, WEIGHT_ROWS, WEIGHT_COLS);
-    room.program.linear(out, x, weight, NO_BUFFER, numRows);
-  }
+  const format = packedActivations(type);
+  if (format === undefined || format === "f32") return x;
+  const quantized = room.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
+  const program = new Program();
+  program.quantize(quantized, x, numRows, WEIGHT_COLS, format);
+  room.device.submit(program.words, program.numWords);
+  return quantized;
 }

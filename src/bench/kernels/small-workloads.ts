@@ -3,6 +3,7 @@
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { BufferHandle } from "../../kernels/kernels.js";
+import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
 import type { Room, Workload } from "./workload.js";
 
@@ -43,6 +44,14 @@ export function elementwiseWorkloads(numRows: number): Workload[] {
       return () => room.program.add(out, x, numRows, WIDTH);
     }),
   ];
+}
+
+export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRows: number): Workload {
+  return repeated(`quantize ${format}`, `${numRows} × ${WIDTH}`, (room) => {
+    const x = room.filled(4 * numRows * WIDTH);
+    const out = room.device.allocate(numRows * activationRowBytes(format, WIDTH));
+    return () => room.program.quantize(out, x, numRows, WIDTH, format);
+  });
 }
 
 const EMBED_ROWS = 32_000;
