@@ -29,6 +29,16 @@ const REPOS: Record<string, HubRepo> = {
   "org/unclear": filesNamed("a-F16.gguf", "b-F16.gguf"),
   "org/none": { files: { "model.safetensors": Buffer.from("x") } },
   "org/split": filesNamed("Q4_K_M/m-00001-of-00002.gguf", "Q4_K_M/m-00002-of-00002.gguf", "Q8_0/m-00001-of-00001.gguf"),
+  "org/folder": {
+    files: {
+      ...filesNamed("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md").files,
+      ...filesNamed("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors").files,
+      "model.safetensors.index.json": Buffer.from(
+        '{"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}',
+      ),
+      ...filesNamed("original/model.safetensors", "pytorch_model.bin").files,
+    },
+  },
   "org/gap": filesNamed("m-00001-of-00002.gguf"),
   "org/private": { ...filesNamed("m.gguf"), token: "secret-token" },
   "org/tagged": { ...filesNamed("m.gguf"), revisions: ["main", "v1.0", "refs/pr/1"] },
@@ -130,11 +140,24 @@ describe("choice of file", () => {
     expect(downloads()).toHaveLength(2);
   });
 
+  it("downloads a safetensors model with the files beside it, and finds it again without the hub", async () => {
+    const model = await resolveModelPath("hf:org/folder", options);
+    expect(relative(folder, model.path)).toBe(join("cache", "hub", "org", "folder", "main"));
+    const weights = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+    expect(model.files).toEqual(weights.map((name) => join(model.path, name)));
+    for (const name of [...weights, "config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]) {
+      expect(readFileSync(join(model.path, name)).equals(contentOf(name)), name).toBe(true);
+    }
+    expect(downloads()).toHaveLength(7);
+    expect(await resolveModelPath("hf:org/folder", { ...options, endpoint: "http://127.0.0.1:1" })).toEqual(model);
+  });
+
   it.each([
     ["hf:org/unclear", "hub_spec", /got a-F16, b-F16/],
     ["hf:org/unclear:F16", "hub_spec", /got a-F16, b-F16/],
     ["hf:org/many:Q4_K", "hub_not_found", /expected Q4_K in org\/many, got m-IQ4_NL, m-Q4_K_M/],
-    ["hf:org/none", "hub_not_found", /a \.gguf file in org\/none/],
+    ["hf:org/none", "hub_not_found", /a \.gguf file, or config\.json with .* in org\/none/],
+    ["hf:org/folder:Q4_K_M", "hub_not_found", /expected Q4_K_M in org\/folder/],
     ["hf:org/gap", "gguf_split", /none named m-00002-of-00002\.gguf/],
     ["hf:org/missing", "hub_not_found", /org\/missing at main .* status 401/],
     ["hf:org/many@v9", "hub_not_found", /status 404/],

@@ -168,7 +168,8 @@ async function isComplete(folder: string, entry: HubEntry): Promise<boolean> {
   return (await statOf(join(folder, entry.path)))?.size === entry.sizeBytes;
 }
 
-function resolvedIn(folder: string, { files }: ModelFiles): ResolvedModel {
+function resolvedIn(folder: string, { files, isFolder }: ModelFiles): ResolvedModel {
+  if (isFolder === true) return { path: folder, files: weightFilesOf(folder) };
   const paths = files.map((file) => join(folder, file));
   return { path: paths[0]!, files: paths };
 }

@@ -1,12 +1,15 @@
-/** Groups GGUF file names into models (a file, or a split set) and picks the one a user means. */
+/** Groups file names into models (a GGUF file, a split set, a folder of safetensors) and picks the one a user means. */
 import { MillraceError } from "../../core/errors.js";
 import { parseSplitName, splitName } from "../gguf/split-names.js";
+import { CONFIG_NAME } from "../huggingface/folder.js";
 
 export interface ModelFiles {
   /** Path without the shard number and without ".gguf". */
   readonly label: string;
-  /** All shards in order. */
+  /** All shards in order; of a safetensors model, its weights and then the files beside them. */
   readonly files: readonly string[];
+  /** The files make a model together, in one folder. */
+  readonly isFolder?: boolean;
 }
 
 /** Taken when the user names no file: the usual compromise of size and quality first. */
@@ -14,6 +17,25 @@ const PREFERRED_TAGS = ["Q4_K_M", "Q8_0"];
 
 /** GGUF files that are no language models: vision projectors and importance matrices. */
 const COMPANION_PATTERN = /(^|[-._/])(mmproj|imatrix)([-._][^/]*)?$/i;
+
+const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
+const FOLDER_PATTERN =
+  /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^chat_template\.jinja$/;
+
+/** Whether a name is that of a file a model may need. */
+export function isModelFile(name: string): boolean {
+  return name.endsWith(".gguf") || WEIGHTS_PATTERN.test(name) || FOLDER_PATTERN.test(name);
+}
+
+/** The safetensors model at a repository's root; undefined where there is none. */
+function folderModel(names: readonly string[]): ModelFiles | undefined {
+  const weights = names.filter((name) => WEIGHTS_PATTERN.test(name)).sort();
+  if (weights.length === 0 || !names.includes(CONFIG_NAME)) return undefined;
+  // As when reading: a single file makes shards beside it needless.
+  const needed = weights.includes("model.safetensors") ? ["model.safetensors"] : weights;
+  const files = [...needed, ...names.filter((name) => FOLDER_PATTERN.test(name)).sort()];
+  return { label: "model.safetensors", files, isFolder: true };
+}
 
 /** Names that do not end in ".gguf" are ignored. */
 export function groupModels(names: readonly string[]): readonly ModelFiles[] {
@@ -36,11 +58,13 @@ export function shardNames(name: string): readonly string[] {
 }
 
 /**
- * @param wanted a file's name (any shard's) or a quantisation tag; undefined: Q4_K_M, then Q8_0, then the only model
+ * @param wanted a file's name (any shard's) or a quantisation tag; undefined: Q4_K_M, then Q8_0, then the only model, then the safetensors
  * @param place where the names are from, for messages
  */
 export function chooseModel(names: readonly string[], wanted: string | undefined, place: string): ModelFiles {
   const models = groupModels(names);
+  const folder = wanted === undefined && models.length === 0 ? folderModel(names) : undefined;
+  if (folder !== undefined) return folder;
   const chosen = wanted === undefined ? chooseUnnamed(models, place) : chooseNamed(models, wanted, place);
   const missing = chosen.files.filter((file) => !names.includes(file));
   if (missing.length > 0) {
@@ -77,9 +101,13 @@ function chooseUnnamed(models: readonly ModelFiles[], place: string): ModelFiles
   }
   if (candidates.length === 1) return candidates[0]!;
   if (candidates.length > 1) throw ambiguous(candidates, place);
-  throw new MillraceError("hub_not_found", `expected a .gguf file in ${place}, got none`, {
-    hint: "look for a repository whose name ends in -GGUF",
-  });
+  throw new MillraceError(
+    "hub_not_found",
+    `expected a .gguf file, or config.json with model.safetensors, in ${place}, got none`,
+    {
+      hint: "look for a repository whose name ends in -GGUF",
+    },
+  );
 }
 
 export function withoutCompanions(models: readonly ModelFiles[]): readonly ModelFiles[] {

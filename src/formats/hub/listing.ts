@@ -1,14 +1,15 @@
-/** A repository's GGUF files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
+/** A repository's model files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isModelFile } from "./choose.js";
 import { type HubSpec, refuseUnsafePath } from "./spec.js";
 
 const ENTRY = z.object({
   path: z.string(),
   sizeBytes: z.int().nonnegative(),
-  /** Of files in large-file storage, which all published models are. */
+  /** Of files in large-file storage, as all published weights are. */
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
@@ -54,7 +55,7 @@ export async function fetchListing(access: HubAccess, { repo, revision }: HubSpe
       fetch: access.fetch,
     });
     for await (const { type, path, size, lfs } of files) {
-      if (type !== "file" || !path.endsWith(".gguf")) continue;
+      if (type !== "file" || !isModelFile(path)) continue;
       const sha256 = lfs?.oid.replace(/^sha256:/, "");
       entries.push(ENTRY.parse({ path, sizeBytes: lfs?.size ?? size, ...(sha256 === undefined ? {} : { sha256 }) }));
     }

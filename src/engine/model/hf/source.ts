@@ -1,16 +1,20 @@
-/** A model folder's tensors as the loader takes them. F32, F16 and BF16 matrices are mapped where they lie. */
+/** A model folder's tensors as the loader takes them: F32, F16 and BF16 matrices mapped where they lie, quantised ones converted without loss. */
 import { MillraceError } from "../../../core/errors.js";
 import type { HfFolder } from "../../../formats/huggingface/folder.js";
 import { openFile, readExactly } from "../../../formats/read-file.js";
 import type { SafetensorsTensor } from "../../../formats/safetensors/types.js";
-import { dequantizeRow } from "../../../kernels/dequantize.js";
+import { dequantizeRow, rowByteLength } from "../../../kernels/dequantize.js";
 import type { Device, FileHandle } from "../../../kernels/kernels.js";
 import type { MatrixPlace, TensorSource } from "../tensor-source.js";
 import type { HfModelConfig } from "./config.js";
 import type { HfNames } from "./names.js";
+import { encodedType, encodeRows } from "./quantized/encode.js";
+import { QUANTIZED_PARTS, Quantization } from "./quantized/open.js";
+import { LayerTensors } from "./quantized/tensors.js";
 
 export class HfSource implements TensorSource {
   readonly #files: readonly FileHandle[];
+  readonly #quantization: Quantization;
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
@@ -18,8 +22,9 @@ export class HfSource implements TensorSource {
     private readonly folder: HfFolder,
     private readonly model: HfModelConfig,
     private readonly names: HfNames,
-    device: Device,
+    private readonly device: Device,
   ) {
+    this.#quantization = new Quantization(folder.config);
     this.#files = folder.files.shards.map((shard) => device.mapFile(shard.path));
     const { all, short, long } = model.ropeFactors;
     const computed = { "rope_freqs.weight": all, "rope_factors_short.weight": short, "rope_factors_long.weight": long };
@@ -28,10 +33,12 @@ export class HfSource implements TensorSource {
 
   has(name: string): boolean {
     if (name === "output.weight" && this.model.isTied) return false;
-    return this.#computed.has(name) || this.#find(name) !== undefined;
+    return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
-  matrix(name: string, totalRows: number, cols: number, start: number): MatrixPlace {
+  matrix(name: string, totalRows: number, cols: number, start: number, rows: number): MatrixPlace {
+    const layer = this.#quantizedLayer(name);
+    if (layer !== undefined) return this.#convert(layer, [totalRows, cols], start, rows);
     const tensor = this.#tensor(name, [totalRows, cols]);
     const rowBytes = tensor.byteLength / totalRows;
     return {
@@ -39,6 +46,26 @@ export class HfSource implements TensorSource {
       byteOffset: tensor.byteOffset + start * rowBytes,
       type: plainType(tensor),
     };
+  }
+
+  #convert(layer: string, shape: readonly [number, number], start: number, rows: number): MatrixPlace {
+    const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), shape);
+    const type = encodedType(matrix);
+    const rowBytes = rowByteLength(type, matrix.cols)!;
+    const memory = this.device.allocate(rows * rowBytes);
+    encodeRows(matrix, type, start, rows, this.device.view(memory));
+    return { memory, byteOffset: 0, type };
+  }
+
+  /** The layer's name where its weight is stored otherwise than as plain numbers. */
+  #quantizedLayer(name: string): string | undefined {
+    const stored = this.names.of(name, this.model.config.architecture);
+    if (stored === undefined || !stored.endsWith(".weight")) return undefined;
+    const layer = stored.slice(0, -".weight".length);
+    const { tensors } = this.folder.files;
+    const isPacked = QUANTIZED_PARTS.some((part) => tensors.has(`${layer}.${part}`));
+    const dtype = tensors.get(stored)?.dtype;
+    return isPacked || dtype === "F8_E4M3" || dtype === "I8" ? layer : undefined;
   }
 
   values(name: string, length: number): Float32Array {
