@@ -6,22 +6,36 @@
 namespace millrace::MILLRACE_ISA {
 
 template <bool kIsGelu>
-MILLRACE_INLINE f32x8 activate(f32x8 x) {
-  f32x8 y = x;
-  if (kIsGelu) {
-    const f32x8 inner = fma8(x * x, splat8(0.044715f), splat8(1.0f));
-    y = x * inner * splat8(1.5957691216057308f);
-  }
-  return x / (splat8(1.0f) + exp8(-y));
-}
-
-template <bool kIsGelu>
 static void run(const GatedActivationArgs& args, int64_t first, int64_t last) {
+  constexpr int kVectors = 4;
+  const auto activate = [](f32x8(&x)[kVectors]) {
+    f32x8 y[kVectors];
+    MILLRACE_UNROLL
+    for (int j = 0; j < kVectors; j++) {
+      y[j] = x[j];
+      if (kIsGelu) y[j] = x[j] * fma8(x[j] * x[j], splat8(0.044715f), splat8(1.0f)) * splat8(1.5957691216057308f);
+    }
+    divideByOnePlusExpOfMinus(x, y);
+  };
+  f32x8 x[kVectors];
   int64_t i = first;
-  for (; i + 8 <= last; i += 8) store8(args.out + i, activate<kIsGelu>(load8(args.gate + i)) * load8(args.up + i));
-  const int64_t tail = last - i;
-  if (tail > 0) {
-    storePartial8(args.out + i, activate<kIsGelu>(loadPartial8(args.gate + i, tail)) * loadPartial8(args.up + i, tail), tail);
+  for (; i + 8 * kVectors <= last; i += 8 * kVectors) {
+    MILLRACE_UNROLL
+    for (int j = 0; j < kVectors; j++) x[j] = load8(args.gate + i + 8 * j);
+    activate(x);
+    MILLRACE_UNROLL
+    for (int j = 0; j < kVectors; j++) store8(args.out + i + 8 * j, x[j] * load8(args.up + i + 8 * j));
+  }
+  if (i == last) return;
+  int64_t counts[kVectors];
+  for (int j = 0; j < kVectors; j++) {
+    counts[j] = minOf(maxOf(last - i - 8 * j, 0), 8);
+    x[j] = loadPartial8(args.gate + i + 8 * j, counts[j]);
+  }
+  activate(x);
+  for (int j = 0; j < kVectors; j++) {
+    const int64_t at = i + 8 * j;
+    storePartial8(args.out + at, x[j] * loadPartial8(args.up + at, counts[j]), counts[j]);
   }
 }
 

@@ -41,6 +41,73 @@ MILLRACE_INLINE f32x8 exp8(f32x8 x) {
   return p * lowScale * highScale;
 }
 
+// x = x / (1 + e^−y) for four vectors, to about 2 ulp. Four at once, step by step, so that one's latencies are hidden behind the others.
+// The polynomial is 1 + r + r² q(r), q fitted for the least largest relative error over |r| ≤ ln 2 / 2.
+MILLRACE_INLINE void divideByOnePlusExpOfMinus(f32x8 (&x)[4], const f32x8 (&y)[4]) {
+  f32x8 r[4], square[4], q[4], scale[4];
+  // As in exp8, and 127 more: the low bits are the exponent field of 2^n, infinity's where e^−y leaves the range.
+  const f32x8 shifter = splat8(12582912.0f + 127.0f);
+  MILLRACE_UNROLL
+  for (int j = 0; j < 4; j++) {
+    r[j] = min8(max8(y[j], splat8(-88.8f)), splat8(87.0f));
+    const f32x8 shifted = fma8(r[j], splat8(-1.44269504f), shifter);
+    u32x8 bits;
+    memcpy(&bits, &shifted, 32);
+    bits <<= 23;
+    memcpy(&scale[j], &bits, 32);
+    const f32x8 n = shifted - shifter;
+    r[j] = fma8(n, splat8(2.12194440e-4f), fma8(n, splat8(-0.693359375f), -r[j]));
+  }
+  MILLRACE_UNROLL
+  for (int j = 0; j < 4; j++) square[j] = r[j] * r[j];
+  MILLRACE_UNROLL
+  for (int j = 0; j < 4; j++) {
+    q[j] = fma8(r[j], splat8(0.00836874544620514f), splat8(0.04166838899254799f));
+    q[j] = fma8(square[j], splat8(0.0013814540579915047f), q[j]);
+    q[j] = fma8(square[j], q[j], fma8(r[j], splat8(0.1666652113199234f), splat8(0.4999999403953552f)));
+    q[j] = fma8(square[j], q[j], splat8(1.0f) + r[j]);
+  }
+  MILLRACE_UNROLL
+  for (int j = 0; j < 4; j++) x[j] = x[j] / fma8(q[j], scale[j], splat8(1.0f));
+}
+
+// Angles below this are reduced without loss.
+constexpr double kMaxAngle = 4294967296.0;
+
+// Cosine and sine to 10⁻¹², more than their f32 values keep. Plain multiplications and additions: the same bits everywhere.
+MILLRACE_INLINE void cosAndSin4(f64x4 angle, f64x4* cosine, f64x4* sine) {
+  // k quarter turns, from the low bits of a sum that rounds to an integer; π/2 in three parts, the first two short enough that their
+  // multiples are exact.
+  const double shifter = 6755399441055744.0;  // 1.5 · 2^52
+  const f64x4 shifted = angle * 0.6366197723675814 + shifter;
+  const f64x4 k = shifted - shifter;
+  const f64x4 r = ((angle - k * 1.570796012878418) - k * 3.139164164167596e-07) - k * 6.223372171896613e-14;
+  const f64x4 z = r * r;
+  f64x4 s = z * (1.0 / 6227020800.0) - 1.0 / 39916800.0;
+  s = s * z + 1.0 / 362880.0;
+  s = s * z - 1.0 / 5040.0;
+  s = s * z + 1.0 / 120.0;
+  s = s * z - 1.0 / 6.0;
+  s = r + r * z * s;
+  f64x4 c = z * (1.0 / 479001600.0) - 1.0 / 3628800.0;
+  c = c * z + 1.0 / 40320.0;
+  c = c * z - 1.0 / 720.0;
+  c = c * z + 1.0 / 24.0;
+  c = c * z - 0.5;
+  c = c * z + 1.0;
+  // Odd quarters swap the two; the second and third negate the cosine, the third and fourth the sine.
+  u64x4 quarter, cBits, sBits;
+  memcpy(&quarter, &shifted, 32);
+  memcpy(&cBits, &c, 32);
+  memcpy(&sBits, &s, 32);
+  const u64x4 swaps = -(quarter & 1);
+  const u64x4 difference = (cBits ^ sBits) & swaps;
+  cBits ^= difference ^ (((quarter + 1) & 2) << 62);
+  sBits ^= difference ^ ((quarter & 2) << 62);
+  memcpy(cosine, &cBits, 32);
+  memcpy(sine, &sBits, 32);
+}
+
 MILLRACE_INLINE uint64_t bitsOf(double value) {
   uint64_t bits;
   memcpy(&bits, &value, 8);

@@ -13,8 +13,6 @@ namespace millrace::MILLRACE_ISA {
 // No token's noise exceeds this: −ln(−ln((2^24 − ½) · 2^−24)) = 17.33.
 constexpr double kMaxNoise = 17.4;
 
-typedef uint64_t u64x4 __attribute__((vector_size(32)));
-
 class NoiseSource {
  public:
   NoiseSource(uint64_t seed, uint64_t position) : atPosition_(mix(seed + kGamma * (position + 1))) {}

@@ -7,16 +7,19 @@
 namespace millrace::MILLRACE_ISA {
 
 static double sumOfSquares(const float* x, int64_t width) {
-  double lanes[8] = {};
+  // Squares of f32 are exact in double, so it does not matter whether they are fused into the sums.
+  f64x4 low = {}, high = {};
+  f64x4 a, b;
   int64_t i = 0;
   for (; i + 8 <= width; i += 8) {
-    for (int lane = 0; lane < 8; lane++) {
-      const double value = x[i + lane];
-      lanes[lane] += value * value;
-    }
+    toDouble4(load8(x + i), &a, &b);
+    low += a * a;
+    high += b * b;
   }
-  for (; i < width; i++) lanes[i % 8] += static_cast<double>(x[i]) * x[i];
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  toDouble4(loadPartial8(x + i, width - i), &a, &b);
+  low += a * a;
+  high += b * b;
+  return ((low[0] + low[1]) + (low[2] + low[3])) + ((high[0] + high[1]) + (high[2] + high[3]));
 }
 
 void rmsNormKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
@@ -25,8 +28,11 @@ void rmsNormKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
     const float* x = args.x + row * args.width;
     float* out = args.out + row * args.width;
     const double meanSquare = sumOfSquares(x, args.width) / static_cast<double>(args.width);
-    const float scale = static_cast<float>(1.0 / std::sqrt(meanSquare + args.eps));
-    for (int64_t i = 0; i < args.width; i++) out[i] = x[i] * scale * args.gain[i];
+    const f32x8 scale = splat8(static_cast<float>(1.0 / std::sqrt(meanSquare + args.eps)));
+    int64_t i = 0;
+    for (; i + 8 <= args.width; i += 8) store8(out + i, load8(x + i) * scale * load8(args.gain + i));
+    const int64_t rest = args.width - i;
+    storePartial8(out + i, loadPartial8(x + i, rest) * scale * loadPartial8(args.gain + i, rest), rest);
   }
 }
 

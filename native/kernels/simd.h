@@ -23,6 +23,7 @@ namespace millrace::MILLRACE_ISA {
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef double f64x4 __attribute__((vector_size(32)));
+typedef uint64_t u64x4 __attribute__((vector_size(32)));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef uint32_t u32x8 __attribute__((vector_size(32)));
 typedef uint8_t u8x8 __attribute__((vector_size(8)));
@@ -75,12 +76,20 @@ MILLRACE_INLINE f32x8 fms8(f32x8 a, f32x8 b, f32x8 c) {
 #endif
 }
 
-// b where either is NaN.
+// Of both the second where either is NaN.
 MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) {
 #if defined(MILLRACE_ISA_AVX2)
   return _mm256_max_ps(a, b);
 #else
   return a > b ? a : b;
+#endif
+}
+
+MILLRACE_INLINE f32x8 min8(f32x8 a, f32x8 b) {
+#if defined(MILLRACE_ISA_AVX2)
+  return _mm256_min_ps(a, b);
+#else
+  return a < b ? a : b;
 #endif
 }
 
