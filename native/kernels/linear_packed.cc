@@ -14,8 +14,10 @@
 namespace millrace::MILLRACE_ISA {
 namespace {
 
+// How far ahead of their use packed weights are asked for: left alone, hardware prefetchers reach 6/7 of the bandwidth.
+constexpr int64_t kPrefetchBytes = 1024;
 // With more tokens than this, weights are unpacked into scratch first, two groups side by side.
-constexpr int64_t kDirectTokens = 4;
+constexpr int64_t kDirectTokens = 8;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
 constexpr int64_t kPassBytes = 256 << 10;
 // Columns unpacked at once: with the activations of a tile they fit the first-level cache.
@@ -189,6 +191,10 @@ MILLRACE_INLINE void store(const LinearArgs& args, int64_t token, int64_t n, f32
   else storePartial8(out, sums, numRows);
 }
 
+MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
+  for (int64_t offset = 0; offset < numBytes; offset += 64) __builtin_prefetch(address + offset);
+}
+
 // All columns of group g for tokens [token, token + kTokens), cells unpacked as they come.
 template <class Kind, int kTokens>
 void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t token) {
@@ -204,11 +210,25 @@ void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t tok
   }
   for (int64_t i = 0; i < numCells; i++, packed += cellBytes) {
     typename Kind::Cell cell;
+    prefetch(packed + kPrefetchBytes, cellBytes);
     Kind::unpack(packed, cell);
     Kind::template add<kTokens, 1>(&cell, row, i, acc);
   }
   MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));
+}
+
+// One tile from `token` on, of an even share of the tokens left; returns its size.
+template <class Kind>
+int64_t directPart(const LinearArgs& args, const Rows& rows, int64_t g, int64_t token) {
+  const int64_t left = args.numRows - token;
+  const int64_t numTiles = (left + 3) / 4;
+  const int64_t numTokens = (left + numTiles - 1) / numTiles;
+  if (numTokens == 4) directTile<Kind, 4>(args, rows, g, token);
+  if (numTokens == 3) directTile<Kind, 3>(args, rows, g, token);
+  if (numTokens == 2) directTile<Kind, 2>(args, rows, g, token);
+  if (numTokens == 1) directTile<Kind, 1>(args, rows, g, token);
+  return numTokens;
 }
 
 // Two groups' cells [first, first + numCells), unpacked, side by side.
@@ -254,17 +274,27 @@ void panelGroups(const LinearArgs& args, const Rows& rows, int64_t g, int64_t en
   f32x8* resting = reinterpret_cast<f32x8*>(cells + 2 * kMaxCells);
   const int64_t cellBytes = packedInfoOf(args.weight.type).cellBytes;
   const int64_t numCells = args.weight.cols / Kind::kCols;
+  const int64_t groupBytes = numCells * cellBytes;
   const bool hasSecond = g + 1 < end;
   for (int64_t first = 0; first < numCells; first += kMaxCells) {
     const Panel<Kind> panel = {cells, first, minOf(kMaxCells, numCells - first), first == 0, first + kMaxCells >= numCells, hasSecond};
-    const uint8_t* packed = args.weight.data + (g * numCells + first) * cellBytes;
-    const uint8_t* second = packed + (hasSecond ? numCells * cellBytes : 0);
+    const uint8_t* packed = args.weight.data + g * groupBytes + first * cellBytes;
+    const uint8_t* second = packed + (hasSecond ? groupBytes : 0);
     for (int64_t i = 0; i < panel.numCells; i++) {
       Kind::unpack(packed + i * cellBytes, cells[2 * i]);
       Kind::unpack(second + i * cellBytes, cells[2 * i + 1]);
     }
+    // While this panel is multiplied, the next one comes in from memory: a slice with every tile.
+    const int64_t panelBytes = panel.numCells * cellBytes;
+    const uint8_t* next = panel.isLast ? args.weight.data + (g + 2) * groupBytes : packed + panelBytes;
+    const int64_t numTiles = (m1 - m0 + kPanelTokens - 1) / kPanelTokens;
+    const int64_t sliceBytes = (panelBytes / numTiles + 63) / 64 * 64;
     int64_t token = m0;
-    for (; token + kPanelTokens <= m1; token += kPanelTokens) panelTile<Kind, kPanelTokens>(args, rows, panel, g, token, resting + 2 * (token - m0));
+    for (; token + kPanelTokens <= m1; token += kPanelTokens, next += sliceBytes) {
+      prefetch(next, sliceBytes);
+      prefetch(next + groupBytes, sliceBytes);
+      panelTile<Kind, kPanelTokens>(args, rows, panel, g, token, resting + 2 * (token - m0));
+    }
     for (; token + 2 <= m1; token += 2) panelTile<Kind, 2>(args, rows, panel, g, token, resting + 2 * (token - m0));
     if (token < m1) panelTile<Kind, 1>(args, rows, panel, g, token, resting + 2 * (token - m0));
   }
@@ -284,10 +314,7 @@ void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch)
     return;
   }
   for (int64_t g = begin; g < end; g++) {
-    if (args.numRows == 1) directTile<Kind, 1>(args, rows, g, 0);
-    if (args.numRows == 2) directTile<Kind, 2>(args, rows, g, 0);
-    if (args.numRows == 3) directTile<Kind, 3>(args, rows, g, 0);
-    if (args.numRows == 4) directTile<Kind, 4>(args, rows, g, 0);
+    for (int64_t token = 0; token < args.numRows;) token += directPart<Kind>(args, rows, g, token);
   }
 }
 
