@@ -8,6 +8,8 @@ export interface MatrixPlace {
   readonly memory: FileHandle | BufferHandle;
   readonly byteOffset: number;
   readonly type: TensorType;
+  /** `memory` is a buffer made for this matrix alone; whoever lays the matrix out otherwise releases it. */
+  readonly isOwned?: boolean;
 }
 
 export interface TensorSource {

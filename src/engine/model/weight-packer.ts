@@ -24,7 +24,7 @@ export class WeightPacker {
   ) {}
 
   /** The matrix [rows, cols], packed where its type has a packed form. */
-  place({ memory, byteOffset, type }: MatrixPlace, rows: number, cols: number): PlacedWeight {
+  place({ memory, byteOffset, type, isOwned }: MatrixPlace, rows: number, cols: number): PlacedWeight {
     const inRows = this.device.createWeight(memory, byteOffset, type, rows, cols);
     const activations = packedActivations(type);
     if (activations === undefined || this.activationDtype === "f32") return { weight: inRows, activations: "f32" };
@@ -34,6 +34,7 @@ export class WeightPacker {
     this.#program.pack(packed, 0, inRows);
     this.device.submit(this.#program.words, this.#program.numWords);
     this.device.releaseWeight(inRows);
+    if (isOwned === true) this.device.release(memory as BufferHandle);
     this.numBytes += numBytes;
     return { weight: this.device.createWeight(packed, 0, type, rows, cols, true), activations };
   }

@@ -54,7 +54,7 @@ export class HfSource implements TensorSource {
     const rowBytes = rowByteLength(type, matrix.cols)!;
     const memory = this.device.allocate(rows * rowBytes);
     encodeRows(matrix, type, start, rows, this.device.view(memory));
-    return { memory, byteOffset: 0, type };
+    return { memory, byteOffset: 0, type, isOwned: true };
   }
 
   /** The layer's name where its weight is stored otherwise than as plain numbers. */

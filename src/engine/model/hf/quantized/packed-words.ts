@@ -31,6 +31,7 @@ export function openGptq(
   const mask = 2 ** bits - 1;
   const weight = tensors.get("qweight", ["I32"], [Math.ceil(cols / perWord), rows]);
   const scales = transposedScales(tensors, shape);
+  const { groupOfCol } = scales;
   const numGroups = scales.values.length / rows;
   const wordsPerGroup = Math.ceil(rows / perWord);
   const zeroWords = tensors.integers(tensors.get("qzeros", ["I32"], [numGroups, wordsPerGroup]));
@@ -50,12 +51,15 @@ export function openGptq(
     readCodes: (start, numRows) => {
       const words = tensors.wordColumns(weight, start, numRows);
       const codes = new Int16Array(numRows * cols);
-      for (let col = 0; col < cols; col++) {
-        const wordRow = Math.floor(col / perWord) * numRows;
-        const shift = (col % perWord) * bits;
-        const zeroRow = scales.groupOfCol[col]! * rows + start;
+      // Word by word: the columns of one word lie together in a row.
+      for (let first = 0; first < cols; first += perWord) {
+        const wordRow = (first / perWord) * numRows;
+        const last = Math.min(cols, first + perWord);
         for (let row = 0; row < numRows; row++) {
-          codes[row * cols + col] = ((words[wordRow + row]! >>> shift) & mask) - zeros[zeroRow + row]!;
+          let word = words[wordRow + row]!;
+          for (let col = first; col < last; col++, word >>>= bits) {
+            codes[row * cols + col] = (word & mask) - zeros[groupOfCol[col]! * rows + start + row]!;
+          }
         }
       }
       return codes;
@@ -69,11 +73,12 @@ export function openAwq(tensors: LayerTensors, shape: Shape): QuantizedMatrix {
   const rowWords = rows / NIBBLES;
   const weight = tensors.get("qweight", ["I32"], [cols, rowWords]);
   const scales = transposedScales(tensors, shape);
+  const { groupOfCol } = scales;
   const zeroWords = tensors.integers(tensors.get("qzeros", ["I32"], [scales.values.length / rows, rowWords]));
-  const nibble = (word: number, row: number) => (word >>> (4 * AWQ_PLACES[row % NIBBLES]!)) & 15;
   const zeros = Int16Array.from({ length: scales.values.length }, (_, index) => {
     const row = index % rows;
-    return nibble(zeroWords[Math.floor(index / rows) * rowWords + Math.floor(row / NIBBLES)]!, row);
+    const word = zeroWords[Math.floor(index / rows) * rowWords + Math.floor(row / NIBBLES)]!;
+    return (word >>> (4 * AWQ_PLACES[row % NIBBLES]!)) & 15;
   });
   return {
     rows,
@@ -85,10 +90,15 @@ export function openAwq(tensors: LayerTensors, shape: Shape): QuantizedMatrix {
       const numWords = numRows / NIBBLES;
       const words = tensors.wordColumns(weight, start / NIBBLES, numWords);
       const codes = new Int16Array(numRows * cols);
-      for (let col = 0; col < cols; col++) {
-        const zeroRow = scales.groupOfCol[col]! * rows + start;
-        for (let row = 0; row < numRows; row++) {
-          codes[row * cols + col] = nibble(words[col * numWords + (row >> 3)]!, row) - zeros[zeroRow + row]!;
+      // Word by word: the rows of one word are written side by side.
+      for (let wordAt = 0; wordAt < numWords; wordAt++) {
+        const firstRow = wordAt * NIBBLES;
+        for (let col = 0; col < cols; col++) {
+          const word = words[col * numWords + wordAt]!;
+          const zeroAt = groupOfCol[col]! * rows + start + firstRow;
+          for (let i = 0; i < NIBBLES; i++) {
+            codes[(firstRow + i) * cols + col] = ((word >>> (4 * AWQ_PLACES[i]!)) & 15) - zeros[zeroAt + i]!;
+          }
         }
       }
       return codes;

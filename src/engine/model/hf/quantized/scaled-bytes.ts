@@ -36,7 +36,10 @@ export function openScaledBytes(
     rowAlignment: 1,
     readCodes: (start, numRows) => {
       const bytes = tensors.bytes(weight, start * cols, numRows * cols);
-      return isFloat ? Float32Array.from(bytes, (bits) => E4M3[bits]!) : Int16Array.from(new Int8Array(bytes.buffer));
+      if (!isFloat) return new Int16Array(new Int8Array(bytes.buffer));
+      const values = new Float32Array(bytes.length);
+      for (let i = 0; i < bytes.length; i++) values[i] = E4M3[bytes[i]!]!;
+      return values;
     },
   };
 }
