@@ -16,6 +16,7 @@ Op decodeEmbed(const Operands& in) {
   op.embed.scale = static_cast<float>(in.number(4, "scale"));
   op.embed.ids = in.indices(2, "ids", numRows, 0, weight.rows - 1);
   op.embed.out = in.f32(0, "out", saturatedProduct(numRows, weight.cols));
+  in.requireApart("out", op.embed.out, "ids", op.embed.ids);
   return op;
 }
 
@@ -124,6 +125,7 @@ Op decodeGatherRows(const Operands& in) {
   op.gatherRows.width = width;
   op.gatherRows.rows = in.indices(2, "rows", numRows, 0, numValues / width - 1);
   op.gatherRows.out = in.f32(0, "out", saturatedProduct(numRows, width));
+  in.requireApart("out", op.gatherRows.out, "rows", op.gatherRows.rows);
   return op;
 }
 

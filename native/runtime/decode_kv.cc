@@ -19,6 +19,10 @@ Op decodeRopeAndWriteKv(const Operands& in, DecodeMemo& memo) {
   args.valueCache = in.kvCache(5, "valueCache", args.kv, &numBlocks);
   const int64_t numSlots = saturatedProduct(numBlocks, args.kv.blockSize);
   args.slots = in.i32(6, "slots", numRows);
+  in.requireApart("q", args.q, "slots", args.slots);
+  in.requireApart("k", args.k, "slots", args.slots);
+  in.requireApart("keyCache", args.keyCache, "slots", args.slots);
+  in.requireApart("valueCache", args.valueCache, "slots", args.slots);
   if (memo.slots != args.slots || memo.numSlotRows < numRows || memo.numSlots < 0 || numSlots < memo.numSlots) {
     in.indices(6, "slots", numRows, -1, numSlots - 1);
     memo.slots = args.slots;
@@ -90,6 +94,9 @@ Op decodePagedAttention(const Operands& in, DecodeMemo& memo) {
   args.sequenceIndex = in.i32(5, "sequenceIndex", args.numRows);
   int64_t numTableEntries;
   args.blockTables = in.whole<int32_t>(6, "blockTables", &numTableEntries);
+  in.requireApart("out", args.out, "kvLengths", args.kvLengths);
+  in.requireApart("out", args.out, "sequenceIndex", args.sequenceIndex);
+  in.requireApart("out", args.out, "blockTables", args.blockTables);
   if (!isCheckedAlready(memo, args, numBlocks)) {
     checkTables(in, args, numTableEntries / args.tableStride, numBlocks);
     memo.attention = args;

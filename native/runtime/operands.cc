@@ -77,6 +77,10 @@ uint8_t* Operands::bytes(int index, const char* operand, int64_t offset, int64_t
   return static_cast<uint8_t*>(buffer(index, operand, needed, 1)) + offset;
 }
 
+void Operands::requireApart(const char* written, const void* out, const char* read, const void* indices) const {
+  if (out == indices) refuse(written, std::string("another buffer than ") + read, "the same");
+}
+
 KvGeometry Operands::kvGeometry(int index) const {
   KvGeometry kv;
   constexpr int64_t kMaxDimension = 65536;  // keeps every product of two of them far from overflow

@@ -49,6 +49,8 @@ class Operands {
   const WeightRef& weight(int index, const char* operand) const;
   // One that is not packed.
   const WeightRef& rowWeight(int index, const char* operand) const;
+  // Indices are checked before anything runs: an operation must not overwrite them while it reads them.
+  void requireApart(const char* written, const void* out, const char* read, const void* indices) const;
   // Heads, sizes and KV type from five operands starting at `index`.
   KvGeometry kvGeometry(int index) const;
   // A cache of that geometry; *numBlocks shrinks to what it holds.

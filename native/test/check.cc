@@ -76,6 +76,15 @@ static int64_t scaleOffset(TensorType type) {
   return type == TensorType::Q6_K ? 208 : 0;
 }
 
+static bool hasMinimum(TensorType type) {
+  return type == TensorType::Q4_1 || type == TensorType::Q5_1 || type == TensorType::Q2_K || type == TensorType::Q4_K || type == TensorType::Q5_K;
+}
+
+static void putHalf(std::vector<uint8_t>& bytes, int64_t at, float value) {
+  const uint16_t half = referenceToHalf(value);
+  memcpy(bytes.data() + at, &half, 2);
+}
+
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
   const TensorTypeInfo& info = infoOf(type);
   const int64_t numBlocks = rows * (cols / info.blockValues);
@@ -86,20 +95,24 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     return bytes;
   }
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits());
-  const auto putHalf = [&](int64_t at, float value) {
-    const uint16_t half = referenceToHalf(value);
-    memcpy(bytes.data() + at, &half, 2);
-  };
   for (int64_t i = 0; i < numBlocks; i++) {
     const int64_t at = i * info.blockBytes;
-    if (type == TensorType::F16) putHalf(at, random.unit());
+    if (type == TensorType::F16) putHalf(bytes, at, random.unit());
     else if (type == TensorType::BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
     else if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(119 + random.below(8));
-    else putHalf(at + scaleOffset(type), random.unit() * 0.05f);
-    const bool hasMinimum = type == TensorType::Q4_1 || type == TensorType::Q5_1 || type == TensorType::Q2_K || type == TensorType::Q4_K || type == TensorType::Q5_K;
-    if (hasMinimum) putHalf(at + scaleOffset(type) + 2, random.unit() * 0.05f);
+    else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);
+    if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, random.unit() * 0.05f);
   }
   return bytes;
+}
+
+void setScales(TensorType type, std::vector<uint8_t>& bytes, float scale, float minimumScale) {
+  const int64_t blockBytes = infoOf(type).blockBytes;
+  for (int64_t at = 0; at < static_cast<int64_t>(bytes.size()); at += blockBytes) {
+    if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(127 + std::ilogb(scale));
+    else putHalf(bytes, at + scaleOffset(type), scale);
+    if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, minimumScale);
+  }
 }
 
 bool sameBits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -77,6 +77,8 @@ std::vector<const char*> isas();
 
 // Bytes of a random matrix whose dequantised values are about 1.
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random);
+// Sets the scale and, where the type has one, the minimum's scale of every block of a quantised matrix.
+void setScales(TensorType type, std::vector<uint8_t>& bytes, float scale, float minimumScale);
 
 bool sameBits(const std::vector<float>& a, const std::vector<float>& b);
 // |a − b| <= absolute + relative · |b| everywhere; equal infinities and a NaN on both sides count as equal.
@@ -86,6 +88,7 @@ void testConversions();
 void testDequantize();
 void testSimpleOps();
 void testLinear();
+void testPacked();
 void testAttention();
 void testSample();
 void testProgram();

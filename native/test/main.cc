@@ -8,6 +8,7 @@ int main() {
     group("dequantize", testDequantize);
     group("simple ops", testSimpleOps);
     group("linear", testLinear);
+    group("packed", testPacked);
     group("attention", testAttention);
     group("sample", testSample);
     group("program", testProgram);
