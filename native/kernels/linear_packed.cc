@@ -48,6 +48,13 @@ struct BlockKind {
   using Cell = BlockCell;
   MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
 
+  template <int kTokens>
+  MILLRACE_INLINE void addPacked(const uint8_t* packed, const Row* rows, int64_t index, f32x8 (*acc)[1]) {
+    Cell cell;
+    unpack(packed, cell);
+    add<kTokens, 1>(&cell, rows, index, acc);
+  }
+
   // Cell `index` of kGroups groups against kTokens tokens.
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
@@ -96,55 +103,94 @@ template <class Format>
 struct SuperKind {
   static constexpr int64_t kCols = 256;
   using Cell = SuperCell<Format>;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
+  MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) {
+    Format::unpackHead(packed, cell);
+    for (int s = 0; s < 8; s++) Format::unpackPart(packed, s, cell.values + 8 * s);
+  }
+
+  // As unpack and add, but a part's values stay in registers.
+  template <int kTokens>
+  MILLRACE_INLINE void addPacked(const uint8_t* packed, const Row* rows, int64_t index, f32x8 (*acc)[1]) {
+    SuperHead<Format> head;
+    Format::unpackHead(packed, head);
+    i32x8 sums[kTokens][1] = {};
+    for (int s = 0; s < 8; s++) {
+      u8x32 values[8];
+      Format::unpackPart(packed, s, values);
+      const u8x32* const groups[1] = {values};
+      const SuperHead<Format>* const heads[1] = {&head};
+      addPart<kTokens, 1>(groups, heads, rows, index, s, sums);
+    }
+    const SuperHead<Format>* const heads[1] = {&head};
+    addSums<kTokens, 1>(heads, rows, index, sums, acc);
+  }
 
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
+    const SuperHead<Format>* heads[kGroups];
+    for (int g = 0; g < kGroups; g++) heads[g] = &cells[g];
     i32x8 sums[kTokens][kGroups] = {};
+    for (int s = 0; s < 8; s++) {
+      const u8x32* groups[kGroups];
+      for (int g = 0; g < kGroups; g++) groups[g] = cells[g].values + 8 * s;
+      addPart<kTokens, kGroups>(groups, heads, rows, index, s, sums);
+    }
+    addSums<kTokens, kGroups>(heads, rows, index, sums, acc);
+  }
+  MILLRACE_INLINE f32x8 finish(const Row&, f32x8 acc) { return acc; }
+
+ private:
+  MILLRACE_INLINE const Block256* blockOf(const Row& row, int64_t index) { return reinterpret_cast<const Block256*>(row.header) + index; }
+
+  // Columns 32s to 32s + 31.
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void addPart(const u8x32* const* values, const SuperHead<Format>* const* heads, const Row* rows, int64_t index, int s,
+                               i32x8 (*sums)[kGroups]) {
     constexpr int kDots = Format::kFitsWhole ? 1 : 2;
     constexpr int kVectors = 8 / kDots;
-    for (int s = 0; s < 8 * kDots; s++) {
+    MILLRACE_UNROLL_INT
+    for (int h = 0; h < kDots; h++) {
       Dot dots[kTokens][kGroups] = {};
       MILLRACE_UNROLL_INT
       for (int c = 0; c < kVectors; c++) {
         MILLRACE_UNROLL_INT
         for (int t = 0; t < kTokens; t++) {
-          const Columns columns = loadColumns(rows[t].q + 256 * index + 4 * (s * kVectors + c));
+          const Columns columns = loadColumns(rows[t].q + 256 * index + 32 * s + 4 * (h * kVectors + c));
           MILLRACE_UNROLL_INT
-          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], cells[g].values[s * kVectors + c], columns);
+          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], values[g][h * kVectors + c], columns);
         }
       }
       MILLRACE_UNROLL_INT
       for (int t = 0; t < kTokens; t++) {
         MILLRACE_UNROLL_INT
         for (int g = 0; g < kGroups; g++) {
-          if constexpr (Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 2 * s);
-          sums[t][g] += dotTimes(dots[t][g], cells[g].scales[Format::kNumScales == 8 ? s / kDots : s]);
+          if constexpr (Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 4 * s + 2 * h);
+          sums[t][g] += dotTimes(dots[t][g], heads[g]->scales[Format::kNumScales == 8 ? s : 2 * s + h]);
         }
       }
     }
+  }
+
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void addSums(const SuperHead<Format>* const* heads, const Row* rows, int64_t index, i32x8 (*sums)[kGroups], f32x8 (*acc)[kGroups]) {
     MILLRACE_UNROLL_INT
     for (int t = 0; t < kTokens; t++) {
       const Block256* block = blockOf(rows[t], index);
       const f32x8 d = splat8(block->d);
       MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
-        f32x8 f = toFloat8(sums[t][g]) * cells[g].scale;
+        f32x8 f = toFloat8(sums[t][g]) * heads[g]->scale;
         if constexpr (Format::kNumMinima > 0) {
           const int16_t* columnSums = Format::kNumMinima == 8 ? block->sums32 : block->sums16;
-          i32x8 minimum = pairTimes(cells[g].minima[0], columnSums);
+          i32x8 minimum = pairTimes(heads[g]->minima[0], columnSums);
           MILLRACE_UNROLL_INT
-          for (int p = 1; p < Format::kNumMinima / 2; p++) minimum += pairTimes(cells[g].minima[p], columnSums + 2 * p);
-          f = fma8(toFloat8(minimum), cells[g].minimumScale, f);
+          for (int p = 1; p < Format::kNumMinima / 2; p++) minimum += pairTimes(heads[g]->minima[p], columnSums + 2 * p);
+          f = fma8(toFloat8(minimum), heads[g]->minimumScale, f);
         }
         acc[t][g] = fma8(f, d, acc[t][g]);
       }
     }
   }
-  MILLRACE_INLINE f32x8 finish(const Row&, f32x8 acc) { return acc; }
-
- private:
-  MILLRACE_INLINE const Block256* blockOf(const Row& row, int64_t index) { return reinterpret_cast<const Block256*>(row.header) + index; }
 };
 
 // i8 weights widened to i16, with one f32 scale per 32 columns.
@@ -153,6 +199,13 @@ struct WideKind {
   static constexpr int64_t kCols = 32 * Format::kParts;
   using Cell = WideCell<Format::kParts>;
   MILLRACE_INLINE void unpack(const uint8_t* packed, Cell& cell) { Format::unpack(packed, cell); }
+
+  template <int kTokens>
+  MILLRACE_INLINE void addPacked(const uint8_t* packed, const Row* rows, int64_t index, f32x8 (*acc)[1]) {
+    Cell cell;
+    unpack(packed, cell);
+    add<kTokens, 1>(&cell, rows, index, acc);
+  }
 
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, f32x8 (*acc)[kGroups]) {
@@ -209,10 +262,8 @@ void directTile(const LinearArgs& args, const Rows& rows, int64_t g, int64_t tok
     acc[t][0] = zero8();
   }
   for (int64_t i = 0; i < numCells; i++, packed += cellBytes) {
-    typename Kind::Cell cell;
     prefetch(packed + kPrefetchBytes, cellBytes);
-    Kind::unpack(packed, cell);
-    Kind::template add<kTokens, 1>(&cell, row, i, acc);
+    Kind::template addPacked<kTokens>(packed, row, i, acc);
   }
   MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) store(args, token + t, g * kPackedRows, Kind::finish(row[t], acc[t][0]));

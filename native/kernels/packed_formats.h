@@ -161,10 +161,9 @@ struct PackedIQ4_XS {
   }
 };
 
-// 256 columns of eight rows; vector c has columns 4c to 4c + 3.
+// 256 columns of eight rows but their values.
 template <class Format>
-struct SuperCell {
-  u8x32 values[64];
+struct SuperHead {
   // Of 32 or 16 columns each.
   RowScales scales[Format::kNumScales];
   // Pairs of i16: the minima of two neighbouring scales' columns.
@@ -174,7 +173,13 @@ struct SuperCell {
   f32x8 minimumScale;
 };
 
-// Fills the pairs of a SuperCell from minima(i), an i32x8 for each scale.
+// Vector c has columns 4c to 4c + 3.
+template <class Format>
+struct SuperCell : SuperHead<Format> {
+  u8x32 values[64];
+};
+
+// Fills the pairs of a SuperHead from minima(i), an i32x8 for each scale.
 template <int kNumPairs, class Minima>
 MILLRACE_INLINE void pairMinima(i32x8* pairs, Minima minima) {
   MILLRACE_UNROLL_INT
@@ -189,9 +194,10 @@ MILLRACE_INLINE void unpackSixBitScales(const uint8_t* packed, Cell& out) {
   uint8_t sixes[8][8];
   unpackSixes(packed + 32, sixes);
   MILLRACE_UNROLL_INT
-  for (int s = 0; s < 8; s++) out.scales[s] = makeScales(loadU8x8(sixes[s]));
+  for (int s = 0; s < 8; s++) out.scales[s] = loadScales(sixes[s]);
   unpackSixes(packed + 80, sixes);
-  pairMinima<4>(out.minima, [&](int s) { return loadU8x8(sixes[s]); });
+  MILLRACE_UNROLL_INT
+  for (int p = 0; p < 4; p++) out.minima[p] = loadPairs(sixes[2 * p]);
 }
 
 struct PackedQ4_K {
@@ -199,22 +205,19 @@ struct PackedQ4_K {
   static constexpr bool kFitsWhole = true;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ4_K>& out) {
-    unpackSixBitScales(packed, out);
-    for (int s = 0; s < 8; s++) unpackNibbles(packed + 128 + 128 * s, out.values + 8 * s);
-  }
+  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
+  // Columns 32s to 32s + 31.
+  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) { unpackNibbles(packed + 128 + 128 * s, values); }
 };
 
 struct PackedQ5_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ5_K>& out) {
-    unpackSixBitScales(packed, out);
-    for (int s = 0; s < 8; s++) {
-      unpackNibbles(packed + 160 + 160 * s, out.values + 8 * s);
-      addFifthBits(packed + 128 + 160 * s, out.values + 8 * s);
-    }
+  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
+  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
+    unpackNibbles(packed + 160 + 160 * s, values);
+    addFifthBits(packed + 128 + 160 * s, values);
   }
 };
 
@@ -223,22 +226,21 @@ struct PackedQ6_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 0;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ6_K>& out) {
+  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ6_K>& out) {
     out.scale = loadHalf8(packed);
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8x8(packed + 16 + 8 * s));
-    for (int s = 0; s < 8; s++) {
-      const uint8_t* part = packed + 144 + 192 * s;
-      u8x32* values = out.values + 8 * s;
-      unpackNibbles(part + 64, values);
-      MILLRACE_UNROLL_INT
-      for (int h = 0; h < 2; h++) {
-        const u8x32 upper = loadBytes(part + 32 * h);
-        values[4 * h] |= shiftMask<-4>(upper, 48);
-        values[4 * h + 1] |= shiftMask<-2>(upper, 48);
-        values[4 * h + 2] |= shiftMask<0>(upper, 48);
-        values[4 * h + 3] |= shiftMask<2>(upper, 48);
-      }
+  }
+  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
+    const uint8_t* part = packed + 144 + 192 * s;
+    unpackNibbles(part + 64, values);
+    MILLRACE_UNROLL_INT
+    for (int h = 0; h < 2; h++) {
+      const u8x32 upper = loadBytes(part + 32 * h);
+      values[4 * h] |= shiftMask<-4>(upper, 48);
+      values[4 * h + 1] |= shiftMask<-2>(upper, 48);
+      values[4 * h + 2] |= shiftMask<0>(upper, 48);
+      values[4 * h + 3] |= shiftMask<2>(upper, 48);
     }
   }
 };
@@ -258,14 +260,14 @@ struct PackedQ2_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ2_K>& out) {
+  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ2_K>& out) {
     out.scale = loadHalf8(packed);
     out.minimumScale = zero8() - loadHalf8(packed + 16);
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(packed + 32 + 8 * s) & 15);
     pairMinima<8>(out.minima, [&](int s) { return loadU8x8(packed + 32 + 8 * s) >> 4; });
-    for (int s = 0; s < 8; s++) unpackTwoBits(packed + 160 + 64 * s, out.values + 8 * s);
   }
+  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) { unpackTwoBits(packed + 160 + 64 * s, values); }
 };
 
 // Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
@@ -273,7 +275,7 @@ struct PackedQ3_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpack(const uint8_t* packed, SuperCell<PackedQ3_K>& out) {
+  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ3_K>& out) {
     out.scale = loadHalf8(packed);
     out.minimumScale = zero8() - out.scale;
     uint8_t sixes[16][8];
@@ -282,20 +284,19 @@ struct PackedQ3_K {
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(sixes[s]) - 32);
     pairMinima<8>(out.minima, [&](int s) { return (loadU8x8(sixes[s]) - 32) * 4; });
-    for (int s = 0; s < 8; s++) {
-      const uint8_t* part = packed + 112 + 96 * s;
-      u8x32* values = out.values + 8 * s;
-      unpackTwoBits(part + 32, values);
-      const u8x32 third = loadBytes(part);
-      values[0] |= shiftMask<-2>(third, 4);
-      values[1] |= shiftMask<-1>(third, 4);
-      values[2] |= shiftMask<0>(third, 4);
-      values[3] |= shiftMask<1>(third, 4);
-      values[4] |= shiftMask<2>(third, 4);
-      values[5] |= shiftMask<3>(third, 4);
-      values[6] |= shiftMask<4>(third, 4);
-      values[7] |= shiftMask<5>(third, 4);
-    }
+  }
+  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
+    const uint8_t* part = packed + 112 + 96 * s;
+    unpackTwoBits(part + 32, values);
+    const u8x32 third = loadBytes(part);
+    values[0] |= shiftMask<-2>(third, 4);
+    values[1] |= shiftMask<-1>(third, 4);
+    values[2] |= shiftMask<0>(third, 4);
+    values[3] |= shiftMask<1>(third, 4);
+    values[4] |= shiftMask<2>(third, 4);
+    values[5] |= shiftMask<3>(third, 4);
+    values[6] |= shiftMask<4>(third, 4);
+    values[7] |= shiftMask<5>(third, 4);
   }
 };
 

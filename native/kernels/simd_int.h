@@ -51,6 +51,32 @@ MILLRACE_INLINE RowScales makeScales(i32x8 scales) {
 MILLRACE_INLINE RowScales makeScales(i32x8 scales) { return {scales}; }
 #endif
 
+// The scales in eight bytes, one a row.
+MILLRACE_INLINE RowScales loadScales(const uint8_t* bytes) {
+#if defined(MILLRACE_ISA_AVX2)
+  int64_t eight;
+  memcpy(&eight, bytes, 8);
+  const __m256i twice = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
+  return {reinterpret_cast<i32x8>(_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), twice))};
+#else
+  return makeScales(loadU8x8(bytes));
+#endif
+}
+// Pairs of i16, one pair a row, from two times eight bytes.
+MILLRACE_INLINE i32x8 loadPairs(const uint8_t* bytes) {
+#if defined(MILLRACE_ISA_AVX2)
+  // Two loads of eight bytes: they may have just been stored, which one of sixteen would have to wait for.
+  int64_t low, high;
+  memcpy(&low, bytes, 8);
+  memcpy(&high, bytes + 8, 8);
+  const __m256i spread = _mm256_setr_epi8(0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1, 4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7, -1, -1, -1);
+  const __m256i upper = _mm256_shuffle_epi8(_mm256_set1_epi64x(high), spread);
+  return reinterpret_cast<i32x8>(_mm256_or_si256(_mm256_shuffle_epi8(_mm256_set1_epi64x(low), spread), _mm256_slli_epi32(upper, 16)));
+#else
+  return loadU8x8(bytes) | (loadU8x8(bytes + 8) << 16);
+#endif
+}
+
 // Σ over columns of u8 weights · i8 activations for eight rows. On AVX2 the sum is kept in pairs of 16-bit lanes: kColumns columns of weights
 // up to kMax must fit, which the callers choose.
 #if defined(MILLRACE_ISA_AVX2)
