@@ -160,7 +160,11 @@ async function measure(flags: PeersFlags): Promise<PeersReport> {
   ]);
   const contenders = job.contenders.map((contender) => ({
     name: contender.name,
-    command: contender.command(job.models[0]!, job.shapes[0]!).join(" "),
+    // Where things lie on the machine is nobody's business who reads the results.
+    command: contender
+      .command(job.models[0]!, job.shapes[0]!)
+      .join(" ")
+      .replace(/[^\s",=]*\//g, ""),
   }));
   const about = { machine: machineInfo(), versions: versions(), numThreads };
   const report: PeersReport = { ...about, contenders, runs: [] };
