@@ -25,13 +25,22 @@ const BASE_FLAGS = [
   "-Wno-psabi",
 ];
 const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
+const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
+const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
+/** Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one. */
+const VARIANTS = {
+  x64: [["avx2", AVX2_FLAGS]],
+  arm64: [
+    ["neon", NEON_FLAGS],
+    ["neondot", NEONDOT_FLAGS],
+  ],
+};
 const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
 
 /** What to do about a build that cannot even start. */
 class BuildError extends Error {}
 
-function findCompiler() {
-  const candidates = process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"];
+function findCompiler(candidates = process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"]) {
   for (const candidate of candidates) {
     const probe = spawnSync(candidate, ["--version"], { encoding: "utf8" });
     if (probe.status === 0) return { command: candidate, version: probe.stdout.split("\n")[0] ?? "" };
@@ -63,7 +72,7 @@ function hashHeaders() {
 
 /** One object per source and instruction set. Variants without special instructions come first: should the linker ever have to choose
  * between two copies of a library's inline function, it takes the first, which runs everywhere. */
-function listObjects(folders, outputFolder, extraFlags) {
+function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
   const objects = [];
   for (const folder of folders) {
     const flags =
@@ -77,10 +86,11 @@ function listObjects(folders, outputFolder, extraFlags) {
       });
     }
   }
-  if (process.arch !== "x64") return objects;
-  for (const source of sourcesIn("kernels")) {
-    const object = path.join(outputFolder, `kernels-${path.basename(source, ".cc")}.avx2.o`);
-    objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...AVX2_FLAGS] });
+  for (const [isa, isaFlags] of VARIANTS[arch] ?? []) {
+    for (const source of sourcesIn("kernels")) {
+      const object = path.join(outputFolder, `kernels-${path.basename(source, ".cc")}.${isa}.o`);
+      objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...isaFlags] });
+    }
   }
   return objects;
 }
@@ -117,8 +127,7 @@ async function forEachLimited(items, limit, job) {
 }
 
 /** Compiles the stale ones of `objects` and links all of them. Returns whether anything was built. */
-async function buildTarget({ objects, output, linkFlags, log }) {
-  const compiler = findCompiler();
+async function buildTarget({ objects, output, linkFlags, log, compiler = findCompiler() }) {
   const headers = hashHeaders();
   mkdirSync(path.dirname(output), { recursive: true });
   const link = createHash("sha256").update(JSON.stringify([compiler, linkFlags]));
@@ -182,6 +191,20 @@ export async function buildNativeTests({ sanitize = false, log = () => {} } = {}
 }
 
 /**
+ * Builds the native tests for 64-bit Arm Linux with a cross compiler, statically, so that an emulator needs nothing else. Returns the path.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<string>}
+ */
+export async function buildNativeTestsForArm({ log = () => {} } = {}) {
+  const folder = path.join(ROOT, "build", "native-test-aarch64");
+  const output = path.join(folder, "native-test-aarch64");
+  const compiler = findCompiler(["aarch64-linux-gnu-g++"]);
+  const objects = listObjects(["runtime", "test", "kernels"], folder, ["-O3"], "arm64");
+  await buildTarget({ objects, output, linkFlags: ["-static"], log, compiler });
+  return output;
+}
+
+/**
  * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns its path.
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
@@ -212,6 +235,7 @@ async function main() {
   const isTest = process.argv.includes("--tests");
   const log = (line) => console.log(line);
   if (process.argv.includes("--probes")) log(await buildNativeProbes({ log }));
+  else if (isTest && process.argv.includes("aarch64")) log(await buildNativeTestsForArm({ log }));
   else if (isTest) log(await buildNativeTests({ sanitize: process.argv.includes("--sanitize"), log }));
   else if (!(await buildNative({ log }))) log("build/native/millrace.node is up to date");
 }

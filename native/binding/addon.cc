@@ -207,6 +207,7 @@ napi_value cpuFeatures(napi_env env, napi_callback_info) {
     setProperty(env, object, "avx512f", makeBoolean(env, features.avx512f));
     setProperty(env, object, "avx512vnni", makeBoolean(env, features.avx512vnni));
     setProperty(env, object, "neon", makeBoolean(env, features.neon));
+    setProperty(env, object, "dotprod", makeBoolean(env, features.dotprod));
     return object;
   });
 }

@@ -4,6 +4,11 @@
 
 #if defined(MILLRACE_ISA_AVX2)
 #define MILLRACE_ISA avx2
+#elif defined(MILLRACE_ISA_NEONDOT)
+#define MILLRACE_ISA neondot
+#define MILLRACE_ISA_NEON
+#elif defined(MILLRACE_ISA_NEON)
+#define MILLRACE_ISA neon
 #else
 #define MILLRACE_ISA portable
 #endif

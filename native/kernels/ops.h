@@ -232,6 +232,9 @@ struct KernelTable {
 const KernelTable& portableKernels();
 #if defined(__x86_64__)
 const KernelTable& avx2Kernels();
+#elif defined(__aarch64__)
+const KernelTable& neonKernels();
+const KernelTable& neondotKernels();
 #endif
 
 // Scratch of one operation, in bytes; used by decoding and by the kernels' own layout.

@@ -1,4 +1,4 @@
-// Eight f32 lanes: AVX2+FMA+F16C intrinsics, or compiler vectors with the same lane structure (two SSE or NEON registers).
+// Eight f32 lanes: AVX2+FMA+F16C intrinsics, two NEON registers, or compiler vectors with the same lane structure.
 // `fma8` fuses where the target has a fused multiply-add and rounds twice elsewhere; either way it is the same for every caller.
 #pragma once
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "isa.h"
 #if defined(MILLRACE_ISA_AVX2)
 #include <immintrin.h>
+#elif defined(MILLRACE_ISA_NEON)
+#include <arm_neon.h>
 #endif
 
 #define MILLRACE_INLINE static inline __attribute__((always_inline))
@@ -31,6 +33,15 @@ typedef int8_t i8x8 __attribute__((vector_size(8)));
 
 MILLRACE_INLINE f32x8 splat8(float value) { return f32x8{value, value, value, value, value, value, value, value}; }
 MILLRACE_INLINE f32x8 zero8() { return f32x8{}; }
+
+#if defined(MILLRACE_ISA_NEON)
+// The two registers of a vector.
+MILLRACE_INLINE float32x4_t lowOf(f32x8 v) { return float32x4_t{v[0], v[1], v[2], v[3]}; }
+MILLRACE_INLINE float32x4_t highOf(f32x8 v) { return float32x4_t{v[4], v[5], v[6], v[7]}; }
+MILLRACE_INLINE f32x8 joined8(float32x4_t low, float32x4_t high) {
+  return f32x8{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
+}
+#endif
 
 MILLRACE_INLINE f32x8 load8(const float* address) {
   f32x8 value;
@@ -58,6 +69,8 @@ MILLRACE_INLINE void storePartial8(float* address, f32x8 value, int64_t count) {
 MILLRACE_INLINE f32x8 fma8(f32x8 a, f32x8 b, f32x8 c) {
 #if defined(MILLRACE_ISA_AVX2)
   return _mm256_fmadd_ps(a, b, c);
+#elif defined(MILLRACE_ISA_NEON)
+  return joined8(vfmaq_f32(lowOf(c), lowOf(a), lowOf(b)), vfmaq_f32(highOf(c), highOf(a), highOf(b)));
 #elif defined(__FP_FAST_FMAF)
   f32x8 result;
   for (int i = 0; i < 8; i++) result[i] = __builtin_fmaf(a[i], b[i], c[i]);
@@ -108,6 +121,9 @@ MILLRACE_INLINE int moveMask8(i32x8 mask) {
 MILLRACE_INLINE f32x8 loadHalf8(const void* address) {
 #if defined(MILLRACE_ISA_AVX2)
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(address)));
+#elif defined(MILLRACE_ISA_NEON)
+  const float16x8_t halves = vreinterpretq_f16_u8(vld1q_u8(static_cast<const uint8_t*>(address)));
+  return joined8(vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves));
 #else
   f32x8 result;
   for (int i = 0; i < 8; i++) result[i] = loadHalf(static_cast<const uint8_t*>(address) + 2 * i);
@@ -128,6 +144,8 @@ MILLRACE_INLINE f32x8 loadBfloat8(const void* address) {
 MILLRACE_INLINE void storeHalf8(void* address, f32x8 value) {
 #if defined(MILLRACE_ISA_AVX2)
   _mm_storeu_si128(static_cast<__m128i*>(address), _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(MILLRACE_ISA_NEON)
+  vst1q_u8(static_cast<uint8_t*>(address), vreinterpretq_u8_f16(vcvt_high_f16_f32(vcvt_f16_f32(lowOf(value)), highOf(value))));
 #else
   for (int i = 0; i < 8; i++) {
     const uint16_t half = floatToHalf(value[i]);
@@ -196,6 +214,10 @@ MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
 #if defined(MILLRACE_ISA_AVX2)
   const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
   return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+#elif defined(MILLRACE_ISA_NEON)
+  const float32x4_t ab = vpaddq_f32(vpaddq_f32(lowOf(a), highOf(a)), vpaddq_f32(lowOf(b), highOf(b)));
+  const float32x4_t cd = vpaddq_f32(vpaddq_f32(lowOf(c), highOf(c)), vpaddq_f32(lowOf(d), highOf(d)));
+  return vpaddq_f32(ab, cd);
 #else
   const f32x8 v[4] = {a, b, c, d};
   f32x4 sums;

@@ -4,7 +4,7 @@
 #include "simd.h"
 
 // Before a loop over a tile. Where products are computed lane by lane, unrolling gains nothing and costs minutes of compiling.
-#if defined(MILLRACE_ISA_AVX2)
+#if defined(MILLRACE_ISA_AVX2) || defined(MILLRACE_ISA_NEON)
 #define MILLRACE_UNROLL_INT MILLRACE_UNROLL
 #else
 #define MILLRACE_UNROLL_INT
@@ -16,6 +16,28 @@ typedef uint8_t u8x32 __attribute__((vector_size(32)));
 typedef int8_t i8x32 __attribute__((vector_size(32)));
 typedef int16_t i16x16 __attribute__((vector_size(32)));
 typedef uint16_t u16x16 __attribute__((vector_size(32)));
+
+#if defined(MILLRACE_ISA_NEON)
+// The two registers of a vector: rows 0 to 3 and 4 to 7.
+template <class Half>
+struct Halves {
+  Half low;
+  Half high;
+};
+template <class Half, class Whole>
+MILLRACE_INLINE Halves<Half> halvesOf(Whole value) {
+  Halves<Half> halves;
+  memcpy(&halves, &value, 32);
+  return halves;
+}
+template <class Whole, class Half>
+MILLRACE_INLINE Whole wholeOf(Half low, Half high) {
+  const Halves<Half> halves = {low, high};
+  Whole value;
+  memcpy(&value, &halves, 32);
+  return value;
+}
+#endif
 
 MILLRACE_INLINE u8x32 loadBytes(const uint8_t* address) {
   u8x32 value;
@@ -99,6 +121,37 @@ MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) {
 MILLRACE_INLINE i32x8 dotSum(Dot dot) {
   return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), _mm256_set1_epi16(1)));
 }
+#elif defined(MILLRACE_ISA_NEON)
+struct Dot {
+  int32x4_t low;
+  int32x4_t high;
+};
+struct Columns {
+  int8x16_t value;
+};
+MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {vreinterpretq_s8_s32(vdupq_n_s32(loadI32(activations)))}; }
+// Weights are at most 63, so they are i8 as well, and four products fit 16 bits.
+MILLRACE_INLINE int32x4_t dotHalf(int32x4_t sum, int8x16_t weights, Columns columns) {
+#if defined(MILLRACE_ISA_NEONDOT)
+  return vdotq_s32(sum, weights, columns.value);
+#else
+  const int16x8_t low = vmull_s8(vget_low_s8(weights), vget_low_s8(columns.value));
+  const int16x8_t high = vmull_high_s8(weights, columns.value);
+  return vpadalq_s16(sum, vpaddq_s16(low, high));
+#endif
+}
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+  const auto halves = halvesOf<int8x16_t>(weights);
+  dot.low = dotHalf(dot.low, halves.low, columns);
+  dot.high = dotHalf(dot.high, halves.high, columns);
+}
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
+  const int32x4_t offset = vdupq_n_s32(static_cast<int32_t>(offsets[0]) + offsets[1]);
+  dot.low = vaddq_s32(dot.low, offset);
+  dot.high = vaddq_s32(dot.high, offset);
+}
+MILLRACE_INLINE i32x8 dotSum(Dot dot) { return wholeOf<i32x8>(dot.low, dot.high); }
+MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #else
 struct Dot {
   i32x8 sum;
@@ -127,6 +180,9 @@ struct WidePair {
 MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
 #if defined(MILLRACE_ISA_AVX2)
   return {reinterpret_cast<i16x16>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(address))))};
+#elif defined(MILLRACE_ISA_NEON)
+  const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(address));
+  return {wholeOf<i16x16>(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes))};
 #else
   typedef int8_t i8x16 __attribute__((vector_size(16)));
   i8x16 bytes;
@@ -142,6 +198,18 @@ struct WideColumns {
 MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
 MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
   return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(weights.value), columns.value));
+}
+#elif defined(MILLRACE_ISA_NEON)
+struct WideColumns {
+  int16x8_t value;
+};
+MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {vreinterpretq_s16_s32(vdupq_n_s32(loadI32(activations)))}; }
+MILLRACE_INLINE int32x4_t wideHalf(int16x8_t weights, int16x8_t columns) {
+  return vpaddq_s32(vmull_s16(vget_low_s16(weights), vget_low_s16(columns)), vmull_high_s16(weights, columns));
+}
+MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+  const auto halves = halvesOf<int16x8_t>(weights.value);
+  return wholeOf<i32x8>(wideHalf(halves.low, columns.value), wideHalf(halves.high, columns.value));
 }
 #else
 struct WideColumns {
@@ -164,6 +232,10 @@ MILLRACE_INLINE u8x32 lookUp(const int8_t* table, u8x32 indices) {
 #if defined(MILLRACE_ISA_AVX2)
   const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return reinterpret_cast<u8x32>(_mm256_shuffle_epi8(both, reinterpret_cast<__m256i>(indices)));
+#elif defined(MILLRACE_ISA_NEON)
+  const int8x16_t values = vld1q_s8(table);
+  const auto halves = halvesOf<uint8x16_t>(indices);
+  return wholeOf<u8x32>(vqtbl1q_s8(values, halves.low), vqtbl1q_s8(values, halves.high));
 #else
   u8x32 result;
   for (int i = 0; i < 32; i++) result[i] = static_cast<uint8_t>(table[indices[i]]);

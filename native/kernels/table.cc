@@ -3,13 +3,15 @@
 
 namespace millrace {
 
+// Two steps, so that MILLRACE_ISA is replaced by its name first.
+#define MILLRACE_QUOTED(name) #name
+#define MILLRACE_NAME_OF(isa) MILLRACE_QUOTED(isa)
+#define MILLRACE_JOINED(name) name##Kernels
+#define MILLRACE_TABLE_OF(isa) MILLRACE_JOINED(isa)
+
 namespace {
 const KernelTable kTable = {
-#if defined(MILLRACE_ISA_AVX2)
-    "avx2",
-#else
-    "portable",
-#endif
+    MILLRACE_NAME_OF(MILLRACE_ISA),
     {
 #define MILLRACE_OP(name) MILLRACE_ISA::name##Kernel,
         MILLRACE_OPS(MILLRACE_OP)
@@ -18,10 +20,6 @@ const KernelTable kTable = {
 };
 }  // namespace
 
-#if defined(MILLRACE_ISA_AVX2)
-const KernelTable& avx2Kernels() { return kTable; }
-#else
-const KernelTable& portableKernels() { return kTable; }
-#endif
+const KernelTable& MILLRACE_TABLE_OF(MILLRACE_ISA)() { return kTable; }
 
 }  // namespace millrace

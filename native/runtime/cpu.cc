@@ -3,13 +3,16 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "failure.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 namespace millrace {
@@ -55,6 +58,14 @@ FloatingPointScope::~FloatingPointScope() { _mm_setcsr(static_cast<uint32_t>(sav
 CpuFeatures detectCpu() {
   CpuFeatures features;
   features.neon = true;
+#if defined(__linux__)
+  constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
+  features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
+#elif defined(__APPLE__)
+  int hasDotProduct = 0;
+  size_t numBytes = sizeof hasDotProduct;
+  features.dotprod = sysctlbyname("hw.optional.arm.FEAT_DotProd", &hasDotProduct, &numBytes, nullptr, 0) == 0 && hasDotProduct != 0;
+#endif
   return features;
 }
 
@@ -72,24 +83,51 @@ FloatingPointScope::~FloatingPointScope() = default;
 
 #endif
 
-const KernelTable& selectKernels(const char* isa) {
-#if defined(__x86_64__)
+namespace {
+
+struct Variant {
+  const KernelTable& kernels;
+  const char* needs;
+  bool isSupported;
+};
+
+// Every variant of this build, the best one last.
+std::vector<Variant> listVariants() {
   const CpuFeatures features = detectCpu();
-  const bool hasAvx2 = features.avx2 && features.fma && features.f16c;
-  if (isa == nullptr) return hasAvx2 ? avx2Kernels() : portableKernels();
-  if (strcmp(isa, "avx2") == 0) {
-    if (hasAvx2) return avx2Kernels();
-    throw Failure{kIsaCode, "expected a CPU with AVX2, FMA and F16C for the instruction set avx2, got one without"};
-  }
-#else
-  if (isa == nullptr) return portableKernels();
-#endif
-  if (strcmp(isa, "portable") == 0) return portableKernels();
-  throw Failure{kIsaCode, std::string("expected an instruction set of this build (portable") +
+  std::vector<Variant> variants = {{portableKernels(), "", true}};
 #if defined(__x86_64__)
-                              ", avx2" +
+  variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", features.avx2 && features.fma && features.f16c});
+#elif defined(__aarch64__)
+  variants.push_back({neonKernels(), "NEON", features.neon});
+  variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});
+#else
+  (void)features;
 #endif
-                              "), got " + isa};
+  return variants;
+}
+
+}  // namespace
+
+std::vector<const KernelTable*> supportedKernels() {
+  std::vector<const KernelTable*> tables;
+  for (const Variant& variant : listVariants()) {
+    if (variant.isSupported) tables.push_back(&variant.kernels);
+  }
+  return tables;
+}
+
+const KernelTable& selectKernels(const char* isa) {
+  if (isa == nullptr) return *supportedKernels().back();
+  std::string names;
+  for (const Variant& variant : listVariants()) {
+    const std::string name = variant.kernels.isa;
+    if (name == isa) {
+      if (variant.isSupported) return variant.kernels;
+      throw Failure{kIsaCode, std::string("expected a CPU with ") + variant.needs + " for the instruction set " + name + ", got one without"};
+    }
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  throw Failure{kIsaCode, "expected an instruction set of this build (" + names + "), got " + isa};
 }
 
 }  // namespace millrace

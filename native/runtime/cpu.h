@@ -1,6 +1,7 @@
 // What the processor can do, and the floating-point control word that every kernel runs under.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "../kernels/ops.h"
 
@@ -13,11 +14,16 @@ struct CpuFeatures {
   bool avx512f = false;
   bool avx512vnni = false;
   bool neon = false;
+  bool dotprod = false;
 };
 
 CpuFeatures detectCpu();
 
-// The kernels of `isa` ("portable", "avx2"), or the best ones when null. Throws kernels_isa when unknown or not supported here.
+// Instruction sets of this build that this CPU has, the best one last.
+std::vector<const KernelTable*> supportedKernels();
+
+// The kernels of `isa` ("portable"; "avx2" on x86-64; "neon", "neondot" on Arm), or the best ones when null. Throws kernels_isa when unknown or
+// not supported here.
 const KernelTable& selectKernels(const char* isa);
 
 // Round to nearest even, subnormals kept, no traps: for as long as this object lives on the thread.

@@ -63,9 +63,8 @@ bool Bench::isRefused() {
 }
 
 std::vector<const char*> isas() {
-  std::vector<const char*> result = {"portable"};
-  const CpuFeatures features = detectCpu();
-  if (features.avx2 && features.fma && features.f16c) result.push_back("avx2");
+  std::vector<const char*> result;
+  for (const KernelTable* kernels : supportedKernels()) result.push_back(kernels->isa);
   return result;
 }
 

@@ -14,7 +14,7 @@ export type FileHandle = number & { readonly __file: unique symbol };
 
 export const NO_BUFFER = 0 as BufferHandle;
 
-export type Isa = "portable" | "avx2";
+export type Isa = "portable" | "avx2" | "neon" | "neondot";
 
 export interface DeviceOptions {
   /** Threads that compute, the calling one included; at least 1. */
@@ -64,6 +64,7 @@ export interface CpuFeatures {
   readonly avx512f: boolean;
   readonly avx512vnni: boolean;
   readonly neon: boolean;
+  readonly dotprod: boolean;
 }
 
 /** What the addon exports. */

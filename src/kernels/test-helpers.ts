@@ -10,10 +10,15 @@ import { createReferenceDevice } from "./reference.js";
 
 export const library: KernelLibrary = loadKernels();
 
-/** Every instruction set with whether this CPU has it: tests of a missing one are reported as skipped. */
+/** Every instruction set of this architecture with whether this CPU has it: tests of a missing one are reported as skipped. */
 export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[] = [
   { isa: "portable", isMissing: false },
-  { isa: "avx2", isMissing: !library.cpuFeatures().avx2 },
+  ...(process.arch === "arm64"
+    ? ([
+        { isa: "neon", isMissing: !library.cpuFeatures().neon },
+        { isa: "neondot", isMissing: !library.cpuFeatures().dotprod },
+      ] as const)
+    : ([{ isa: "avx2", isMissing: !library.cpuFeatures().avx2 }] as const)),
 ];
 
 /** Computes when first asked, so that the reference runs once for every instruction set and only in tests that run. */
