@@ -28,6 +28,7 @@ typedef double f64x4 __attribute__((vector_size(32)));
 typedef uint64_t u64x4 __attribute__((vector_size(32)));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef uint32_t u32x8 __attribute__((vector_size(32)));
+typedef uint16_t u16x8 __attribute__((vector_size(16)));
 typedef uint8_t u8x8 __attribute__((vector_size(8)));
 typedef int8_t i8x8 __attribute__((vector_size(8)));
 
@@ -125,9 +126,14 @@ MILLRACE_INLINE f32x8 loadHalf8(const void* address) {
   const float16x8_t halves = vreinterpretq_f16_u8(vld1q_u8(static_cast<const uint8_t*>(address)));
   return joined8(vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves));
 #else
-  f32x8 result;
-  for (int i = 0; i < 8; i++) result[i] = loadHalf(static_cast<const uint8_t*>(address) + 2 * i);
-  return result;
+  u16x8 halves;
+  memcpy(&halves, address, 16);
+  const i32x8 bits = __builtin_convertvector(halves, i32x8);
+  const i32x8 magnitude = (bits & 0x7fff) << 13;
+  // Exponents move from a bias of 15 to one of 127 by a product, which is exact for subnormals too. Infinities and NaN get theirs from the mask.
+  const i32x8 scaled = reinterpret_cast<i32x8>(reinterpret_cast<f32x8>(magnitude) * splat8(0x1p112f));
+  const i32x8 special = ((magnitude >= 0x0f800000) & 0x7f800000) | ((magnitude > 0x0f800000) & 0x400000);
+  return reinterpret_cast<f32x8>(scaled | special | (bits & 0x8000) << 16);
 #endif
 }
 MILLRACE_INLINE f32x8 loadBfloat8(const void* address) {

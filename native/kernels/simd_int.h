@@ -2,8 +2,13 @@
 // Sums of products are exact integers, so every instruction set computes the same ones.
 #pragma once
 #include "simd.h"
+#if defined(__SSE2__) && !defined(MILLRACE_ISA_AVX2)
+// Every x86-64 CPU has it.
+#define MILLRACE_PORTABLE_SSE2
+#include <emmintrin.h>
+#endif
 
-// Before a loop over a tile. Where products are computed lane by lane, unrolling gains nothing and costs minutes of compiling.
+// Before a loop over a tile. The portable variants have too few registers to gain by unrolling, and it costs minutes of compiling.
 #if defined(MILLRACE_ISA_AVX2) || defined(MILLRACE_ISA_NEON)
 #define MILLRACE_UNROLL_INT MILLRACE_UNROLL
 #else
@@ -17,7 +22,7 @@ typedef int8_t i8x32 __attribute__((vector_size(32)));
 typedef int16_t i16x16 __attribute__((vector_size(32)));
 typedef uint16_t u16x16 __attribute__((vector_size(32)));
 
-#if defined(MILLRACE_ISA_NEON)
+#if defined(MILLRACE_ISA_NEON) || defined(MILLRACE_PORTABLE_SSE2)
 // The two registers of a vector: rows 0 to 3 and 4 to 7.
 template <class Half>
 struct Halves {
@@ -152,6 +157,39 @@ MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
 }
 MILLRACE_INLINE i32x8 dotSum(Dot dot) { return wholeOf<i32x8>(dot.low, dot.high); }
 MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
+#elif defined(MILLRACE_PORTABLE_SSE2)
+// [i]: rows 2i and 2i + 1, two sums over two columns each.
+struct Dot {
+  __m128i pairs[4];
+};
+// Four columns as i16, twice.
+struct Columns {
+  __m128i value;
+};
+MILLRACE_INLINE Columns loadColumns(const int8_t* activations) {
+  const __m128i bytes = _mm_set1_epi32(loadI32(activations));
+  return {_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8)};
+}
+MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+  const auto halves = halvesOf<__m128i>(weights);
+  const __m128i zero = _mm_setzero_si128();
+  dot.pairs[0] = _mm_add_epi32(dot.pairs[0], _mm_madd_epi16(_mm_unpacklo_epi8(halves.low, zero), columns.value));
+  dot.pairs[1] = _mm_add_epi32(dot.pairs[1], _mm_madd_epi16(_mm_unpackhi_epi8(halves.low, zero), columns.value));
+  dot.pairs[2] = _mm_add_epi32(dot.pairs[2], _mm_madd_epi16(_mm_unpacklo_epi8(halves.high, zero), columns.value));
+  dot.pairs[3] = _mm_add_epi32(dot.pairs[3], _mm_madd_epi16(_mm_unpackhi_epi8(halves.high, zero), columns.value));
+}
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
+  const __m128i offset = _mm_set_epi32(offsets[1], offsets[0], offsets[1], offsets[0]);
+  for (__m128i& pair : dot.pairs) pair = _mm_add_epi32(pair, offset);
+}
+// The sums of the pairs of four rows.
+MILLRACE_INLINE __m128i pairSums(__m128i low, __m128i high) {
+  const __m128 a = _mm_castsi128_ps(low);
+  const __m128 b = _mm_castsi128_ps(high);
+  return _mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(a, b, 0x88)), _mm_castps_si128(_mm_shuffle_ps(a, b, 0xdd)));
+}
+MILLRACE_INLINE i32x8 dotSum(Dot dot) { return wholeOf<i32x8>(pairSums(dot.pairs[0], dot.pairs[1]), pairSums(dot.pairs[2], dot.pairs[3])); }
+MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #else
 struct Dot {
   i32x8 sum;
@@ -183,6 +221,9 @@ MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
 #elif defined(MILLRACE_ISA_NEON)
   const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(address));
   return {wholeOf<i16x16>(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes))};
+#elif defined(MILLRACE_PORTABLE_SSE2)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(address));
+  return {wholeOf<i16x16>(_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8), _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8))};
 #else
   typedef int8_t i8x16 __attribute__((vector_size(16)));
   i8x16 bytes;
@@ -211,6 +252,15 @@ MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
   const auto halves = halvesOf<int16x8_t>(weights.value);
   return wholeOf<i32x8>(wideHalf(halves.low, columns.value), wideHalf(halves.high, columns.value));
 }
+#elif defined(MILLRACE_PORTABLE_SSE2)
+struct WideColumns {
+  __m128i value;
+};
+MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {_mm_set1_epi32(loadI32(activations))}; }
+MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+  const auto halves = halvesOf<__m128i>(weights.value);
+  return wholeOf<i32x8>(_mm_madd_epi16(halves.low, columns.value), _mm_madd_epi16(halves.high, columns.value));
+}
 #else
 struct WideColumns {
   int32_t value[2];
@@ -237,9 +287,10 @@ MILLRACE_INLINE u8x32 lookUp(const int8_t* table, u8x32 indices) {
   const auto halves = halvesOf<uint8x16_t>(indices);
   return wholeOf<u8x32>(vqtbl1q_s8(values, halves.low), vqtbl1q_s8(values, halves.high));
 #else
-  u8x32 result;
-  for (int i = 0; i < 32; i++) result[i] = static_cast<uint8_t>(table[indices[i]]);
-  return result;
+  uint8_t stored[32];
+  memcpy(stored, &indices, 32);
+  for (uint8_t& byte : stored) byte = static_cast<uint8_t>(table[byte]);
+  return loadBytes(stored);
 #endif
 }
 // 32 i8, widened.
