@@ -104,11 +104,11 @@ MILLRACE_INLINE i32x8 loadPairs(const uint8_t* bytes) {
 #endif
 }
 
-// Σ over columns of u8 weights · i8 activations for eight rows. On AVX2 the sum is kept in pairs of 16-bit lanes: kColumns columns of weights
-// up to kMax must fit, which the callers choose.
+// Σ over columns of u8 weights · i8 activations for eight rows. On AVX2 the sum is kept in pairs of 16-bit lanes: the callers add up as
+// many columns as fit. Unsigned lanes: sums may wrap around as long as they come back (dotOffset).
 #if defined(MILLRACE_ISA_AVX2)
 struct Dot {
-  i16x16 sum;
+  u16x16 sum;
 };
 // Four columns of a token, once per row.
 struct Columns {
@@ -116,10 +116,10 @@ struct Columns {
 };
 MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
 MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
-  dot.sum += reinterpret_cast<i16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value));
+  dot.sum += reinterpret_cast<u16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value));
 }
 // The dot of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += reinterpret_cast<i16x16>(_mm256_set1_epi32(loadI32(offsets))); }
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += reinterpret_cast<u16x16>(_mm256_set1_epi32(loadI32(offsets))); }
 MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) {
   return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), reinterpret_cast<__m256i>(scales.value)));
 }
