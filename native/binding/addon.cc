@@ -149,6 +149,18 @@ napi_value submit(napi_env env, napi_callback_info info) {
   });
 }
 
+napi_value kvBytes(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    const Device& device = deviceOf(args);
+    napi_value object;
+    require(napi_create_object(env, &object), "create an object");
+    setProperty(env, object, "read", makeNumber(env, static_cast<double>(device.kvBytesRead())));
+    setProperty(env, object, "unshared", makeNumber(env, static_cast<double>(device.kvBytesUnshared())));
+    return object;
+  });
+}
+
 napi_value destroy(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const Arguments args(env, info);
@@ -170,14 +182,19 @@ void finalizeDevice(napi_env env, void* data, void*) {
 napi_value createDevice(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
-    napi_value numThreads, isaValue;
+    napi_value numThreads, isaValue, sharesKvReads;
     require(napi_get_named_property(env, args.values[0], "numThreads", &numThreads), "read options.numThreads");
     require(napi_get_named_property(env, args.values[0], "isa", &isaValue), "read options.isa");
+    require(napi_get_named_property(env, args.values[0], "sharesKvReads", &sharesKvReads), "read options.sharesKvReads");
+    bool isSharing = true;
+    if (!isUndefined(env, sharesKvReads) && napi_get_value_bool(env, sharesKvReads, &isSharing) != napi_ok) {
+      failArgument("createDevice: expected options.sharesKvReads to be a boolean, got something else");
+    }
     const bool hasIsa = !isUndefined(env, isaValue);
     const std::string isa = hasIsa ? toString(env, isaValue, "options.isa") : std::string();
 
     auto holder = std::make_unique<DeviceHolder>();
-    holder->device = std::make_unique<Device>(toNumber(env, numThreads, "options.numThreads"), hasIsa ? isa.c_str() : nullptr);
+    holder->device = std::make_unique<Device>(toNumber(env, numThreads, "options.numThreads"), hasIsa ? isa.c_str() : nullptr, isSharing);
     napi_value object;
     require(napi_create_object(env, &object), "create an object");
     setProperty(env, object, "isa", makeString(env, holder->device->isa()));
@@ -187,7 +204,7 @@ napi_value createDevice(napi_env env, napi_callback_info info) {
       napi_callback method;
     } kMethods[] = {{"allocate", allocate},         {"view", view},                   {"release", release},
                     {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
-                    {"releaseWeight", releaseWeight}, {"submit", submit},             {"destroy", destroy}};
+                    {"releaseWeight", releaseWeight}, {"submit", submit}, {"kvBytes", kvBytes},             {"destroy", destroy}};
     for (const auto& entry : kMethods) setMethod(env, object, entry.name, entry.method);
     require(napi_type_tag_object(env, object, &kDeviceTag), "tag the device");
     require(napi_wrap(env, object, holder.get(), finalizeDevice, nullptr, nullptr), "wrap the device");

@@ -114,18 +114,30 @@ struct RopeTableArgs {
   double magnitude;
 };
 
-// Caches are [numBlocks, numKvHeads, blockSize, headDim] of f16 or f32.
+// Order is the operand `kvType` and equals KV_TYPE_CODE in program.ts.
+enum class KvType { f16, f32, int8 };
+
+// Entries of a block are stored eight by eight; a block is a whole number of octets.
+constexpr int64_t kKvOctet = 8;
+
+// Caches are [numBlocks, numKvHeads, blockSize / 8, octet]. An octet of keys is [headDim, 8], so that eight entries' scores are eight lanes;
+// an octet of values is [8, headDim]. Of int8, an octet's eight f32 scales follow, one per entry: a value is its byte times the scale.
 struct KvGeometry {
   int64_t numHeads;
   int64_t numKvHeads;
   int64_t headDim;
   int64_t blockSize;
-  bool isHalf;
+  KvType type;
 
-  constexpr int64_t valueBytes() const { return isHalf ? 2 : 4; }
-  // Bytes from the cache's start to entry (block, kvHead, offset).
-  constexpr int64_t entryOffset(int64_t block, int64_t kvHead, int64_t offset) const {
-    return ((block * numKvHeads + kvHead) * blockSize + offset) * headDim * valueBytes();
+  constexpr int64_t valueBytes() const { return type == KvType::f16 ? 2 : type == KvType::f32 ? 4 : 1; }
+  // Stored bytes of one entry's key (or value) of one head.
+  constexpr int64_t entryBytes() const { return headDim * valueBytes() + (type == KvType::int8 ? 4 : 0); }
+  // Bytes from an octet's start to its scales.
+  constexpr int64_t scalesOffset() const { return kKvOctet * headDim; }
+  constexpr int64_t octetBytes() const { return kKvOctet * entryBytes(); }
+  // Bytes from the cache's start to an octet of (block, kvHead).
+  constexpr int64_t octetOffset(int64_t block, int64_t kvHead, int64_t octet) const {
+    return ((block * numKvHeads + kvHead) * (blockSize / kKvOctet) + octet) * octetBytes();
   }
 };
 
@@ -142,6 +154,36 @@ struct RopeAndWriteKvArgs {
   bool isNeox;
 };
 
+// Rows that read the same stored entries in parts [partBegin, partEnd).
+struct AttentionTask {
+  int32_t firstRow;  // numRows entries of AttentionWork::rows from here
+  int32_t numRows;
+  int32_t partBegin;
+  int32_t partEnd;
+  int32_t isFirst;  // begins with its rows' first part
+};
+
+// A row whose parts several tasks compute. Its results lie in `slots`: the first task's parts merged, then every later part apart.
+struct AttentionSplit {
+  int32_t numTasks;
+  int32_t firstTaskEnd;  // the first task's partEnd
+  int32_t numSlots;
+  int32_t firstSlot;
+};
+
+// How a step's attention is cut (runtime/attention_schedule.h); says who computes what and in which order, never what is computed.
+struct AttentionWork {
+  const AttentionTask* tasks;
+  int64_t numTasks;
+  const int32_t* rows;
+  const int64_t* bundleEnds;    // [numBundles]: a unit of work is the (head, task) pairs up to here, as kvHead · numTasks + task
+  const int32_t* splitOfRow;    // [M] index into splits, or −1 where one task does all
+  const AttentionSplit* splits;
+  float* slots;                 // [numSlots, numHeads, slotFloats]
+  int64_t slotFloats;
+  int32_t* pending;             // [numSplits, numKvHeads] tasks to go; whoever brings it to 0 merges, and sets it back
+};
+
 struct PagedAttentionArgs {
   float* out;      // [M, numHeads, headDim]
   const float* q;  // [M, numHeads, headDim]
@@ -155,6 +197,7 @@ struct PagedAttentionArgs {
   KvGeometry kv;
   float scale;
   int64_t window;  // 0 = unlimited
+  const AttentionWork* work;
 };
 
 struct GatherRowsArgs {
@@ -242,12 +285,16 @@ constexpr int64_t linearScratchBytes(int64_t numTokens) {
   const int64_t passTokens = numTokens < kLinearPassTokens ? numTokens : kLinearPassTokens;
   return kLinearRows * kLinearBlockCols * 4 + kLinearRows * passTokens * 8 * 4;
 }
-// A unit of `pagedAttention` is this many token rows for one KV head: several rows of a prompt share their reads of K and V.
-constexpr int64_t attentionRowsPerUnit(int64_t numRows) { return numRows >= 16 ? 4 : 1; }
-constexpr int64_t attentionScratchBytes(const KvGeometry& kv, int64_t numRows) {
-  const int64_t numQueries = kv.numHeads / kv.numKvHeads * attentionRowsPerUnit(numRows);
-  const int64_t paddedDim = (kv.headDim + 7) / 8 * 8;
-  return 4 * numQueries * (kAttentionPart + 3 * paddedDim + 16);
+// Rows of one attention task at most: their queries share each widened key and value, and their scores stay in the second-level cache.
+constexpr int64_t attentionTaskRows(const KvGeometry& kv) {
+  const int64_t group = kv.numHeads / kv.numKvHeads;
+  return group >= 64 ? 1 : 64 / group;
+}
+constexpr int64_t attentionPaddedDim(const KvGeometry& kv) { return (kv.headDim + 7) / 8 * 8; }
+// Per query: scores, q, the part's output, the output so far and bookkeeping; and one chunk of widened keys or values.
+constexpr int64_t attentionScratchBytes(const KvGeometry& kv) {
+  const int64_t numQueries = kv.numHeads / kv.numKvHeads * attentionTaskRows(kv);
+  return 4 * (numQueries * (kAttentionPart + 8 + 3 * attentionPaddedDim(kv) + 32) + 32 * attentionPaddedDim(kv));
 }
 constexpr int64_t sampleParts(int64_t vocabSize) { return (vocabSize + kSamplePart - 1) / kSamplePart; }
 constexpr int64_t sampleChunks(int64_t vocabSize) { return (vocabSize + kSampleChunk - 1) / kSampleChunk; }

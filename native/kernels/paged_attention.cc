@@ -1,9 +1,10 @@
-// pagedAttention: online softmax over fixed parts of the KV range. A unit is attentionRowsPerUnit rows for one KV head.
+// pagedAttention: online softmax over fixed parts of the KV range, a task's rows side by side (AttentionWork says which).
 //
-// What one query computes depends on its own q, visible range and stored K and V only: a score is one eight-lane walk over the head
+// What one query computes depends on its own q, visible range and stored K and V only: a score is one chain of multiply-adds over the head
 // dimension; within a part (entries [256 i, 256 (i+1)) that are visible) the maximum and the sum are taken lane by lane, lane = position
-// modulo 8, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, or finding entries
-// in blocks of another size, changes no bit.
+// modulo 8, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, finding entries in
+// blocks of another size or in another sequence's table, or computing parts apart and merging them later changes no bit.
+#include "attention_tiles.h"
 #include "kernel.h"
 #include "math.h"
 
@@ -11,337 +12,374 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr float kMinusInfinity = -__builtin_inff();
-// Entries whose K or V stays in the first-level cache while all queries pass over them.
-constexpr int64_t kEntryChunk = 64;
+constexpr int64_t kPartOctets = kAttentionPart / kKvOctet;
 
-// A query's visible range and its softmax state so far.
-struct Query {
-  int64_t begin;
-  int64_t end;
+// A softmax state: of one part, or of all parts merged so far.
+struct State {
   float maximum;
   float sum;
-  // Of the current part:
-  float partMaximum;
-  float partSum;
-  bool isEmpty;  // no part contributed yet
+};
+constexpr State kEmpty = {kMinusInfinity, 0.0f};
+
+struct Query {
+  int64_t begin;  // visible entries
+  int64_t end;
+  // Of the current part: its first and last visible position, and the softmax.
+  int64_t first;
+  int64_t last;
+  State part;
+  State state;
 };
 
-// Everything a unit keeps in scratch; strides are in floats.
-struct Work {
+// Neighbouring queries that share register tiles, with the union of their positions in the current part.
+struct Group {
+  int64_t firstQuery;
+  int64_t size;
+  int64_t first;
+  int64_t last;
+};
+
+// Where the stored octets of a part lie.
+struct Part {
+  int64_t base;
+  int64_t first;  // positions that some query sees
+  int64_t last;
+  const uint8_t* keys[kPartOctets];
+  const uint8_t* values[kPartOctets];
+
+  int64_t firstOctet() const { return first / kKvOctet; }
+  int64_t endOctet() const { return (last + kKvOctet - 1) / kKvOctet; }
+};
+
+// Everything a task keeps in scratch; lengths are in floats.
+struct Workspace {
+  const KvGeometry* kv;
   int64_t numQueries;
-  int64_t headDim;
+  int64_t numGroups;
   int64_t paddedDim;
-  Query* queries;  // [numQueries]
-  float* q;        // [numQueries, paddedDim], padded with zeros
-  float* scores;   // [numQueries, kAttentionPart], by position in the part
+  Query* queries;  // [numQueries], row by row, then head by head
+  Group* groups;   // [numGroups]
+  float* q;        // per group [headDim, size], times the scale
+  float* scores;   // [numQueries, kScorePitch], by position in the part; then the weights
   float* partOut;  // [numQueries, paddedDim]
   float* out;      // [numQueries, paddedDim]
-  const uint8_t* keys[kAttentionPart];
-  const uint8_t* values[kAttentionPart];
+  float* widened;  // [kChunkOctets · 8, paddedDim]
 };
 
-template <bool kIsHalf>
-MILLRACE_INLINE f32x8 loadKv(const uint8_t* row, int64_t index) {
-  return kIsHalf ? loadHalf8(row + 2 * index) : load8(reinterpret_cast<const float*>(row + 4 * index));
+Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
+  const int64_t maxQueries = kv.numHeads / kv.numKvHeads * attentionTaskRows(kv);
+  Workspace work;
+  work.kv = &kv;
+  work.paddedDim = attentionPaddedDim(kv);
+  work.widened = reinterpret_cast<float*>(scratch);
+  work.scores = work.widened + kChunkOctets * kKvOctet * work.paddedDim;
+  work.partOut = work.scores + maxQueries * kScorePitch;
+  work.out = work.partOut + maxQueries * work.paddedDim;
+  work.q = work.out + maxQueries * work.paddedDim;
+  work.queries = reinterpret_cast<Query*>(work.q + maxQueries * work.paddedDim);
+  work.groups = reinterpret_cast<Group*>(work.queries + maxQueries);
+  static_assert(sizeof(Query) + sizeof(Group) <= 32 * 4);
+  return work;
 }
 
-template <bool kIsHalf>
-MILLRACE_INLINE f32x8 loadKvTail(const uint8_t* row, int64_t index, int64_t count) {
-  if (!kIsHalf) return loadPartial8(reinterpret_cast<const float*>(row + 4 * index), count);
-  uint8_t padded[16] = {};
-  memcpy(padded, row + 2 * index, static_cast<size_t>(2 * count));
-  return loadHalf8(padded);
-}
-
-// Scores of kQueries queries from `query` on against kEntries entries from part position `entry` on.
-template <bool kIsHalf, int kQueries, int kEntries>
-MILLRACE_INLINE void scoreTile(const Work& work, int64_t query, int64_t entry, float scale) {
-  const float* q = work.q + query * work.paddedDim;
-  f32x8 acc[kQueries][kEntries];
-  MILLRACE_UNROLL
-  for (int i = 0; i < kQueries; i++) {
-    MILLRACE_UNROLL
-    for (int e = 0; e < kEntries; e++) acc[i][e] = zero8();
+// Threes as far as they go, but four as two pairs.
+void formGroups(Workspace& work) {
+  work.numGroups = 0;
+  for (int64_t query = 0; query < work.numQueries;) {
+    const int64_t left = work.numQueries - query;
+    const int64_t size = left == 4 ? 2 : minOf(left, kTileQueries);
+    work.groups[work.numGroups++] = {query, size, 0, 0};
+    query += size;
   }
-  int64_t d = 0;
-  for (; d + 8 <= work.headDim; d += 8) {
-    f32x8 qs[kQueries];
+}
+
+// Copies kQueries queries' vectors, times the scale, so that their values of one dimension lie together.
+template <int kQueries>
+void packQueries(const float* const* q, int64_t headDim, float scale, float* packed) {
+  for (int64_t d = 0; d < headDim; d++) {
     MILLRACE_UNROLL
-    for (int i = 0; i < kQueries; i++) qs[i] = load8(q + i * work.paddedDim + d);
-    MILLRACE_UNROLL
-    for (int e = 0; e < kEntries; e++) {
-      const f32x8 k = loadKv<kIsHalf>(work.keys[entry + e], d);
-      MILLRACE_UNROLL
-      for (int i = 0; i < kQueries; i++) acc[i][e] = fma8(qs[i], k, acc[i][e]);
+    for (int i = 0; i < kQueries; i++) packed[d * kQueries + i] = q[i][d] * scale;
+  }
+}
+
+void loadQueries(const PagedAttentionArgs& args, const int32_t* rows, int64_t kvHead, Workspace& work) {
+  const KvGeometry& kv = args.kv;
+  const int64_t perRow = kv.numHeads / kv.numKvHeads;
+  for (int64_t g = 0; g < work.numGroups; g++) {
+    const Group& group = work.groups[g];
+    const float* q[kTileQueries];
+    for (int64_t i = 0; i < group.size; i++) {
+      const int64_t query = group.firstQuery + i;
+      const int64_t m = rows[query / perRow];
+      q[i] = args.q + (m * kv.numHeads + kvHead * perRow + query % perRow) * kv.headDim;
+      const int64_t length = args.kvLengths[m];
+      const int64_t begin = args.window > 0 ? maxOf(0, length - args.window) : 0;
+      work.queries[query] = {begin, length, 0, 0, kEmpty, kEmpty};
+    }
+    float* packed = work.q + group.firstQuery * kv.headDim;
+    if (group.size == 3) packQueries<3>(q, kv.headDim, args.scale, packed);
+    else if (group.size == 2) packQueries<2>(q, kv.headDim, args.scale, packed);
+    else packQueries<1>(q, kv.headDim, args.scale, packed);
+  }
+}
+
+// Finds the octets of part `index` that the task's queries see.
+void locate(const PagedAttentionArgs& args, int64_t sequence, int64_t kvHead, int64_t index, const Workspace& work, Part& part) {
+  const KvGeometry& kv = args.kv;
+  part.base = index * kAttentionPart;
+  part.first = kAttentionPart;
+  part.last = 0;
+  for (int64_t i = 0; i < work.numQueries; i++) {
+    const int64_t first = maxOf(work.queries[i].begin - part.base, 0);
+    const int64_t last = minOf(work.queries[i].end - part.base, kAttentionPart);
+    if (first >= last) continue;
+    part.first = minOf(part.first, first);
+    part.last = maxOf(part.last, last);
+  }
+  if (part.first >= part.last) return;
+  const int32_t* table = args.blockTables + sequence * args.tableStride;
+  const int64_t octetsPerBlock = kv.blockSize / kKvOctet;
+  const int64_t octetBytes = kv.octetBytes();
+  const int64_t firstOctet = index * kPartOctets + part.firstOctet();
+  int64_t block = firstOctet / octetsPerBlock;
+  int64_t inBlock = firstOctet % octetsPerBlock;
+  const int64_t endOctet = part.endOctet();
+  for (int64_t o = part.firstOctet(); o < endOctet; block++, inBlock = 0) {
+    const int64_t offset = kv.octetOffset(table[block], kvHead, inBlock);
+    const int64_t end = minOf(endOctet, o + octetsPerBlock - inBlock);
+    for (int64_t at = offset; o < end; o++, at += octetBytes) {
+      part.keys[o] = args.keyCache + at;
+      part.values[o] = args.valueCache + at;
     }
   }
-  if (d < work.headDim) {
-    MILLRACE_UNROLL
-    for (int e = 0; e < kEntries; e++) {
-      const f32x8 k = loadKvTail<kIsHalf>(work.keys[entry + e], d, work.headDim - d);
-      MILLRACE_UNROLL
-      for (int i = 0; i < kQueries; i++) acc[i][e] = fma8(load8(q + i * work.paddedDim + d), k, acc[i][e]);
-    }
-  }
-  MILLRACE_UNROLL
-  for (int i = 0; i < kQueries; i++) {
-    float* scores = work.scores + (query + i) * kAttentionPart + entry;
-    MILLRACE_UNROLL
-    for (int e = 0; e < kEntries; e += 4) {
-      if (kEntries - e >= 4) {
-        const f32x4 sums = sum4(acc[i][e], acc[i][(e + 1) % kEntries], acc[i][(e + 2) % kEntries], acc[i][(e + 3) % kEntries]);
-        store4(scores + e, sums * f32x4{scale, scale, scale, scale});
-      } else {
-        MILLRACE_UNROLL
-        for (int j = e; j < kEntries; j++) scores[j] = sum1(acc[i][j]) * scale;
-      }
+}
+
+// The queries' and groups' positions in the part; returns whether any query sees any of it.
+void enterPart(Workspace& work, const Part& part) {
+  for (int64_t g = 0; g < work.numGroups; g++) {
+    Group& group = work.groups[g];
+    group.first = kAttentionPart;
+    group.last = 0;
+    for (int64_t i = group.firstQuery; i < group.firstQuery + group.size; i++) {
+      Query& query = work.queries[i];
+      query.first = minOf(maxOf(query.begin - part.base, 0), kAttentionPart);
+      query.last = maxOf(minOf(query.end - part.base, kAttentionPart), query.first);
+      query.part = kEmpty;
+      if (query.first == query.last) continue;
+      group.first = minOf(group.first, query.first);
+      group.last = maxOf(group.last, query.last);
     }
   }
 }
 
-template <bool kIsHalf, int kQueries>
-void scoreQueries(const Work& work, int64_t query, int64_t first, int64_t last, float scale) {
-  constexpr int kEntries = 4;
-  int64_t entry = first;
-  for (; entry + kEntries <= last; entry += kEntries) scoreTile<kIsHalf, kQueries, kEntries>(work, query, entry, scale);
-  for (; entry < last; entry++) scoreTile<kIsHalf, kQueries, 1>(work, query, entry, scale);
+// The octet kChunkOctets after `octet` in reading order: of `octets`, then of `then`, which `thenPart` locates; null at the end.
+const uint8_t* upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, const uint8_t* const* then, const Part* thenPart) {
+  const int64_t ahead = octet + kChunkOctets;
+  if (ahead < part.endOctet()) return octets[ahead];
+  if (thenPart == nullptr) return nullptr;
+  const int64_t index = thenPart->firstOctet() + ahead - part.endOctet();
+  return index < thenPart->endOctet() ? then[index] : nullptr;
 }
 
-// Calls body(query, count) for groups of neighbouring queries: threes as far as they go, but four as two pairs.
-template <typename Body>
-MILLRACE_INLINE void forQueryGroups(int64_t numQueries, Body body) {
-  for (int64_t query = 0; query < numQueries;) {
-    const int64_t left = numQueries - query;
-    const int64_t count = left == 4 ? 2 : minOf(left, 3);
-    body(query, count);
-    query += count;
+void scorePart(const Workspace& work, const Part& part) {
+  const KvGeometry& kv = *work.kv;
+  for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
+    const int64_t to = minOf(from + kChunkOctets, part.endOctet());
+    for (int64_t o = from; o < to; o++) {
+      widenKeys(kv, part.keys[o], upcoming(part.keys, o, part, part.values, &part), work.widened + (o - from) * kKvOctet * kv.headDim);
+    }
+    for (int64_t g = 0; g < work.numGroups; g++) {
+      const Group& group = work.groups[g];
+      const int64_t end = minOf(to, (group.last + kKvOctet - 1) / kKvOctet);
+      const int64_t begin = maxOf(from, group.first / kKvOctet);
+      if (begin >= end) continue;
+      const float* q = work.q + group.firstQuery * kv.headDim;
+      const float* keys = work.widened + (begin - from) * kKvOctet * kv.headDim;
+      float* scores = work.scores + group.firstQuery * kScorePitch + begin * kKvOctet;
+      if (group.size == 3) scoreOctets<3>(q, keys, kv.headDim, end - begin, scores);
+      else if (group.size == 2) scoreOctets<2>(q, keys, kv.headDim, end - begin, scores);
+      else scoreOctets<1>(q, keys, kv.headDim, end - begin, scores);
+    }
   }
 }
 
-// Asks for stored rows [first, last) ahead of their use: blocks lie scattered, which hardware prefetchers do not follow.
-void prefetchRows(const Work& work, const uint8_t* const* rows, int64_t first, int64_t last, bool isHalf) {
-  const int64_t rowBytes = work.headDim * (isHalf ? 2 : 4);
-  if (rowBytes < 64) return;  // a line holds several rows: the cost would exceed the gain
-  for (int64_t j = first; j < last; j++) {
-    for (int64_t offset = 0; offset < rowBytes; offset += 64) __builtin_prefetch(rows[j] + offset);
-  }
-}
-
-template <bool kIsHalf>
-void scorePart(const Work& work, int64_t first, int64_t last, float scale) {
-  for (int64_t from = first; from < last; from += kEntryChunk) {
-    const int64_t to = minOf(from + kEntryChunk, last);
-    if (to < last) prefetchRows(work, work.keys, to, minOf(to + kEntryChunk, last), kIsHalf);
-    else prefetchRows(work, work.values, first, minOf(first + kEntryChunk, last), kIsHalf);
-    forQueryGroups(work.numQueries, [&](int64_t query, int64_t count) {
-      if (count == 3) scoreQueries<kIsHalf, 3>(work, query, from, to, scale);
-      else if (count == 2) scoreQueries<kIsHalf, 2>(work, query, from, to, scale);
-      else scoreQueries<kIsHalf, 1>(work, query, from, to, scale);
-    });
-  }
-}
-
-// Turns a query's scores of visible positions [first, last) into weights: exp(score − maximum); positions around them become 0.
-void weighPart(Query& query, float* scores, int64_t first, int64_t last) {
-  const int64_t firstLane = first / 8 * 8;
-  const int64_t lastLane = (last + 7) / 8 * 8;
-  for (int64_t i = firstLane; i < first; i++) scores[i] = kMinusInfinity;
-  for (int64_t i = last; i < lastLane; i++) scores[i] = kMinusInfinity;
-  f32x8 maxima = splat8(kMinusInfinity);
-  for (int64_t i = firstLane; i < lastLane; i += 8) maxima = max8(maxima, load8(scores + i));
+// Turns a query's scores of its visible positions into weights: exp(score − maximum).
+void weigh(Query& query, float* scores) {
+  if (query.first == query.last) return;
+  const int64_t firstLane = query.first / 8 * 8;
+  const int64_t endLane = (query.last + 7) / 8 * 8;
+  for (int64_t i = firstLane; i < query.first; i++) scores[i] = kMinusInfinity;
+  for (int64_t i = query.last; i < endLane; i++) scores[i] = kMinusInfinity;
+  f32x8 maxima = load8(scores + firstLane);
+  for (int64_t i = firstLane + 8; i < endLane; i += 8) maxima = max8(maxima, load8(scores + i));
   float maximum = maxima[0];
   for (int lane = 1; lane < 8; lane++) maximum = maximum > maxima[lane] ? maximum : maxima[lane];
-  query.partMaximum = maximum;
-  query.partSum = 0.0f;
   if (maximum == kMinusInfinity) return;
   f32x8 sums = zero8();
-  for (int64_t i = firstLane; i < lastLane; i += 8) {
-    const f32x8 weights = exp8(load8(scores + i) - splat8(maximum));
+  for (int64_t i = firstLane; i < endLane; i += 8) {
+    const f32x8 weights = weight8(load8(scores + i) - splat8(maximum));
     store8(scores + i, weights);
     sums = sums + weights;
   }
-  query.partSum = sum1(sums);
+  query.part = {maximum, sum1(sums)};
 }
 
-// Adds weight · V of positions [first, last) to kVectors vectors of the part's output, from head dimension d on, for kQueries queries.
-template <bool kIsHalf, int kQueries, int kVectors>
-MILLRACE_INLINE void valueTile(const Work& work, int64_t query, int64_t d, int64_t first, int64_t last) {
-  f32x8 acc[kQueries][kVectors];
-  float* out = work.partOut + query * work.paddedDim + d;
-  const float* weights = work.scores + query * kAttentionPart;
-  MILLRACE_UNROLL
-  for (int i = 0; i < kQueries; i++) {
-    MILLRACE_UNROLL
-    for (int v = 0; v < kVectors; v++) acc[i][v] = load8(out + i * work.paddedDim + 8 * v);
-  }
-  for (int64_t j = first; j < last; j++) {
-    const uint8_t* row = work.values[j];
-    f32x8 weight[kQueries];
-    MILLRACE_UNROLL
-    for (int i = 0; i < kQueries; i++) weight[i] = splat8(weights[i * kAttentionPart + j]);
-    MILLRACE_UNROLL
-    for (int v = 0; v < kVectors; v++) {
-      const f32x8 value = loadKv<kIsHalf>(row, d + 8 * v);
-      MILLRACE_UNROLL
-      for (int i = 0; i < kQueries; i++) acc[i][v] = fma8(weight[i], value, acc[i][v]);
-    }
-  }
-  MILLRACE_UNROLL
-  for (int i = 0; i < kQueries; i++) {
-    MILLRACE_UNROLL
-    for (int v = 0; v < kVectors; v++) store8(out + i * work.paddedDim + 8 * v, acc[i][v]);
-  }
-}
-
-template <bool kIsHalf, int kQueries>
-void valueQueries(const Work& work, int64_t query, int64_t first, int64_t last) {
-  if (first >= last) return;
-  constexpr int kVectors = 4;
-  int64_t d = 0;
-  for (; d + 8 * kVectors <= work.headDim; d += 8 * kVectors) valueTile<kIsHalf, kQueries, kVectors>(work, query, d, first, last);
-  for (; d + 8 <= work.headDim; d += 8) valueTile<kIsHalf, kQueries, 1>(work, query, d, first, last);
-  const int64_t tail = work.headDim - d;
-  if (tail == 0) return;
-  MILLRACE_UNROLL
-  for (int i = 0; i < kQueries; i++) {
-    float* out = work.partOut + (query + i) * work.paddedDim + d;
-    f32x8 acc = load8(out);
-    for (int64_t j = first; j < last; j++) {
-      acc = fma8(splat8(work.scores[(query + i) * kAttentionPart + j]), loadKvTail<kIsHalf>(work.values[j], d, tail), acc);
-    }
-    store8(out, acc);
-  }
-}
-
-// kQueries neighbours over part positions [from, to): what they all see is done side by side, the ends that only some see one by one,
-// always in position order.
-template <bool kIsHalf, int kQueries>
-void valueGroup(const Work& work, int64_t query, int64_t base, int64_t from, int64_t to) {
+// A group over part positions [from, to), which work.widened holds: what all its queries see is done side by side, the ends that only some
+// see one by one, always in position order.
+template <int kQueries>
+void valueGroup(const Workspace& work, const Group& group, int64_t from, int64_t to) {
   int64_t first[kQueries], last[kQueries];
   int64_t commonFirst = from;
   int64_t commonLast = to;
   for (int i = 0; i < kQueries; i++) {
-    const Query& one = work.queries[query + i];
-    first[i] = minOf(maxOf(one.begin - base, from), to);
-    last[i] = minOf(maxOf(one.end - base, first[i]), to);
-    if (one.partMaximum == kMinusInfinity) last[i] = first[i];
+    const Query& query = work.queries[group.firstQuery + i];
+    first[i] = minOf(maxOf(query.first, from), to);
+    last[i] = query.part.maximum == kMinusInfinity ? first[i] : minOf(maxOf(query.last, first[i]), to);
     commonFirst = maxOf(commonFirst, first[i]);
     commonLast = minOf(commonLast, last[i]);
   }
   const bool hasCommon = commonFirst < commonLast;
-  for (int i = 0; i < kQueries; i++) {
-    valueQueries<kIsHalf, 1>(work, query + i, first[i], hasCommon ? commonFirst : last[i]);
-  }
+  const float* weights = work.scores + group.firstQuery * kScorePitch;
+  const float* values = work.widened - from * work.paddedDim;
+  float* out = work.partOut + group.firstQuery * work.paddedDim;
+  const auto alone = [&](int i, int64_t begin, int64_t end) {
+    valueEntries<1>(weights + i * kScorePitch + begin, values + begin * work.paddedDim, end - begin, work.paddedDim, out + i * work.paddedDim);
+  };
+  for (int i = 0; i < kQueries; i++) alone(i, first[i], hasCommon ? commonFirst : last[i]);
   if (!hasCommon) return;
-  valueQueries<kIsHalf, kQueries>(work, query, commonFirst, commonLast);
-  for (int i = 0; i < kQueries; i++) valueQueries<kIsHalf, 1>(work, query + i, commonLast, last[i]);
+  valueEntries<kQueries>(weights + commonFirst, values + commonFirst * work.paddedDim, commonLast - commonFirst, work.paddedDim, out);
+  for (int i = 0; i < kQueries; i++) alone(i, commonLast, last[i]);
 }
 
-template <bool kIsHalf>
-void valuePart(const Work& work, int64_t base, int64_t first, int64_t last) {
-  for (int64_t from = first; from < last; from += kEntryChunk) {
-    const int64_t to = minOf(from + kEntryChunk, last);
-    prefetchRows(work, work.values, to, minOf(to + kEntryChunk, last), kIsHalf);
-    forQueryGroups(work.numQueries, [&](int64_t query, int64_t count) {
-      if (count == 3) valueGroup<kIsHalf, 3>(work, query, base, from, to);
-      else if (count == 2) valueGroup<kIsHalf, 2>(work, query, base, from, to);
-      else valueGroup<kIsHalf, 1>(work, query, base, from, to);
-    });
+void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
+  const KvGeometry& kv = *work.kv;
+  for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
+    const int64_t to = minOf(from + kChunkOctets, part.endOctet());
+    for (int64_t o = from; o < to; o++) {
+      const uint8_t* next = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
+      widenValues(kv, part.values[o], next, work.widened + (o - from) * kKvOctet * work.paddedDim, work.paddedDim);
+    }
+    for (int64_t g = 0; g < work.numGroups; g++) {
+      const Group& group = work.groups[g];
+      if (group.first >= to * kKvOctet || group.last <= from * kKvOctet) continue;
+      if (group.size == 3) valueGroup<3>(work, group, from * kKvOctet, to * kKvOctet);
+      else if (group.size == 2) valueGroup<2>(work, group, from * kKvOctet, to * kKvOctet);
+      else valueGroup<1>(work, group, from * kKvOctet, to * kKvOctet);
+    }
   }
 }
 
-// Folds the part's (maximum, sum, output) into the query's.
-void mergePart(Query& query, const float* partOut, float* out, int64_t paddedDim) {
-  if (query.partMaximum == kMinusInfinity) return;
-  if (query.isEmpty) {
-    query.isEmpty = false;
-    query.maximum = query.partMaximum;
-    query.sum = query.partSum;
+// Folds a part's softmax and output into what is merged so far.
+void mergePart(State& state, float* out, const State& part, const float* partOut, int64_t paddedDim) {
+  if (part.maximum == kMinusInfinity) return;
+  if (state.maximum == kMinusInfinity) {
+    state = part;
     memcpy(out, partOut, static_cast<size_t>(paddedDim) * 4);
     return;
   }
-  const float maximum = query.maximum > query.partMaximum ? query.maximum : query.partMaximum;
-  const f32x8 factors = exp8(f32x8{query.maximum - maximum, query.partMaximum - maximum});
+  const float maximum = state.maximum > part.maximum ? state.maximum : part.maximum;
+  const f32x8 factors = exp8(f32x8{state.maximum - maximum, part.maximum - maximum});
   const f32x8 oldFactor = splat8(factors[0]);
   const f32x8 partFactor = splat8(factors[1]);
   for (int64_t d = 0; d < paddedDim; d += 8) {
     store8(out + d, fma8(load8(partOut + d), partFactor, load8(out + d) * oldFactor));
   }
-  query.sum = query.sum * factors[0] + query.partSum * factors[1];
-  query.maximum = maximum;
+  state.sum = state.sum * factors[0] + part.sum * factors[1];
+  state.maximum = maximum;
 }
 
-// Finds the stored rows of positions [first, last) of the part that starts at `base`.
-void locate(const PagedAttentionArgs& args, int64_t sequence, int64_t kvHead, int64_t base, int64_t first, int64_t last, Work& work) {
-  const int32_t* table = args.blockTables + sequence * args.tableStride;
-  const int64_t entryBytes = args.kv.headDim * args.kv.valueBytes();
-  int64_t block = (base + first) / args.kv.blockSize;
-  int64_t inBlock = (base + first) % args.kv.blockSize;
-  for (int64_t j = first; j < last; block++, inBlock = 0) {
-    const int64_t offset = args.kv.entryOffset(table[block], kvHead, inBlock);
-    const int64_t end = minOf(last, j + args.kv.blockSize - inBlock);
-    const uint8_t* key = args.keyCache + offset;
-    const uint8_t* value = args.valueCache + offset;
-    for (; j < end; j++, key += entryBytes, value += entryBytes) {
-      work.keys[j] = key;
-      work.values[j] = value;
+// out: [headDim] of one row and head.
+void finish(const State& state, const float* merged, int64_t headDim, float* out) {
+  const bool isEmpty = state.maximum == kMinusInfinity;
+  for (int64_t d = 0; d < headDim; d++) out[d] = isEmpty ? 0.0f : merged[d] / state.sum;
+}
+
+// The place of one head's result in a slot: maximum, sum, then the output from the eighth float on.
+float* slotOf(const AttentionWork& cut, const KvGeometry& kv, int64_t slot, int64_t head) {
+  return cut.slots + (slot * kv.numHeads + head) * cut.slotFloats;
+}
+
+void keep(float* slot, const State& state, const float* out, int64_t paddedDim) {
+  slot[0] = state.maximum;
+  slot[1] = state.sum;
+  memcpy(slot + 8, out, static_cast<size_t>(paddedDim) * 4);
+}
+
+// All of a split row's tasks are done: merges its slots for the heads of kvHead.
+void mergeSlots(const PagedAttentionArgs& args, const AttentionSplit& split, int64_t m, int64_t kvHead) {
+  const KvGeometry& kv = args.kv;
+  const int64_t paddedDim = attentionPaddedDim(kv);
+  const int64_t perRow = kv.numHeads / kv.numKvHeads;
+  for (int64_t head = kvHead * perRow; head < (kvHead + 1) * perRow; head++) {
+    float* merged = slotOf(*args.work, kv, split.firstSlot, head);
+    State state = {merged[0], merged[1]};
+    for (int64_t slot = split.firstSlot + 1; slot < split.firstSlot + split.numSlots; slot++) {
+      const float* part = slotOf(*args.work, kv, slot, head);
+      mergePart(state, merged + 8, {part[0], part[1]}, part + 8, paddedDim);
     }
+    finish(state, merged + 8, kv.headDim, args.out + (m * kv.numHeads + head) * kv.headDim);
   }
 }
 
-template <bool kIsHalf>
-void attendPart(const PagedAttentionArgs& args, Work& work, int64_t sequence, int64_t kvHead, int64_t base) {
-  int64_t first = kAttentionPart;
-  int64_t last = 0;
-  for (int64_t i = 0; i < work.numQueries; i++) {
-    first = minOf(first, maxOf(work.queries[i].begin - base, 0));
-    last = maxOf(last, minOf(work.queries[i].end - base, kAttentionPart));
-  }
-  if (first >= last) return;
-  locate(args, sequence, kvHead, base, first, last, work);
-  scorePart<kIsHalf>(work, first, last, args.scale);
+// Folds the part into each query's state, or keeps it apart in its slot.
+void handIn(const PagedAttentionArgs& args, const AttentionTask& task, const int32_t* rows, int64_t kvHead, int64_t part, Workspace& work) {
+  const KvGeometry& kv = args.kv;
+  const int64_t perRow = kv.numHeads / kv.numKvHeads;
   for (int64_t i = 0; i < work.numQueries; i++) {
     Query& query = work.queries[i];
-    const int64_t from = maxOf(query.begin - base, 0);
-    const int64_t to = minOf(query.end - base, kAttentionPart);
-    query.partMaximum = kMinusInfinity;
-    if (from < to) weighPart(query, work.scores + i * kAttentionPart, from, to);
-  }
-  memset(work.partOut, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
-  valuePart<kIsHalf>(work, base, first, last);
-  for (int64_t i = 0; i < work.numQueries; i++) {
-    mergePart(work.queries[i], work.partOut + i * work.paddedDim, work.out + i * work.paddedDim, work.paddedDim);
+    const float* partOut = work.partOut + i * work.paddedDim;
+    if (task.isFirst) {
+      mergePart(query.state, work.out + i * work.paddedDim, query.part, partOut, work.paddedDim);
+      continue;
+    }
+    const AttentionSplit& split = args.work->splits[args.work->splitOfRow[rows[i / perRow]]];
+    const int64_t slot = split.firstSlot + 1 + part - split.firstTaskEnd;
+    keep(slotOf(*args.work, kv, slot, kvHead * perRow + i % perRow), query.part, partOut, work.paddedDim);
   }
 }
 
-// Rows [m0, m1), all of one sequence, for one KV head.
-void attendRows(const PagedAttentionArgs& args, int64_t m0, int64_t m1, int64_t kvHead, Work& work) {
+// The task's rows for one KV head.
+void attend(const PagedAttentionArgs& args, const AttentionTask& task, int64_t kvHead, Workspace& work) {
   const KvGeometry& kv = args.kv;
-  const int64_t group = kv.numHeads / kv.numKvHeads;
-  work.numQueries = (m1 - m0) * group;
-  memset(work.q, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
-  memset(work.out, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
-  int64_t begin = INT64_MAX;
-  int64_t end = 0;
-  for (int64_t i = 0; i < work.numQueries; i++) {
-    const int64_t m = m0 + i / group;
-    const int64_t length = args.kvLengths[m];
-    const int64_t start = args.window > 0 ? maxOf(0, length - args.window) : 0;
-    work.queries[i] = {start, length, kMinusInfinity, 0.0f, kMinusInfinity, 0.0f, true};
-    begin = minOf(begin, start);
-    end = maxOf(end, length);
-    const float* q = args.q + (m * kv.numHeads + kvHead * group + i % group) * kv.headDim;
-    memcpy(work.q + i * work.paddedDim, q, static_cast<size_t>(kv.headDim) * 4);
+  const AttentionWork& cut = *args.work;
+  const int32_t* rows = cut.rows + task.firstRow;
+  const int64_t perRow = kv.numHeads / kv.numKvHeads;
+  const int64_t sequence = args.sequenceIndex[rows[0]];
+  work.numQueries = task.numRows * perRow;
+  formGroups(work);
+  loadQueries(args, rows, kvHead, work);
+
+  Part parts[2];
+  if (task.partBegin < task.partEnd) locate(args, sequence, kvHead, task.partBegin, work, parts[task.partBegin % 2]);
+  for (int64_t index = task.partBegin; index < task.partEnd; index++) {
+    const Part& part = parts[index % 2];
+    Part* next = index + 1 < task.partEnd ? &parts[(index + 1) % 2] : nullptr;
+    if (next != nullptr) locate(args, sequence, kvHead, index + 1, work, *next);
+    enterPart(work, part);
+    if (part.first < part.last) {
+      scorePart(work, part);
+      for (int64_t i = 0; i < work.numQueries; i++) weigh(work.queries[i], work.scores + i * kScorePitch);
+      memset(work.partOut, 0, static_cast<size_t>(work.numQueries * work.paddedDim) * 4);
+      valuePart(work, part, next);
+    }
+    handIn(args, task, rows, kvHead, index, work);
   }
-  const int64_t sequence = args.sequenceIndex[m0];
-  for (int64_t base = begin / kAttentionPart * kAttentionPart; base < end; base += kAttentionPart) {
-    if (kv.isHalf) attendPart<true>(args, work, sequence, kvHead, base);
-    else attendPart<false>(args, work, sequence, kvHead, base);
+
+  for (int64_t i = 0; i < work.numQueries && task.isFirst; i++) {
+    const int64_t m = rows[i / perRow];
+    const int64_t head = kvHead * perRow + i % perRow;
+    const float* merged = work.out + i * work.paddedDim;
+    const State& state = work.queries[i].state;
+    if (cut.splitOfRow[m] < 0) finish(state, merged, kv.headDim, args.out + (m * kv.numHeads + head) * kv.headDim);
+    else keep(slotOf(cut, kv, cut.splits[cut.splitOfRow[m]].firstSlot, head), state, merged, work.paddedDim);
   }
-  for (int64_t i = 0; i < work.numQueries; i++) {
-    const Query& query = work.queries[i];
-    float* out = args.out + ((m0 + i / group) * kv.numHeads + kvHead * group + i % group) * kv.headDim;
-    for (int64_t d = 0; d < kv.headDim; d++) out[d] = query.isEmpty ? 0.0f : work.out[i * work.paddedDim + d] / query.sum;
+  for (int64_t i = 0; i < task.numRows; i++) {
+    const int32_t index = cut.splitOfRow[rows[i]];
+    if (index < 0) continue;
+    int32_t* pending = cut.pending + index * kv.numKvHeads + kvHead;
+    if (__atomic_sub_fetch(pending, 1, __ATOMIC_ACQ_REL) != 0) continue;
+    mergeSlots(args, cut.splits[index], rows[i], kvHead);
+    __atomic_store_n(pending, cut.splits[index].numTasks, __ATOMIC_RELAXED);
   }
 }
 
@@ -349,29 +387,11 @@ void attendRows(const PagedAttentionArgs& args, int64_t m0, int64_t m1, int64_t 
 
 void pagedAttentionKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const PagedAttentionArgs& args = op.pagedAttention;
-  const KvGeometry& kv = args.kv;
-  const int64_t rowsPerUnit = attentionRowsPerUnit(args.numRows);
-  const int64_t numRowBlocks = (args.numRows + rowsPerUnit - 1) / rowsPerUnit;
-  const int64_t maxQueries = kv.numHeads / kv.numKvHeads * rowsPerUnit;
-  Work work;
-  work.headDim = kv.headDim;
-  work.paddedDim = (kv.headDim + 7) / 8 * 8;
-  work.scores = reinterpret_cast<float*>(scratch);
-  work.q = work.scores + maxQueries * kAttentionPart;
-  work.partOut = work.q + maxQueries * work.paddedDim;
-  work.out = work.partOut + maxQueries * work.paddedDim;
-  work.queries = reinterpret_cast<Query*>(work.out + maxQueries * work.paddedDim);
-  for (int64_t unit = begin; unit < end; unit++) {
-    // Row blocks of one head follow each other, so that a prompt's K and V of that head stay cached.
-    const int64_t kvHead = unit / numRowBlocks;
-    const int64_t first = unit % numRowBlocks * rowsPerUnit;
-    const int64_t last = minOf(first + rowsPerUnit, args.numRows);
-    for (int64_t m0 = first; m0 < last;) {
-      int64_t m1 = m0 + 1;
-      while (m1 < last && args.sequenceIndex[m1] == args.sequenceIndex[m0]) m1++;
-      attendRows(args, m0, m1, kvHead, work);
-      m0 = m1;
-    }
+  const AttentionWork& cut = *args.work;
+  if (begin == end) return;  // no rows
+  Workspace work = layOut(args.kv, scratch);
+  for (int64_t i = begin == 0 ? 0 : cut.bundleEnds[begin - 1]; i < cut.bundleEnds[end - 1]; i++) {
+    attend(args, cut.tasks[i % cut.numTasks], i / cut.numTasks, work);
   }
 }
 

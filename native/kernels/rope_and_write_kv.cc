@@ -18,16 +18,46 @@ static void rotate(float* head, const float* table, int64_t half, bool isNeox) {
   }
 }
 
-static void storeRow(uint8_t* target, const float* source, int64_t width, bool isHalf) {
-  if (!isHalf) {
-    memcpy(target, source, static_cast<size_t>(width) * 4);
+// The scale of an entry stored as int8: its largest magnitude / 127. 0 where that is no normal number, and all values are stored as 0; NaN
+// where a value is not finite, so that it shows.
+static float scaleOf(const float* values, int64_t headDim) {
+  float largest = 0.0f;
+  bool isFinite = true;
+  for (int64_t d = 0; d < headDim; d++) {
+    const float magnitude = values[d] < 0 ? -values[d] : values[d];
+    isFinite = isFinite && magnitude <= 3.4028235e38f;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  if (!isFinite) return __builtin_nanf("");
+  const float scale = largest / 127.0f;
+  return scale < 1.17549435e-38f ? 0.0f : scale;
+}
+
+// An entry of `stride` bytes from value to value; of int8 with its scale at `scale`.
+static void storeEntry(const KvGeometry& kv, uint8_t* target, int64_t stride, uint8_t* scale, const float* values) {
+  if (kv.type == KvType::int8) {
+    const float factor = scaleOf(values, kv.headDim);
+    memcpy(scale, &factor, 4);
+    for (int64_t d = 0; d < kv.headDim; d++) {
+      // Adding 1.5 · 2^23 rounds to the nearest integer, ties to even; the quotient is at most 127.
+      const float rounded = (factor > 0 ? values[d] / factor : 0.0f) + 12582912.0f - 12582912.0f;
+      target[d * stride] = static_cast<uint8_t>(static_cast<int8_t>(rounded));
+    }
     return;
   }
-  int64_t i = 0;
-  for (; i + 8 <= width; i += 8) storeHalf8(target + 2 * i, load8(source + i));
-  for (; i < width; i++) {
-    const uint16_t half = floatToHalf(source[i]);
-    memcpy(target + 2 * i, &half, 2);
+  if (kv.type == KvType::f32) {
+    for (int64_t d = 0; d < kv.headDim; d++) memcpy(target + d * stride, &values[d], 4);
+    return;
+  }
+  int64_t d = 0;
+  for (; d + 8 <= kv.headDim; d += 8) {
+    uint16_t halves[8];
+    storeHalf8(halves, load8(values + d));
+    for (int64_t i = 0; i < 8; i++) memcpy(target + (d + i) * stride, &halves[i], 2);
+  }
+  for (; d < kv.headDim; d++) {
+    const uint16_t half = floatToHalf(values[d]);
+    memcpy(target + d * stride, &half, 2);
   }
 }
 
@@ -44,9 +74,13 @@ void ropeAndWriteKvKernel(const Op& op, int64_t begin, int64_t end, std::byte*) 
     const int64_t slot = args.slots[m];
     if (slot < 0) continue;
     for (int64_t h = 0; h < kv.numKvHeads; h++) {
-      const int64_t offset = kv.entryOffset(slot / kv.blockSize, h, slot % kv.blockSize);
-      storeRow(args.keyCache + offset, k + h * kv.headDim, kv.headDim, kv.isHalf);
-      storeRow(args.valueCache + offset, v + h * kv.headDim, kv.headDim, kv.isHalf);
+      const int64_t offset = kv.octetOffset(slot / kv.blockSize, h, slot % kv.blockSize / kKvOctet);
+      const int64_t lane = slot % kKvOctet;
+      const int64_t scaleAt = kv.scalesOffset() + 4 * lane;
+      uint8_t* keys = args.keyCache + offset;
+      uint8_t* values = args.valueCache + offset;
+      storeEntry(kv, keys + lane * kv.valueBytes(), kKvOctet * kv.valueBytes(), keys + scaleAt, k + h * kv.headDim);
+      storeEntry(kv, values + lane * kv.headDim * kv.valueBytes(), kv.valueBytes(), values + scaleAt, v + h * kv.headDim);
     }
   }
 }

@@ -70,11 +70,28 @@ static void checkTables(const Operands& in, const PagedAttentionArgs& args, int6
   }
 }
 
-static bool isCheckedAlready(const DecodeMemo& memo, const PagedAttentionArgs& args, int64_t numBlocks) {
-  const PagedAttentionArgs& before = memo.attention;
-  return memo.attentionBlocks >= 0 && numBlocks >= memo.attentionBlocks && before.kvLengths == args.kvLengths &&
-         before.sequenceIndex == args.sequenceIndex && before.blockTables == args.blockTables && before.tableStride == args.tableStride &&
-         before.numRows == args.numRows && before.kv.blockSize == args.kv.blockSize && before.window == args.window;
+// The same rows, tables and sizes: cut the same way.
+static bool isSameWork(const PagedAttentionArgs& a, const PagedAttentionArgs& b) {
+  return a.kvLengths == b.kvLengths && a.sequenceIndex == b.sequenceIndex && a.blockTables == b.blockTables && a.tableStride == b.tableStride &&
+         a.numRows == b.numRows && a.window == b.window && a.kv.numHeads == b.kv.numHeads && a.kv.numKvHeads == b.kv.numKvHeads &&
+         a.kv.headDim == b.kv.headDim && a.kv.blockSize == b.kv.blockSize && a.kv.type == b.kv.type;
+}
+
+// The schedule for `args`, whose tables are checked against caches of numBlocks blocks: an earlier layer's, or a new one.
+static const AttentionSchedule& scheduleFor(const Operands& in, const PagedAttentionArgs& args, int64_t numSequences, int64_t numBlocks, DecodeMemo& memo) {
+  for (DecodeMemo::Attention& known : memo.attention) {
+    if (!isSameWork(known.args, args)) continue;
+    if (numBlocks < known.numBlocks) {
+      checkTables(in, args, numSequences, numBlocks);
+      known.numBlocks = numBlocks;
+    }
+    return *known.schedule;
+  }
+  checkTables(in, args, numSequences, numBlocks);
+  AttentionSchedule& schedule = memo.plan.nextSchedule();
+  schedule.build(args, memo.numThreads, memo.sharesKvReads);
+  memo.attention.push_back({args, numBlocks, &schedule});
+  return schedule;
 }
 
 Op decodePagedAttention(const Operands& in, DecodeMemo& memo) {
@@ -97,20 +114,12 @@ Op decodePagedAttention(const Operands& in, DecodeMemo& memo) {
   in.requireApart("out", args.out, "kvLengths", args.kvLengths);
   in.requireApart("out", args.out, "sequenceIndex", args.sequenceIndex);
   in.requireApart("out", args.out, "blockTables", args.blockTables);
-  if (!isCheckedAlready(memo, args, numBlocks)) {
-    checkTables(in, args, numTableEntries / args.tableStride, numBlocks);
-    memo.attention = args;
-    memo.attentionBlocks = numBlocks;
-  }
-  double numVisible = 0;
-  for (int64_t m = 0; m < args.numRows; m++) {
-    const int64_t length = args.kvLengths[m];
-    numVisible += static_cast<double>(args.window > 0 && length > args.window ? args.window : length);
-  }
-  const int64_t rowsPerUnit = attentionRowsPerUnit(args.numRows);
-  const int64_t numUnits = (args.numRows + rowsPerUnit - 1) / rowsPerUnit * args.kv.numKvHeads;
-  const double nanos = numVisible * static_cast<double>(args.kv.numHeads * args.kv.headDim) * 0.1 + 200.0 * static_cast<double>(numUnits);
-  Op op = makeOp(OpCode::pagedAttention, numUnits, numUnits > 0 ? nanos / static_cast<double>(numUnits) : 0, attentionScratchBytes(args.kv, args.numRows));
+  const AttentionSchedule& schedule = scheduleFor(in, args, numTableEntries / args.tableStride, numBlocks, memo);
+  memo.kvBytesRead += schedule.kvBytesRead();
+  memo.kvBytesUnshared += schedule.kvBytesUnshared();
+  args.work = schedule.work();
+  const int64_t numUnits = schedule.numUnits();
+  Op op = makeOp(OpCode::pagedAttention, numUnits, numUnits > 0 ? schedule.nanos() / static_cast<double>(numUnits) : 0, attentionScratchBytes(args.kv));
   op.pagedAttention = args;
   return op;
 }

@@ -43,7 +43,8 @@ TensorType requireType(const std::string& name) {
 
 }  // namespace
 
-Device::Device(double numThreads, const char* isa) : kernels_(selectKernels(isa)), pool_(requireThreads(numThreads), kernels_) {}
+Device::Device(double numThreads, const char* isa, bool sharesKvReads)
+    : kernels_(selectKernels(isa)), pool_(requireThreads(numThreads), kernels_), sharesKvReads_(sharesKvReads) {}
 
 double Device::allocate(double byteLength) {
   const int64_t numBytes = requireInteger("allocate", "byteLength", byteLength, 0, kMaxBytes);
@@ -111,7 +112,7 @@ void Device::releaseWeight(double handle) {
 
 void Device::submit(const double* words, int64_t numWords) {
   Plan& plan = pool_.nextPlan();
-  DecodeMemo memo;
+  DecodeMemo memo{plan, pool_.numThreads(), sharesKvReads_};
   for (int64_t at = 0; at < numWords;) {
     const double opcode = words[at];
     if (!(opcode >= 0 && opcode < kNumOps && std::floor(opcode) == opcode)) refuseWord("an opcode", at, opcode);
@@ -122,10 +123,13 @@ void Device::submit(const double* words, int64_t numWords) {
     if (flags != 0 && flags != kConcurrentFlag) refuseWord("flags 0 or 1", at + 1, flags);
     if (words[at + 2] != numArgs) refuseWord(("numArgs " + std::to_string(numArgs)).c_str(), at + 2, words[at + 2]);
     plan.ops.push_back(decodeOp(code, Operands(handles_, code, words + at + kHeaderWords), memo));
-    plan.ops.back().isConcurrent = flags == kConcurrentFlag;
+    // Layers share one schedule and its workspace, so one attention ends before the next begins.
+    plan.ops.back().isConcurrent = flags == kConcurrentFlag && code != OpCode::pagedAttention;
     at += kHeaderWords + numArgs;
   }
   pool_.run();
+  kvBytesRead_ += memo.kvBytesRead;
+  kvBytesUnshared_ += memo.kvBytesUnshared;
 }
 
 }  // namespace millrace

@@ -10,8 +10,9 @@ namespace millrace {
 
 class Device {
  public:
-  // `isa` is null for the best one. Throws kernels_isa and kernels_argument.
-  Device(double numThreads, const char* isa);
+  // `isa` is null for the best one; without sharesKvReads attention reads a block once per sequence that holds it. Throws kernels_isa and
+  // kernels_argument.
+  Device(double numThreads, const char* isa, bool sharesKvReads = true);
 
   const char* isa() const { return kernels_.isa; }
   int numThreads() const { return pool_.numThreads(); }
@@ -26,11 +27,17 @@ class Device {
   void releaseWeight(double handle);
   // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or not at all.
   void submit(const double* words, int64_t numWords);
+  // Bytes of stored K and V that attention read so far, and that it would have read without sharing.
+  int64_t kvBytesRead() const { return kvBytesRead_; }
+  int64_t kvBytesUnshared() const { return kvBytesUnshared_; }
 
  private:
   const KernelTable& kernels_;
   HandleTable handles_;
   ThreadPool pool_;
+  const bool sharesKvReads_;
+  int64_t kvBytesRead_ = 0;
+  int64_t kvBytesUnshared_ = 0;
 };
 
 }  // namespace millrace

@@ -88,14 +88,15 @@ KvGeometry Operands::kvGeometry(int index) const {
   kv.numKvHeads = integer(index + 1, "numKvHeads", 1, kMaxDimension);
   kv.headDim = integer(index + 2, "headDim", 1, kMaxDimension);
   kv.blockSize = integer(index + 3, "blockSize", 1);
-  kv.isHalf = integer(index + 4, "kvType", 0, 1) == 0;
+  if (kv.blockSize % kKvOctet != 0) refuse("blockSize", "a multiple of 8", static_cast<double>(kv.blockSize));
+  kv.type = static_cast<KvType>(integer(index + 4, "kvType", 0, 2));
   if (kv.numHeads % kv.numKvHeads != 0) refuse("numHeads", "a multiple of " + std::to_string(kv.numKvHeads), static_cast<double>(kv.numHeads));
   return kv;
 }
 
 uint8_t* Operands::kvCache(int index, const char* operand, const KvGeometry& kv, int64_t* numBlocks) const {
   const HandleEntry& entry = bufferEntry(index, operand);
-  const int64_t blockBytes = saturatedProduct(saturatedProduct(kv.numKvHeads, kv.blockSize, kv.headDim), kv.valueBytes());
+  const int64_t blockBytes = saturatedProduct(kv.numKvHeads, kv.blockSize, kv.entryBytes());
   const int64_t held = static_cast<int64_t>(entry.memory->numBytes()) / blockBytes;
   if (held < *numBlocks) *numBlocks = held;
   return entry.memory->data();

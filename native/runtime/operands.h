@@ -2,15 +2,28 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "handles.h"
+#include "plan.h"
 
 namespace millrace {
 
-// What is remembered between operations of one program, so that tables that every layer uses are checked once.
+// What decoding a program keeps between its operations: tables that every layer uses are checked once and cut once.
 struct DecodeMemo {
-  PagedAttentionArgs attention{};
-  int64_t attentionBlocks = -1;  // blocks of the caches the tables were checked against; −1: nothing checked yet
+  // Attention over these rows and tables is checked for caches of numBlocks blocks, and cut.
+  struct Attention {
+    PagedAttentionArgs args;
+    int64_t numBlocks;
+    const AttentionSchedule* schedule;
+  };
+
+  Plan& plan;
+  int numThreads;
+  bool sharesKvReads;
+  std::vector<Attention> attention{};
+  int64_t kvBytesRead = 0;
+  int64_t kvBytesUnshared = 0;
   const int32_t* slots = nullptr;
   int64_t numSlotRows = 0;
   int64_t numSlots = -1;

@@ -31,6 +31,12 @@ void Plan::clear() {
   needsThreads = false;
   scratchBytes = 0;
   workspaceBytes = 0;
+  numSchedules_ = 0;
+}
+
+AttentionSchedule& Plan::nextSchedule() {
+  if (numSchedules_ == schedules_.size()) schedules_.push_back(std::make_unique<AttentionSchedule>());
+  return *schedules_[numSchedules_++];
 }
 
 void Plan::addStage(uint32_t firstOp, uint32_t endOp, double nanos, int numThreads) {

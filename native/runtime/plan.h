@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../kernels/ops.h"
+#include "attention_schedule.h"
 
 namespace millrace {
 
@@ -33,12 +34,17 @@ struct Plan {
   alignas(64) std::atomic<int> numUsers{0};
 
   void clear();
+  // Room for the cut of one attention operation, kept until clear().
+  AttentionSchedule& nextSchedule();
   // Groups plan.ops into stages for `numThreads` threads.
   void cut(int numThreads);
   // Gives every operation its share of `memory` (workspaceBytes, 64-byte aligned) and clears what it wants cleared.
   void assignWorkspace(std::byte* memory);
 
  private:
+  std::vector<std::unique_ptr<AttentionSchedule>> schedules_;
+  size_t numSchedules_ = 0;
+
   void addStage(uint32_t firstOp, uint32_t endOp, double nanos, int numThreads);
 };
 

@@ -43,7 +43,7 @@ class Random {
 // A device whose operands are plain vectors.
 class Bench {
  public:
-  Bench(const char* isa, int numThreads) : device(numThreads, isa) {}
+  Bench(const char* isa, int numThreads, bool sharesKvReads = true) : device(numThreads, isa, sharesKvReads) {}
 
   template <typename Value>
   double put(const std::vector<Value>& content) {

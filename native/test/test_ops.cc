@@ -74,10 +74,10 @@ void testRope(const char* isa, Random& random) {
     const std::vector<float> q = random.values(6 * 2 * 7);
     const std::vector<float> v = random.values(6 * 7);
     const double qBuffer = bench.put(q);
-    const double keys = bench.room(3 * 4 * 7 * 4);
-    const double vals = bench.room(3 * 4 * 7 * 4);
-    const std::vector<int32_t> slots = {11, 0, -1, 5, 4, 7};
-    bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 4, 1, 3, static_cast<double>(isNeox)});
+    const double keys = bench.room(3 * 8 * 7 * 4);
+    const double vals = bench.room(3 * 8 * 7 * 4);
+    const std::vector<int32_t> slots = {11, 0, -1, 5, 4, 23};
+    bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 8, 1, 3, static_cast<double>(isNeox)});
     bench.run();
     std::vector<double> turned(q.begin(), q.end());
     for (size_t head = 0; head < 12; head++) {
@@ -91,7 +91,7 @@ void testRope(const char* isa, Random& random) {
       }
     }
     check(isClose(bench.get<float>(qBuffer, 84), turned, 3e-7, 3e-7), std::string("rope ") + isa);
-    const std::vector<float> stored = bench.get<float>(vals, 84);
+    const std::vector<float> stored = bench.get<float>(vals, 168);
     bool isRight = true;
     for (size_t m = 0; m < 6; m++) {
       if (slots[m] >= 0) isRight = isRight && memcmp(&stored[static_cast<size_t>(slots[m]) * 7], &v[m * 7], 28) == 0;

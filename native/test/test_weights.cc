@@ -102,13 +102,16 @@ void testConversions() {
     }
     Bench bench(isa, 1);
     const int64_t count = static_cast<int64_t>(values.size());
-    const double keys = bench.room(count * 2);
-    const double vals = bench.room(count * 2);
+    const double keys = bench.room(8 * count * 2);
+    const double vals = bench.room(8 * count * 2);
     const double slots = bench.put(std::vector<int32_t>{0});
-    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.room(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 1, 0, 0, 0});
+    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.room(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 8, 0, 0, 0});
     bench.run();
     const std::vector<uint16_t> halves = bench.get<uint16_t>(vals, count);
-    for (size_t i = 0; i < values.size(); i++) isRight = isRight && halves[i] == referenceToHalf(values[i]);
+    const std::vector<uint16_t> keyHalves = bench.get<uint16_t>(keys, 8 * count);
+    for (size_t i = 0; i < values.size(); i++) {
+      isRight = isRight && halves[i] == referenceToHalf(values[i]) && keyHalves[8 * i] == halves[i];
+    }
     check(isRight, std::string("f32 to f16 ") + isa);
   }
 }

@@ -1,6 +1,7 @@
 /** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
 import { type Command, Option } from "commander";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { KV_TYPES } from "../kernels/program.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { byteSize, integerIn, oneOf } from "./option-values.js";
 
@@ -17,6 +18,7 @@ export interface EngineFlags {
   readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
   readonly kvCacheMemoryBytes?: number;
   readonly enablePrefixCaching: boolean;
+  readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
   readonly batching: EngineOptions["batching"];
@@ -51,11 +53,16 @@ export function addEngineOptions(command: Command): Command {
       integerIn("--max-num-batched-tokens", 1, 1 << 20),
       defaults.maxNumBatchedTokens,
     ),
-    option("--block-size <n>", "tokens per KV block", integerIn("--block-size", 1, 4096), defaults.blockSize),
+    option(
+      "--block-size <n>",
+      "tokens per KV block, a multiple of 8",
+      integerIn("--block-size", 8, 4096),
+      defaults.blockSize,
+    ),
     option(
       "--kv-cache-dtype <type>",
-      "f16, f32, or auto (f16)",
-      oneOf("--kv-cache-dtype", ["auto", "f16", "f32"]),
+      "f16, f32, int8 (half of f16, slightly lossy), or auto (f16)",
+      oneOf("--kv-cache-dtype", ["auto", ...KV_TYPES]),
       defaults.kvCacheDtype,
     ),
     option(
@@ -71,6 +78,8 @@ export function addEngineOptions(command: Command): Command {
     ),
     toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
     toggle("--no-enable-prefix-caching", "compute every prompt anew"),
+    toggle("--share-kv-reads", "read KV blocks of equal prefixes once per step", defaults.shareKvReads),
+    toggle("--no-share-kv-reads", "read them once per sequence"),
     toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
     toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
     option("--scheduling-policy <policy>", "fcfs", oneOf("--scheduling-policy", ["fcfs"]), defaults.schedulingPolicy),
@@ -109,6 +118,7 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     activationDtype: flags.activationDtype,
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
     enablePrefixCaching: flags.enablePrefixCaching,
+    shareKvReads: flags.shareKvReads,
     enableChunkedPrefill: flags.enableChunkedPrefill,
     schedulingPolicy: flags.schedulingPolicy,
     batching: flags.batching,

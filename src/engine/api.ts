@@ -103,6 +103,8 @@ export interface EngineOptions {
   /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
+  /** Attention reads blocks that several sequences begin with once per step; false: once per sequence, with the same results. */
+  readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: "fcfs";
   /** continuous; static: nothing is admitted while a batch runs. */
@@ -122,6 +124,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   activationDtype: "auto",
   kvCacheMemoryBytes: undefined,
   enablePrefixCaching: true,
+  shareKvReads: true,
   enableChunkedPrefill: true,
   schedulingPolicy: "fcfs",
   batching: "continuous",
@@ -158,6 +161,9 @@ export interface EngineStats {
   readonly numPromptTokens: number;
   readonly numGenerationTokens: number;
   readonly numSteps: number;
+  /** Bytes of K and V that attention read, and that it would have read without sharing. */
+  readonly kvBytesRead: number;
+  readonly kvBytesUnshared: number;
   /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;

@@ -1,6 +1,7 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
+import { KV_OCTET } from "../kernels/program.js";
 import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, TokenLogprob } from "./api.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
@@ -39,7 +40,12 @@ export class EngineCore {
   #stepMs = 0;
 
   /** @param freeBytes memory the KV cache may be planned against */
-  constructor(model: OpenModel, options: EngineOptions, device: Device, freeBytes: number) {
+  constructor(
+    model: OpenModel,
+    options: EngineOptions,
+    private readonly device: Device,
+    freeBytes: number,
+  ) {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
@@ -144,6 +150,7 @@ export class EngineCore {
   }
 
   stats(): EngineStats {
+    const { read, unshared } = this.device.kvBytes();
     return {
       numRunning: this.#scheduler.running.length,
       numWaiting: this.#scheduler.waiting.length,
@@ -154,6 +161,8 @@ export class EngineCore {
       numPromptTokens: this.#numPromptTokens,
       numGenerationTokens: this.#numGenerationTokens,
       numSteps: this.#numSteps,
+      kvBytesRead: read,
+      kvBytesUnshared: unshared,
       kernelMs: this.#kernelMs,
       stepMs: this.#stepMs,
     };
@@ -275,6 +284,12 @@ function resolveMaxModelLen(asked: number | undefined, contextLength: number): n
 }
 
 function checkOptions(options: EngineOptions, maxModelLen: number, numKvBlocks: number): void {
+  if (options.blockSize % KV_OCTET !== 0) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected --block-size to be a multiple of ${KV_OCTET}, got ${options.blockSize}`,
+    );
+  }
   if (!options.enableChunkedPrefill && options.maxNumBatchedTokens < maxModelLen) {
     throw new MillraceError(
       "invalid_option",

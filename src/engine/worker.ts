@@ -15,7 +15,7 @@ function run(port: MessagePort, { options }: WorkerData): void {
     send({ kind: "progress", stage: "reading the model's header" });
     const model = openModel(options.modelPath);
     send({ kind: "progress", stage: "starting the kernels" });
-    const device = loadKernels().createDevice({ numThreads: options.numThreads });
+    const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
     const core = new EngineCore(model, options, device, freemem());
     send({ kind: "ready", info: core.info, stats: core.stats() });

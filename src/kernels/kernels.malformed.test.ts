@@ -11,7 +11,7 @@ const refusal = expect.objectContaining({ code: "kernels_argument" });
 const HEADER_WORDS = 3;
 
 const NUMBERS = new Set(["scale", "eps", "magnitude"]);
-const FLAGS = new Set(["accumulate", "kind", "kvType", "isNeox"]);
+const FLAGS = new Set(["accumulate", "kind", "isNeox"]);
 const COUNTS = new Set([
   ...["numRows", "width", "half", "tableStride", "numHeads", "numKvHeads", "headDim", "blockSize"],
   ...["vocabSize", "topStride"],
@@ -19,6 +19,7 @@ const COUNTS = new Set([
 /** Integers in a range of their own, with what lies outside. */
 const RANGED: Readonly<Record<string, readonly number[]>> = {
   window: [Number.NaN, -1, 0.5],
+  kvType: [Number.NaN, -1, 3, 0.5],
   format: [Number.NaN, 0, 4, 1.5],
   byteOffset: [Number.NaN, -1, 0.5, 9, 2 ** 53],
 };
@@ -97,6 +98,20 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       const x = bench.f32(normals(4, 1));
       bench.program.linear(x, x, weight, NO_BUFFER, 1);
       expect(() => bench.run()).toThrow(refusal);
+    });
+  });
+
+  it("refuses an attention whose output is one of its index buffers", () => {
+    const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
+    withBench(open(), (bench) => {
+      const x = bench.f32(new Float32Array(32));
+      for (const same of [0, 1, 2]) {
+        const out = bench.i32([0, 0, 0, 0]);
+        const [lengths, sequences, tables] = [0, 1, 2].map((i) => (i === same ? out : bench.i32([0])));
+        bench.program.pagedAttention(...([out, x, x, x, lengths!, sequences!, tables!, 1, 1, shape, 1, 0] as const));
+        expect(() => bench.run(), `operand ${same}`).toThrow(refusal);
+        bench.program.clear();
+      }
     });
   });
 

@@ -22,6 +22,7 @@ import {
 
 function read(bench: Bench, result: Result): Float32Array {
   if (result.as === "f16") return Float32Array.from(bench.readU16(result.handle), f16ToNumber);
+  if (result.as === "bytes") return Float32Array.from(new Uint8Array(bench.device.view(result.handle)));
   return result.as === "i32" ? Float32Array.from(bench.readI32(result.handle)) : bench.readF32(result.handle);
 }
 
@@ -49,7 +50,7 @@ for (const { isa, isMissing } of ISAS) {
       it(`${opCase.op}: ${opCase.label}`, () => {
         const got = runCase(Bench.native(isa, 2), opCase);
         wanted().forEach(({ result, values }, i) => {
-          const tolerance = result.as === "i32" ? { relative: 0, absolute: 0 } : result.tolerance;
+          const tolerance = "tolerance" in result ? result.tolerance : { relative: 0, absolute: 0 };
           expectClose(got[i]!.values, values, tolerance);
         });
       });

@@ -21,6 +21,16 @@ export interface DeviceOptions {
   readonly numThreads: number;
   /** Forces an instruction set; otherwise `MILLRACE_ISA`, otherwise the best the CPU has. */
   readonly isa?: Isa;
+  /** Attention reads blocks that several sequences begin with once per step (default); false: once per sequence, to measure the difference. */
+  readonly sharesKvReads?: boolean;
+}
+
+/** Bytes of stored K and V, counted since the device was created. */
+export interface KvBytes {
+  /** What attention read. */
+  readonly read: number;
+  /** What it would have read had no sequence shared its reads with another. */
+  readonly unshared: number;
 }
 
 /**
@@ -53,6 +63,7 @@ export interface Device {
   releaseWeight(weight: WeightHandle): void;
   /** Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. */
   submit(program: Float64Array, numWords: number): void;
+  kvBytes(): KvBytes;
   /** Stops the threads and frees everything. */
   destroy(): void;
 }

@@ -13,6 +13,7 @@ import type {
   FileHandle,
   Isa,
   KernelLibrary,
+  KvBytes,
   WeightHandle,
 } from "./kernels.js";
 import { OP_NAMES } from "./program.js";
@@ -70,9 +71,7 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
 
 function createDevice(addon: KernelLibrary, options: DeviceOptions): Device {
   const isa = options.isa ?? isaFromEnvironment();
-  const device = guard(() =>
-    addon.createDevice({ numThreads: options.numThreads, ...(isa === undefined ? {} : { isa }) }),
-  );
+  const device = guard(() => addon.createDevice({ ...options, ...(isa === undefined ? {} : { isa }) }));
   return new NativeDevice(device);
 }
 
@@ -130,6 +129,10 @@ class NativeDevice implements Device {
 
   submit(program: Float64Array, numWords: number): void {
     guard(() => this.#native.submit(program, numWords));
+  }
+
+  kvBytes(): KvBytes {
+    return guard(() => this.#native.kvBytes());
   }
 
   destroy(): void {

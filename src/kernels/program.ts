@@ -27,12 +27,22 @@ const OPCODE = Object.fromEntries(OP_NAMES.map((name, index) => [name, index])) 
 
 export const CONCURRENT = 1;
 
-/** Attention splits the KV range every this many positions, always (exactness rule E3). A multiple of every allowed block size. */
+/** Attention splits the KV range every this many positions, always (exactness rule E3). */
 export const ATTENTION_PART = 256;
 
-export type KvType = "f16" | "f32";
-const KV_TYPE_CODE: Readonly<Record<KvType, number>> = { f16: 0, f32: 1 };
-export const KV_TYPE_BYTES: Readonly<Record<KvType, number>> = { f16: 2, f32: 4 };
+/** A KV block's entries are stored eight by eight; every block size is a multiple of it. */
+export const KV_OCTET = 8;
+
+/** int8: one f32 scale per token and head. */
+export type KvType = "f16" | "f32" | "int8";
+const KV_TYPE_CODE: Readonly<Record<KvType, number>> = { f16: 0, f32: 1, int8: 2 };
+export const KV_TYPES = Object.keys(KV_TYPE_CODE) as readonly KvType[];
+export const KV_VALUE_BYTES: Readonly<Record<KvType, number>> = { f16: 2, f32: 4, int8: 1 };
+
+/** Stored bytes of one token's key (or value) of one head. */
+export function kvEntryBytes(kvType: KvType, headDim: number): number {
+  return headDim * KV_VALUE_BYTES[kvType] + (kvType === "int8" ? 4 : 0);
+}
 
 export type Activation = "silu" | "geluTanh";
 const ACTIVATION_CODE: Readonly<Record<Activation, number>> = { silu: 0, geluTanh: 1 };
@@ -198,7 +208,8 @@ export class Program {
   /**
    * Rotates q [M, Hq, D] in place and k [M, Hkv, D] by the rope table (the first 2·half values of each head; pairs (2i, 2i+1), or
    * (i, i+half) when `isNeox`), then stores k and v [M, Hkv, D] at slots[m] of the caches, converted to the KV type.
-   * Caches: [numBlocks, Hkv, blockSize, D]; slot = block · blockSize + offset; slots: i32 [M], −1 stores nothing.
+   * Caches: [numBlocks, Hkv, blockSize / 8, octet], an octet of keys [D, 8], of values [8, D]; slot = block · blockSize + offset;
+   * slots: i32 [M], −1 stores nothing. An int8 octet ends with eight f32 scales: the entry's largest magnitude / 127.
    */
   ropeAndWriteKv(
     q: BufferHandle,
@@ -223,7 +234,7 @@ export class Program {
    * out[M, Hq, D] = softmax(scale · q kᵀ) v over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence;
    * window 0 = all. Entry j of sequence s lies in block blockTables[s, j div blockSize]. kvLengths, sequenceIndex: i32 [M];
    * blockTables: i32 [*, tableStride]. Query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries each keep their own
-   * (max, sum, accumulator) and are merged in order (E3).
+   * (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read once for all of them.
    */
   pagedAttention(
     out: BufferHandle,

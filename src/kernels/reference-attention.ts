@@ -1,6 +1,6 @@
 /** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
 import { f16ToNumber } from "./dequantize.js";
-import { type KvCacheView, kvByteOffset, type Operands } from "./reference-operands.js";
+import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands } from "./reference-operands.js";
 import type { Work } from "./reference-ops.js";
 
 export function pagedAttention(operands: Operands): Work {
@@ -18,6 +18,11 @@ export function pagedAttention(operands: Operands): Work {
   const kvLengths = operands.indices("kvLengths", numRows, 0, tableStride * blockSize);
   const blockTables = operands.allI32("blockTables");
   const sequenceIndex = operands.indices("sequenceIndex", numRows, 0, Math.floor(blockTables.length / tableStride) - 1);
+  for (const inputs of [kvLengths, blockTables, sequenceIndex]) {
+    if (inputs.buffer === out.buffer) {
+      operands.refuse("out", "another buffer than kvLengths, sequenceIndex and blockTables", "the same");
+    }
+  }
 
   const firstVisible = (m: number): number => (window === 0 ? 0 : Math.max(0, kvLengths[m]! - window));
   const blockOf = (m: number, entry: number): number =>
@@ -54,14 +59,14 @@ function attendOneHead(
   kvHead: number,
   scale: number,
 ): Float64Array {
-  const scores = slots.map((slot) => dot(query, loadEntry(keyCache, slot, kvHead)) * scale);
+  const scores = slots.map((slot) => dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale);
   const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   const weights = scores.map((score) => Math.exp(score - max));
   const total = weights.reduce((a, b) => a + b, 0);
   const out = new Float64Array(query.length);
   slots.forEach((slot, j) => {
     const share = weights[j]! / total;
-    loadEntry(valueCache, slot, kvHead).forEach((value, d) => {
+    loadEntry(valueCache, "value", slot, kvHead).forEach((value, d) => {
       out[d]! += share * value;
     });
   });
@@ -75,15 +80,14 @@ function dot(a: Float32Array, b: Float64Array): number {
 }
 
 /** One head's stored vector [headDim]. */
-function loadEntry(cache: KvCacheView, slot: number, head: number): Float64Array {
-  const { kvType, headDim } = cache.shape;
-  const at = kvByteOffset(cache.shape, slot, head, 0);
-  const values = new Float64Array(headDim);
-  for (let d = 0; d < headDim; d++) {
-    values[d] =
-      kvType === "f32"
-        ? cache.bytes.getFloat32(at + 4 * d, true)
-        : f16ToNumber(cache.bytes.getUint16(at + 2 * d, true));
+function loadEntry(cache: KvCacheView, side: "key" | "value", slot: number, head: number): Float64Array {
+  const { bytes, shape } = cache;
+  const values = new Float64Array(shape.headDim);
+  for (let d = 0; d < shape.headDim; d++) {
+    const at = kvByteOffset(side, shape, slot, head, d);
+    if (shape.kvType === "f32") values[d] = bytes.getFloat32(at, true);
+    else if (shape.kvType === "f16") values[d] = f16ToNumber(bytes.getUint16(at, true));
+    else values[d] = bytes.getInt8(at) * bytes.getFloat32(kvScaleOffset(shape, slot, head), true);
   }
   return values;
 }

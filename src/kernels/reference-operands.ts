@@ -5,7 +5,7 @@
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import { dequantizeRow } from "./dequantize.js";
-import { KV_TYPE_BYTES, type KvShape, type KvType, type OpName } from "./program.js";
+import { KV_OCTET, KV_TYPES, KV_VALUE_BYTES, type KvShape, kvEntryBytes, type OpName } from "./program.js";
 
 const KV_OPERANDS = ["numHeads", "numKvHeads", "headDim", "blockSize", "kvType"] as const;
 
@@ -157,20 +157,16 @@ export class Operands {
     const numKvHeads = this.integer("numKvHeads", 1);
     const numHeads = this.integer("numHeads", 1);
     if (numHeads % numKvHeads !== 0) this.refuse("numHeads", `a multiple of ${numKvHeads}`, numHeads);
-    const kvType: KvType = this.integer("kvType", 0, 1) === 0 ? "f16" : "f32";
-    return {
-      kvType,
-      numHeads,
-      numKvHeads,
-      headDim: this.integer("headDim", 1),
-      blockSize: this.integer("blockSize", 1),
-    };
+    const kvType = KV_TYPES[this.integer("kvType", 0, KV_TYPES.length - 1)]!;
+    const blockSize = this.integer("blockSize", 1);
+    if (blockSize % KV_OCTET !== 0) this.refuse("blockSize", `a multiple of ${KV_OCTET}`, blockSize);
+    return { kvType, numHeads, numKvHeads, headDim: this.integer("headDim", 1), blockSize };
   }
 
-  /** A cache [numBlocks, Hkv, blockSize, D] of the shape's KV type. */
+  /** A cache of keys or values of the shape's KV type. */
   kvCache(operand: string, shape: KvShape): KvCacheView {
     const bytes = this.#bytes(operand, 0);
-    const blockBytes = shape.numKvHeads * shape.blockSize * shape.headDim * KV_TYPE_BYTES[shape.kvType];
+    const blockBytes = shape.numKvHeads * shape.blockSize * kvEntryBytes(shape.kvType, shape.headDim);
     const numBlocks = Math.floor(bytes.byteLength / blockBytes);
     return { bytes: new DataView(bytes), shape, numBlocks };
   }
@@ -194,10 +190,24 @@ export interface KvCacheView {
   readonly numBlocks: number;
 }
 
-/** Byte offset of value d of head h at `slot` = block · blockSize + offset. */
-export function kvByteOffset(shape: KvShape, slot: number, head: number, d: number): number {
+/**
+ * Byte offset of value d of head h at `slot` = block · blockSize + offset. A block's entries lie eight by eight: keys as [D, 8], values as
+ * [8, D].
+ */
+export function kvByteOffset(side: "key" | "value", shape: KvShape, slot: number, head: number, d: number): number {
+  const lane = slot % KV_OCTET;
+  const index = side === "key" ? d * KV_OCTET + lane : lane * shape.headDim + d;
+  return octetOffset(shape, slot, head) + index * KV_VALUE_BYTES[shape.kvType];
+}
+
+/** Byte offset of an int8 entry's f32 scale. */
+export function kvScaleOffset(shape: KvShape, slot: number, head: number): number {
+  return octetOffset(shape, slot, head) + KV_OCTET * shape.headDim + 4 * (slot % KV_OCTET);
+}
+
+function octetOffset(shape: KvShape, slot: number, head: number): number {
   const block = Math.floor(slot / shape.blockSize);
-  const offset = slot % shape.blockSize;
-  const index = ((block * shape.numKvHeads + head) * shape.blockSize + offset) * shape.headDim + d;
-  return index * KV_TYPE_BYTES[shape.kvType];
+  const octetInBlock = Math.floor((slot % shape.blockSize) / KV_OCTET);
+  const octet = ((block * shape.numKvHeads + head) * shape.blockSize) / KV_OCTET + octetInBlock;
+  return octet * KV_OCTET * kvEntryBytes(shape.kvType, shape.headDim);
 }

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "../formats/gguf/types.js";
 import { BLOCK_LAYOUT, rowByteLength } from "./dequantize.js";
-import type { BufferHandle, Device, FileHandle, WeightHandle } from "./kernels.js";
+import type { BufferHandle, Device, FileHandle, KvBytes, WeightHandle } from "./kernels.js";
 import { packedByteLength } from "./packing.js";
 import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
 import { pagedAttention } from "./reference-attention.js";
@@ -139,6 +139,11 @@ class ReferenceDevice implements Device, HandleSpace {
       at += HEADER_WORDS + args.length;
     }
     for (const run of work) run();
+  }
+
+  /** Nothing is counted here: the reference reads entries one by one. */
+  kvBytes(): KvBytes {
+    return { read: 0, unshared: 0 };
   }
 
   destroy(): void {

@@ -2,14 +2,14 @@
 import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import { activationRowBytes, packedByteLength } from "./packing.js";
-import type { Activation, KvShape, KvType, OpName } from "./program.js";
+import { type Activation, type KvShape, type KvType, kvEntryBytes, type OpName } from "./program.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./test-helpers.js";
 import { recordAttention, recordSample, storeSequences } from "./test-recorders.js";
 
-/** One buffer to compare, read as `as`; i32 exactly. */
+/** One buffer to compare, read as `as`; i32 and bytes exactly. */
 export type Result = { readonly name: string; readonly handle: BufferHandle } & (
   | { readonly as: "f32" | "f16"; readonly tolerance: Tolerance }
-  | { readonly as: "i32" }
+  | { readonly as: "i32" | "bytes" }
 );
 
 export interface OpCase {
@@ -120,7 +120,7 @@ function ropeAndWriteKvCases(): OpCase[] {
     { numHeads: 6, numKvHeads: 2, headDim: 24, blockSize: 16, half: 12 },
     { numHeads: 4, numKvHeads: 4, headDim: 80, blockSize: 32, half: 16 },
   ];
-  const kvTypes: readonly KvType[] = ["f16", "f32"];
+  const kvTypes: readonly KvType[] = ["f16", "f32", "int8"];
   return shapes.flatMap(({ half, ...shape }) =>
     kvTypes.flatMap((kvType) =>
       [false, true].map(
@@ -146,15 +146,21 @@ function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean)
   const numKvValues = numRows * shape.numKvHeads * shape.headDim;
   const k = bench.f32(normals(numKvValues, 12));
   const v = bench.f32(extremes(numKvValues, 13));
-  const numCacheValues = numBlocks * shape.numKvHeads * shape.blockSize * shape.headDim;
-  const zeros = new Uint8Array(numCacheValues * (shape.kvType === "f16" ? 2 : 4));
+  const numEntries = numBlocks * shape.numKvHeads * shape.blockSize;
+  const zeros = new Uint8Array(numEntries * kvEntryBytes(shape.kvType, shape.headDim));
   const [keyCache, valueCache] = [bench.bytes(zeros), bench.bytes(zeros)];
   bench.program.ropeAndWriteKv(
     ...([q, k, v, bench.f32(table), keyCache, valueCache, bench.i32(slots), numRows, shape, half, isNeox] as const),
   );
+  const rotated = f32Result("q", q, { relative: 1e-6, absolute: 1e-6 });
+  if (shape.kvType === "int8") {
+    // A rotated key may round to the neighbouring quantum: what was not rotated must be the very bytes.
+    const exact = half === 0 ? [{ name: "keyCache", handle: keyCache, as: "bytes" as const }] : [];
+    return [rotated, ...exact, { name: "valueCache", handle: valueCache, as: "bytes" }];
+  }
   const keyTolerance = shape.kvType === "f16" ? F16_ROUNDING : { relative: 1e-6, absolute: 1e-6 };
   return [
-    f32Result("q", q, { relative: 1e-6, absolute: 1e-6 }),
+    rotated,
     { name: "keyCache", handle: keyCache, as: shape.kvType, tolerance: keyTolerance },
     { name: "valueCache", handle: valueCache, as: shape.kvType, tolerance: EXACT },
   ];

@@ -1,8 +1,7 @@
 /** Records the two operations with many inputs, attention and sampling, from a readable description of their rows. */
-import { numberToF16 } from "./dequantize.js";
 import type { BufferHandle } from "./kernels.js";
-import { KV_TYPE_BYTES, type KvShape, SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
-import { kvByteOffset } from "./reference-operands.js";
+import { type KvShape, kvEntryBytes, SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
+import { storeEntry } from "./reference-ops.js";
 import { type Bench, joined, shuffled } from "./test-helpers.js";
 
 /** One sequence's stored entries, in order. */
@@ -40,26 +39,27 @@ export function storeSequences(
   const tableStride = Math.max(1, ...numEntries.map((count) => Math.ceil(count / shape.blockSize)));
   const order = shuffled(tableStride * sequences.length + 1, layoutSeed);
   const blockTables = order.slice(0, tableStride * sequences.length);
-  const cacheOf = (pick: (sequence: KvSequence) => Float32Array): BufferHandle => {
-    const cache = new Uint8Array(order.length * shape.blockSize * entryWidth * KV_TYPE_BYTES[shape.kvType]).fill(0xff);
+  const cacheOf = (side: "key" | "value", pick: (sequence: KvSequence) => Float32Array): BufferHandle => {
+    const numBytes = order.length * shape.blockSize * shape.numKvHeads * kvEntryBytes(shape.kvType, shape.headDim);
+    const cache = new Uint8Array(numBytes).fill(0xff);
+    const view = { bytes: new DataView(cache.buffer), shape, numBlocks: order.length };
     sequences.forEach((sequence, s) => {
       const values = pick(sequence);
-      const stored = shape.kvType === "f32" ? values : Uint16Array.from(values, numberToF16);
-      // `from` counts the (entry, head) vectors of headDim values.
-      for (let from = 0; from * shape.headDim < stored.length; from++) {
-        const entry = Math.floor(from / shape.numKvHeads);
+      // `i` counts the (entry, head) vectors of headDim values.
+      for (let i = 0; i * shape.headDim < values.length; i++) {
+        const entry = Math.floor(i / shape.numKvHeads);
         const block = blockTables[s * tableStride + Math.floor(entry / shape.blockSize)]!;
         const slot = block * shape.blockSize + (entry % shape.blockSize);
-        const vector = stored.slice(from * shape.headDim, (from + 1) * shape.headDim);
-        cache.set(new Uint8Array(vector.buffer), kvByteOffset(shape, slot, from % shape.numKvHeads, 0));
+        const vector = values.subarray(i * shape.headDim, (i + 1) * shape.headDim);
+        storeEntry(view, side, slot, i % shape.numKvHeads, vector);
       }
     });
     return bench.bytes(cache);
   };
   return {
     ...{ shape, tableStride, blockTables: bench.i32(blockTables) },
-    keyCache: cacheOf((sequence) => sequence.keys),
-    valueCache: cacheOf((sequence) => sequence.values),
+    keyCache: cacheOf("key", (sequence) => sequence.keys),
+    valueCache: cacheOf("value", (sequence) => sequence.values),
   };
 }
 

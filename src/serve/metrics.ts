@@ -46,6 +46,8 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
   ["num_preemptions_total", "Times a running request gave its blocks back", (stats) => stats.numPreemptions],
   ["prompt_tokens_total", "Prompt tokens processed", (stats) => stats.numPromptTokens],
   ["generation_tokens_total", "Tokens generated", (stats) => stats.numGenerationTokens],
+  ["kv_read_bytes_total", "Bytes of K and V that attention read", (stats) => stats.kvBytesRead],
+  ["kv_unshared_bytes_total", "What it would have read without sharing", (stats) => stats.kvBytesUnshared],
   ["engine_steps_total", "Engine steps", (stats) => stats.numSteps],
   ["engine_step_seconds_total", "Wall time of engine steps", (stats) => stats.stepMs / 1000],
   ["engine_kernel_seconds_total", "Wall time inside the kernels", (stats) => stats.kernelMs / 1000],

@@ -13,6 +13,7 @@ import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import type { Device } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
+import { KV_TYPES } from "../../src/kernels/program.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, request, runAlone } from "../helpers/engine-requests.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
@@ -67,7 +68,7 @@ interface Planned {
 function runRound(seed: number, totals: Record<"requests" | "tokens" | "preemptions" | "hits" | "cancelled", number>) {
   const rng = new TestRng(seed);
   const model = rng.pick(MODELS);
-  const kvCacheDtype = rng.pick(["f16", "f32"] as const);
+  const kvCacheDtype = rng.pick(KV_TYPES);
   const plain = openCore(model, {
     kvCacheDtype,
     numThreads: 1,

@@ -134,6 +134,8 @@ export class FakeEngine implements Engine {
       numPromptTokens: this.#numPromptTokens,
       numGenerationTokens: this.#numGenerationTokens,
       numSteps: this.#numSteps,
+      kvBytesRead: 0,
+      kvBytesUnshared: 0,
       kernelMs: this.#numSteps,
       stepMs: this.#numSteps * 2,
     };

@@ -1,6 +1,6 @@
 /** `pagedAttention` while decoding and in prefill, and the operation that writes the KV memory it reads. */
 import type { BufferHandle } from "../../kernels/kernels.js";
-import { KV_TYPE_BYTES, type KvShape, type KvType } from "../../kernels/program.js";
+import { type KvShape, type KvType, kvEntryBytes } from "../../kernels/program.js";
 import type { Room, Workload } from "./workload.js";
 
 /** The attention of the 1.1B models the benchmarks use. */
@@ -10,8 +10,7 @@ const SCALE = 0.125;
 const KV_BYTES = 128 * 2 ** 20;
 
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
-const entryBytes = ({ numKvHeads, headDim, kvType }: KvShape): number =>
-  2 * numKvHeads * headDim * KV_TYPE_BYTES[kvType];
+const entryBytes = ({ numKvHeads, headDim, kvType }: KvShape): number => 2 * numKvHeads * kvEntryBytes(kvType, headDim);
 
 interface Batch {
   readonly shape: KvShape;

@@ -4,7 +4,7 @@ import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from 
 import type { OpenModel } from "../../engine/model/tensor-source.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/huggingface/folder.js";
-import type { KvType } from "../../kernels/program.js";
+import { KV_TYPES, type KvType } from "../../kernels/program.js";
 import { formatBytes, formatCount, formatTable } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
@@ -203,7 +203,7 @@ async function describeModel(
     }
     const numTokens = context ?? contextLength;
     const { blockSize } = DEFAULT_ENGINE_OPTIONS;
-    const memory = (["f16", "f32"] as const).map((kvType): KvReport => {
+    const memory = KV_TYPES.map((kvType): KvReport => {
       const bytesPerToken = kvBytesPerToken(config, kvType);
       const kvBytes = Math.ceil(numTokens / blockSize) * blockSize * bytesPerToken * concurrency;
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };

@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import type { Activation, KvType } from "../../kernels/program.js";
-import { KV_TYPE_BYTES } from "../../kernels/program.js";
+import { kvEntryBytes } from "../../kernels/program.js";
 import type { RopeConfig } from "./rope.js";
 import { ropeFromMetadata } from "./rope.js";
 
@@ -136,7 +136,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
 
 /** Bytes one token's keys and values take over all layers. */
 export function kvBytesPerToken(config: ModelConfig, kvType: KvType): number {
-  return config.numLayers * 2 * config.numKvHeads * config.headDim * KV_TYPE_BYTES[kvType];
+  return config.numLayers * 2 * config.numKvHeads * kvEntryBytes(kvType, config.headDim);
 }
 
 function isGlobalLayer(layer: number, period: number): boolean {

@@ -2,7 +2,7 @@
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
 import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
-import { KV_TYPE_BYTES, Program } from "../../kernels/program.js";
+import { kvEntryBytes, Program } from "../../kernels/program.js";
 import type { KvGroupSpec } from "../kv/groups.js";
 import type { StepBatch } from "../step-batch.js";
 import type { ModelConfig } from "./config.js";
@@ -55,7 +55,7 @@ export class Transformer {
   readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
   readonly #ropes: readonly RopeTable[];
   readonly #kvShape: KvShape;
-  /** Per layer [numBlocks, numKvHeads, blockSize, headDim] in the KV type. */
+  /** Per layer, as `ropeAndWriteKv` lays them out. */
   readonly #keyCaches: readonly BufferHandle[];
   readonly #valueCaches: readonly BufferHandle[];
   /** The KV group of each layer. */
@@ -81,7 +81,7 @@ export class Transformer {
       return { table: device.allocate(batch.capacity.maxRows * half * 8), invFreq: handle, half, magnitude };
     });
     this.#kvShape = { kvType: kv.kvType, numHeads, numKvHeads, headDim, blockSize: kv.blockSize };
-    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * headDim * KV_TYPE_BYTES[kv.kvType];
+    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * kvEntryBytes(kv.kvType, headDim);
     this.#keyCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#valueCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));
