@@ -4,6 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "../kernels/packed.h"
 #include "../runtime/cpu.h"
 #include "../runtime/device.h"
 #include "values.h"
@@ -113,6 +114,30 @@ napi_value unmapFile(napi_env env, napi_callback_info info) {
   });
 }
 
+napi_value releasePages(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).releasePages(args.number(0, "file"), args.number(1, "byteOffset"), args.number(2, "byteLength"), args.boolean(3, "isEvicted"));
+    return nullptr;
+  });
+}
+
+napi_value prefetch(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).prefetch(args.number(0, "file"));
+    return nullptr;
+  });
+}
+
+napi_value pinThreads(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).pinThreads(args.numbers(0, "cpus"));
+    return nullptr;
+  });
+}
+
 napi_value createWeight(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
@@ -204,7 +229,8 @@ napi_value createDevice(napi_env env, napi_callback_info info) {
       napi_callback method;
     } kMethods[] = {{"allocate", allocate},         {"view", view},                   {"release", release},
                     {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
-                    {"releaseWeight", releaseWeight}, {"submit", submit}, {"kvBytes", kvBytes},             {"destroy", destroy}};
+                    {"releasePages", releasePages}, {"prefetch", prefetch},           {"pinThreads", pinThreads},
+                    {"releaseWeight", releaseWeight}, {"submit", submit},             {"kvBytes", kvBytes},             {"destroy", destroy}};
     for (const auto& entry : kMethods) setMethod(env, object, entry.name, entry.method);
     require(napi_type_tag_object(env, object, &kDeviceTag), "tag the device");
     require(napi_wrap(env, object, holder.get(), finalizeDevice, nullptr, nullptr), "wrap the device");
@@ -229,6 +255,10 @@ napi_value cpuFeatures(napi_env env, napi_callback_info) {
   });
 }
 
+napi_value packedLayoutVersion(napi_env env, napi_callback_info) {
+  return guarded(env, [&] { return makeNumber(env, kPackedLayoutVersion); });
+}
+
 napi_value opNames(napi_env env, napi_callback_info) {
   return guarded(env, [&] {
     napi_value array;
@@ -246,6 +276,7 @@ NAPI_MODULE_INIT() {
     millrace::setMethod(env, exports, "createDevice", millrace::createDevice);
     millrace::setMethod(env, exports, "cpuFeatures", millrace::cpuFeatures);
     millrace::setMethod(env, exports, "opNames", millrace::opNames);
+    millrace::setMethod(env, exports, "packedLayoutVersion", millrace::packedLayoutVersion);
     return exports;
   });
 }

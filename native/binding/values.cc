@@ -18,6 +18,18 @@ Arguments::Arguments(napi_env callEnv, napi_callback_info info) : env(callEnv), 
 double Arguments::number(size_t index, const char* name) const { return toNumber(env, values[index], name); }
 std::string Arguments::string(size_t index, const char* name) const { return toString(env, values[index], name); }
 
+std::vector<double> Arguments::numbers(size_t index, const char* name) const {
+  uint32_t length;
+  if (napi_get_array_length(env, values[index], &length) != napi_ok) failArgument(std::string("expected ") + name + " to be an array, got something else");
+  std::vector<double> list;
+  for (uint32_t i = 0; i < length; i++) {
+    napi_value element;
+    require(napi_get_element(env, values[index], i, &element), "read an array");
+    list.push_back(toNumber(env, element, name));
+  }
+  return list;
+}
+
 bool Arguments::boolean(size_t index, const char* name) const {
   bool value = false;
   if (isUndefined(env, values[index])) return false;

@@ -3,6 +3,7 @@
 #include <node_api.h>
 
 #include <string>
+#include <vector>
 
 #include "../runtime/failure.h"
 
@@ -18,6 +19,7 @@ struct Arguments {
   Arguments(napi_env callEnv, napi_callback_info info);
   double number(size_t index, const char* name) const;
   std::string string(size_t index, const char* name) const;
+  std::vector<double> numbers(size_t index, const char* name) const;
   // False when missing.
   bool boolean(size_t index, const char* name) const;
 };

@@ -50,6 +50,19 @@ CpuFeatures detectCpu() {
   return features;
 }
 
+bool pinThread(pthread_t thread, int cpu) {
+#if defined(__linux__)
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  return pthread_setaffinity_np(thread, sizeof(set), &set) == 0;
+#else
+  (void)thread;
+  (void)cpu;
+  return false;
+#endif
+}
+
 FloatingPointScope::FloatingPointScope() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
 FloatingPointScope::~FloatingPointScope() { _mm_setcsr(static_cast<uint32_t>(saved_)); }
 

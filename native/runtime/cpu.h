@@ -1,5 +1,7 @@
 // What the processor can do, and the floating-point control word that every kernel runs under.
 #pragma once
+#include <pthread.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +27,9 @@ std::vector<const KernelTable*> supportedKernels();
 // The kernels of `isa` ("portable"; "avx2" on x86-64; "neon", "neondot" on Arm), or the best ones when null. Throws kernels_isa when unknown or
 // not supported here.
 const KernelTable& selectKernels(const char* isa);
+
+// Keeps a thread on one CPU. False when the OS does not allow it, or knows no such thing.
+bool pinThread(pthread_t thread, int cpu);
 
 // Round to nearest even, subnormals kept, no traps: for as long as this object lives on the thread.
 class FloatingPointScope {

@@ -12,6 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+constexpr int kMaxCpus = 1024;
 constexpr double kMaxBytes = 9007199254740991.0;  // the largest integer a JavaScript number surely holds
 constexpr int64_t kHeaderWords = 3;
 constexpr double kConcurrentFlag = 1;
@@ -75,6 +76,28 @@ double Device::mapFile(const std::string& path) {
 void Device::unmapFile(double handle) {
   if (handles_.find(handle, HandleKind::File) == nullptr) refuseHandle("unmapFile", "file", handle);
   handles_.remove(handle);
+}
+
+void Device::releasePages(double file, double byteOffset, double byteLength, bool isEvicted) {
+  const HandleEntry* entry = handles_.find(file, HandleKind::File);
+  if (entry == nullptr) refuseHandle("releasePages", "file", file);
+  const double size = static_cast<double>(entry->memory->numBytes());
+  const int64_t offset = requireInteger("releasePages", "byteOffset", byteOffset, 0, size);
+  const int64_t numBytes = requireInteger("releasePages", "byteLength", byteLength, 0, size - byteOffset);
+  entry->memory->releasePages(static_cast<size_t>(offset), static_cast<size_t>(numBytes), isEvicted);
+}
+
+void Device::prefetch(double file) {
+  const HandleEntry* entry = handles_.find(file, HandleKind::File);
+  if (entry == nullptr) refuseHandle("prefetch", "file", file);
+  entry->memory->prefetch();
+}
+
+void Device::pinThreads(const std::vector<double>& cpus) {
+  if (cpus.empty()) failArgument("pinThreads: expected at least one CPU, got none");
+  std::vector<int> numbers;
+  for (const double cpu : cpus) numbers.push_back(static_cast<int>(requireInteger("pinThreads", "a CPU", cpu, 0, kMaxCpus - 1)));
+  pool_.pin(numbers);
 }
 
 double Device::createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "handles.h"
 #include "thread_pool.h"
@@ -23,6 +24,11 @@ class Device {
   void release(double handle);
   double mapFile(const std::string& path);
   void unmapFile(double handle);
+  // Hints, see Memory. Throw kernels_argument when it is not a mapped file or the range lies outside.
+  void releasePages(double file, double byteOffset, double byteLength, bool isEvicted);
+  void prefetch(double file);
+  // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS refuses one.
+  void pinThreads(const std::vector<double>& cpus);
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   void releaseWeight(double handle);
   // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or not at all.

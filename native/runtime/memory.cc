@@ -25,11 +25,16 @@ constexpr size_t kMapThreshold = size_t{1} << 20;
   throw Failure{kFileCode, "expected a readable file at " + path + ", got " + reason};
 }
 
-// Closes the descriptor however mapFile ends.
+// Closes the descriptor unless mapFile gets to its end.
 struct Descriptor {
   int fd;
   ~Descriptor() {
     if (fd >= 0) close(fd);
+  }
+  int take() {
+    const int taken = fd;
+    fd = -1;
+    return taken;
   }
 };
 }  // namespace
@@ -49,7 +54,7 @@ std::shared_ptr<Memory> Memory::allocate(size_t numBytes) {
 }
 
 std::shared_ptr<Memory> Memory::mapFile(const std::string& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) failFile(path, strerror(errno));
   struct stat status;
   if (fstat(file.fd, &status) != 0) failFile(path, strerror(errno));
@@ -58,12 +63,34 @@ std::shared_ptr<Memory> Memory::mapFile(const std::string& path) {
   const size_t numBytes = static_cast<size_t>(status.st_size);
   void* data = mmap(nullptr, numBytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) failFile(path, strerror(errno));
-  return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, true));
+  return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, true, file.take()));
+}
+
+void Memory::releasePages(size_t offset, size_t numBytes, bool isEvicted) const {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + numBytes) / page * page;
+  if (file_ < 0 || begin >= end) return;
+  madvise(data_ + begin, end - begin, MADV_DONTNEED);
+#if defined(POSIX_FADV_DONTNEED)
+  if (isEvicted) posix_fadvise(file_, static_cast<off_t>(begin), static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
+#else
+  (void)isEvicted;
+#endif
+}
+
+void Memory::prefetch() const {
+  if (file_ < 0) return;
+#if defined(MADV_HUGEPAGE)
+  madvise(data_, numBytes_, MADV_HUGEPAGE);
+#endif
+  madvise(data_, numBytes_, MADV_WILLNEED);
 }
 
 Memory::~Memory() {
   if (isMapped_) munmap(data_, numBytes_);
   else free(data_);
+  if (file_ >= 0) close(file_);
 }
 
 }  // namespace millrace

@@ -18,15 +18,22 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  // Of a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
+  // isEvicted: the OS need not keep them either. A hint.
+  void releasePages(size_t offset, size_t numBytes, bool isEvicted) const;
+  // Of a mapped file: all of it is about to be read, again and again. A hint.
+  void prefetch() const;
+
   uint8_t* data() const { return data_; }
   size_t numBytes() const { return numBytes_; }
 
  private:
-  Memory(uint8_t* data, size_t numBytes, bool isMapped) : data_(data), numBytes_(numBytes), isMapped_(isMapped) {}
+  Memory(uint8_t* data, size_t numBytes, bool isMapped, int file = -1) : data_(data), numBytes_(numBytes), isMapped_(isMapped), file_(file) {}
 
   uint8_t* data_;
   size_t numBytes_;
   bool isMapped_;
+  int file_;  // of a mapped file, else -1
 };
 
 }  // namespace millrace

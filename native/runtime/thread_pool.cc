@@ -43,6 +43,15 @@ ThreadPool::~ThreadPool() {
   for (auto& worker : workers_) worker.join();
 }
 
+void ThreadPool::pin(const std::vector<int>& cpus) {
+  for (size_t thread = 0; thread < static_cast<size_t>(numThreads_); thread++) {
+    const int cpu = cpus[thread % cpus.size()];
+    if (!pinThread(thread == 0 ? pthread_self() : workers_[thread - 1].native_handle(), cpu)) {
+      failArgument("pinThreads: expected CPU " + std::to_string(cpu) + " to be one this process may use, got a refusal from the operating system");
+    }
+  }
+}
+
 template <typename Condition>
 void ThreadPool::waitUntil(Condition condition) {
   if (condition()) return;

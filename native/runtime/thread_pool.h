@@ -20,6 +20,8 @@ class ThreadPool {
   ThreadPool(int numThreads, const KernelTable& kernels);
   ~ThreadPool();
 
+  // Thread i stays on CPU cpus[i % cpus.size()]; the caller is thread 0. Throws kernels_argument when the OS refuses one.
+  void pin(const std::vector<int>& cpus);
   int numThreads() const { return numThreads_; }
   // A plan nobody looks at any more, cleared; fill it in, then run() it.
   Plan& nextPlan();

@@ -1,21 +1,24 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
-import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "./engine-options.js";
+import { addEngineOptions, type EngineFlags, engineOptionsFrom, packFolder } from "./engine-options.js";
 
 function parse(...args: readonly string[]): EngineOptions {
   const command = addEngineOptions(new Command("engine")).parse(args, { from: "user" });
   return engineOptionsFrom(command.opts<EngineFlags>(), "model.gguf");
 }
 
-test("without flags the engine gets its own defaults", () => {
-  expect(parse("--threads", "3")).toEqual({ ...DEFAULT_ENGINE_OPTIONS, modelPath: "model.gguf", numThreads: 3 });
+test("without flags the engine gets its own defaults, and a cache of packed weights", () => {
+  const packCache = { folder: packFolder(), maxBytes: 50 * 2 ** 30 };
+  const wanted = { ...DEFAULT_ENGINE_OPTIONS, modelPath: "model.gguf", numThreads: 3, packCache };
+  expect(parse("--threads", "3")).toEqual(wanted);
   expect(parse().numThreads).toBeGreaterThan(0);
 });
 
 const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
   [["--max-model-len", "256"], { maxModelLen: 256 }],
   [["--max-num-seqs", "8"], { maxNumSeqs: 8 }],
+  [["--pack-cache-size", "0"], { packCache: undefined }],
   [["--max-num-batched-tokens=2048"], { maxNumBatchedTokens: 2048 }],
   [["--block-size", "32"], { blockSize: 32 }],
   [["--kv-cache-dtype", "f32"], { kvCacheDtype: "f32" }],

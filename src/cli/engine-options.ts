@@ -1,10 +1,13 @@
 /** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
+import { join } from "node:path";
 import { type Command, Option } from "commander";
+import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
-import { byteSize, integerIn, oneOf } from "./option-values.js";
+import { byteSize, byteSizeOrZero, integerIn, oneOf } from "./option-values.js";
 
+const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
 const MANY = Number.MAX_SAFE_INTEGER;
 
 /** What commander hands over; every value went through its parser. */
@@ -17,6 +20,7 @@ export interface EngineFlags {
   readonly activationDtype: EngineOptions["activationDtype"];
   readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
   readonly kvCacheMemoryBytes?: number;
+  readonly packCacheSize: number;
   readonly enablePrefixCaching: boolean;
   readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
@@ -76,6 +80,12 @@ export function addEngineOptions(command: Command): Command {
       "KV memory, such as 8GiB (default: what the seats need, at most a quarter of the free memory)",
       byteSize("--kv-cache-memory-bytes"),
     ),
+    option(
+      "--pack-cache-size <size>",
+      "disk space for packed weights, which make later starts faster; 0 = keep none",
+      byteSizeOrZero("--pack-cache-size"),
+      DEFAULT_PACK_CACHE_BYTES,
+    ).default(DEFAULT_PACK_CACHE_BYTES, "50GiB"),
     toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
     toggle("--no-enable-prefix-caching", "compute every prompt anew"),
     toggle("--share-kv-reads", "read KV blocks of equal prefixes once per step", defaults.shareKvReads),
@@ -106,6 +116,11 @@ export function addEngineOptions(command: Command): Command {
   return command;
 }
 
+/** Where packed weights are kept. */
+export function packFolder(): string {
+  return join(cacheFolder(), "packed");
+}
+
 export function engineOptionsFrom(flags: EngineFlags, modelPath: string): EngineOptions {
   return {
     modelPath,
@@ -116,6 +131,7 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     blockSize: flags.blockSize,
     kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
     activationDtype: flags.activationDtype,
+    packCache: flags.packCacheSize === 0 ? undefined : { folder: packFolder(), maxBytes: flags.packCacheSize },
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
     enablePrefixCaching: flags.enablePrefixCaching,
     shareKvReads: flags.shareKvReads,

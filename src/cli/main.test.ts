@@ -95,7 +95,7 @@ test("other errors exit with 1, and as JSON with --json", async () => {
 
 test("help and version go to stdout and are no errors", async () => {
   const help = await runMain("--help");
-  for (const command of ["serve", "engine", "generate", "chat", "tokenize", "inspect", "doctor", "bench"]) {
+  for (const command of ["serve", "engine", "generate", "chat", "tokenize", "inspect", "doctor", "bench", "cache"]) {
     expect(help.stdout).toMatch(new RegExp(`^  ${command} `, "m"));
   }
   expect(help).toMatchObject({ stderr: "", exitCode: 0 });

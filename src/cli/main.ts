@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
+import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
@@ -26,6 +27,7 @@ function createProgram(): Command {
     inspectCommand(),
     doctorCommand(),
     benchCommand(),
+    cacheCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Complaints are thrown and reported in one place; help still goes to stdout.

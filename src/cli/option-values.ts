@@ -77,6 +77,11 @@ export function byteSize(flag: string): ValueParser<number> {
   };
 }
 
+/** The same, or 0. */
+export function byteSizeOrZero(flag: string): ValueParser<number> {
+  return (text) => (text.trim() === "0" ? 0 : byteSize(flag)(text));
+}
+
 /** Repeated options collect; commas separate too. */
 export function listOf(flag: string): (text: string, previous: readonly string[] | undefined) => readonly string[] {
   return (text, previous = []) => {

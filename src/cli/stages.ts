@@ -4,14 +4,18 @@ import { formatDuration } from "./format.js";
 export interface Stage {
   update(text: string): void;
   done(text: string): void;
+  /** Something to know that is no error. */
+  note(text: string): void;
 }
 
 export type StartStage = (name: string) => Stage;
 
-const SILENT_STAGE: Stage = { update: () => {}, done: () => {} };
+/** For commands whose stderr a supervisor or a script reads. */
+export function quietStages(onNote: (text: string) => void): StartStage {
+  return () => ({ update: () => {}, done: () => {}, note: onNote });
+}
 
-/** For commands whose stderr a supervisor reads. */
-export const silentStages: StartStage = () => SILENT_STAGE;
+export const silentStages: StartStage = quietStages(() => {});
 
 const LABEL_WIDTH = 13;
 
@@ -24,6 +28,9 @@ export function stagesTo(stream: NodeJS.WriteStream): StartStage {
     return {
       update: (text) => {
         if (stream.isTTY) stream.write(`${rewrite}  ${label} ${text}`);
+      },
+      note: (text) => {
+        stream.write(`${rewrite}! ${label} ${text}\n`);
       },
       done: (text) => {
         stream.write(`${rewrite}✓ ${label} ${text} (${formatDuration(performance.now() - startMs)})\n`);

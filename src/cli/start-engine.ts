@@ -33,9 +33,13 @@ export async function startEngineWithText(source: EngineSource, startStage: Star
   const { path, name } = await locateModel(source.model, startStage);
   const { startEngine } = await import("../engine/engine.js");
   const stage = startStage("engine");
-  const starting = startEngine(engineOptionsFrom(source, path), ({ stage: text, fraction }) => {
-    stage.update(fraction === undefined ? text : `${text} ${Math.round(fraction * 100)} %`);
-  });
+  const starting = startEngine(
+    engineOptionsFrom(source, path),
+    ({ stage: text, fraction }) => {
+      stage.update(fraction === undefined ? text : `${text} ${Math.round(fraction * 100)} %`);
+    },
+    (text) => stage.note(text),
+  );
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
     const engine = await starting;

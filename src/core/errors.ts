@@ -55,6 +55,7 @@ const STATUS_BY_CODE = {
   kernels_isa: 400,
   kernels_argument: 500,
   out_of_memory: 500,
+  pack_unknown: 404,
   // measuring
   peer_failed: 500,
 } as const satisfies Record<string, number>;

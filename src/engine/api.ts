@@ -3,6 +3,7 @@ import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
+import type { PackCacheOptions } from "./packs/pack-cache.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -100,6 +101,8 @@ export interface EngineOptions {
   readonly kvCacheDtype: KvType;
   /** auto: quantised weights are multiplied with activations rounded to integers; f32: no activation is rounded. */
   readonly activationDtype: ActivationDtype;
+  /** Where packed weights are kept for the next start; undefined = nowhere. */
+  readonly packCache: PackCacheOptions | undefined;
   /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
@@ -122,6 +125,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   blockSize: 16,
   kvCacheDtype: "f16",
   activationDtype: "auto",
+  packCache: undefined,
   kvCacheMemoryBytes: undefined,
   enablePrefixCaching: true,
   shareKvReads: true,

@@ -1,14 +1,17 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
+import { basename } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
+import { loadKernels } from "../kernels/load.js";
 import { KV_OCTET } from "../kernels/program.js";
 import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, TokenLogprob } from "./api.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
-import { WeightPacker } from "./model/weight-packer.js";
+import { type LoadReport, WeightPacker } from "./model/weight-packer.js";
 import { bindWeights } from "./model/weights.js";
+import { PackCache } from "./packs/pack-cache.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
@@ -45,12 +48,21 @@ export class EngineCore {
     options: EngineOptions,
     private readonly device: Device,
     freeBytes: number,
+    report: LoadReport = { progress: () => {}, note: () => {} },
   ) {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-    const packer = new WeightPacker(device, options.activationDtype);
-    const weights = bindWeights(model.tensorsFor(device), config, device, packer);
+    const source = model.tensorsFor(device);
+    const packer = new WeightPacker(device, source, {
+      activationDtype: options.activationDtype,
+      modelName: basename(options.modelPath).replace(/\.gguf$/, ""),
+      files: model.files,
+      weightBytes: model.summary.weightBytes,
+      cache: options.packCache && new PackCache(options.packCache, loadKernels().packedLayoutVersion()),
+      report,
+    });
+    const weights = bindWeights(source, config, device, packer);
     const budget = planKvBudget(
       config,
       kvType,

@@ -24,6 +24,7 @@ export interface EngineProgress {
 export function startEngine(
   options: EngineOptions,
   onProgress: (progress: EngineProgress) => void = () => {},
+  onNote: (text: string) => void = () => {},
 ): Promise<Engine> {
   const worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: { options } });
   return new Promise((resolve, reject) => {
@@ -33,7 +34,8 @@ export function startEngine(
     worker.once("exit", onExit);
     worker.once("error", onError);
     worker.on("message", function onMessage(message: FromWorker) {
-      if (message.kind === "progress") onProgress({ stage: message.stage });
+      if (message.kind === "progress") onProgress(message);
+      else if (message.kind === "note") onNote(message.text);
       else if (message.kind === "failed") reject(errorFromRecord(message.error));
       else if (message.kind === "ready") {
         worker.off("message", onMessage).off("exit", onExit).off("error", onError);

@@ -13,7 +13,8 @@ export type ToWorker =
   | { readonly kind: "stop" };
 
 export type FromWorker =
-  | { readonly kind: "progress"; readonly stage: string }
+  | { readonly kind: "progress"; readonly stage: string; readonly fraction?: number }
+  | { readonly kind: "note"; readonly text: string }
   | { readonly kind: "ready"; readonly info: EngineInfo; readonly stats: EngineStats }
   | { readonly kind: "step"; readonly outputs: PackedOutputs; readonly stats: EngineStats }
   | { readonly kind: "failed"; readonly error: ErrorRecord };

@@ -17,7 +17,10 @@ function run(port: MessagePort, { options }: WorkerData): void {
     send({ kind: "progress", stage: "starting the kernels" });
     const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
-    const core = new EngineCore(model, options, device, freemem());
+    const core = new EngineCore(model, options, device, freemem(), {
+      progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
+      note: (text) => send({ kind: "note", text }),
+    });
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
     const receive = (message: ToWorker) => {

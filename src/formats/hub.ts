@@ -1,8 +1,8 @@
 /** Turns what a user calls a model (a file, a folder, `hf:org/repo[:file]`) into paths of local files, downloading them where needed. */
 import type { Stats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
-import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { chooseModel, groupModels, type ModelFiles, shardNames, withoutCompanions } from "./hub/choose.js";
 import { type DownloadProgress, downloadFile } from "./hub/download.js";
@@ -20,7 +20,7 @@ import { isHfFolder, weightFilesOf } from "./huggingface/folder.js";
 export type { DownloadProgress } from "./hub/download.js";
 
 export interface ResolveOptions {
-  /** MILLRACE_CACHE, else ~/.cache/millrace. */
+  /** `cacheFolder()`. */
   readonly cacheDir?: string;
   /** HF_ENDPOINT, else the public hub. */
   readonly endpoint?: string;
@@ -108,7 +108,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 }
 
 async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<ResolvedModel> {
-  const cacheDir = options.cacheDir ?? process.env.MILLRACE_CACHE ?? join(homedir(), ".cache", "millrace");
+  const cacheDir = options.cacheDir ?? cacheFolder();
   const folder = join(cacheDir, "hub", spec.repo, spec.revision.replaceAll("/", "--"));
   const cached = await findCached(folder, spec);
   if (cached !== undefined) return resolvedIn(folder, cached);

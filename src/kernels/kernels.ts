@@ -49,6 +49,15 @@ export interface Device {
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
   /**
+   * A hint: the whole pages of `file` in the range stop counting as this process's memory, and are read again when touched.
+   * `isEvicted`: the OS need not keep them either.
+   */
+  releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
+  /** A hint: all of `file` is about to be read, again and again. */
+  prefetch(file: FileHandle): void;
+  /** Thread i stays on CPU cpus[i % cpus.length]; the calling thread is thread 0. Throws `kernels_argument` when the OS refuses one. */
+  pinThreads(cpus: readonly number[]): void;
+  /**
    * A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`: row after row, or as the operation `pack` laid
    * them out. Throws `kernels_argument` when it does not fit.
    */
@@ -84,4 +93,6 @@ export interface KernelLibrary {
   cpuFeatures(): CpuFeatures;
   /** Opcode names in opcode order, to check that both sides of the boundary agree. */
   opNames(): readonly string[];
+  /** Of the layout that the operation `pack` writes: weights packed by one version are no good to another. */
+  packedLayoutVersion(): number;
 }

@@ -66,6 +66,7 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
     createDevice: (options) => createDevice(addon, options),
     cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
     opNames: () => addon.opNames(),
+    packedLayoutVersion: () => addon.packedLayoutVersion(),
   };
 }
 
@@ -110,6 +111,18 @@ class NativeDevice implements Device {
 
   unmapFile(file: FileHandle): void {
     guard(() => this.#native.unmapFile(file));
+  }
+
+  releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void {
+    guard(() => this.#native.releasePages(file, byteOffset, byteLength, isEvicted));
+  }
+
+  prefetch(file: FileHandle): void {
+    guard(() => this.#native.prefetch(file));
+  }
+
+  pinThreads(cpus: readonly number[]): void {
+    guard(() => this.#native.pinThreads(cpus));
   }
 
   createWeight(

@@ -88,6 +88,12 @@ class ReferenceDevice implements Device, HandleSpace {
     if (!this.#files.delete(file)) refuseHandle("unmapFile", "a file", file);
   }
 
+  releasePages(): void {}
+
+  prefetch(): void {}
+
+  pinThreads(): void {}
+
   createWeight(
     source: FileHandle | BufferHandle,
     byteOffset: number,

@@ -1,6 +1,7 @@
 /** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
 import { Command } from "commander";
-import { silentStages } from "../stages.js";
+import { createLogger } from "../../core/log.js";
+import { quietStages } from "../stages.js";
 import { addServerOptions, type ServerFlags, startInstance, stayUntilStopped } from "../start-server.js";
 
 export function engineCommand(): Command {
@@ -11,7 +12,11 @@ export function engineCommand(): Command {
 }
 
 async function runEngine(flags: ServerFlags): Promise<void> {
-  const instance = await startInstance(flags, silentStages);
+  const logger = createLogger(flags.logLevel);
+  const instance = await startInstance(
+    flags,
+    quietStages((text) => logger.warn(text)),
+  );
   stayUntilStopped(instance);
   const { url, port } = instance.server;
   const ready = {

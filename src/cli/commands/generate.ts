@@ -6,7 +6,7 @@ import { formatDuration } from "../format.js";
 import { type AnswerStats, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
 import { modelOption } from "../model.js";
 import { addSamplingOptions } from "../sampling-options.js";
-import { silentStages, stagesTo } from "../stages.js";
+import { quietStages, stagesTo } from "../stages.js";
 
 interface GenerateFlags extends LocalSessionFlags {
   readonly prompt: string;
@@ -48,11 +48,15 @@ export function statsLine(stats: AnswerStats): string {
   return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
 }
 
+function warn(text: string): void {
+  process.stderr.write(`note: ${text}\n`);
+}
+
 async function runGenerate(flags: GenerateFlags): Promise<void> {
   if (flags.raw && flags.chat) {
     throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
   }
-  const session = await openLocalSession(flags, process.stderr.isTTY ? stagesTo(process.stderr) : silentStages);
+  const session = await openLocalSession(flags, process.stderr.isTTY ? stagesTo(process.stderr) : quietStages(warn));
   try {
     const write = flags.json ? () => {} : (text: string) => process.stdout.write(text);
     const stats = await session.answer(promptIdsOf(flags, session), write);

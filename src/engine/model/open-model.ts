@@ -16,6 +16,7 @@ export function openModel(path: string): OpenModel {
   return {
     config: modelConfigFromGguf(gguf),
     summary: summarizeGguf(gguf),
+    files: gguf.shards.map((shard) => shard.path),
     tensorsFor: (device) => new GgufSource(gguf, device),
   };
 }

@@ -12,6 +12,15 @@ export interface MatrixPlace {
   readonly isOwned?: boolean;
 }
 
+/** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. */
+export interface MatrixSpec {
+  readonly name: string;
+  readonly totalRows: number;
+  readonly cols: number;
+  readonly start: number;
+  readonly rows: number;
+}
+
 export interface TensorSource {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. Throws unless the matrix is there in that shape. */
@@ -32,5 +41,7 @@ export interface WeightSummary {
 export interface OpenModel {
   readonly config: ModelConfig;
   readonly summary: WeightSummary;
+  /** The files that the tensors' values depend on. */
+  readonly files: readonly string[];
   tensorsFor(device: Device): TensorSource;
 }

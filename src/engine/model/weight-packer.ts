@@ -1,8 +1,12 @@
-/** Brings matrices into the layout the kernels compute fastest with. */
-import type { BufferHandle, Device, WeightHandle } from "../../kernels/kernels.js";
+/** Brings a model's matrices into the layout the kernels compute fastest with: from the cache of packs, into it, or into memory. */
+import { MillraceError } from "../../core/errors.js";
+import { rowByteLength } from "../../kernels/dequantize.js";
+import type { BufferHandle, Device, FileHandle, WeightHandle } from "../../kernels/kernels.js";
 import { type ActivationFormat, packedActivations, packedByteLength } from "../../kernels/packing.js";
 import { Program } from "../../kernels/program.js";
-import type { MatrixPlace } from "./tensor-source.js";
+import { contentHashOf, type FoundPack, type PackCache } from "../packs/pack-cache.js";
+import type { PackedMatrix } from "../packs/pack-file.js";
+import type { MatrixPlace, MatrixSpec, TensorSource } from "./tensor-source.js";
 
 /** auto: integers for quantised weights; f32: activations stay as they are, at a fraction of the speed. */
 export type ActivationDtype = "auto" | "f32";
@@ -13,29 +17,232 @@ export interface PlacedWeight {
   readonly activations: ActivationFormat;
 }
 
+export interface PackerOptions {
+  readonly activationDtype: ActivationDtype;
+  /** What the model is called in the cache's list. */
+  readonly modelName: string;
+  /** The files that the matrices' values depend on. */
+  readonly files: readonly string[];
+  readonly weightBytes: number;
+  readonly cache: PackCache | undefined;
+  readonly report: LoadReport;
+}
+
+/** What whoever waits for a model hears. */
+export interface LoadReport {
+  /** fraction from 0 to 1 */
+  progress(stage: string, fraction?: number): void;
+  /** Something that works, but not as well as it should. */
+  note(text: string): void;
+}
+
+/** Below this a model is packed in less time than it takes to look for it. */
+const MIN_CACHED_BYTES = 2 ** 26;
+/** Packed at a time: what lies in memory beside the pack itself. */
+const PIECE_BYTES = 2 ** 24;
+const ROWS_PER_GROUP = 8;
+const REPORT_STEP = 0.02;
+
+export const matrixKey = ({ name, start }: MatrixSpec): string => `${name} ${start}`;
+
 export class WeightPacker {
-  /** Bytes of memory the packed matrices take. */
+  /** Bytes the packed matrices take, in memory or in the mapped pack. */
   numBytes = 0;
+  readonly #placed = new Map<string, PlacedWeight>();
   readonly #program = new Program();
+  readonly #isLarge: boolean;
+  #numPackedSourceBytes = 0;
+  #lastReported = 0;
 
   constructor(
     private readonly device: Device,
-    private readonly activationDtype: ActivationDtype,
-  ) {}
+    private readonly source: TensorSource,
+    private readonly options: PackerOptions,
+  ) {
+    this.#isLarge = options.weightBytes >= MIN_CACHED_BYTES;
+  }
 
-  /** The matrix [rows, cols], packed where its type has a packed form. */
-  place({ memory, byteOffset, type, isOwned }: MatrixPlace, rows: number, cols: number): PlacedWeight {
-    const inRows = this.device.createWeight(memory, byteOffset, type, rows, cols);
-    const activations = packedActivations(type);
-    if (activations === undefined || this.activationDtype === "f32") return { weight: inRows, activations: "f32" };
-    const numBytes = packedByteLength(type, rows, cols)!;
-    const packed: BufferHandle = this.device.allocate(numBytes);
+  /** Every matrix by its key, packed where its type has a packed form. */
+  place(matrices: readonly MatrixSpec[]): ReadonlyMap<string, PlacedWeight> {
+    if (this.options.activationDtype === "f32") {
+      for (const spec of matrices) this.#placeInRows(spec, this.#find(spec));
+    } else if (!this.#placeFromCache(matrices)) {
+      for (const spec of matrices) if (!this.#placed.has(matrixKey(spec))) this.#packIntoMemory(spec);
+    }
+    return this.#placed;
+  }
+
+  /** False, after a note, where the cache cannot serve: packing into memory always can. */
+  #placeFromCache(matrices: readonly MatrixSpec[]): boolean {
+    const { cache, files } = this.options;
+    if (cache === undefined || !this.#isLarge) return false;
+    try {
+      const known = cache.find(files);
+      if (known !== undefined && this.#bindPack(known, matrices)) return true;
+      const { report } = this.options;
+      const contentHash = contentHashOf(files, this.#steps("reading the model"));
+      const moved = cache.findContent(contentHash, files);
+      if (moved !== undefined && this.#bindPack(moved, matrices)) return true;
+      const table = this.#writePack(cache, contentHash, matrices);
+      if (table === undefined) return false;
+      report.progress("mapping weights, reserving KV memory");
+      return this.#bindPack(table, matrices);
+    } catch (thrown) {
+      if (thrown instanceof MillraceError) throw thrown;
+      const reason = thrown instanceof Error ? thrown.message : String(thrown);
+      this.options.report.note(`packed weights are not kept, so every start packs them anew: ${reason}`);
+      return false;
+    }
+  }
+
+  /** False when the pack is not of these matrices. */
+  #bindPack({ path, table }: FoundPack, matrices: readonly MatrixSpec[]): boolean {
+    const isSame = (spec: MatrixSpec, index: number): boolean => {
+      const { name, start, rows, cols } = table.matrices[index]!;
+      return spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
+    };
+    if (table.matrices.length !== matrices.length || !matrices.every(isSame)) return false;
+    let file: FileHandle;
+    try {
+      file = this.device.mapFile(path);
+    } catch {
+      // Removed since its table was read.
+      return false;
+    }
+    this.device.prefetch(file);
+    table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {
+      const spec = matrices[index]!;
+      if (this.#placed.has(matrixKey(spec))) return;
+      if (byteOffset === undefined) this.#placeInRows(spec, this.#find(spec));
+      else this.#placePacked(spec, file, { byteOffset, type });
+      this.numBytes += byteOffset === undefined ? 0 : packedByteLength(type, rows, cols)!;
+    });
+    return true;
+  }
+
+  /** Undefined when nothing is there to be packed. Throws what the file system throws. */
+  #writePack(cache: PackCache, contentHash: string, matrices: readonly MatrixSpec[]): FoundPack | undefined {
+    const { files, modelName, weightBytes } = this.options;
+    using writer = cache.begin(contentHash, weightBytes, matrices.length);
+    const staging = this.device.allocate(PIECE_BYTES + this.#largestGroup(matrices));
+    try {
+      const table = matrices.map((spec) => this.#packIntoFile(spec, writer, staging));
+      if (table.every(({ byteOffset }) => byteOffset === undefined)) return undefined;
+      this.options.report.progress("keeping the packed weights");
+      const layoutVersion = cache.layoutVersion;
+      writer.finish({ layoutVersion, contentHash, model: modelName, matrices: table });
+      return cache.commit(writer, contentHash, files);
+    } finally {
+      this.device.release(staging);
+    }
+  }
+
+  #packIntoFile(
+    spec: MatrixSpec,
+    writer: { startMatrix(): number; append(bytes: Uint8Array): void },
+    staging: BufferHandle,
+  ): PackedMatrix {
+    const { name, start, rows, cols } = spec;
+    const place = this.#find(spec);
+    const entry = { name, start, rows, cols, type: place.type };
+    if (packedActivations(place.type) === undefined) {
+      this.#placeInRows(spec, place);
+      return entry;
+    }
+    const byteOffset = writer.startMatrix();
+    const view = new Uint8Array(this.device.view(staging));
+    for (const [firstRow, numRows] of pieces(place, rows, cols)) {
+      const numBytes = this.#packRows(place, cols, [firstRow, numRows], { buffer: staging, byteOffset: 0 });
+      writer.append(view.subarray(0, numBytes));
+    }
+    this.#drop(place);
+    return { ...entry, byteOffset };
+  }
+
+  #packIntoMemory(spec: MatrixSpec): void {
+    const { rows, cols } = spec;
+    const place = this.#find(spec);
+    const numBytes = packedByteLength(place.type, rows, cols);
+    if (numBytes === undefined) {
+      this.#placeInRows(spec, place);
+      return;
+    }
+    const buffer = this.device.allocate(numBytes);
+    let byteOffset = 0;
+    for (const [firstRow, numRows] of pieces(place, rows, cols)) {
+      byteOffset += this.#packRows(place, cols, [firstRow, numRows], { buffer, byteOffset });
+    }
+    this.#drop(place);
+    this.#placePacked(spec, buffer, { byteOffset: 0, type: place.type });
+    this.numBytes += numBytes;
+  }
+
+  /** Packs a few of a matrix's rows and gives the pages they were read from back. Returns the bytes it wrote. */
+  #packRows(
+    place: MatrixPlace,
+    cols: number,
+    [firstRow, numRows]: readonly [number, number],
+    out: { readonly buffer: BufferHandle; readonly byteOffset: number },
+  ): number {
+    const rowBytes = rowByteLength(place.type, cols)!;
+    const byteOffset = place.byteOffset + firstRow * rowBytes;
+    const inRows = this.device.createWeight(place.memory, byteOffset, place.type, numRows, cols);
     this.#program.clear();
-    this.#program.pack(packed, 0, inRows);
+    this.#program.pack(out.buffer, out.byteOffset, inRows);
     this.device.submit(this.#program.words, this.#program.numWords);
     this.device.releaseWeight(inRows);
-    if (isOwned === true) this.device.release(memory as BufferHandle);
-    this.numBytes += numBytes;
-    return { weight: this.device.createWeight(packed, 0, type, rows, cols, true), activations };
+    const numBytes = numRows * rowBytes;
+    if (place.isOwned !== true && this.#isLarge) {
+      // Where the pack is kept, nobody will read the model's own rows again: they need not crowd the pack out of the OS's cache.
+      const isEvicted = this.options.cache !== undefined;
+      this.device.releasePages(place.memory as FileHandle, byteOffset, numBytes, isEvicted);
+    }
+    this.#numPackedSourceBytes += numBytes;
+    this.#steps("packing the weights")(Math.min(1, this.#numPackedSourceBytes / this.options.weightBytes));
+    return packedByteLength(place.type, numRows, cols)!;
   }
+
+  #placePacked(
+    spec: MatrixSpec,
+    memory: FileHandle | BufferHandle,
+    { byteOffset, type }: Pick<MatrixPlace, "byteOffset" | "type">,
+  ): void {
+    const weight = this.device.createWeight(memory, byteOffset, type, spec.rows, spec.cols, true);
+    this.#placed.set(matrixKey(spec), { weight, activations: packedActivations(type)! });
+  }
+
+  #placeInRows(spec: MatrixSpec, { memory, byteOffset, type }: MatrixPlace): void {
+    const weight = this.device.createWeight(memory, byteOffset, type, spec.rows, spec.cols);
+    this.#placed.set(matrixKey(spec), { weight, activations: "f32" });
+  }
+
+  #find({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixPlace {
+    return this.source.matrix(name, totalRows, cols, start, rows);
+  }
+
+  #drop({ memory, isOwned }: MatrixPlace): void {
+    if (isOwned === true) this.device.release(memory as BufferHandle);
+  }
+
+  #largestGroup(matrices: readonly MatrixSpec[]): number {
+    // No packed type takes more than nine bits a value.
+    return Math.max(...matrices.map(({ cols }) => 2 * ROWS_PER_GROUP * cols));
+  }
+
+  /** Reports a stage's fraction now and then. */
+  #steps(stage: string): (fraction: number) => void {
+    return (fraction) => {
+      if (fraction < this.#lastReported) this.#lastReported = 0;
+      if (fraction < this.#lastReported + REPORT_STEP) return;
+      this.#lastReported = fraction;
+      this.options.report.progress(stage, fraction);
+    };
+  }
+}
+
+/** Cuts rows into pieces of whole groups: [first row, number of rows]. */
+function* pieces({ type }: MatrixPlace, rows: number, cols: number): Generator<readonly [number, number]> {
+  const groupBytes = packedByteLength(type, ROWS_PER_GROUP, cols)!;
+  const perPiece = Math.max(1, Math.floor(PIECE_BYTES / groupBytes)) * ROWS_PER_GROUP;
+  for (let first = 0; first < rows; first += perPiece) yield [first, Math.min(perPiece, rows - first)];
 }

@@ -3,8 +3,8 @@ import type { BufferHandle, Device, WeightHandle } from "../../kernels/kernels.j
 import { NO_BUFFER } from "../../kernels/kernels.js";
 import type { ActivationFormat } from "../../kernels/packing.js";
 import type { ModelConfig } from "./config.js";
-import type { TensorSource } from "./tensor-source.js";
-import type { WeightPacker } from "./weight-packer.js";
+import type { MatrixSpec, TensorSource } from "./tensor-source.js";
+import { matrixKey, type PlacedWeight, type WeightPacker } from "./weight-packer.js";
 
 export interface Linear {
   /** [outputs, inputs] */
@@ -50,7 +50,12 @@ export function bindWeights(
   device: Device,
   packer: WeightPacker,
 ): ModelWeights {
-  const binder = new Binder(source, device, packer);
+  const plan = new MatrixPlan(source);
+  bind(plan, config);
+  return bind(new DeviceBinder(source, device, packer.place(plan.matrices)), config);
+}
+
+function bind(binder: Binder, config: ModelConfig): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
@@ -100,25 +105,67 @@ function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWe
   };
 }
 
-class Binder {
+/** Takes what the model consists of, tensor by tensor, in the order in which the forward pass reads it. */
+interface Binder {
+  has(name: string): boolean;
+  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
+  linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
+  /** A matrix to look rows up in. */
+  rows(name: string, rows: number, cols: number): WeightHandle;
+  vector(name: string, length: number): BufferHandle;
+  optionalVector(name: string, length: number): BufferHandle | undefined;
+  values(name: string, length: number): Float32Array;
+}
+
+/** Binds nothing: collects the matrices of the linear layers, so that they can be packed in one go. */
+class MatrixPlan implements Binder {
+  readonly matrices: MatrixSpec[] = [];
+
+  constructor(private readonly source: TensorSource) {}
+
+  has(name: string): boolean {
+    return this.source.has(name);
+  }
+
+  linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
+    this.matrices.push({ name: `${name}.weight`, totalRows, cols, start, rows });
+    return { weight: 0 as WeightHandle, activations: "f32", bias: NO_BUFFER };
+  }
+
+  rows(): WeightHandle {
+    return 0 as WeightHandle;
+  }
+
+  vector(): BufferHandle {
+    return NO_BUFFER;
+  }
+
+  optionalVector(): undefined {
+    return undefined;
+  }
+
+  values(): Float32Array {
+    return new Float32Array();
+  }
+}
+
+class DeviceBinder implements Binder {
   constructor(
     private readonly source: TensorSource,
     private readonly device: Device,
-    private readonly packer: WeightPacker,
+    private readonly placed: ReadonlyMap<string, PlacedWeight>,
   ) {}
 
   has(name: string): boolean {
     return this.source.has(name);
   }
 
-  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
-    const placed = this.packer.place(this.source.matrix(`${name}.weight`, totalRows, cols, start, rows), rows, cols);
+    const placed = this.placed.get(matrixKey({ name: `${name}.weight`, totalRows, cols, start, rows }))!;
     if (!this.has(`${name}.bias`)) return { ...placed, bias: NO_BUFFER };
     return { ...placed, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
   }
 
-  /** A matrix to look rows up in. */
   rows(name: string, rows: number, cols: number): WeightHandle {
     const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, rows, cols, 0, rows);
     return this.device.createWeight(memory, byteOffset, type, rows, cols);

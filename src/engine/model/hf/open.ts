@@ -1,4 +1,5 @@
 /** From a model folder to the engine's description of it and its tensors under the loader's names. */
+import { join } from "node:path";
 import type { HfFolder } from "../../../formats/huggingface/folder.js";
 import type { OpenModel } from "../tensor-source.js";
 import { modelConfigFromHf } from "./config.js";
@@ -12,6 +13,7 @@ export function openHfModel(folder: HfFolder): OpenModel {
   return {
     config: model.config,
     summary: summarizeHf(folder.files.tensors.values()),
+    files: [join(folder.path, "config.json"), ...folder.files.shards.map((shard) => shard.path)],
     tensorsFor: (device) => new HfSource(folder, model, names, device),
   };
 }

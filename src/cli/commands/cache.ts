@@ -1,0 +1,70 @@
+/** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import type { CachedPack, PackCache } from "../../engine/packs/pack-cache.js";
+import { packFolder } from "../engine-options.js";
+import { formatBytes, formatTable } from "../format.js";
+
+interface CacheFlags {
+  readonly json?: boolean;
+}
+
+export function cacheCommand(): Command {
+  const clear = new Command("clear")
+    .description("Remove the packed weights of a model (its name, or eight digits of its key), or of all models.")
+    .argument("[name]")
+    .option("--json", "print one JSON object")
+    .action(async (name: string | undefined, flags: CacheFlags) => runClear(await openCache(), name, flags));
+  return new Command("cache")
+    .description("List the packed weights that make later starts fast.")
+    .option("--json", "print one JSON object")
+    .action(async (flags: CacheFlags) => runList(await openCache(), flags))
+    .addCommand(clear);
+}
+
+async function openCache(): Promise<PackCache> {
+  const [{ PackCache }, { loadKernels }] = await Promise.all([
+    import("../../engine/packs/pack-cache.js"),
+    import("../../kernels/load.js"),
+  ]);
+  return new PackCache({ folder: packFolder(), maxBytes: 0 }, loadKernels().packedLayoutVersion());
+}
+
+function runList(cache: PackCache, flags: CacheFlags): void {
+  const packs = cache.list();
+  print(flags, { folder: packFolder(), packs: packs.map(recordOf) }, () => {
+    if (packs.length === 0) return `${packFolder()} holds no packed weights`;
+    const rows = packs.map(({ key, model, numBytes, lastUsedMs, isCurrent }) => [
+      model,
+      formatBytes(numBytes),
+      new Date(lastUsedMs).toISOString().slice(0, 16).replace("T", " "),
+      key.slice(0, 8),
+      isCurrent ? "" : "of another version",
+    ]);
+    return `${formatTable([["model", "size", "last used (UTC)", "key", ""], ...rows])}\n${packFolder()}: ${total(packs)}`;
+  });
+}
+
+function runClear(cache: PackCache, name: string | undefined, flags: CacheFlags): void {
+  const known = cache.list();
+  const cleared = cache.clear(name);
+  if (name !== undefined && cleared.length === 0) {
+    const got = known.length === 0 ? "none at all" : known.map(({ model }) => model).join(", ");
+    throw new MillraceError("pack_unknown", `expected packed weights of ${name}, got ${got}`, {
+      hint: "`millrace cache` lists models and keys",
+    });
+  }
+  print(flags, { cleared: cleared.map(recordOf) }, () => `removed ${cleared.length}: ${total(cleared)}`);
+}
+
+function recordOf({ lastUsedMs, ...rest }: CachedPack): object {
+  return { ...rest, lastUsed: new Date(lastUsedMs).toISOString() };
+}
+
+function total(packs: readonly CachedPack[]): string {
+  return formatBytes(packs.reduce((sum, { numBytes }) => sum + numBytes, 0));
+}
+
+function print(flags: CacheFlags, record: object, text: () => string): void {
+  process.stdout.write(`${flags.json ? JSON.stringify(record) : text()}\n`);
+}

@@ -1,0 +1,12 @@
+/** Where files that can be made again are kept. */
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+
+/** MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace. */
+export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): string {
+  const { MILLRACE_CACHE: own, XDG_CACHE_HOME: shared } = environment;
+  if (own !== undefined && own !== "") return own;
+  // A relative XDG_CACHE_HOME is to be ignored, says the XDG Base Directory Specification.
+  if (shared !== undefined && isAbsolute(shared)) return join(shared, "millrace");
+  return join(homedir(), ".cache", "millrace");
+}

@@ -1,0 +1,36 @@
+/** The bytes that `pack` writes: packs on disk are good as long as these are the same. */
+import { createHash } from "node:crypto";
+import { expect, it } from "vitest";
+import { randomBlocks } from "../../test/helpers/tensor-bytes.js";
+import { rowByteLength, TENSOR_TYPES } from "./dequantize.js";
+import { loadKernels } from "./load.js";
+import { packedByteLength } from "./packing.js";
+import { Program } from "./program.js";
+
+const ROWS = 20;
+const COLS = 512;
+
+it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
+  const library = loadKernels();
+  const device = library.createDevice({ numThreads: 1 });
+  const hash = createHash("sha256");
+  let state = 1;
+  const nextBits = () => {
+    state = (Math.imul(state, 0x0019_660d) + 0x3c6e_f35f) >>> 0;
+    return state;
+  };
+  for (const type of TENSOR_TYPES) {
+    const numBytes = packedByteLength(type, ROWS, COLS);
+    if (numBytes === undefined) continue;
+    const rows = device.allocate(ROWS * rowByteLength(type, COLS)!);
+    new Uint8Array(device.view(rows)).set(randomBlocks(type, ROWS * COLS, nextBits, 1));
+    const packed = device.allocate(numBytes);
+    const program = new Program();
+    program.pack(packed, 0, device.createWeight(rows, 0, type, ROWS, COLS));
+    device.submit(program.words, program.numWords);
+    hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
+  }
+  device.destroy();
+  // When this fails: count kPackedLayoutVersion in native/kernels/packed.h up and put the new digest here.
+  expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "ecd1acc302673f8b"]);
+});
