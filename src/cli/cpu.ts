@@ -48,10 +48,15 @@ function cgroupCpuLimit(root: string): number | undefined {
   return limits.length === 0 ? undefined : Math.min(...limits);
 }
 
+/** The CPUs of this process's affinity mask; none where the OS does not tell. */
+export function allowedCpus(root = "/"): number[] {
+  const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(readText(join(root, "proc/self/status")) ?? "")?.[1];
+  return allowed === undefined ? [] : parseCpuList(allowed);
+}
+
 /** @param root "/" except in tests, which lay out their own /proc and /sys */
 export function cpuCores(root = "/", parallelism = availableParallelism()): CpuCores {
-  const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(readText(join(root, "proc/self/status")) ?? "")?.[1];
-  const cpus = allowed === undefined ? [] : parseCpuList(allowed);
+  const cpus = allowedCpus(root);
   const numAvailable = cpus.length > 0 ? Math.min(cpus.length, parallelism) : parallelism;
   const cores = new Set(
     cpus.flatMap((cpu) => readText(join(root, `sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)) ?? []),

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { allowedCpus } from "./cpu.js";
 import { addEngineOptions, type EngineFlags, engineOptionsFrom, packFolder } from "./engine-options.js";
 
 function parse(...args: readonly string[]): EngineOptions {
@@ -35,4 +36,15 @@ const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
 
 test.each(CASES)("%j", (args, expected) => {
   expect(parse(...args)).toMatchObject(expected);
+});
+
+test("--cpu-affinity takes CPUs this process may use, and as many threads", () => {
+  const [first] = allowedCpus();
+  if (first !== undefined) {
+    expect(parse("--cpu-affinity", `${first}`)).toMatchObject({ cpuAffinity: [first], numThreads: 1 });
+    expect(parse("--cpu-affinity", `${first}-${first}`, "--threads", "2")).toMatchObject({ numThreads: 2 });
+  }
+  for (const wrong of ["99999", "x", "", "1-"]) {
+    expect(() => parse("--cpu-affinity", wrong)).toThrow(expect.objectContaining({ code: "invalid_option" }));
+  }
 });

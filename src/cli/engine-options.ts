@@ -4,8 +4,8 @@ import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
 import { KV_TYPES } from "../kernels/program.js";
-import { cpuCores, defaultNumThreads } from "./cpu.js";
-import { byteSize, byteSizeOrZero, integerIn, oneOf } from "./option-values.js";
+import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
+import { byteSize, byteSizeOrZero, integerIn, oneOf, optionError } from "./option-values.js";
 
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
 const MANY = Number.MAX_SAFE_INTEGER;
@@ -13,6 +13,7 @@ const MANY = Number.MAX_SAFE_INTEGER;
 /** What commander hands over; every value went through its parser. */
 export interface EngineFlags {
   readonly threads?: number;
+  readonly cpuAffinity?: readonly number[];
   readonly maxModelLen?: number;
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
@@ -45,6 +46,11 @@ export function addEngineOptions(command: Command): Command {
   const defaults = DEFAULT_ENGINE_OPTIONS;
   const options = [
     option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024)),
+    option(
+      "--cpu-affinity <list>",
+      "CPUs that the kernel threads stay on, such as 0-3,8; also sets their number, unless --threads does",
+      cpuList("--cpu-affinity"),
+    ),
     option(
       "--max-model-len <n>",
       "longest sequence in tokens (default: the model's own)",
@@ -116,6 +122,16 @@ export function addEngineOptions(command: Command): Command {
   return command;
 }
 
+/** Each CPU once, and each one this process may run on. */
+export function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
+  return (text) => {
+    const cpus = [...new Set(parseCpuList(text))];
+    const isList = /^\s*\d+(-\d+)?\s*(,\s*\d+(-\d+)?\s*)*$/.test(text) && cpus.length > 0;
+    if (isList && cpus.every((cpu) => allowed.includes(cpu))) return cpus;
+    throw optionError(flag, `a list of CPUs among ${allowed.join(",") || "none (not Linux)"}`, text);
+  };
+}
+
 /** Where packed weights are kept. */
 export function packFolder(): string {
   return join(cacheFolder(), "packed");
@@ -124,7 +140,8 @@ export function packFolder(): string {
 export function engineOptionsFrom(flags: EngineFlags, modelPath: string): EngineOptions {
   return {
     modelPath,
-    numThreads: flags.threads ?? defaultNumThreads(cpuCores()),
+    numThreads: flags.threads ?? flags.cpuAffinity?.length ?? defaultNumThreads(cpuCores()),
+    cpuAffinity: flags.cpuAffinity,
     maxModelLen: flags.maxModelLen,
     maxNumSeqs: flags.maxNumSeqs,
     maxNumBatchedTokens: flags.maxNumBatchedTokens,

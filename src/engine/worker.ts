@@ -17,6 +17,7 @@ function run(port: MessagePort, { options }: WorkerData): void {
     send({ kind: "progress", stage: "starting the kernels" });
     const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
+    if (options.cpuAffinity !== undefined) device.pinThreads(options.cpuAffinity);
     const core = new EngineCore(model, options, device, freemem(), {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),

@@ -1,5 +1,5 @@
 /** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { NO_BUFFER } from "./kernels.js";
 import { OP_NAMES } from "./program.js";
 import { OPERAND_NAMES } from "./reference-operands.js";
@@ -230,5 +230,11 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
         bench.run();
       }
     });
+  });
+});
+
+test("threads are pinned to CPUs that exist only", () => {
+  withBench(Bench.native("portable", 2), ({ device }) => {
+    for (const cpus of [[], [-1], [0.5], [1e6]]) expect(() => device.pinThreads(cpus)).toThrow(refusal);
   });
 });
