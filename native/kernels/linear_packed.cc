@@ -41,6 +41,20 @@ struct Rows {
   }
 };
 
+// Adds kVectors vectors of each group, values[g] on, times the tokens' columns from `column` on.
+template <int kVectors, int kTokens, int kGroups>
+MILLRACE_INLINE void addDots(const u8x32* const* values, const Row* rows, int64_t column, Dot (*dots)[kGroups]) {
+  MILLRACE_UNROLL_INT
+  for (int c = 0; c < kVectors; c++) {
+    MILLRACE_UNROLL_INT
+    for (int t = 0; t < kTokens; t++) {
+      const Columns columns = loadColumns(rows[t].q + column + 4 * c);
+      MILLRACE_UNROLL_INT
+      for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], values[g][c], columns);
+    }
+  }
+}
+
 // u8 weights per 32 columns with one f32 scale and shift.
 template <class Format>
 struct BlockKind {
@@ -64,15 +78,10 @@ struct BlockKind {
     MILLRACE_UNROLL_INT
     for (int h = 0; h < kDots; h++) {
       Dot dots[kTokens][kGroups] = {};
+      const u8x32* values[kGroups];
       MILLRACE_UNROLL_INT
-      for (int c = 0; c < kVectors; c++) {
-        MILLRACE_UNROLL_INT
-        for (int t = 0; t < kTokens; t++) {
-          const Columns columns = loadColumns(rows[t].q + 32 * index + 4 * (h * kVectors + c));
-          MILLRACE_UNROLL_INT
-          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], cells[g].values[h * kVectors + c], columns);
-        }
-      }
+      for (int g = 0; g < kGroups; g++) values[g] = cells[g].values + h * kVectors;
+      addDots<kVectors, kTokens, kGroups>(values, rows, 32 * index + 4 * h * kVectors, dots);
       MILLRACE_UNROLL_INT
       for (int t = 0; t < kTokens; t++) {
         MILLRACE_UNROLL_INT
@@ -151,15 +160,10 @@ struct SuperKind {
     MILLRACE_UNROLL_INT
     for (int h = 0; h < kDots; h++) {
       Dot dots[kTokens][kGroups] = {};
+      const u8x32* half[kGroups];
       MILLRACE_UNROLL_INT
-      for (int c = 0; c < kVectors; c++) {
-        MILLRACE_UNROLL_INT
-        for (int t = 0; t < kTokens; t++) {
-          const Columns columns = loadColumns(rows[t].q + 256 * index + 32 * s + 4 * (h * kVectors + c));
-          MILLRACE_UNROLL_INT
-          for (int g = 0; g < kGroups; g++) dotAdd(dots[t][g], values[g][h * kVectors + c], columns);
-        }
-      }
+      for (int g = 0; g < kGroups; g++) half[g] = values[g] + h * kVectors;
+      addDots<kVectors, kTokens, kGroups>(half, rows, 256 * index + 32 * s + 4 * h * kVectors, dots);
       MILLRACE_UNROLL_INT
       for (int t = 0; t < kTokens; t++) {
         MILLRACE_UNROLL_INT

@@ -18,7 +18,6 @@
 namespace millrace::MILLRACE_ISA {
 
 typedef uint8_t u8x32 __attribute__((vector_size(32)));
-typedef int8_t i8x32 __attribute__((vector_size(32)));
 typedef int16_t i16x16 __attribute__((vector_size(32)));
 typedef uint16_t u16x16 __attribute__((vector_size(32)));
 

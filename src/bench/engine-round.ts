@@ -1,7 +1,7 @@
 /** One measured round: a batch of prompts handed to a running engine at once, timed from outside through its public interface. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle, EngineInfo, EngineOutput, SamplingParams } from "../engine/api.js";
+import { type Engine, type EngineHandle, type EngineInfo, type EngineOutput, GREEDY_SAMPLING } from "../engine/api.js";
 
 export interface RoundSpec {
   /** One per sequence of the batch. */
@@ -22,22 +22,6 @@ export interface RoundSample {
   readonly numCachedTokens: number;
 }
 
-const GREEDY: Omit<SamplingParams, "maxTokens"> = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0n,
-  minTokens: 0,
-  stopTokenIds: [],
-  logitBias: [],
-  numLogprobs: undefined,
-  numPromptLogprobs: undefined,
-};
-
 /**
  * Tokens to ask for per sequence: the first ones go on generating until the last one's prompt is through, so all ask for as many as model
  * and memory hold, and are aborted when the round is over.
@@ -54,7 +38,7 @@ export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo,
  */
 export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSample> {
   const { prompts, genTokens } = spec;
-  const sampling = { ...GREEDY, maxTokens: tokensToAsk(engine.info, spec) };
+  const sampling = { ...GREEDY_SAMPLING, maxTokens: tokensToAsk(engine.info, spec) };
   const handles: EngineHandle[] = [];
   try {
     return await new Promise<RoundSample>((resolve, reject) => {

@@ -123,7 +123,7 @@ export function addEngineOptions(command: Command): Command {
 }
 
 /** Each CPU once, and each one this process may run on. */
-export function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
+function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
   return (text) => {
     const cpus = [...new Set(parseCpuList(text))];
     const isList = /^\s*\d+(-\d+)?\s*(,\s*\d+(-\d+)?\s*)*$/.test(text) && cpus.length > 0;

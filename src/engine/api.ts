@@ -42,6 +42,23 @@ export interface SamplingParams {
   readonly numPromptLogprobs: number | undefined;
 }
 
+/** The likeliest token each time, and nothing else asked for. */
+export const GREEDY_SAMPLING: Omit<SamplingParams, "maxTokens"> = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0n,
+  minTokens: 0,
+  stopTokenIds: [],
+  logitBias: [],
+  numLogprobs: undefined,
+  numPromptLogprobs: undefined,
+};
+
 export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;

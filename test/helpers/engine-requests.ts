@@ -1,23 +1,9 @@
 /** Builds engine requests for tests, and runs an EngineCore to the end in process. */
 import type { EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../../src/engine/api.js";
+import { GREEDY_SAMPLING } from "../../src/engine/api.js";
 import type { EngineCore } from "../../src/engine/engine-core.js";
 
-export const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0n,
-  maxTokens: 16,
-  minTokens: 0,
-  stopTokenIds: [],
-  logitBias: [],
-  numLogprobs: undefined,
-  numPromptLogprobs: undefined,
-};
+export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16 };
 
 export function request(promptIds: ArrayLike<number>, sampling: Partial<SamplingParams> = {}): EngineRequest {
   return { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY, ...sampling } };

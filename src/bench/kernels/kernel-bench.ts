@@ -7,7 +7,7 @@ import type { Mix, Probes } from "./probes.js";
 import { elementwiseWorkloads, embedWorkload, quantizeWorkload, sampleWorkloads } from "./small-workloads.js";
 import { secondsOf, type Workload } from "./workload.js";
 
-export const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
+const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
 export type OpGroup = (typeof OP_GROUPS)[number];
 
 export interface KernelBenchSpec {

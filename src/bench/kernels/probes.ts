@@ -6,7 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 
 /** Instruction mixes of the products; order is the number the addon takes (native/bench/probes.h says what each issues). */
-export const MIXES = ["float", "narrow8", "narrow4", "wide"] as const;
+const MIXES = ["float", "narrow8", "narrow4", "wide"] as const;
 export type Mix = (typeof MIXES)[number];
 
 /** What the addon exports. */

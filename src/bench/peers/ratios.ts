@@ -3,7 +3,7 @@ import { type Summary, summarize } from "../statistics.js";
 import type { PeerRun } from "./run.js";
 import { cellsOf } from "./shapes.js";
 
-export const OURS = "millrace";
+const OURS = "millrace";
 
 export interface CellRatio {
   readonly model: string;
