@@ -2,7 +2,14 @@
 // anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
 #pragma once
 
-#if defined(MILLRACE_ISA_AVX2)
+#if defined(MILLRACE_ISA_AVX512VNNI)
+#define MILLRACE_ISA avx512vnni
+#define MILLRACE_ISA_AVX512
+#define MILLRACE_ISA_AVX2
+#elif defined(MILLRACE_ISA_AVX512)
+#define MILLRACE_ISA avx512
+#define MILLRACE_ISA_AVX2
+#elif defined(MILLRACE_ISA_AVX2)
 #define MILLRACE_ISA avx2
 #elif defined(MILLRACE_ISA_NEONDOT)
 #define MILLRACE_ISA neondot

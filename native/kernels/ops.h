@@ -275,6 +275,8 @@ struct KernelTable {
 const KernelTable& portableKernels();
 #if defined(__x86_64__)
 const KernelTable& avx2Kernels();
+const KernelTable& avx512Kernels();
+const KernelTable& avx512vnniKernels();
 #elif defined(__aarch64__)
 const KernelTable& neonKernels();
 const KernelTable& neondotKernels();

@@ -8,12 +8,12 @@
 
 namespace millrace::MILLRACE_ISA {
 
-// 32 columns of eight rows; vector c has columns 4c to 4c + 3.
+// 32 columns of a vector's rows; vector c has columns 4c to 4c + 3.
 struct BlockCell {
-  u8x32 values[8];
-  f32x8 scale;
+  Bytes values[8];
+  Floats scale;
   // Multiplies Block32::sum8.
-  f32x8 shift;
+  Floats shift;
 };
 
 // Parts of 32 columns; pair c has columns 2c and 2c + 1.
@@ -21,21 +21,21 @@ template <int kParts>
 struct WideCell {
   struct {
     WidePair values[16];
-    f32x8 scale;
+    Floats scale;
   } parts[kParts];
 };
 
-MILLRACE_INLINE void unpackNibbles(const uint8_t* nibbles, u8x32* values) {
+MILLRACE_INLINE void unpackNibbles(Packed nibbles, Bytes* values) {
   MILLRACE_UNROLL_INT
   for (int c = 0; c < 4; c++) {
-    const u8x32 both = loadBytes(nibbles + 32 * c);
+    const Bytes both = loadBytes(nibbles + 32 * c);
     values[c] = both & splatByte(15);
     values[c + 4] = shiftMask<4>(both, 15);
   }
 }
 
-MILLRACE_INLINE void addFifthBits(const uint8_t* bits, u8x32* values) {
-  const u8x32 all = loadBytes(bits);
+MILLRACE_INLINE void addFifthBits(Packed bits, Bytes* values) {
+  const Bytes all = loadBytes(bits);
   values[0] |= shiftMask<-4>(all, 16);
   values[1] |= shiftMask<-3>(all, 16);
   values[2] |= shiftMask<-2>(all, 16);
@@ -52,8 +52,8 @@ struct PackedQ4_0 {
   static constexpr bool kFitsWhole = true;
   // The shift is −scale: scale · (d_a · Σ − sum8) is one operation less.
   static constexpr bool kIsCentred = true;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
-    out.scale = loadHalf8(cell);
+  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+    out.scale = loadHalves(cell);
     unpackNibbles(cell + 16, out.values);
   }
 };
@@ -61,9 +61,9 @@ struct PackedQ4_0 {
 struct PackedQ4_1 {
   static constexpr bool kFitsWhole = true;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
-    out.scale = loadHalf8(cell);
-    out.shift = loadHalf8(cell + 16) * splat8(0.125f);
+  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+    out.scale = loadHalves(cell);
+    out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 32, out.values);
   }
 };
@@ -71,9 +71,9 @@ struct PackedQ4_1 {
 struct PackedQ5_0 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
-    out.scale = loadHalf8(cell);
-    out.shift = out.scale * splat8(-2.0f);
+  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+    out.scale = loadHalves(cell);
+    out.shift = out.scale * splatFloats(-2.0f);
     unpackNibbles(cell + 48, out.values);
     addFifthBits(cell + 16, out.values);
   }
@@ -82,9 +82,9 @@ struct PackedQ5_0 {
 struct PackedQ5_1 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
-    out.scale = loadHalf8(cell);
-    out.shift = loadHalf8(cell + 16) * splat8(0.125f);
+  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+    out.scale = loadHalves(cell);
+    out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 64, out.values);
     addFifthBits(cell + 32, out.values);
   }
@@ -94,12 +94,12 @@ struct PackedQ5_1 {
 struct PackedMXFP4 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
     alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-    const i32x8 exponents = loadU8x8(cell);
+    const Ints exponents = loadU8s(cell);
     // 2^(e − 128): a subnormal below 2.
-    out.scale = reinterpret_cast<f32x8>(exponents < 2 ? (i32x8{} + 0x200000) << exponents : (exponents - 1) << 23);
-    out.shift = out.scale * splat8(-1.5f);
+    out.scale = reinterpret_cast<Floats>(exponents < 2 ? (Ints{} + 0x200000) << exponents : (exponents - 1) << 23);
+    out.shift = out.scale * splatFloats(-1.5f);
     unpackNibbles(cell + 8, out.values);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 8; c++) out.values[c] = lookUp(kValues, out.values[c]);
@@ -108,18 +108,18 @@ struct PackedMXFP4 {
 
 struct PackedQ8_0 {
   static constexpr int kParts = 1;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<1>& out) {
-    out.parts[0].scale = loadHalf8(cell);
+  MILLRACE_INLINE void unpack(Packed cell, WideCell<1>& out) {
+    out.parts[0].scale = loadHalves(cell);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + 16 + 16 * c);
   }
 };
 
-MILLRACE_INLINE void unpackPairNibbles(const uint8_t* nibbles, WidePair* out) {
+MILLRACE_INLINE void unpackPairNibbles(Packed nibbles, WidePair* out) {
   alignas(16) static constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   MILLRACE_UNROLL_INT
   for (int p = 0; p < 4; p++) {
-    const u8x32 both = loadBytes(nibbles + 32 * p);
+    const Bytes both = loadBytes(nibbles + 32 * p);
     widen(lookUp(kValues, both & splatByte(15)), out + 2 * p);
     widen(lookUp(kValues, shiftMask<4>(both, 15)), out + 8 + 2 * p);
   }
@@ -127,77 +127,61 @@ MILLRACE_INLINE void unpackPairNibbles(const uint8_t* nibbles, WidePair* out) {
 
 struct PackedIQ4_NL {
   static constexpr int kParts = 1;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<1>& out) {
-    out.parts[0].scale = loadHalf8(cell);
+  MILLRACE_INLINE void unpack(Packed cell, WideCell<1>& out) {
+    out.parts[0].scale = loadHalves(cell);
     unpackPairNibbles(cell + 16, out.parts[0].values);
   }
 };
 
-// Sixes of packed.h as bytes, [sub-block][row].
-MILLRACE_INLINE void unpackSixes(const uint8_t* packed, uint8_t (*out)[8]) {
-  uint64_t low[4], high[2];
-  memcpy(low, packed, 32);
-  memcpy(high, packed + 32, 16);
-  constexpr uint64_t kFours = 0x0f0f0f0f0f0f0f0fu;
-  constexpr uint64_t kTwos = 0x3030303030303030u;
-  MILLRACE_UNROLL_INT
-  for (int s = 0; s < 8; s++) {
-    const uint64_t upper = s % 4 < 2 ? high[s / 4] << (4 - 2 * (s % 4)) : high[s / 4] >> (2 * (s % 4) - 4);
-    const uint64_t value = ((low[s / 2] >> (4 * (s % 2))) & kFours) | (upper & kTwos);
-    memcpy(out[s], &value, 8);
-  }
-}
-
 struct PackedIQ4_XS {
   static constexpr int kParts = 8;
-  MILLRACE_INLINE void unpack(const uint8_t* cell, WideCell<8>& out) {
-    const f32x8 d = loadHalf8(cell);
-    uint8_t sixes[8][8];
-    unpackSixes(cell + 16, sixes);
+  MILLRACE_INLINE void unpack(Packed cell, WideCell<8>& out) {
+    const Floats d = loadHalves(cell);
+    const Sixes sixes = unpackSixes(cell + 16);
+    MILLRACE_UNROLL_INT
     for (int s = 0; s < 8; s++) {
-      out.parts[s].scale = d * toFloat8(loadU8x8(sixes[s]) - 32);
+      out.parts[s].scale = d * toFloats(valuesOf(sixes, s) - 32);
       unpackPairNibbles(cell + 64 + 128 * s, out.parts[s].values);
     }
   }
 };
 
-// 256 columns of eight rows but their values.
+// 256 columns of a vector's rows but their values.
 template <class Format>
 struct SuperHead {
   // Of 32 or 16 columns each.
   RowScales scales[Format::kNumScales];
   // Pairs of i16: the minima of two neighbouring scales' columns.
-  i32x8 minima[Format::kNumMinima > 0 ? Format::kNumMinima / 2 : 1];
-  f32x8 scale;
+  Ints minima[Format::kNumMinima > 0 ? Format::kNumMinima / 2 : 1];
+  Floats scale;
   // −dmin
-  f32x8 minimumScale;
+  Floats minimumScale;
 };
 
 // Vector c has columns 4c to 4c + 3.
 template <class Format>
 struct SuperCell : SuperHead<Format> {
-  u8x32 values[64];
+  Bytes values[64];
 };
 
-// Fills the pairs of a SuperHead from minima(i), an i32x8 for each scale.
+// Fills the pairs of a SuperHead from minima(i), one for each scale.
 template <int kNumPairs, class Minima>
-MILLRACE_INLINE void pairMinima(i32x8* pairs, Minima minima) {
+MILLRACE_INLINE void pairMinima(Ints* pairs, Minima minima) {
   MILLRACE_UNROLL_INT
   for (int p = 0; p < kNumPairs; p++) pairs[p] = (minima(2 * p) & 0xffff) | (minima(2 * p + 1) << 16);
 }
 
 // The head that Q4_K and Q5_K share.
 template <class Cell>
-MILLRACE_INLINE void unpackSixBitScales(const uint8_t* packed, Cell& out) {
-  out.scale = loadHalf8(packed);
-  out.minimumScale = zero8() - loadHalf8(packed + 16);
-  uint8_t sixes[8][8];
-  unpackSixes(packed + 32, sixes);
+MILLRACE_INLINE void unpackSixBitScales(Packed packed, Cell& out) {
+  out.scale = loadHalves(packed);
+  out.minimumScale = Floats{} - loadHalves(packed + 16);
+  const Sixes scales = unpackSixes(packed + 32);
   MILLRACE_UNROLL_INT
-  for (int s = 0; s < 8; s++) out.scales[s] = loadScales(sixes[s]);
-  unpackSixes(packed + 80, sixes);
+  for (int s = 0; s < 8; s++) out.scales[s] = scalesOf(scales, s);
+  const Sixes minima = unpackSixes(packed + 80);
   MILLRACE_UNROLL_INT
-  for (int p = 0; p < 4; p++) out.minima[p] = loadPairs(sixes[2 * p]);
+  for (int p = 0; p < 4; p++) out.minima[p] = pairsOf(minima, p);
 }
 
 struct PackedQ4_K {
@@ -205,17 +189,17 @@ struct PackedQ4_K {
   static constexpr bool kFitsWhole = true;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
+  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
   // Columns 32s to 32s + 31.
-  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) { unpackNibbles(packed + 128 + 128 * s, values); }
+  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) { unpackNibbles(packed + 128 + 128 * s, values); }
 };
 
 struct PackedQ5_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
-  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
+  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
+  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
     unpackNibbles(packed + 160 + 160 * s, values);
     addFifthBits(packed + 128 + 160 * s, values);
   }
@@ -226,17 +210,17 @@ struct PackedQ6_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 0;
-  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ6_K>& out) {
-    out.scale = loadHalf8(packed);
+  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ6_K>& out) {
+    out.scale = loadHalves(packed);
     MILLRACE_UNROLL_INT
-    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8x8(packed + 16 + 8 * s));
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8s(packed + 16 + 8 * s));
   }
-  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
-    const uint8_t* part = packed + 144 + 192 * s;
+  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
+    Packed part = packed + 144 + 192 * s;
     unpackNibbles(part + 64, values);
     MILLRACE_UNROLL_INT
     for (int h = 0; h < 2; h++) {
-      const u8x32 upper = loadBytes(part + 32 * h);
+      const Bytes upper = loadBytes(part + 32 * h);
       values[4 * h] |= shiftMask<-4>(upper, 48);
       values[4 * h + 1] |= shiftMask<-2>(upper, 48);
       values[4 * h + 2] |= shiftMask<0>(upper, 48);
@@ -245,10 +229,10 @@ struct PackedQ6_K {
   }
 };
 
-MILLRACE_INLINE void unpackTwoBits(const uint8_t* bits, u8x32* values) {
+MILLRACE_INLINE void unpackTwoBits(Packed bits, Bytes* values) {
   MILLRACE_UNROLL_INT
   for (int h = 0; h < 2; h++) {
-    const u8x32 all = loadBytes(bits + 32 * h);
+    const Bytes all = loadBytes(bits + 32 * h);
     values[4 * h] = shiftMask<0>(all, 3);
     values[4 * h + 1] = shiftMask<2>(all, 3);
     values[4 * h + 2] = shiftMask<4>(all, 3);
@@ -260,14 +244,14 @@ struct PackedQ2_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ2_K>& out) {
-    out.scale = loadHalf8(packed);
-    out.minimumScale = zero8() - loadHalf8(packed + 16);
+  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ2_K>& out) {
+    out.scale = loadHalves(packed);
+    out.minimumScale = Floats{} - loadHalves(packed + 16);
     MILLRACE_UNROLL_INT
-    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(packed + 32 + 8 * s) & 15);
-    pairMinima<8>(out.minima, [&](int s) { return loadU8x8(packed + 32 + 8 * s) >> 4; });
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8s(packed + 32 + 8 * s) & 15);
+    pairMinima<8>(out.minima, [&](int s) { return loadU8s(packed + 32 + 8 * s) >> 4; });
   }
-  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) { unpackTwoBits(packed + 160 + 64 * s, values); }
+  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) { unpackTwoBits(packed + 160 + 64 * s, values); }
 };
 
 // Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
@@ -275,20 +259,19 @@ struct PackedQ3_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpackHead(const uint8_t* packed, SuperHead<PackedQ3_K>& out) {
-    out.scale = loadHalf8(packed);
-    out.minimumScale = zero8() - out.scale;
-    uint8_t sixes[16][8];
-    unpackSixes(packed + 16, sixes);
-    unpackSixes(packed + 64, sixes + 8);
+  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ3_K>& out) {
+    out.scale = loadHalves(packed);
+    out.minimumScale = Floats{} - out.scale;
+    const Sixes halves[2] = {unpackSixes(packed + 16), unpackSixes(packed + 64)};
+    const auto scale = [&](int s) { return valuesOf(halves[s / 8], s % 8) - 32; };
     MILLRACE_UNROLL_INT
-    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8x8(sixes[s]) - 32);
-    pairMinima<8>(out.minima, [&](int s) { return (loadU8x8(sixes[s]) - 32) * 4; });
+    for (int s = 0; s < 16; s++) out.scales[s] = makeScales(scale(s));
+    pairMinima<8>(out.minima, [&](int s) { return scale(s) * 4; });
   }
-  MILLRACE_INLINE void unpackPart(const uint8_t* packed, int s, u8x32* values) {
-    const uint8_t* part = packed + 112 + 96 * s;
+  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
+    Packed part = packed + 112 + 96 * s;
     unpackTwoBits(part + 32, values);
-    const u8x32 third = loadBytes(part);
+    const Bytes third = loadBytes(part);
     values[0] |= shiftMask<-2>(third, 4);
     values[1] |= shiftMask<-1>(third, 4);
     values[2] |= shiftMask<0>(third, 4);

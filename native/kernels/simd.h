@@ -1,5 +1,6 @@
-// Eight f32 lanes: AVX2+FMA+F16C intrinsics, two NEON registers, or compiler vectors with the same lane structure.
-// `fma8` fuses where the target has a fused multiply-add and rounds twice elsewhere; either way it is the same for every caller.
+// Eight f32 lanes: AVX2+FMA+F16C intrinsics, two NEON registers, or compiler vectors with the same lane structure; and Floats, for lanes that
+// have nothing to do with each other. `fma8` fuses where the target has a fused multiply-add and rounds twice elsewhere; either way it is the
+// same for every caller.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,7 +8,15 @@
 #include "half.h"
 #include "isa.h"
 #if defined(MILLRACE_ISA_AVX2)
+#if defined(__GNUC__) && !defined(__clang__)
+// The compiler's own headers: GCC warns of values that they leave undefined on purpose.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 #elif defined(MILLRACE_ISA_NEON)
 #include <arm_neon.h>
 #endif
@@ -234,5 +243,29 @@ MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
 #endif
 }
 MILLRACE_INLINE float sum1(f32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
+// As many lanes as a register has, at least eight. Only for lanes that are never added up: their number then changes no bit.
+#if defined(MILLRACE_ISA_AVX512)
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+MILLRACE_INLINE Floats splatFloats(float value) { return _mm512_set1_ps(value); }
+MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
+MILLRACE_INLINE Floats toFloats(Ints value) { return _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(value)); }
+#else
+typedef f32x8 Floats;
+typedef i32x8 Ints;
+MILLRACE_INLINE Floats splatFloats(float value) { return splat8(value); }
+MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return fma8(a, b, c); }
+MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return fms8(a, b, c); }
+MILLRACE_INLINE Floats toFloats(Ints value) { return toFloat8(value); }
+#endif
+constexpr int kLanes = sizeof(Floats) / sizeof(float);
+MILLRACE_INLINE Floats loadFloats(const float* address) {
+  Floats value;
+  memcpy(&value, address, sizeof value);
+  return value;
+}
+MILLRACE_INLINE void storeFloats(float* address, Floats value) { memcpy(address, &value, sizeof value); }
 
 }  // namespace millrace::MILLRACE_ISA

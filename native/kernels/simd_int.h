@@ -1,5 +1,5 @@
-// Integer vectors for packed weights: 32 bytes that are eight rows of four columns, and their products with four columns of one token.
-// Sums of products are exact integers, so every instruction set computes the same ones.
+// Integer vectors for packed weights: bytes that are eight (on AVX-512 twice eight) rows of four columns, and their products with four columns
+// of one token. Sums of products are exact integers, so every instruction set computes the same ones.
 #pragma once
 #include "simd.h"
 #if defined(__SSE2__) && !defined(MILLRACE_ISA_AVX2)
@@ -17,9 +17,57 @@
 
 namespace millrace::MILLRACE_ISA {
 
-typedef uint8_t u8x32 __attribute__((vector_size(32)));
-typedef int16_t i16x16 __attribute__((vector_size(32)));
-typedef uint16_t u16x16 __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(4 * kLanes)));
+typedef int16_t Shorts __attribute__((vector_size(4 * kLanes)));
+typedef uint16_t UnsignedShorts __attribute__((vector_size(4 * kLanes)));
+
+// Groups of eight rows in a vector, one value or four bytes a row.
+constexpr int kVectorGroups = kLanes / 8;
+
+// A place in a packed group, and the same one in the group that shares its vectors.
+struct Packed {
+  const uint8_t* at;
+  int64_t pitch;
+
+  Packed operator+(int64_t numBytes) const { return {at + numBytes, pitch}; }
+};
+
+#if defined(MILLRACE_ISA_AVX512)
+typedef __m512i Register;
+#define MILLRACE_MM(name) _mm512_##name
+// Sixteen bytes of each group.
+MILLRACE_INLINE __m256i loadSixteens(Packed p) {
+  const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at)));
+  return _mm256_inserti128_si256(low, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at + p.pitch)), 1);
+}
+// Eight bytes of each group.
+MILLRACE_INLINE __m128i loadEights(Packed p) {
+  const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at));
+  return _mm_unpacklo_epi64(low, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at + p.pitch)));
+}
+MILLRACE_INLINE Bytes loadBytes(Packed p) {
+  const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at)));
+  return reinterpret_cast<Bytes>(_mm512_inserti64x4(low, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at + p.pitch)), 1));
+}
+// f16, widened.
+MILLRACE_INLINE Floats loadHalves(Packed p) { return _mm512_cvtph_ps(loadSixteens(p)); }
+MILLRACE_INLINE Ints loadU8s(Packed p) { return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(loadEights(p))); }
+MILLRACE_INLINE Ints loadI8s(Packed p) { return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(loadEights(p))); }
+#else
+#if defined(MILLRACE_ISA_AVX2)
+typedef __m256i Register;
+#define MILLRACE_MM(name) _mm256_##name
+#endif
+MILLRACE_INLINE Bytes loadBytes(const uint8_t* address) {
+  Bytes value;
+  memcpy(&value, address, sizeof value);
+  return value;
+}
+MILLRACE_INLINE Bytes loadBytes(Packed p) { return loadBytes(p.at); }
+MILLRACE_INLINE Floats loadHalves(Packed p) { return loadHalf8(p.at); }
+MILLRACE_INLINE Ints loadU8s(Packed p) { return loadU8x8(p.at); }
+MILLRACE_INLINE Ints loadI8s(Packed p) { return loadI8x8(p.at); }
+#endif
 
 #if defined(MILLRACE_ISA_NEON) || defined(MILLRACE_PORTABLE_SSE2)
 // The two registers of a vector: rows 0 to 3 and 4 to 7.
@@ -43,20 +91,15 @@ MILLRACE_INLINE Whole wholeOf(Half low, Half high) {
 }
 #endif
 
-MILLRACE_INLINE u8x32 loadBytes(const uint8_t* address) {
-  u8x32 value;
-  memcpy(&value, address, 32);
-  return value;
-}
-MILLRACE_INLINE u8x32 splatByte(uint8_t value) { return u8x32{} + value; }
+MILLRACE_INLINE Bytes splatByte(uint8_t value) { return Bytes{} + value; }
 
 // Bits of each byte moved down (or up, when negative) by `count`, masked: shifts of 16-bit lanes whose foreign bits the mask drops.
 template <int kCount>
-MILLRACE_INLINE u8x32 shiftMask(u8x32 bytes, uint8_t mask) {
-  u16x16 lanes = reinterpret_cast<u16x16>(bytes);
+MILLRACE_INLINE Bytes shiftMask(Bytes bytes, uint8_t mask) {
+  UnsignedShorts lanes = reinterpret_cast<UnsignedShorts>(bytes);
   if constexpr (kCount > 0) lanes >>= kCount;
   if constexpr (kCount < 0) lanes <<= -kCount;
-  return reinterpret_cast<u8x32>(lanes) & splatByte(mask);
+  return reinterpret_cast<Bytes>(lanes) & splatByte(mask);
 }
 
 MILLRACE_INLINE int32_t loadI32(const void* address) {
@@ -65,65 +108,136 @@ MILLRACE_INLINE int32_t loadI32(const void* address) {
   return value;
 }
 
-// Scales of eight rows, ready to multiply partial sums: on AVX2 twice per 32-bit lane, so that one instruction scales and widens.
-struct RowScales {
-  i32x8 value;
-};
-#if defined(MILLRACE_ISA_AVX2)
-MILLRACE_INLINE RowScales makeScales(i32x8 scales) {
-  return {(scales & 0xffff) | (scales << 16)};
-}
+// x86 without VNNI adds up products in pairs of 16-bit lanes; others have sums of 32 bits.
+#if defined(MILLRACE_ISA_AVX2) && !defined(MILLRACE_ISA_AVX512VNNI)
+#define MILLRACE_PAIR_SUMS
+constexpr bool kHasWideSums = false;
 #else
-MILLRACE_INLINE RowScales makeScales(i32x8 scales) { return {scales}; }
+constexpr bool kHasWideSums = true;
 #endif
 
-// The scales in eight bytes, one a row.
-MILLRACE_INLINE RowScales loadScales(const uint8_t* bytes) {
+// Scales of rows, ready to multiply partial sums: those of pairs twice per 32-bit lane, so that one instruction scales and widens.
+struct RowScales {
+  Ints value;
+};
+MILLRACE_INLINE RowScales makeScales(Ints scales) {
+#if defined(MILLRACE_PAIR_SUMS)
+  return {(scales & 0xffff) | (scales << 16)};
+#else
+  return {scales};
+#endif
+}
+
+// Eight times six bits a row, by sub-block (packed.h); scalesOf() gives them as scales, valuesOf() as integers, pairsOf() those of sub-blocks
+// 2p and 2p + 1 as pairs of i16.
+#if defined(MILLRACE_ISA_AVX512)
+// 16 bytes are the rows' values of sub-block 2i in `even`, 2i + 1 in `odd`.
+struct Sixes {
+  __m512i even;
+  __m512i odd;
+};
+MILLRACE_INLINE Sixes unpackSixes(Packed p) {
+  const __m512i interleave = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m512i low = _mm512_permutexvar_epi64(interleave, reinterpret_cast<__m512i>(loadBytes(p)));
+  // Bytes of sub-blocks 0 to 3 in the first two quarters, of 4 to 7 in the others.
+  const __m512i both = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 0, 2, 1, 3, 1, 3), _mm512_castsi256_si512(loadSixteens(p + 32)));
+  const __m512i upper = _mm512_srlv_epi64(both, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+  const __m512i four = _mm512_set1_epi8(15);
+  const __m512i two = _mm512_set1_epi8(48);
+  return {(low & four) | (_mm512_slli_epi16(upper, 4) & two), (_mm512_srli_epi16(low, 4) & four) | (_mm512_slli_epi16(upper, 2) & two)};
+}
+MILLRACE_INLINE Ints quarterOf(__m512i bytes, int index) {
+  const __m128i quarter = index == 0   ? _mm512_castsi512_si128(bytes)
+                          : index == 1 ? _mm512_extracti32x4_epi32(bytes, 1)
+                          : index == 2 ? _mm512_extracti32x4_epi32(bytes, 2)
+                                       : _mm512_extracti32x4_epi32(bytes, 3);
+  return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(quarter));
+}
+MILLRACE_INLINE Ints valuesOf(const Sixes& sixes, int s) { return quarterOf(s % 2 == 0 ? sixes.even : sixes.odd, s / 2); }
+MILLRACE_INLINE RowScales scalesOf(const Sixes& sixes, int s) { return makeScales(valuesOf(sixes, s)); }
+MILLRACE_INLINE Ints pairsOf(const Sixes& sixes, int p) { return quarterOf(sixes.even, p) | (quarterOf(sixes.odd, p) << 16); }
+#else
+struct Sixes {
+  uint8_t values[8][8];
+};
+MILLRACE_INLINE Sixes unpackSixes(Packed p) {
+  uint64_t low[4], high[2];
+  memcpy(low, p.at, 32);
+  memcpy(high, p.at + 32, 16);
+  constexpr uint64_t kFours = 0x0f0f0f0f0f0f0f0fu;
+  constexpr uint64_t kTwos = 0x3030303030303030u;
+  Sixes sixes;
+  MILLRACE_UNROLL_INT
+  for (int s = 0; s < 8; s++) {
+    const uint64_t upper = s % 4 < 2 ? high[s / 4] << (4 - 2 * (s % 4)) : high[s / 4] >> (2 * (s % 4) - 4);
+    const uint64_t value = ((low[s / 2] >> (4 * (s % 2))) & kFours) | (upper & kTwos);
+    memcpy(sixes.values[s], &value, 8);
+  }
+  return sixes;
+}
+MILLRACE_INLINE Ints valuesOf(const Sixes& sixes, int s) { return loadU8x8(sixes.values[s]); }
+MILLRACE_INLINE RowScales scalesOf(const Sixes& sixes, int s) {
 #if defined(MILLRACE_ISA_AVX2)
   int64_t eight;
-  memcpy(&eight, bytes, 8);
+  memcpy(&eight, sixes.values[s], 8);
   const __m256i twice = _mm256_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1);
   return {reinterpret_cast<i32x8>(_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), twice))};
 #else
-  return makeScales(loadU8x8(bytes));
+  return makeScales(valuesOf(sixes, s));
 #endif
 }
-// Pairs of i16, one pair a row, from two times eight bytes.
-MILLRACE_INLINE i32x8 loadPairs(const uint8_t* bytes) {
+MILLRACE_INLINE Ints pairsOf(const Sixes& sixes, int p) {
 #if defined(MILLRACE_ISA_AVX2)
-  // Two loads of eight bytes: they may have just been stored, which one of sixteen would have to wait for.
+  // Two loads of eight bytes: they were just stored, which one of sixteen would have to wait for.
   int64_t low, high;
-  memcpy(&low, bytes, 8);
-  memcpy(&high, bytes + 8, 8);
+  memcpy(&low, sixes.values[2 * p], 8);
+  memcpy(&high, sixes.values[2 * p + 1], 8);
   const __m256i spread = _mm256_setr_epi8(0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1, 4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7, -1, -1, -1);
   const __m256i upper = _mm256_shuffle_epi8(_mm256_set1_epi64x(high), spread);
   return reinterpret_cast<i32x8>(_mm256_or_si256(_mm256_shuffle_epi8(_mm256_set1_epi64x(low), spread), _mm256_slli_epi32(upper, 16)));
 #else
-  return loadU8x8(bytes) | (loadU8x8(bytes + 8) << 16);
+  return valuesOf(sixes, 2 * p) | (valuesOf(sixes, 2 * p + 1) << 16);
 #endif
 }
+#endif
 
-// Σ over columns of u8 weights · i8 activations for eight rows. On AVX2 the sum is kept in pairs of 16-bit lanes: the callers add up as
-// many columns as fit. Unsigned lanes: sums may wrap around as long as they come back (dotOffset).
+// Σ over columns of u8 weights · i8 activations for a vector's rows. Of pairs, the callers add up as many columns as fit. Unsigned lanes:
+// sums may wrap around as long as they come back (dotOffset).
 #if defined(MILLRACE_ISA_AVX2)
-struct Dot {
-  u16x16 sum;
-};
 // Four columns of a token, once per row.
 struct Columns {
-  __m256i value;
+  Register value;
 };
-MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
-  dot.sum += reinterpret_cast<u16x16>(_mm256_maddubs_epi16(reinterpret_cast<__m256i>(weights), columns.value));
+MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {MILLRACE_MM(set1_epi32)(loadI32(activations))}; }
+#endif
+#if defined(MILLRACE_ISA_AVX512VNNI)
+struct Dot {
+  Register sum;
+};
+MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
+  dot.sum = _mm512_dpbusd_epi32(dot.sum, reinterpret_cast<__m512i>(weights), columns.value);
 }
 // The dot of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += reinterpret_cast<u16x16>(_mm256_set1_epi32(loadI32(offsets))); }
-MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) {
-  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), reinterpret_cast<__m256i>(scales.value)));
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
+  dot.sum = _mm512_dpwssd_epi32(dot.sum, _mm512_set1_epi16(1), _mm512_set1_epi32(loadI32(offsets)));
 }
-MILLRACE_INLINE i32x8 dotSum(Dot dot) {
-  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(dot.sum), _mm256_set1_epi16(1)));
+MILLRACE_INLINE Ints dotSum(Dot dot) { return reinterpret_cast<Ints>(dot.sum); }
+MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
+#elif defined(MILLRACE_PAIR_SUMS)
+struct Dot {
+  UnsignedShorts sum;
+};
+MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
+  dot.sum += reinterpret_cast<UnsignedShorts>(MILLRACE_MM(maddubs_epi16)(reinterpret_cast<Register>(weights), columns.value));
+}
+MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
+  dot.sum += reinterpret_cast<UnsignedShorts>(MILLRACE_MM(set1_epi32)(loadI32(offsets)));
+}
+MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) {
+  return reinterpret_cast<Ints>(MILLRACE_MM(madd_epi16)(reinterpret_cast<Register>(dot.sum), reinterpret_cast<Register>(scales.value)));
+}
+MILLRACE_INLINE Ints dotSum(Dot dot) {
+  return reinterpret_cast<Ints>(MILLRACE_MM(madd_epi16)(reinterpret_cast<Register>(dot.sum), MILLRACE_MM(set1_epi16)(1)));
 }
 #elif defined(MILLRACE_ISA_NEON)
 struct Dot {
@@ -144,7 +258,7 @@ MILLRACE_INLINE int32x4_t dotHalf(int32x4_t sum, int8x16_t weights, Columns colu
   return vpadalq_s16(sum, vpaddq_s16(low, high));
 #endif
 }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   const auto halves = halvesOf<int8x16_t>(weights);
   dot.low = dotHalf(dot.low, halves.low, columns);
   dot.high = dotHalf(dot.high, halves.high, columns);
@@ -154,8 +268,8 @@ MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
   dot.low = vaddq_s32(dot.low, offset);
   dot.high = vaddq_s32(dot.high, offset);
 }
-MILLRACE_INLINE i32x8 dotSum(Dot dot) { return wholeOf<i32x8>(dot.low, dot.high); }
-MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
+MILLRACE_INLINE Ints dotSum(Dot dot) { return wholeOf<Ints>(dot.low, dot.high); }
+MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #elif defined(MILLRACE_PORTABLE_SSE2)
 // [i]: rows 2i and 2i + 1, two sums over two columns each.
 struct Dot {
@@ -169,7 +283,7 @@ MILLRACE_INLINE Columns loadColumns(const int8_t* activations) {
   const __m128i bytes = _mm_set1_epi32(loadI32(activations));
   return {_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8)};
 }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   const auto halves = halvesOf<__m128i>(weights);
   const __m128i zero = _mm_setzero_si128();
   dot.pairs[0] = _mm_add_epi32(dot.pairs[0], _mm_madd_epi16(_mm_unpacklo_epi8(halves.low, zero), columns.value));
@@ -187,17 +301,17 @@ MILLRACE_INLINE __m128i pairSums(__m128i low, __m128i high) {
   const __m128 b = _mm_castsi128_ps(high);
   return _mm_add_epi32(_mm_castps_si128(_mm_shuffle_ps(a, b, 0x88)), _mm_castps_si128(_mm_shuffle_ps(a, b, 0xdd)));
 }
-MILLRACE_INLINE i32x8 dotSum(Dot dot) { return wholeOf<i32x8>(pairSums(dot.pairs[0], dot.pairs[1]), pairSums(dot.pairs[2], dot.pairs[3])); }
-MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
+MILLRACE_INLINE Ints dotSum(Dot dot) { return wholeOf<Ints>(pairSums(dot.pairs[0], dot.pairs[1]), pairSums(dot.pairs[2], dot.pairs[3])); }
+MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #else
 struct Dot {
-  i32x8 sum;
+  Ints sum;
 };
 struct Columns {
   int32_t value[4];
 };
 MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {{activations[0], activations[1], activations[2], activations[3]}}; }
-MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
+MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   for (int r = 0; r < 8; r++) {
     int32_t sum = 0;
     for (int j = 0; j < 4; j++) sum += static_cast<int32_t>(weights[4 * r + j]) * columns.value[j];
@@ -205,39 +319,48 @@ MILLRACE_INLINE void dotAdd(Dot& dot, u8x32 weights, Columns columns) {
   }
 }
 MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += static_cast<int32_t>(offsets[0]) + offsets[1]; }
-MILLRACE_INLINE i32x8 dotTimes(Dot dot, RowScales scales) { return dot.sum * scales.value; }
-MILLRACE_INLINE i32x8 dotSum(Dot dot) { return dot.sum; }
+MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dot.sum * scales.value; }
+MILLRACE_INLINE Ints dotSum(Dot dot) { return dot.sum; }
 #endif
 
-// Eight rows of two columns: i16 weights, [row][2].
+// Rows of two columns: i16 weights, [row][2].
 struct WidePair {
-  i16x16 value;
+  Shorts value;
 };
-// 16 bytes of i8.
+#if defined(MILLRACE_ISA_AVX512)
+// 16 bytes of i8 of each group.
+MILLRACE_INLINE WidePair loadWide(Packed p) { return {reinterpret_cast<Shorts>(_mm512_cvtepi8_epi16(loadSixteens(p)))}; }
+#else
 MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
 #if defined(MILLRACE_ISA_AVX2)
-  return {reinterpret_cast<i16x16>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(address))))};
+  return {reinterpret_cast<Shorts>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(address))))};
 #elif defined(MILLRACE_ISA_NEON)
   const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(address));
-  return {wholeOf<i16x16>(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes))};
+  return {wholeOf<Shorts>(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes))};
 #elif defined(MILLRACE_PORTABLE_SSE2)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(address));
-  return {wholeOf<i16x16>(_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8), _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8))};
+  return {wholeOf<Shorts>(_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8), _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8))};
 #else
   typedef int8_t i8x16 __attribute__((vector_size(16)));
   i8x16 bytes;
   memcpy(&bytes, address, 16);
-  return {__builtin_convertvector(bytes, i16x16)};
+  return {__builtin_convertvector(bytes, Shorts)};
 #endif
 }
+MILLRACE_INLINE WidePair loadWide(Packed p) { return loadWide(p.at); }
+#endif
 // Two i16 columns of a token, once per row.
 #if defined(MILLRACE_ISA_AVX2)
 struct WideColumns {
-  __m256i value;
+  Register value;
 };
-MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {_mm256_set1_epi32(loadI32(activations))}; }
-MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
-  return reinterpret_cast<i32x8>(_mm256_madd_epi16(reinterpret_cast<__m256i>(weights.value), columns.value));
+MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {MILLRACE_MM(set1_epi32)(loadI32(activations))}; }
+MILLRACE_INLINE void wideAdd(Ints& sum, WidePair weights, WideColumns columns) {
+#if defined(MILLRACE_ISA_AVX512VNNI)
+  sum = reinterpret_cast<Ints>(_mm512_dpwssd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(weights.value), columns.value));
+#else
+  sum += reinterpret_cast<Ints>(MILLRACE_MM(madd_epi16)(reinterpret_cast<Register>(weights.value), columns.value));
+#endif
 }
 #elif defined(MILLRACE_ISA_NEON)
 struct WideColumns {
@@ -247,44 +370,41 @@ MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return
 MILLRACE_INLINE int32x4_t wideHalf(int16x8_t weights, int16x8_t columns) {
   return vpaddq_s32(vmull_s16(vget_low_s16(weights), vget_low_s16(columns)), vmull_high_s16(weights, columns));
 }
-MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+MILLRACE_INLINE void wideAdd(Ints& sum, WidePair weights, WideColumns columns) {
   const auto halves = halvesOf<int16x8_t>(weights.value);
-  return wholeOf<i32x8>(wideHalf(halves.low, columns.value), wideHalf(halves.high, columns.value));
+  sum += wholeOf<Ints>(wideHalf(halves.low, columns.value), wideHalf(halves.high, columns.value));
 }
 #elif defined(MILLRACE_PORTABLE_SSE2)
 struct WideColumns {
   __m128i value;
 };
 MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {_mm_set1_epi32(loadI32(activations))}; }
-MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
+MILLRACE_INLINE void wideAdd(Ints& sum, WidePair weights, WideColumns columns) {
   const auto halves = halvesOf<__m128i>(weights.value);
-  return wholeOf<i32x8>(_mm_madd_epi16(halves.low, columns.value), _mm_madd_epi16(halves.high, columns.value));
+  sum += wholeOf<Ints>(_mm_madd_epi16(halves.low, columns.value), _mm_madd_epi16(halves.high, columns.value));
 }
 #else
 struct WideColumns {
   int32_t value[2];
 };
 MILLRACE_INLINE WideColumns loadWideColumns(const int16_t* activations) { return {{activations[0], activations[1]}}; }
-MILLRACE_INLINE i32x8 wideTimes(WidePair weights, WideColumns columns) {
-  i32x8 sum;
-  for (int r = 0; r < 8; r++) sum[r] = weights.value[2 * r] * columns.value[0] + weights.value[2 * r + 1] * columns.value[1];
-  return sum;
+MILLRACE_INLINE void wideAdd(Ints& sum, WidePair weights, WideColumns columns) {
+  for (int r = 0; r < 8; r++) sum[r] += weights.value[2 * r] * columns.value[0] + weights.value[2 * r + 1] * columns.value[1];
 }
 #endif
-// i16 pairs of eight rows times one pair of i16.
-MILLRACE_INLINE i32x8 pairTimes(i32x8 pairs, const int16_t* factors) {
-  return wideTimes({reinterpret_cast<i16x16>(pairs)}, loadWideColumns(factors));
-}
 
 // Bytes looked up in a table of sixteen, by indices 0 to 15.
-MILLRACE_INLINE u8x32 lookUp(const int8_t* table, u8x32 indices) {
-#if defined(MILLRACE_ISA_AVX2)
+MILLRACE_INLINE Bytes lookUp(const int8_t* table, Bytes indices) {
+#if defined(MILLRACE_ISA_AVX512)
+  const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return reinterpret_cast<Bytes>(_mm512_shuffle_epi8(all, reinterpret_cast<__m512i>(indices)));
+#elif defined(MILLRACE_ISA_AVX2)
   const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
-  return reinterpret_cast<u8x32>(_mm256_shuffle_epi8(both, reinterpret_cast<__m256i>(indices)));
+  return reinterpret_cast<Bytes>(_mm256_shuffle_epi8(both, reinterpret_cast<__m256i>(indices)));
 #elif defined(MILLRACE_ISA_NEON)
   const int8x16_t values = vld1q_s8(table);
   const auto halves = halvesOf<uint8x16_t>(indices);
-  return wholeOf<u8x32>(vqtbl1q_s8(values, halves.low), vqtbl1q_s8(values, halves.high));
+  return wholeOf<Bytes>(vqtbl1q_s8(values, halves.low), vqtbl1q_s8(values, halves.high));
 #else
   uint8_t stored[32];
   memcpy(stored, &indices, 32);
@@ -292,12 +412,12 @@ MILLRACE_INLINE u8x32 lookUp(const int8_t* table, u8x32 indices) {
   return loadBytes(stored);
 #endif
 }
-// 32 i8, widened.
-MILLRACE_INLINE void widen(u8x32 bytes, WidePair* out) {
-  uint8_t stored[32];
-  memcpy(stored, &bytes, 32);
-  out[0] = loadWide(stored);
-  out[1] = loadWide(stored + 16);
+// i8, widened: the first sixteen of each group, then the others.
+MILLRACE_INLINE void widen(Bytes bytes, WidePair* out) {
+  uint8_t stored[sizeof bytes];
+  memcpy(stored, &bytes, sizeof bytes);
+  out[0] = loadWide(Packed{stored, 32});
+  out[1] = loadWide(Packed{stored + 16, 32});
 }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -45,8 +45,9 @@ CpuFeatures detectCpu() {
   features.f16c = hasYmm && (c & (1u << 29)) != 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
   features.avx2 = hasYmm && (b & (1u << 5)) != 0;
-  features.avx512f = hasZmm && (b & (1u << 16)) != 0;
-  features.avx512vnni = hasZmm && (c & (1u << 11)) != 0;
+  constexpr uint32_t kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+  features.avx512 = hasZmm && (b & kAvx512) == kAvx512;
+  features.avx512vnni = features.avx512 && (c & (1u << 11)) != 0;
   return features;
 }
 
@@ -109,7 +110,10 @@ std::vector<Variant> listVariants() {
   const CpuFeatures features = detectCpu();
   std::vector<Variant> variants = {{portableKernels(), "", true}};
 #if defined(__x86_64__)
-  variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", features.avx2 && features.fma && features.f16c});
+  const bool hasAvx2 = features.avx2 && features.fma && features.f16c;
+  variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", hasAvx2});
+  variants.push_back({avx512Kernels(), "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512});
+  variants.push_back({avx512vnniKernels(), "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni});
 #elif defined(__aarch64__)
   variants.push_back({neonKernels(), "NEON", features.neon});
   variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});

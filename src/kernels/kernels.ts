@@ -14,7 +14,7 @@ export type FileHandle = number & { readonly __file: unique symbol };
 
 export const NO_BUFFER = 0 as BufferHandle;
 
-export type Isa = "portable" | "avx2" | "neon" | "neondot";
+export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "neon" | "neondot";
 
 export interface DeviceOptions {
   /** Threads that compute, the calling one included; at least 1. */
@@ -81,7 +81,7 @@ export interface CpuFeatures {
   readonly avx2: boolean;
   readonly fma: boolean;
   readonly f16c: boolean;
-  readonly avx512f: boolean;
+  readonly avx512: boolean;
   readonly avx512vnni: boolean;
   readonly neon: boolean;
   readonly dotprod: boolean;

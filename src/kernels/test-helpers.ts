@@ -18,7 +18,11 @@ export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[]
         { isa: "neon", isMissing: !library.cpuFeatures().neon },
         { isa: "neondot", isMissing: !library.cpuFeatures().dotprod },
       ] as const)
-    : ([{ isa: "avx2", isMissing: !library.cpuFeatures().avx2 }] as const)),
+    : ([
+        { isa: "avx2", isMissing: !library.cpuFeatures().avx2 },
+        { isa: "avx512", isMissing: !library.cpuFeatures().avx512 },
+        { isa: "avx512vnni", isMissing: !library.cpuFeatures().avx512vnni },
+      ] as const)),
 ];
 
 /** Computes when first asked, so that the reference runs once for every instruction set and only in tests that run. */
