@@ -60,10 +60,10 @@ template <class Format>
 struct BlockKind {
   static constexpr int64_t kCols = 32;
   using Cell = BlockCell;
-  MILLRACE_INLINE void unpack(Packed packed, Cell& cell) { Format::unpack(packed, cell); }
+  MILLRACE_INLINE void unpack(Source packed, Cell& cell) { Format::unpack(packed, cell); }
 
   template <int kTokens>
-  MILLRACE_INLINE void addPacked(Packed packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
+  MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
     Cell cell;
     unpack(packed, cell);
     add<kTokens, 1>(&cell, rows, index, acc);
@@ -112,14 +112,14 @@ template <class Format>
 struct SuperKind {
   static constexpr int64_t kCols = 256;
   using Cell = SuperCell<Format>;
-  MILLRACE_INLINE void unpack(Packed packed, Cell& cell) {
+  MILLRACE_INLINE void unpack(Source packed, Cell& cell) {
     Format::unpackHead(packed, cell);
     for (int s = 0; s < 8; s++) Format::unpackPart(packed, s, cell.values + 8 * s);
   }
 
   // As unpack and add, but a part's values stay in registers.
   template <int kTokens>
-  MILLRACE_INLINE void addPacked(Packed packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
+  MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
     SuperHead<Format> head;
     Format::unpackHead(packed, head);
     Ints sums[kTokens][1] = {};
@@ -204,10 +204,10 @@ template <class Format>
 struct WideKind {
   static constexpr int64_t kCols = 32 * Format::kParts;
   using Cell = WideCell<Format::kParts>;
-  MILLRACE_INLINE void unpack(Packed packed, Cell& cell) { Format::unpack(packed, cell); }
+  MILLRACE_INLINE void unpack(Source packed, Cell& cell) { Format::unpack(packed, cell); }
 
   template <int kTokens>
-  MILLRACE_INLINE void addPacked(Packed packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
+  MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
     Cell cell;
     unpack(packed, cell);
     add<kTokens, 1>(&cell, rows, index, acc);
@@ -249,14 +249,14 @@ struct Groups {
 
   int64_t bytes() const { return numCells * cellBytes; }
   // A group past the end is read as the one before it.
-  Packed packed(int64_t g, int64_t cell) const { return {args.weight.data + g * bytes() + cell * cellBytes, g + 1 < end ? bytes() : 0}; }
+  Source packed(int64_t g, int64_t cell) const { return {args.weight.data + g * bytes() + cell * cellBytes, g + 1 < end ? bytes() : 0}; }
 
   // Adds the bias and the old output to one token's sums of the rows from group g on, and stores them.
   void store(int64_t token, int64_t g, Floats sums) const {
-    f32x8 parts[kVectorGroups];
+    f32x8 parts[kEights];
     memcpy(parts, &sums, sizeof sums);
     MILLRACE_UNROLL_INT
-    for (int p = 0; p < kVectorGroups; p++) {
+    for (int p = 0; p < kEights; p++) {
       if (g + p < end) storeGroup(token, (g + p) * kPackedRows, parts[p]);
     }
   }
@@ -279,7 +279,7 @@ MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
 // All columns of the vector of group g for tokens [token, token + kTokens), cells unpacked as they come.
 template <class Kind, int kTokens>
 void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
-  Packed packed = groups.packed(g, 0);
+  Source packed = groups.packed(g, 0);
   Row row[kTokens];
   Floats acc[kTokens][1];
   MILLRACE_UNROLL_INT
@@ -289,7 +289,7 @@ void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token
   }
   for (int64_t i = 0; i < groups.numCells; i++, packed = packed + groups.cellBytes) {
     prefetch(packed.at + kPrefetchBytes, groups.cellBytes);
-    if constexpr (kVectorGroups > 1) prefetch(packed.at + packed.pitch + kPrefetchBytes, groups.cellBytes);
+    if constexpr (kEights > 1) prefetch(packed.at + packed.pitch + kPrefetchBytes, groups.cellBytes);
     Kind::template addPacked<kTokens>(packed, row, i, acc);
   }
   MILLRACE_UNROLL_INT
@@ -335,7 +335,7 @@ void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel,
   for (int t = 0; t < kTokens; t++) {
     if (panel.isLast) {
       groups.store(token + t, g, Kind::finish(row[t], acc[t][0]));
-      groups.store(token + t, g + kVectorGroups, Kind::finish(row[t], acc[t][1]));
+      groups.store(token + t, g + kEights, Kind::finish(row[t], acc[t][1]));
     } else {
       resting[2 * t] = acc[t][0];
       resting[2 * t + 1] = acc[t][1];
@@ -351,7 +351,7 @@ void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, 
   typename Kind::Cell* cells = reinterpret_cast<typename Kind::Cell*>(scratch);
   Floats* resting = reinterpret_cast<Floats*>(cells + 2 * kMaxCells);
   const int64_t numCells = groups.numCells;
-  const int64_t second = g + kVectorGroups < groups.end ? g + kVectorGroups : g;
+  const int64_t second = g + kEights < groups.end ? g + kEights : g;
   for (int64_t first = 0; first < numCells; first += kMaxCells) {
     const Panel<Kind> panel = {cells, first, minOf(kMaxCells, numCells - first), first == 0, first + kMaxCells >= numCells};
     for (int64_t i = 0; i < panel.numCells; i++) {
@@ -360,12 +360,12 @@ void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, 
     }
     // While this panel is multiplied, the next one comes in from memory: a slice with every tile.
     const int64_t panelBytes = panel.numCells * groups.cellBytes;
-    const uint8_t* next = panel.isLast ? groups.packed(g + 2 * kVectorGroups, 0).at : groups.packed(g, first + panel.numCells).at;
+    const uint8_t* next = panel.isLast ? groups.packed(g + 2 * kEights, 0).at : groups.packed(g, first + panel.numCells).at;
     const int64_t numTiles = (m1 - m0 + kPanelTokens - 1) / kPanelTokens;
     const int64_t sliceBytes = (panelBytes / numTiles + 63) / 64 * 64;
     int64_t token = m0;
     for (; token + kPanelTokens <= m1; token += kPanelTokens, next += sliceBytes) {
-      for (int64_t v = 0; v < 2 * kVectorGroups; v++) prefetch(next + v * groups.bytes(), sliceBytes);
+      for (int64_t v = 0; v < 2 * kEights; v++) prefetch(next + v * groups.bytes(), sliceBytes);
       panelTile<Kind, kPanelTokens>(groups, rows, panel, g, token, resting + 2 * (token - m0));
     }
     for (; token + 2 <= m1; token += 2) panelTile<Kind, 2>(groups, rows, panel, g, token, resting + 2 * (token - m0));
@@ -383,11 +383,11 @@ void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch)
     const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, kPassBytes / rows.stride / kPanelTokens * kPanelTokens));
     for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
       const int64_t m1 = minOf(m0 + passTokens, args.numRows);
-      for (int64_t g = begin; g < end; g += 2 * kVectorGroups) panelGroups<Kind>(groups, rows, g, m0, m1, scratch);
+      for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind>(groups, rows, g, m0, m1, scratch);
     }
     return;
   }
-  for (int64_t g = begin; g < end; g += kVectorGroups) {
+  for (int64_t g = begin; g < end; g += kEights) {
     for (int64_t token = 0; token < args.numRows;) token += directPart<Kind>(groups, rows, g, token);
   }
 }

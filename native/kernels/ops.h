@@ -292,11 +292,12 @@ constexpr int64_t attentionTaskRows(const KvGeometry& kv) {
   const int64_t group = kv.numHeads / kv.numKvHeads;
   return group >= 64 ? 1 : 64 / group;
 }
-constexpr int64_t attentionPaddedDim(const KvGeometry& kv) { return (kv.headDim + 7) / 8 * 8; }
+// In whole vectors of any instruction set.
+constexpr int64_t attentionPaddedDim(const KvGeometry& kv) { return (kv.headDim + 15) / 16 * 16; }
 // Per query: scores, q, the part's output, the output so far and bookkeeping; and one chunk of widened keys or values.
 constexpr int64_t attentionScratchBytes(const KvGeometry& kv) {
   const int64_t numQueries = kv.numHeads / kv.numKvHeads * attentionTaskRows(kv);
-  return 4 * (numQueries * (kAttentionPart + 8 + 3 * attentionPaddedDim(kv) + 32) + 32 * attentionPaddedDim(kv));
+  return 4 * (numQueries * (kAttentionPart + 16 + 3 * attentionPaddedDim(kv) + 32) + 64 * attentionPaddedDim(kv));
 }
 constexpr int64_t sampleParts(int64_t vocabSize) { return (vocabSize + kSamplePart - 1) / kSamplePart; }
 constexpr int64_t sampleChunks(int64_t vocabSize) { return (vocabSize + kSampleChunk - 1) / kSampleChunk; }

@@ -25,7 +25,7 @@ struct WideCell {
   } parts[kParts];
 };
 
-MILLRACE_INLINE void unpackNibbles(Packed nibbles, Bytes* values) {
+MILLRACE_INLINE void unpackNibbles(Source nibbles, Bytes* values) {
   MILLRACE_UNROLL_INT
   for (int c = 0; c < 4; c++) {
     const Bytes both = loadBytes(nibbles + 32 * c);
@@ -34,7 +34,7 @@ MILLRACE_INLINE void unpackNibbles(Packed nibbles, Bytes* values) {
   }
 }
 
-MILLRACE_INLINE void addFifthBits(Packed bits, Bytes* values) {
+MILLRACE_INLINE void addFifthBits(Source bits, Bytes* values) {
   const Bytes all = loadBytes(bits);
   values[0] |= shiftMask<-4>(all, 16);
   values[1] |= shiftMask<-3>(all, 16);
@@ -52,7 +52,7 @@ struct PackedQ4_0 {
   static constexpr bool kFitsWhole = true;
   // The shift is −scale: scale · (d_a · Σ − sum8) is one operation less.
   static constexpr bool kIsCentred = true;
-  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     unpackNibbles(cell + 16, out.values);
   }
@@ -61,7 +61,7 @@ struct PackedQ4_0 {
 struct PackedQ4_1 {
   static constexpr bool kFitsWhole = true;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 32, out.values);
@@ -71,7 +71,7 @@ struct PackedQ4_1 {
 struct PackedQ5_0 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = out.scale * splatFloats(-2.0f);
     unpackNibbles(cell + 48, out.values);
@@ -82,7 +82,7 @@ struct PackedQ5_0 {
 struct PackedQ5_1 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 64, out.values);
@@ -94,7 +94,7 @@ struct PackedQ5_1 {
 struct PackedMXFP4 {
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
-  MILLRACE_INLINE void unpack(Packed cell, BlockCell& out) {
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     const Ints exponents = loadU8s(cell);
     // 2^(e − 128): a subnormal below 2.
@@ -108,14 +108,14 @@ struct PackedMXFP4 {
 
 struct PackedQ8_0 {
   static constexpr int kParts = 1;
-  MILLRACE_INLINE void unpack(Packed cell, WideCell<1>& out) {
+  MILLRACE_INLINE void unpack(Source cell, WideCell<1>& out) {
     out.parts[0].scale = loadHalves(cell);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + 16 + 16 * c);
   }
 };
 
-MILLRACE_INLINE void unpackPairNibbles(Packed nibbles, WidePair* out) {
+MILLRACE_INLINE void unpackPairNibbles(Source nibbles, WidePair* out) {
   alignas(16) static constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   MILLRACE_UNROLL_INT
   for (int p = 0; p < 4; p++) {
@@ -127,7 +127,7 @@ MILLRACE_INLINE void unpackPairNibbles(Packed nibbles, WidePair* out) {
 
 struct PackedIQ4_NL {
   static constexpr int kParts = 1;
-  MILLRACE_INLINE void unpack(Packed cell, WideCell<1>& out) {
+  MILLRACE_INLINE void unpack(Source cell, WideCell<1>& out) {
     out.parts[0].scale = loadHalves(cell);
     unpackPairNibbles(cell + 16, out.parts[0].values);
   }
@@ -135,7 +135,7 @@ struct PackedIQ4_NL {
 
 struct PackedIQ4_XS {
   static constexpr int kParts = 8;
-  MILLRACE_INLINE void unpack(Packed cell, WideCell<8>& out) {
+  MILLRACE_INLINE void unpack(Source cell, WideCell<8>& out) {
     const Floats d = loadHalves(cell);
     const Sixes sixes = unpackSixes(cell + 16);
     MILLRACE_UNROLL_INT
@@ -173,7 +173,7 @@ MILLRACE_INLINE void pairMinima(Ints* pairs, Minima minima) {
 
 // The head that Q4_K and Q5_K share.
 template <class Cell>
-MILLRACE_INLINE void unpackSixBitScales(Packed packed, Cell& out) {
+MILLRACE_INLINE void unpackSixBitScales(Source packed, Cell& out) {
   out.scale = loadHalves(packed);
   out.minimumScale = Floats{} - loadHalves(packed + 16);
   const Sixes scales = unpackSixes(packed + 32);
@@ -189,17 +189,17 @@ struct PackedQ4_K {
   static constexpr bool kFitsWhole = true;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
   // Columns 32s to 32s + 31.
-  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) { unpackNibbles(packed + 128 + 128 * s, values); }
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) { unpackNibbles(packed + 128 + 128 * s, values); }
 };
 
 struct PackedQ5_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
-  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
-  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
     unpackNibbles(packed + 160 + 160 * s, values);
     addFifthBits(packed + 128 + 160 * s, values);
   }
@@ -210,13 +210,13 @@ struct PackedQ6_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 0;
-  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ6_K>& out) {
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ6_K>& out) {
     out.scale = loadHalves(packed);
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8s(packed + 16 + 8 * s));
   }
-  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
-    Packed part = packed + 144 + 192 * s;
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
+    Source part = packed + 144 + 192 * s;
     unpackNibbles(part + 64, values);
     MILLRACE_UNROLL_INT
     for (int h = 0; h < 2; h++) {
@@ -229,7 +229,7 @@ struct PackedQ6_K {
   }
 };
 
-MILLRACE_INLINE void unpackTwoBits(Packed bits, Bytes* values) {
+MILLRACE_INLINE void unpackTwoBits(Source bits, Bytes* values) {
   MILLRACE_UNROLL_INT
   for (int h = 0; h < 2; h++) {
     const Bytes all = loadBytes(bits + 32 * h);
@@ -244,14 +244,14 @@ struct PackedQ2_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ2_K>& out) {
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ2_K>& out) {
     out.scale = loadHalves(packed);
     out.minimumScale = Floats{} - loadHalves(packed + 16);
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadU8s(packed + 32 + 8 * s) & 15);
     pairMinima<8>(out.minima, [&](int s) { return loadU8s(packed + 32 + 8 * s) >> 4; });
   }
-  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) { unpackTwoBits(packed + 160 + 64 * s, values); }
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) { unpackTwoBits(packed + 160 + 64 * s, values); }
 };
 
 // Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
@@ -259,7 +259,7 @@ struct PackedQ3_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
-  MILLRACE_INLINE void unpackHead(Packed packed, SuperHead<PackedQ3_K>& out) {
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ3_K>& out) {
     out.scale = loadHalves(packed);
     out.minimumScale = Floats{} - out.scale;
     const Sixes halves[2] = {unpackSixes(packed + 16), unpackSixes(packed + 64)};
@@ -268,8 +268,8 @@ struct PackedQ3_K {
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(scale(s));
     pairMinima<8>(out.minima, [&](int s) { return scale(s) * 4; });
   }
-  MILLRACE_INLINE void unpackPart(Packed packed, int s, Bytes* values) {
-    Packed part = packed + 112 + 96 * s;
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
+    Source part = packed + 112 + 96 * s;
     unpackTwoBits(part + 32, values);
     const Bytes third = loadBytes(part);
     values[0] |= shiftMask<-2>(third, 4);

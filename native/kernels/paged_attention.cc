@@ -66,11 +66,14 @@ struct Workspace {
   float* widened;  // [kChunkOctets · 8, paddedDim]
 };
 
+// The head dimension in whole vectors; at most attentionPaddedDim, for which there is room.
+int64_t paddedDimOf(const KvGeometry& kv) { return (kv.headDim + kLanes - 1) / kLanes * kLanes; }
+
 Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
   const int64_t maxQueries = kv.numHeads / kv.numKvHeads * attentionTaskRows(kv);
   Workspace work;
   work.kv = &kv;
-  work.paddedDim = attentionPaddedDim(kv);
+  work.paddedDim = paddedDimOf(kv);
   work.widened = reinterpret_cast<float*>(scratch);
   work.scores = work.widened + kChunkOctets * kKvOctet * work.paddedDim;
   work.partOut = work.scores + maxQueries * kScorePitch;
@@ -82,13 +85,14 @@ Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
   return work;
 }
 
-// Threes as far as they go, but four as two pairs.
+// As few groups as there can be, of nearly equal sizes.
 void formGroups(Workspace& work) {
-  work.numGroups = 0;
-  for (int64_t query = 0; query < work.numQueries;) {
-    const int64_t left = work.numQueries - query;
-    const int64_t size = left == 4 ? 2 : minOf(left, kTileQueries);
-    work.groups[work.numGroups++] = {query, size, 0, 0};
+  work.numGroups = (work.numQueries + kTileQueries - 1) / kTileQueries;
+  int64_t query = 0;
+  for (int64_t g = 0; g < work.numGroups; g++) {
+    const int64_t groupsLeft = work.numGroups - g;
+    const int64_t size = (work.numQueries - query + groupsLeft - 1) / groupsLeft;
+    work.groups[g] = {query, size, 0, 0};
     query += size;
   }
 }
@@ -117,9 +121,7 @@ void loadQueries(const PagedAttentionArgs& args, const int32_t* rows, int64_t kv
       work.queries[query] = {begin, length, 0, 0, kEmpty, kEmpty};
     }
     float* packed = work.q + group.firstQuery * kv.headDim;
-    if (group.size == 3) packQueries<3>(q, kv.headDim, args.scale, packed);
-    else if (group.size == 2) packQueries<2>(q, kv.headDim, args.scale, packed);
-    else packQueries<1>(q, kv.headDim, args.scale, packed);
+    withSize(group.size, [&](auto size) { packQueries<size>(q, kv.headDim, args.scale, packed); });
   }
 }
 
@@ -172,33 +174,44 @@ void enterPart(Workspace& work, const Part& part) {
   }
 }
 
-// The octet kChunkOctets after `octet` in reading order: of `octets`, then of `then`, which `thenPart` locates; null at the end.
-const uint8_t* upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, const uint8_t* const* then, const Part* thenPart) {
-  const int64_t ahead = octet + kChunkOctets;
-  if (ahead < part.endOctet()) return octets[ahead];
-  if (thenPart == nullptr) return nullptr;
-  const int64_t index = thenPart->firstOctet() + ahead - part.endOctet();
-  return index < thenPart->endOctet() ? then[index] : nullptr;
+// Those of `octets` from `octet` on that are widened together.
+Octets octetsAt(const uint8_t* const* octets, int64_t octet, const Part& part) {
+  Octets all;
+  for (int64_t i = 0; i < kEights; i++) all.at[i] = octets[minOf(octet + i, part.endOctet() - 1)];
+  return all;
+}
+
+// Those that are widened a chunk after `octet`: of `octets`, then of `then`, which `thenPart` locates; null at the end.
+Octets upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, const uint8_t* const* then, const Part* thenPart) {
+  Octets all;
+  for (int64_t i = 0; i < kEights; i++) {
+    const int64_t ahead = octet + i + kChunkOctets;
+    const int64_t index = thenPart == nullptr ? 0 : thenPart->firstOctet() + ahead - part.endOctet();
+    const bool isNext = thenPart != nullptr && index < thenPart->endOctet();
+    all.at[i] = ahead < part.endOctet() ? octets[ahead] : isNext ? then[index] : nullptr;
+  }
+  return all;
 }
 
 void scorePart(const Workspace& work, const Part& part) {
   const KvGeometry& kv = *work.kv;
   for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
     const int64_t to = minOf(from + kChunkOctets, part.endOctet());
-    for (int64_t o = from; o < to; o++) {
-      widenKeys(kv, part.keys[o], upcoming(part.keys, o, part, part.values, &part), work.widened + (o - from) * kKvOctet * kv.headDim);
+    for (int64_t o = from; o < to; o += kEights) {
+      const Octets next = upcoming(part.keys, o, part, part.values, &part);
+      float* widened = work.widened + (o - from) * kKvOctet * kv.headDim;
+      withType(kv.type, [&](auto type) { widenKeys<type>(kv, octetsAt(part.keys, o, part), next, widened); });
     }
     for (int64_t g = 0; g < work.numGroups; g++) {
       const Group& group = work.groups[g];
-      const int64_t end = minOf(to, (group.last + kKvOctet - 1) / kKvOctet);
-      const int64_t begin = maxOf(from, group.first / kKvOctet);
+      // Vectors of the chunk; scores that nobody sees may be among theirs.
+      const int64_t begin = maxOf(0, group.first / kKvOctet - from) / kEights;
+      const int64_t end = (minOf(to * kKvOctet, group.last) - from * kKvOctet + kLanes - 1) / kLanes;
       if (begin >= end) continue;
       const float* q = work.q + group.firstQuery * kv.headDim;
-      const float* keys = work.widened + (begin - from) * kKvOctet * kv.headDim;
-      float* scores = work.scores + group.firstQuery * kScorePitch + begin * kKvOctet;
-      if (group.size == 3) scoreOctets<3>(q, keys, kv.headDim, end - begin, scores);
-      else if (group.size == 2) scoreOctets<2>(q, keys, kv.headDim, end - begin, scores);
-      else scoreOctets<1>(q, keys, kv.headDim, end - begin, scores);
+      const float* keys = work.widened + begin * kLanes * kv.headDim;
+      float* scores = work.scores + group.firstQuery * kScorePitch + from * kKvOctet + begin * kLanes;
+      withSize(group.size, [&](auto size) { scoreVectors<size>(q, keys, kv.headDim, end - begin, scores); });
     }
   }
 }
@@ -216,10 +229,12 @@ void weigh(Query& query, float* scores) {
   for (int lane = 1; lane < 8; lane++) maximum = maximum > maxima[lane] ? maximum : maxima[lane];
   if (maximum == kMinusInfinity) return;
   f32x8 sums = zero8();
-  for (int64_t i = firstLane; i < endLane; i += 8) {
-    const f32x8 weights = weight8(load8(scores + i) - splat8(maximum));
-    store8(scores + i, weights);
-    sums = sums + weights;
+  for (int64_t i = firstLane; i < endLane; i += kLanes) {
+    const Floats weights = weightOf(loadFloats(scores + i) - splatFloats(maximum));
+    storeFloats(scores + i, weights);
+    f32x8 eights[kEights];
+    memcpy(eights, &weights, sizeof weights);
+    for (int64_t e = 0; e < kEights && i + 8 * e < endLane; e++) sums = sums + eights[e];
   }
   query.part = {maximum, sum1(sums)};
 }
@@ -255,16 +270,15 @@ void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
   const KvGeometry& kv = *work.kv;
   for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
     const int64_t to = minOf(from + kChunkOctets, part.endOctet());
-    for (int64_t o = from; o < to; o++) {
-      const uint8_t* next = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
-      widenValues(kv, part.values[o], next, work.widened + (o - from) * kKvOctet * work.paddedDim, work.paddedDim);
+    for (int64_t o = from; o < to; o += kEights) {
+      const Octets next = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
+      float* widened = work.widened + (o - from) * kKvOctet * work.paddedDim;
+      withType(kv.type, [&](auto type) { widenValues<type>(kv, octetsAt(part.values, o, part), next, widened, work.paddedDim); });
     }
     for (int64_t g = 0; g < work.numGroups; g++) {
       const Group& group = work.groups[g];
       if (group.first >= to * kKvOctet || group.last <= from * kKvOctet) continue;
-      if (group.size == 3) valueGroup<3>(work, group, from * kKvOctet, to * kKvOctet);
-      else if (group.size == 2) valueGroup<2>(work, group, from * kKvOctet, to * kKvOctet);
-      else valueGroup<1>(work, group, from * kKvOctet, to * kKvOctet);
+      withSize(group.size, [&](auto size) { valueGroup<size>(work, group, from * kKvOctet, to * kKvOctet); });
     }
   }
 }
@@ -308,7 +322,7 @@ void keep(float* slot, const State& state, const float* out, int64_t paddedDim) 
 // All of a split row's tasks are done: merges its slots for the heads of kvHead.
 void mergeSlots(const PagedAttentionArgs& args, const AttentionSplit& split, int64_t m, int64_t kvHead) {
   const KvGeometry& kv = args.kv;
-  const int64_t paddedDim = attentionPaddedDim(kv);
+  const int64_t paddedDim = paddedDimOf(kv);
   const int64_t perRow = kv.numHeads / kv.numKvHeads;
   for (int64_t head = kvHead * perRow; head < (kvHead + 1) * perRow; head++) {
     float* merged = slotOf(*args.work, kv, split.firstSlot, head);

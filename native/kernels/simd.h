@@ -244,23 +244,60 @@ MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
 }
 MILLRACE_INLINE float sum1(f32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
-// As many lanes as a register has, at least eight. Only for lanes that are never added up: their number then changes no bit.
+// As many lanes as a register has, in eights that lie apart in memory. Only for lanes that are never added up: their number then changes no bit.
 #if defined(MILLRACE_ISA_AVX512)
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
-MILLRACE_INLINE Floats splatFloats(float value) { return _mm512_set1_ps(value); }
-MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
-MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
-MILLRACE_INLINE Floats toFloats(Ints value) { return _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(value)); }
+typedef uint32_t UnsignedInts __attribute__((vector_size(64)));
 #else
 typedef f32x8 Floats;
 typedef i32x8 Ints;
+typedef u32x8 UnsignedInts;
+#endif
+constexpr int kLanes = sizeof(Floats) / sizeof(float);
+constexpr int kEights = kLanes / 8;
+
+// Where a register's first eight lanes lie, and how far behind them the others.
+struct Source {
+  const uint8_t* at;
+  int64_t pitch;
+
+  Source operator+(int64_t numBytes) const { return {at + numBytes, pitch}; }
+};
+
+#if defined(MILLRACE_ISA_AVX512)
+MILLRACE_INLINE __m128i loadEights(Source p) {
+  const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at));
+  return _mm_unpacklo_epi64(low, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at + p.pitch)));
+}
+MILLRACE_INLINE __m256i loadSixteens(Source p) {
+  const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at)));
+  return _mm256_inserti128_si256(low, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at + p.pitch)), 1);
+}
+MILLRACE_INLINE __m512i loadThirtyTwos(Source p) {
+  const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at)));
+  return _mm512_inserti64x4(low, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at + p.pitch)), 1);
+}
+MILLRACE_INLINE Floats loadFloats(Source p) { return reinterpret_cast<Floats>(loadThirtyTwos(p)); }
+MILLRACE_INLINE Floats loadHalves(Source p) { return _mm512_cvtph_ps(loadSixteens(p)); }
+MILLRACE_INLINE Ints loadU8s(Source p) { return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(loadEights(p))); }
+MILLRACE_INLINE Ints loadI8s(Source p) { return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(loadEights(p))); }
+MILLRACE_INLINE Floats splatFloats(float value) { return _mm512_set1_ps(value); }
+MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
+MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+MILLRACE_INLINE Floats toFloats(Ints value) { return _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(value)); }
+#else
+MILLRACE_INLINE Floats loadFloats(Source p) { return load8(reinterpret_cast<const float*>(p.at)); }
+MILLRACE_INLINE Floats loadHalves(Source p) { return loadHalf8(p.at); }
+MILLRACE_INLINE Ints loadU8s(Source p) { return loadU8x8(p.at); }
+MILLRACE_INLINE Ints loadI8s(Source p) { return loadI8x8(p.at); }
 MILLRACE_INLINE Floats splatFloats(float value) { return splat8(value); }
 MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return fma8(a, b, c); }
 MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return fms8(a, b, c); }
+MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return max8(a, b); }
 MILLRACE_INLINE Floats toFloats(Ints value) { return toFloat8(value); }
 #endif
-constexpr int kLanes = sizeof(Floats) / sizeof(float);
 MILLRACE_INLINE Floats loadFloats(const float* address) {
   Floats value;
   memcpy(&value, address, sizeof value);

@@ -21,38 +21,10 @@ typedef uint8_t Bytes __attribute__((vector_size(4 * kLanes)));
 typedef int16_t Shorts __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t UnsignedShorts __attribute__((vector_size(4 * kLanes)));
 
-// Groups of eight rows in a vector, one value or four bytes a row.
-constexpr int kVectorGroups = kLanes / 8;
-
-// A place in a packed group, and the same one in the group that shares its vectors.
-struct Packed {
-  const uint8_t* at;
-  int64_t pitch;
-
-  Packed operator+(int64_t numBytes) const { return {at + numBytes, pitch}; }
-};
-
 #if defined(MILLRACE_ISA_AVX512)
 typedef __m512i Register;
 #define MILLRACE_MM(name) _mm512_##name
-// Sixteen bytes of each group.
-MILLRACE_INLINE __m256i loadSixteens(Packed p) {
-  const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at)));
-  return _mm256_inserti128_si256(low, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.at + p.pitch)), 1);
-}
-// Eight bytes of each group.
-MILLRACE_INLINE __m128i loadEights(Packed p) {
-  const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at));
-  return _mm_unpacklo_epi64(low, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p.at + p.pitch)));
-}
-MILLRACE_INLINE Bytes loadBytes(Packed p) {
-  const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at)));
-  return reinterpret_cast<Bytes>(_mm512_inserti64x4(low, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.at + p.pitch)), 1));
-}
-// f16, widened.
-MILLRACE_INLINE Floats loadHalves(Packed p) { return _mm512_cvtph_ps(loadSixteens(p)); }
-MILLRACE_INLINE Ints loadU8s(Packed p) { return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(loadEights(p))); }
-MILLRACE_INLINE Ints loadI8s(Packed p) { return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(loadEights(p))); }
+MILLRACE_INLINE Bytes loadBytes(Source p) { return reinterpret_cast<Bytes>(loadThirtyTwos(p)); }
 #else
 #if defined(MILLRACE_ISA_AVX2)
 typedef __m256i Register;
@@ -63,10 +35,7 @@ MILLRACE_INLINE Bytes loadBytes(const uint8_t* address) {
   memcpy(&value, address, sizeof value);
   return value;
 }
-MILLRACE_INLINE Bytes loadBytes(Packed p) { return loadBytes(p.at); }
-MILLRACE_INLINE Floats loadHalves(Packed p) { return loadHalf8(p.at); }
-MILLRACE_INLINE Ints loadU8s(Packed p) { return loadU8x8(p.at); }
-MILLRACE_INLINE Ints loadI8s(Packed p) { return loadI8x8(p.at); }
+MILLRACE_INLINE Bytes loadBytes(Source p) { return loadBytes(p.at); }
 #endif
 
 #if defined(MILLRACE_ISA_NEON) || defined(MILLRACE_PORTABLE_SSE2)
@@ -136,7 +105,7 @@ struct Sixes {
   __m512i even;
   __m512i odd;
 };
-MILLRACE_INLINE Sixes unpackSixes(Packed p) {
+MILLRACE_INLINE Sixes unpackSixes(Source p) {
   const __m512i interleave = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
   const __m512i low = _mm512_permutexvar_epi64(interleave, reinterpret_cast<__m512i>(loadBytes(p)));
   // Bytes of sub-blocks 0 to 3 in the first two quarters, of 4 to 7 in the others.
@@ -160,7 +129,7 @@ MILLRACE_INLINE Ints pairsOf(const Sixes& sixes, int p) { return quarterOf(sixes
 struct Sixes {
   uint8_t values[8][8];
 };
-MILLRACE_INLINE Sixes unpackSixes(Packed p) {
+MILLRACE_INLINE Sixes unpackSixes(Source p) {
   uint64_t low[4], high[2];
   memcpy(low, p.at, 32);
   memcpy(high, p.at + 32, 16);
@@ -328,8 +297,8 @@ struct WidePair {
   Shorts value;
 };
 #if defined(MILLRACE_ISA_AVX512)
-// 16 bytes of i8 of each group.
-MILLRACE_INLINE WidePair loadWide(Packed p) { return {reinterpret_cast<Shorts>(_mm512_cvtepi8_epi16(loadSixteens(p)))}; }
+// 16 bytes of i8 of each eight rows.
+MILLRACE_INLINE WidePair loadWide(Source p) { return {reinterpret_cast<Shorts>(_mm512_cvtepi8_epi16(loadSixteens(p)))}; }
 #else
 MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
 #if defined(MILLRACE_ISA_AVX2)
@@ -347,7 +316,7 @@ MILLRACE_INLINE WidePair loadWide(const uint8_t* address) {
   return {__builtin_convertvector(bytes, Shorts)};
 #endif
 }
-MILLRACE_INLINE WidePair loadWide(Packed p) { return loadWide(p.at); }
+MILLRACE_INLINE WidePair loadWide(Source p) { return loadWide(p.at); }
 #endif
 // Two i16 columns of a token, once per row.
 #if defined(MILLRACE_ISA_AVX2)
@@ -416,8 +385,8 @@ MILLRACE_INLINE Bytes lookUp(const int8_t* table, Bytes indices) {
 MILLRACE_INLINE void widen(Bytes bytes, WidePair* out) {
   uint8_t stored[sizeof bytes];
   memcpy(stored, &bytes, sizeof bytes);
-  out[0] = loadWide(Packed{stored, 32});
-  out[1] = loadWide(Packed{stored + 16, 32});
+  out[0] = loadWide(Source{stored, 32});
+  out[1] = loadWide(Source{stored + 16, 32});
 }
 
 }  // namespace millrace::MILLRACE_ISA
