@@ -227,7 +227,9 @@ export async function buildNativeProbes({ log = () => {} } = {}) {
   });
   const objects = [
     item("bench/probe_loops.cc", "", []),
-    ...(process.arch === "x64" ? [item("bench/probe_loops.cc", ".avx2", AVX2_FLAGS)] : []),
+    ...(process.arch === "x64" ? VARIANTS.x64 : []).map(([isa, flags]) =>
+      item("bench/probe_loops.cc", `.${isa}`, flags),
+    ),
     item("bench/probe_addon.cc", "", napi),
     item("binding/values.cc", "", napi),
     item("runtime/memory.cc", "", []),

@@ -22,9 +22,12 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMaxThreads = 1024;
 constexpr int64_t kReadUnit = 256;
 
-const Probes& bestProbes() {
+// Those of an instruction set that this CPU has.
+const Probes& probesOf(const std::string& isa) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2Probes();
+  if (isa == "avx512vnni") return avx512vnniProbes();
+  if (isa == "avx512") return avx512Probes();
+  if (isa == "avx2") return avx2Probes();
 #endif
   return portableProbes();
 }
@@ -59,13 +62,13 @@ int64_t integer(const Arguments& args, size_t index, const char* name, double mi
   throw Failure{kArgumentCode, std::string("expected ") + name + " to be an integer in range, got " + std::to_string(value)};
 }
 
-// readSeconds(numThreads, numBytes, numPasses): seconds of the fastest pass over numBytes of memory, each thread over its own share.
+// readSeconds(isa, numThreads, numBytes, numPasses): seconds of the fastest pass over numBytes of memory, each thread over its own share.
 napi_value readSeconds(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
-    const int numThreads = static_cast<int>(integer(args, 0, "numThreads", 1, kMaxThreads));
-    const int64_t numBytes = integer(args, 1, "numBytes", 1 << 20, 1e12);
-    const int64_t numPasses = integer(args, 2, "numPasses", 1, 1e6);
+    const int numThreads = static_cast<int>(integer(args, 1, "numThreads", 1, kMaxThreads));
+    const int64_t numBytes = integer(args, 2, "numBytes", 1 << 20, 1e12);
+    const int64_t numPasses = integer(args, 3, "numPasses", 1, 1e6);
     const int64_t share = numBytes / numThreads / kReadUnit * kReadUnit;
     const std::shared_ptr<Memory> memory = Memory::allocate(static_cast<size_t>(numBytes));
     const uint8_t* data = memory->data();
@@ -73,7 +76,7 @@ napi_value readSeconds(napi_env env, napi_callback_info info) {
     // The ceiling is the memory's own, without the cost of small pages.
     madvise(memory->data(), memory->numBytes(), MADV_HUGEPAGE);
 #endif
-    const Probes& probes = bestProbes();
+    const Probes& probes = probesOf(args.string(0, "isa"));
     std::vector<uint64_t> sums(static_cast<size_t>(numThreads));
     // Each thread writes its share first: pages nobody wrote are all one page of zeros.
     secondsOn(numThreads, [&](int thread) {
@@ -92,14 +95,14 @@ napi_value readSeconds(napi_env env, napi_callback_info info) {
   });
 }
 
-// multiplySeconds(mix, numThreads, numCells): seconds in which each of the threads does numCells cells of the mix.
+// multiplySeconds(isa, mix, numThreads, numCells): seconds in which each of the threads does numCells cells of the mix.
 napi_value multiplySeconds(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
-    const Mix mix = static_cast<Mix>(integer(args, 0, "mix", 0, kNumMixes - 1));
-    const int numThreads = static_cast<int>(integer(args, 1, "numThreads", 1, kMaxThreads));
-    const int64_t numCells = integer(args, 2, "numCells", 12, 1e15) / 12 * 12;
-    const Probes& probes = bestProbes();
+    const Mix mix = static_cast<Mix>(integer(args, 1, "mix", 0, kNumMixes - 1));
+    const int numThreads = static_cast<int>(integer(args, 2, "numThreads", 1, kMaxThreads));
+    const int64_t numCells = integer(args, 3, "numCells", 24, 1e15) / 24 * 24;
+    const Probes& probes = probesOf(args.string(0, "isa"));
     std::vector<float> sums(static_cast<size_t>(numThreads));
     const double seconds =
         secondsOn(numThreads, [&](int thread) { sums[static_cast<size_t>(thread)] = probes.multiply(mix, numCells); });

@@ -8,9 +8,9 @@ namespace millrace {
 enum class Mix {
   // f32 products: one fused multiply-add per eight.
   kFloat,
-  // u8·i8 into 16-bit pairs; widened once per 32 columns.
+  // u8·i8 over 32 columns: into 32 bits, or into 16-bit pairs that are widened once.
   kNarrow8,
-  // The same, widened every 16 columns.
+  // The same, but pairs are widened every 16 columns.
   kNarrow4,
   // i16·i16 into 32 bits.
   kWide,
@@ -23,13 +23,15 @@ constexpr int64_t kCellMacs = 256;
 struct Probes {
   // Every byte once, in order; numBytes is a multiple of 256. The result depends on all of them.
   uint64_t (*read)(const uint8_t* data, int64_t numBytes);
-  // numCells cells, a multiple of four.
+  // numCells cells, a multiple of 24.
   float (*multiply)(Mix mix, int64_t numCells);
 };
 
 const Probes& portableProbes();
 #if defined(__x86_64__)
 const Probes& avx2Probes();
+const Probes& avx512Probes();
+const Probes& avx512vnniProbes();
 #endif
 
 }  // namespace millrace

@@ -4,6 +4,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import type { Isa } from "../../kernels/kernels.js";
+import { loadKernels } from "../../kernels/load.js";
 
 /** Instruction mixes of the products; order is the number the addon takes (native/bench/probes.h says what each issues). */
 const MIXES = ["float", "narrow8", "narrow4", "wide"] as const;
@@ -12,9 +14,9 @@ export type Mix = (typeof MIXES)[number];
 /** What the addon exports. */
 interface ProbeAddon {
   /** Seconds of the fastest of numPasses passes over numBytes of memory. */
-  readSeconds(numThreads: number, numBytes: number, numPasses: number): number;
+  readSeconds(isa: Isa, numThreads: number, numBytes: number, numPasses: number): number;
   /** Seconds in which each thread does numCells cells. */
-  multiplySeconds(mix: number, numThreads: number, numCells: number): number;
+  multiplySeconds(isa: Isa, mix: number, numThreads: number, numCells: number): number;
   readonly cellMacs: number;
 }
 
@@ -27,25 +29,30 @@ const MULTIPLY_CELLS = 6_000_000;
 export class Probes {
   constructor(
     private readonly addon: ProbeAddon,
+    private readonly isa: Isa,
     private readonly numThreads: number,
   ) {}
 
   /** Bytes per second of all threads together, each reading its own part of a large buffer. */
   readBytesPerS(): number {
-    return READ_BYTES / this.addon.readSeconds(this.numThreads, READ_BYTES, READ_PASSES);
+    return READ_BYTES / this.addon.readSeconds(this.isa, this.numThreads, READ_BYTES, READ_PASSES);
   }
 
   /** Multiply-adds per second of all threads together, operands in registers. */
   macsPerS(mix: Mix): number {
-    const seconds = this.addon.multiplySeconds(MIXES.indexOf(mix), this.numThreads, MULTIPLY_CELLS);
+    const seconds = this.addon.multiplySeconds(this.isa, MIXES.indexOf(mix), this.numThreads, MULTIPLY_CELLS);
     return (this.numThreads * MULTIPLY_CELLS * this.addon.cellMacs) / seconds;
   }
 }
 
-/** Throws kernels_missing when the addon was not built. */
+/** Probes of the instruction set that kernels take here. Throws kernels_missing when the addon was not built. */
 export function loadProbes(numThreads: number): Probes {
   const file = join(packageRoot(), "build/native/probes.node");
-  if (existsSync(file)) return new Probes(createRequire(import.meta.url)(file) as ProbeAddon, numThreads);
+  if (existsSync(file)) {
+    const device = loadKernels().createDevice({ numThreads: 1 });
+    device.destroy();
+    return new Probes(createRequire(import.meta.url)(file) as ProbeAddon, device.isa, numThreads);
+  }
   throw new MillraceError("kernels_missing", `expected the compiled probes at ${file}, got nothing`, {
     hint: "run npm run bench:kernels, which builds them, or node scripts/build-native.js --probes",
   });
