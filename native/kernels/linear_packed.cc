@@ -15,14 +15,29 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 // How far ahead of their use packed weights are asked for: left alone, hardware prefetchers reach 6/7 of the bandwidth.
-constexpr int64_t kPrefetchBytes = 1024;
+constexpr int64_t kPrefetchBytes = 2048;
 // With more tokens than this, weights are unpacked into scratch first, two groups side by side.
 constexpr int64_t kDirectTokens = 8;
+// Tokens that such weights are multiplied with at once: what registers hold the sums of.
+constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
 constexpr int64_t kPassBytes = 256 << 10;
 // Columns unpacked at once: with the activations of a tile they fit the first-level cache.
 constexpr int64_t kPanelCols = 512;
 constexpr int64_t kPanelTokens = 4;
+
+MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
+  for (int64_t offset = 0; offset < numBytes; offset += 64) __builtin_prefetch(address + offset);
+}
+
+// Asks for what part `part` of kParts of a cell reads, a while later.
+template <class Format, int kParts>
+MILLRACE_INLINE void prefetchPart(Source packed, int part) {
+  constexpr int64_t kBytes = packedInfoOf(Format::kType).cellBytes / kParts;
+  const Source later = packed + kPrefetchBytes + part * kBytes;
+  prefetch(later.at, kBytes);
+  if constexpr (kEights > 1) prefetch(later.at + later.pitch, kBytes);
+}
 
 // One token's quantised row.
 struct Row {
@@ -65,6 +80,7 @@ struct BlockKind {
   template <int kTokens>
   MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
     Cell cell;
+    prefetchPart<Format, 1>(packed, 0);
     unpack(packed, cell);
     add<kTokens, 1>(&cell, rows, index, acc);
   }
@@ -125,6 +141,7 @@ struct SuperKind {
     Ints sums[kTokens][1] = {};
     for (int s = 0; s < 8; s++) {
       Bytes values[8];
+      prefetchPart<Format, 8>(packed, s);
       Format::unpackPart(packed, s, values);
       const Bytes* const groups[1] = {values};
       const SuperHead<Format>* const heads[1] = {&head};
@@ -209,6 +226,7 @@ struct WideKind {
   template <int kTokens>
   MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
     Cell cell;
+    prefetchPart<Format, 1>(packed, 0);
     unpack(packed, cell);
     add<kTokens, 1>(&cell, rows, index, acc);
   }
@@ -272,10 +290,6 @@ struct Groups {
   }
 };
 
-MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
-  for (int64_t offset = 0; offset < numBytes; offset += 64) __builtin_prefetch(address + offset);
-}
-
 // All columns of the vector of group g for tokens [token, token + kTokens), cells unpacked as they come.
 template <class Kind, int kTokens>
 void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
@@ -288,25 +302,17 @@ void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token
     acc[t][0] = Floats{};
   }
   for (int64_t i = 0; i < groups.numCells; i++, packed = packed + groups.cellBytes) {
-    prefetch(packed.at + kPrefetchBytes, groups.cellBytes);
-    if constexpr (kEights > 1) prefetch(packed.at + packed.pitch + kPrefetchBytes, groups.cellBytes);
     Kind::template addPacked<kTokens>(packed, row, i, acc);
   }
   MILLRACE_UNROLL_INT
   for (int t = 0; t < kTokens; t++) groups.store(token + t, g, Kind::finish(row[t], acc[t][0]));
 }
 
-// One tile from `token` on, of an even share of the tokens left; returns its size.
-template <class Kind>
-int64_t directPart(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
-  const int64_t left = groups.args.numRows - token;
-  const int64_t numTiles = (left + 3) / 4;
-  const int64_t numTokens = (left + numTiles - 1) / numTiles;
-  if (numTokens == 4) directTile<Kind, 4>(groups, rows, g, token);
-  if (numTokens == 3) directTile<Kind, 3>(groups, rows, g, token);
-  if (numTokens == 2) directTile<Kind, 2>(groups, rows, g, token);
-  if (numTokens == 1) directTile<Kind, 1>(groups, rows, g, token);
-  return numTokens;
+// A tile of numTokens tokens, kTokens at most.
+template <class Kind, int kTokens = kDirectTileTokens>
+void directTileOf(int64_t numTokens, const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
+  if (numTokens == kTokens) return directTile<Kind, kTokens>(groups, rows, g, token);
+  if constexpr (kTokens > 1) directTileOf<Kind, kTokens - 1>(numTokens, groups, rows, g, token);
 }
 
 // Cells [first, first + numCells) of two vectors, unpacked, side by side.
@@ -387,8 +393,14 @@ void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch)
     }
     return;
   }
+  // Tiles of nearly equal sizes.
+  const int64_t numTiles = (args.numRows + kDirectTileTokens - 1) / kDirectTileTokens;
   for (int64_t g = begin; g < end; g += kEights) {
-    for (int64_t token = 0; token < args.numRows;) token += directPart<Kind>(groups, rows, g, token);
+    for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
+      const int64_t numTokens = (args.numRows - token + numTiles - tile - 1) / (numTiles - tile);
+      directTileOf<Kind>(numTokens, groups, rows, g, token);
+      token += numTokens;
+    }
   }
 }
 

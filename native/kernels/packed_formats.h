@@ -48,6 +48,7 @@ MILLRACE_INLINE void addFifthBits(Source bits, Bytes* values) {
 
 // Values 0 to 15 around 8.
 struct PackedQ4_0 {
+  static constexpr TensorType kType = TensorType::Q4_0;
   // 16-bit sums hold 32 columns, else 16.
   static constexpr bool kFitsWhole = true;
   // The shift is −scale: scale · (d_a · Σ − sum8) is one operation less.
@@ -59,6 +60,7 @@ struct PackedQ4_0 {
 };
 
 struct PackedQ4_1 {
+  static constexpr TensorType kType = TensorType::Q4_1;
   static constexpr bool kFitsWhole = true;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
@@ -69,6 +71,7 @@ struct PackedQ4_1 {
 };
 
 struct PackedQ5_0 {
+  static constexpr TensorType kType = TensorType::Q5_0;
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
@@ -80,6 +83,7 @@ struct PackedQ5_0 {
 };
 
 struct PackedQ5_1 {
+  static constexpr TensorType kType = TensorType::Q5_1;
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
@@ -92,6 +96,7 @@ struct PackedQ5_1 {
 
 // FP4 values doubled and 12 added, by code; the scale is an exponent.
 struct PackedMXFP4 {
+  static constexpr TensorType kType = TensorType::MXFP4;
   static constexpr bool kFitsWhole = false;
   static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
@@ -107,6 +112,7 @@ struct PackedMXFP4 {
 };
 
 struct PackedQ8_0 {
+  static constexpr TensorType kType = TensorType::Q8_0;
   static constexpr int kParts = 1;
   MILLRACE_INLINE void unpack(Source cell, WideCell<1>& out) {
     out.parts[0].scale = loadHalves(cell);
@@ -126,6 +132,7 @@ MILLRACE_INLINE void unpackPairNibbles(Source nibbles, WidePair* out) {
 }
 
 struct PackedIQ4_NL {
+  static constexpr TensorType kType = TensorType::IQ4_NL;
   static constexpr int kParts = 1;
   MILLRACE_INLINE void unpack(Source cell, WideCell<1>& out) {
     out.parts[0].scale = loadHalves(cell);
@@ -134,6 +141,7 @@ struct PackedIQ4_NL {
 };
 
 struct PackedIQ4_XS {
+  static constexpr TensorType kType = TensorType::IQ4_XS;
   static constexpr int kParts = 8;
   MILLRACE_INLINE void unpack(Source cell, WideCell<8>& out) {
     const Floats d = loadHalves(cell);
@@ -185,6 +193,7 @@ MILLRACE_INLINE void unpackSixBitScales(Source packed, Cell& out) {
 }
 
 struct PackedQ4_K {
+  static constexpr TensorType kType = TensorType::Q4_K;
   // 16-bit sums hold 32 columns, else 16.
   static constexpr bool kFitsWhole = true;
   static constexpr int kNumScales = 8;
@@ -195,6 +204,7 @@ struct PackedQ4_K {
 };
 
 struct PackedQ5_K {
+  static constexpr TensorType kType = TensorType::Q5_K;
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
@@ -207,6 +217,7 @@ struct PackedQ5_K {
 
 // Values 0 to 63 around 32. The 32 is taken off 16-bit sums (Block256::offsets16), which then fit although they wrapped around before.
 struct PackedQ6_K {
+  static constexpr TensorType kType = TensorType::Q6_K;
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 0;
@@ -241,6 +252,7 @@ MILLRACE_INLINE void unpackTwoBits(Source bits, Bytes* values) {
 }
 
 struct PackedQ2_K {
+  static constexpr TensorType kType = TensorType::Q2_K;
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
@@ -256,6 +268,7 @@ struct PackedQ2_K {
 
 // Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
 struct PackedQ3_K {
+  static constexpr TensorType kType = TensorType::Q3_K;
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
