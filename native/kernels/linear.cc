@@ -1,6 +1,6 @@
 // linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens.
 //
-// Every output has one accumulator of eight lanes that walks K from the front, eight values per fused multiply-add; a remainder of K is
+// Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a remainder of K is
 // one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
 // decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
 #include "dequantize.h"
@@ -34,19 +34,15 @@ MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f3
 
 struct F32Row {
   static constexpr int64_t kBytes = 4;
-  MILLRACE_INLINE f32x8 load(const uint8_t* p) {
-    f32x8 value;
-    memcpy(&value, p, 32);
-    return value;
-  }
+  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadFloats({p, 32}); }
 };
 struct F16Row {
   static constexpr int64_t kBytes = 2;
-  MILLRACE_INLINE f32x8 load(const uint8_t* p) { return loadHalf8(p); }
+  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadHalves({p, 16}); }
 };
 struct Bf16Row {
   static constexpr int64_t kBytes = 2;
-  MILLRACE_INLINE f32x8 load(const uint8_t* p) { return loadBfloat8(p); }
+  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadBfloats({p, 16}); }
 };
 
 // Four rows, kTokens tokens, all of K, weights widened in registers.
@@ -56,34 +52,37 @@ void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRow
   const uint8_t* w[kRowTile];
   MILLRACE_UNROLL
   for (int r = 0; r < kRowTile; r++) w[r] = args.weight.data + (n + minOf(r, numRows - 1)) * args.weight.rowBytes;
+  // The next tile's rows, which hardware prefetchers do not expect.
+  const int64_t ahead = kRowTile * args.weight.rowBytes;
   const float* x = args.x + token * numCols;
-  f32x8 acc[kTokens][kRowTile];
+  Floats acc[kTokens][kRowTile];
   MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) {
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) acc[t][r] = zero8();
+    for (int r = 0; r < kRowTile; r++) acc[t][r] = Floats{};
   }
   int64_t k = 0;
-  for (; k + 8 <= numCols; k += 8) {
-    f32x8 xs[kTokens];
+  for (; k + kLanes <= numCols; k += kLanes) {
+    Floats xs[kTokens];
     MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * numCols + k);
+    for (int t = 0; t < kTokens; t++) xs[t] = loadFloats(x + t * numCols + k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      const f32x8 weights = Row::load(w[r] + k * Row::kBytes);
+      __builtin_prefetch(w[r] + k * Row::kBytes + ahead);
+      const Floats weights = Row::load(w[r] + k * Row::kBytes);
       MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
   }
   if (k < numCols) {
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      uint8_t padded[32] = {};
+      uint8_t padded[4 * kLanes] = {};
       memcpy(padded, w[r] + k * Row::kBytes, static_cast<size_t>((numCols - k) * Row::kBytes));
-      const f32x8 weights = Row::load(padded);
+      const Floats weights = Row::load(padded);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) {
-        acc[t][r] = fma8(weights, loadPartial8(x + t * numCols + k, numCols - k), acc[t][r]);
+        acc[t][r] = mulAdd(weights, loadPartial(x + t * numCols + k, numCols - k), acc[t][r]);
       }
     }
   }
@@ -102,7 +101,7 @@ void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   }
 }
 
-// A block of columns [k0, k0 + numCols) of four dequantised rows (stride kLinearBlockCols, padded with zeros to a multiple of eight).
+// A block of columns [k0, k0 + numCols) of four dequantised rows (stride kLinearBlockCols, padded with zeros to whole registers).
 struct Panel {
   const float* weights;
   int64_t k0;
@@ -113,37 +112,37 @@ struct Panel {
 
 // Advances the accumulators [token][row] of kTokens tokens by one panel; after the last panel the outputs are written.
 template <int kTokens>
-MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n, int64_t numRows, f32x8* resting) {
+MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n, int64_t numRows, Floats* resting) {
   const float* w = panel.weights;
   const int64_t stride = args.weight.cols;
   const float* x = args.x + token * stride + panel.k0;
-  f32x8 acc[kTokens][kRowTile];
+  Floats acc[kTokens][kRowTile];
   MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) {
     MILLRACE_UNROLL
-    for (int r = 0; r < kRowTile; r++) acc[t][r] = panel.isFirst ? zero8() : resting[t * kRowTile + r];
+    for (int r = 0; r < kRowTile; r++) acc[t][r] = panel.isFirst ? Floats{} : resting[t * kRowTile + r];
   }
   int64_t k = 0;
-  for (; k + 8 <= panel.numCols; k += 8) {
-    f32x8 xs[kTokens];
+  for (; k + kLanes <= panel.numCols; k += kLanes) {
+    Floats xs[kTokens];
     MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) xs[t] = load8(x + t * stride + k);
+    for (int t = 0; t < kTokens; t++) xs[t] = loadFloats(x + t * stride + k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      const Floats weights = loadFloats(w + r * kLinearBlockCols + k);
       MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
   }
   if (k < panel.numCols) {
-    f32x8 xs[kTokens];
+    Floats xs[kTokens];
     MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) xs[t] = loadPartial8(x + t * stride + k, panel.numCols - k);
+    for (int t = 0; t < kTokens; t++) xs[t] = loadPartial(x + t * stride + k, panel.numCols - k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      const f32x8 weights = load8(w + r * kLinearBlockCols + k);
+      const Floats weights = loadFloats(w + r * kLinearBlockCols + k);
       MILLRACE_UNROLL
-      for (int t = 0; t < kTokens; t++) acc[t][r] = fma8(weights, xs[t], acc[t][r]);
+      for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
   }
   MILLRACE_UNROLL
@@ -159,7 +158,7 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
 
 // Tokens [token, token + kTokens) against rows [n0, n1) of a panel. `resting` holds kRowTile accumulators per token, tile after tile.
 template <int kTokens>
-void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n0, int64_t n1, f32x8* resting, int64_t tileStride) {
+void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n0, int64_t n1, Floats* resting, int64_t tileStride) {
   Panel tile = panel;
   for (int64_t n = n0; n < n1; n += kRowTile) {
     panelTile<kTokens>(args, tile, token, n, minOf(kRowTile, n1 - n), resting);
@@ -169,7 +168,7 @@ void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, in
 }
 
 // Tokens [t0, t1) against rows [n0, n1) of a panel.
-void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n0, int64_t n1, f32x8* resting, int64_t tileStride) {
+void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t t1, int64_t n0, int64_t n1, Floats* resting, int64_t tileStride) {
   int64_t t = t0;
   for (; t + kTokenTile <= t1; t += kTokenTile) {
     panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
@@ -179,10 +178,10 @@ void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t
   if (t1 - t == 1) panelRowTiles<1>(args, panel, t, n0, n1, resting, tileStride);
 }
 
-// Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to a multiple of eight.
+// Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to whole registers.
 void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int64_t numCols, float* out) {
   const TensorTypeInfo& info = infoOf(weight.type);
-  const int64_t paddedCols = (numCols + 7) / 8 * 8;
+  const int64_t paddedCols = (numCols + kLanes - 1) / kLanes * kLanes;
   const int64_t numRows = (n1 - n0 + kRowTile - 1) / kRowTile * kRowTile;
   for (int64_t r = 0; r < numRows; r++) {
     float* row = out + r * kLinearBlockCols;
@@ -195,7 +194,7 @@ void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int6
 // Rows [n0, n1) (at most kLinearRows) for tokens [m0, m1) (at most kLinearPassTokens).
 void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64_t m1, std::byte* scratch) {
   float* weights = reinterpret_cast<float*>(scratch);
-  f32x8* resting = reinterpret_cast<f32x8*>(scratch + kLinearRows * kLinearBlockCols * 4);
+  Floats* resting = reinterpret_cast<Floats*>(scratch + kLinearRows * kLinearBlockCols * 4);
   const int64_t numTokens = m1 - m0;
   for (int64_t k0 = 0; k0 < args.weight.cols; k0 += kLinearBlockCols) {
     const int64_t numCols = minOf(kLinearBlockCols, args.weight.cols - k0);
@@ -204,7 +203,7 @@ void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64
       const int64_t t1 = minOf(t0 + kTokenBlock, m1);
       for (int64_t n = n0; n < n1; n += kRowGroup) {
         const Panel panel = {weights + (n - n0) * kLinearBlockCols, k0, numCols, k0 == 0, k0 + numCols == args.weight.cols};
-        f32x8* firstResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
+        Floats* firstResting = resting + (n - n0) * numTokens + (t0 - m0) * kRowTile;
         panelTokens(args, panel, t0, t1, n, minOf(n + kRowGroup, n1), firstResting, numTokens * kRowTile);
       }
     }

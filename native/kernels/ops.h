@@ -285,7 +285,7 @@ const KernelTable& neondotKernels();
 // Scratch of one operation, in bytes; used by decoding and by the kernels' own layout.
 constexpr int64_t linearScratchBytes(int64_t numTokens) {
   const int64_t passTokens = numTokens < kLinearPassTokens ? numTokens : kLinearPassTokens;
-  return kLinearRows * kLinearBlockCols * 4 + kLinearRows * passTokens * 8 * 4;
+  return kLinearRows * kLinearBlockCols * 4 + kLinearRows * passTokens * 16 * 4;
 }
 // Rows of one attention task at most: their queries share each widened key and value, and their scores stay in the second-level cache.
 constexpr int64_t attentionTaskRows(const KvGeometry& kv) {

@@ -244,7 +244,7 @@ MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
 }
 MILLRACE_INLINE float sum1(f32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
-// As many lanes as a register has, in eights that lie apart in memory. Only for lanes that are never added up: their number then changes no bit.
+// As many lanes as a register has, in eights that may lie apart in memory.
 #if defined(MILLRACE_ISA_AVX512)
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
@@ -287,6 +287,16 @@ MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return _mm512_fmad
 MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
 MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 MILLRACE_INLINE Floats toFloats(Ints value) { return _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(value)); }
+MILLRACE_INLINE Floats loadBfloats(Source p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(loadSixteens(p)), 16)); }
+// The first `count` (0 to kLanes) lanes; the others are +0.
+MILLRACE_INLINE Floats loadPartial(const float* address, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), address);
+}
+// Lane i and lane i + 8 first.
+MILLRACE_INLINE f32x4 sum4(Floats a, Floats b, Floats c, Floats d) {
+  const auto halved = [](Floats v) { return static_cast<f32x8>(_mm512_castps512_ps256(v)) + static_cast<f32x8>(_mm512_extractf32x8_ps(v, 1)); };
+  return sum4(halved(a), halved(b), halved(c), halved(d));
+}
 #else
 MILLRACE_INLINE Floats loadFloats(Source p) { return load8(reinterpret_cast<const float*>(p.at)); }
 MILLRACE_INLINE Floats loadHalves(Source p) { return loadHalf8(p.at); }
@@ -297,6 +307,8 @@ MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return fma8(a, b, 
 MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return fms8(a, b, c); }
 MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return max8(a, b); }
 MILLRACE_INLINE Floats toFloats(Ints value) { return toFloat8(value); }
+MILLRACE_INLINE Floats loadBfloats(Source p) { return loadBfloat8(p.at); }
+MILLRACE_INLINE Floats loadPartial(const float* address, int64_t count) { return loadPartial8(address, count); }
 #endif
 MILLRACE_INLINE Floats loadFloats(const float* address) {
   Floats value;
