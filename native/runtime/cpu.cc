@@ -1,9 +1,12 @@
 // CPU feature detection (cpuid on x86, by architecture elsewhere) and the control word.
 #include "cpu.h"
 
+#include <sched.h>
+
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "failure.h"
 #if defined(__x86_64__)
@@ -23,6 +26,28 @@ std::string formatNumber(double value) {
   char text[40];
   snprintf(text, sizeof text, std::floor(value) == value && std::fabs(value) < 1e15 ? "%.0f" : "%.17g", value);
   return text;
+}
+
+int numUsableCpus() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+#endif
+  const unsigned numCpus = std::thread::hardware_concurrency();
+  return numCpus == 0 ? 1 : static_cast<int>(numCpus);
+}
+
+bool pinThread(pthread_t thread, int cpu) {
+#if defined(__linux__)
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  return pthread_setaffinity_np(thread, sizeof(set), &set) == 0;
+#else
+  (void)thread;
+  (void)cpu;
+  return false;
+#endif
 }
 
 #if defined(__x86_64__)
@@ -49,19 +74,6 @@ CpuFeatures detectCpu() {
   features.avx512 = hasZmm && (b & kAvx512) == kAvx512;
   features.avx512vnni = features.avx512 && (c & (1u << 11)) != 0;
   return features;
-}
-
-bool pinThread(pthread_t thread, int cpu) {
-#if defined(__linux__)
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
-  return pthread_setaffinity_np(thread, sizeof(set), &set) == 0;
-#else
-  (void)thread;
-  (void)cpu;
-  return false;
-#endif
 }
 
 FloatingPointScope::FloatingPointScope() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }

@@ -28,6 +28,9 @@ std::vector<const KernelTable*> supportedKernels();
 // not supported here.
 const KernelTable& selectKernels(const char* isa);
 
+// CPUs the calling thread may run on.
+int numUsableCpus();
+
 // Keeps a thread on one CPU. False when the OS does not allow it, or knows no such thing.
 bool pinThread(pthread_t thread, int cpu);
 

@@ -1,5 +1,6 @@
 // Chunks of a stage are claimed through a counter and a stage is over when its chunks are done, not when all threads have arrived: a
-// thread that the OS descheduled between chunks holds nobody up. Waiting spins for up to 50 µs, then parks.
+// thread that the OS descheduled between chunks holds nobody up. Waiting spins for up to 50 µs, then parks; where threads outnumber CPUs it
+// yields instead of spinning, as the thread it waits for may need its CPU.
 #include "thread_pool.h"
 
 #include <chrono>
@@ -22,7 +23,8 @@ inline void pauseCpu() {
 }
 }  // namespace
 
-ThreadPool::ThreadPool(int numThreads, const KernelTable& kernels) : numThreads_(numThreads), kernels_(kernels) {
+ThreadPool::ThreadPool(int numThreads, const KernelTable& kernels)
+    : numThreads_(numThreads), kernels_(kernels), isCrowded_(numThreads > numUsableCpus()) {
   scratch_.resize(static_cast<size_t>(numThreads));
   for (auto& memory : scratch_) memory = Memory::allocate(1);
   workspace_ = Memory::allocate(1);
@@ -50,13 +52,16 @@ void ThreadPool::pin(const std::vector<int>& cpus) {
       failArgument("pinThreads: expected CPU " + std::to_string(cpu) + " to be one this process may use, got a refusal from the operating system");
     }
   }
+  isCrowded_.store(static_cast<size_t>(numThreads_) > cpus.size());
 }
 
 template <typename Condition>
 void ThreadPool::waitUntil(Condition condition) {
   if (condition()) return;
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  const bool isCrowded = isCrowded_.load(std::memory_order_relaxed);
   do {
+    if (isCrowded) std::this_thread::yield();
     for (int i = 0; i < 16; i++) {
       if (condition()) return;
       pauseCpu();

@@ -45,6 +45,8 @@ class ThreadPool {
 
   const int numThreads_;
   const KernelTable& kernels_;
+  // More threads than CPUs to run them.
+  std::atomic<bool> isCrowded_;
   std::vector<std::shared_ptr<Memory>> scratch_;
   std::shared_ptr<Memory> workspace_;
   std::vector<std::thread> workers_;

@@ -4,6 +4,7 @@
 int main() {
   using namespace millrace::test;
   try {
+    group("threads", testThreads);
     group("conversions", testConversions);
     group("dequantize", testDequantize);
     group("simple ops", testSimpleOps);
