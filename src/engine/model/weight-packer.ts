@@ -91,6 +91,7 @@ export class WeightPacker {
       if (thrown instanceof MillraceError) throw thrown;
       const reason = thrown instanceof Error ? thrown.message : String(thrown);
       this.options.report.note(`packed weights are not kept, so every start packs them anew: ${reason}`);
+      this.#numPackedSourceBytes = 0;
       return false;
     }
   }

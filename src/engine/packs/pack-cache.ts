@@ -18,6 +18,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { type PackTable, PackWriter, readPackTable } from "./pack-file.js";
 
@@ -43,7 +44,11 @@ export interface CachedPack {
 
 const PACK = ".pack";
 const REF = ".ref";
-const TEMPORARY = /\.(\d+)\.tmp$/;
+const TEMPORARY = ".tmp";
+/** Who writes a temporary file: a process of a machine, or of a container with numbers of its own. */
+const OWNER = /^[0-9a-f]{32}(?:\.ref)?\.(.+)\.(\d+)\.tmp$/;
+/** A temporary file that nobody wrote to for so long is nobody's. */
+const LEFT_AFTER_MS = 10 * 60_000;
 const HASH_PIECE_BYTES = 1 << 22;
 /** Left free on the disk. */
 const SPARE_BYTES = 2 ** 28;
@@ -56,6 +61,7 @@ export class PackCache {
 
   /** The pack of these very files, by their paths, sizes and dates. */
   find(files: readonly string[]): FoundPack | undefined {
+    this.#sweep();
     try {
       return this.#use(readFileSync(join(this.options.folder, identityOf(files) + REF), "utf8"));
     } catch {
@@ -82,7 +88,7 @@ export class PackCache {
     if (bavail * bsize < numBytes + SPARE_BYTES) {
       throw new Error(`expected ${numBytes + SPARE_BYTES} bytes free in ${folder}, got ${bavail * bsize}`);
     }
-    return new PackWriter(join(folder, `${this.#keyOf(contentHash)}.${process.pid}.tmp`), numMatrices);
+    return new PackWriter(join(folder, this.#keyOf(contentHash) + ownSuffix()), numMatrices);
   }
 
   /** Gives a finished pack its name. */
@@ -141,9 +147,14 @@ export class PackCache {
 
   #refer(files: readonly string[], key: string): void {
     const path = join(this.options.folder, identityOf(files) + REF);
-    const aside = `${path}.${process.pid}.tmp`;
-    writeFileSync(aside, key, { mode: 0o600 });
-    renameSync(aside, path);
+    const aside = path + ownSuffix();
+    try {
+      writeFileSync(aside, key, { mode: 0o600 });
+      renameSync(aside, path);
+    } catch {
+      // A full disk, or a folder that is only read: the pack serves all the same, and the next start finds it by its content again.
+      rmSync(aside, { force: true });
+    }
   }
 
   #makeRoom(numBytes: number): void {
@@ -160,12 +171,27 @@ export class PackCache {
   /** Removes what a killed process left behind, and references to packs that are gone. */
   #sweep(): void {
     for (const name of this.#names("")) {
-      const owner = TEMPORARY.exec(name)?.[1];
-      if (owner !== undefined && !isRunning(Number(owner))) this.#remove(name);
-      if (!name.endsWith(REF)) continue;
-      const key = readOrEmpty(join(this.options.folder, name));
-      if (statSync(join(this.options.folder, key + PACK), { throwIfNoEntry: false }) === undefined) this.#remove(name);
+      try {
+        if (name.endsWith(TEMPORARY) ? this.#isLeftBehind(name) : name.endsWith(REF) && !this.#leadsSomewhere(name))
+          this.#remove(name);
+      } catch {
+        // A folder that is only read: it stays as it is.
+      }
     }
+  }
+
+  #isLeftBehind(name: string): boolean {
+    const idleMs = Date.now() - statSync(join(this.options.folder, name)).mtimeMs;
+    const [, host, pid] = OWNER.exec(name) ?? [];
+    if (idleMs > LEFT_AFTER_MS) return true;
+    if (host !== hostname()) return false;
+    // Our own number, in a container always the same, may have been another process's before.
+    return Number(pid) === process.pid ? idleMs > process.uptime() * 1000 : !isRunning(Number(pid));
+  }
+
+  #leadsSomewhere(name: string): boolean {
+    const key = readFileSync(join(this.options.folder, name), "utf8");
+    return statSync(join(this.options.folder, key + PACK), { throwIfNoEntry: false }) !== undefined;
   }
 
   #remove(name: string): void {
@@ -182,13 +208,9 @@ export class PackCache {
   }
 }
 
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // Removed by another process just now.
-    return "";
-  }
+/** Of the files that this process writes aside. */
+function ownSuffix(): string {
+  return `.${hostname()}.${process.pid}${TEMPORARY}`;
 }
 
 function isRunning(pid: number): boolean {

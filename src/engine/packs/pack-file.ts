@@ -2,7 +2,8 @@
  * A file of packed matrices: written aside in one go, read by mapping. Finding and naming it is pack-cache.ts's business.
  *
  * Bytes: "MRPACK01"; u32 length of the table; 4 zeros; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the matrices
- * in the order in which the forward pass reads them, each at a multiple of 4096.
+ * in the order in which the forward pass reads them, each at a multiple of 4096. The matrices have no checksum, as a model's own file has
+ * none: to look at every byte at each start is what a pack is there to save.
  */
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
@@ -66,7 +67,7 @@ export function readPackTable(path: string): PackTable | undefined {
   }
 }
 
-/** Writes a pack at a path nobody reads yet. Throws what the file system throws; disposing of it removes what was not finished. */
+/** Writes a pack at a path nobody reads yet. Throws what the file system throws; disposing of it removes what was not moved elsewhere. */
 export class PackWriter implements Disposable {
   readonly #fd: number;
   readonly #dataOffset: number;
@@ -111,10 +112,9 @@ export class PackWriter implements Disposable {
     this.#close();
   }
 
-  /** Removes the file unless it was finished. */
+  /** Removes the file unless it has moved. */
   [Symbol.dispose](): void {
-    if (!this.#isOpen) return;
-    this.#close();
+    if (this.#isOpen) this.#close();
     rmSync(this.path, { force: true });
   }
 
