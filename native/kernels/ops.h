@@ -16,7 +16,7 @@ namespace millrace {
   X(quantize)           \
   X(linear)             \
   X(add)                \
-  X(gatedActivation)    \
+  X(gatedLinear)        \
   X(ropeTable)          \
   X(ropeAndWriteKv)     \
   X(pagedAttention)     \
@@ -39,7 +39,7 @@ constexpr int kNumOps = sizeof(kOpNames) / sizeof(kOpNames[0]);
 
 // Attention splits the KV range at multiples of this many positions; equals ATTENTION_PART in program.ts.
 constexpr int64_t kAttentionPart = 256;
-// A unit of `linear` is this many weight rows.
+// A unit of `linear` and `gatedLinear` is this many weight rows.
 constexpr int64_t kLinearRows = 16;
 // Tokens that `linear` carries through one pass over the weights; bounds its scratch.
 constexpr int64_t kLinearPassTokens = 512;
@@ -49,7 +49,7 @@ constexpr int64_t kLinearBlockCols = 512;
 constexpr int64_t kSamplePart = 4096;
 // Within a part the largest of every so many logits is noted, so that later steps skip what cannot matter.
 constexpr int64_t kSampleChunk = 128;
-// A unit of `add` and `gatedActivation` is this many values.
+// A unit of `add` is this many values.
 constexpr int64_t kElementwiseUnit = 1024;
 
 struct WeightRef {
@@ -98,11 +98,10 @@ struct AddArgs {
   int64_t numValues;
 };
 
-struct GatedActivationArgs {
-  float* out;  // may be gate
-  const float* gate;
-  const float* up;
-  int64_t numValues;
+// gate.out = activation(gate) · up; up.out is room that only the operation itself uses.
+struct GatedLinearArgs {
+  LinearArgs gate;
+  LinearArgs up;
   bool isGelu;  // else SiLU
 };
 
@@ -254,7 +253,7 @@ struct Op {
     QuantizeArgs quantize;
     LinearArgs linear;
     AddArgs add;
-    GatedActivationArgs gatedActivation;
+    GatedLinearArgs gatedLinear;
     RopeTableArgs ropeTable;
     RopeAndWriteKvArgs ropeAndWriteKv;
     PagedAttentionArgs pagedAttention;

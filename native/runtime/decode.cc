@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-const int kNumArgs[kNumOps] = {5, 6, 5, 6, 4, 6, 6, 15, 16, 5, 14, 3};
+const int kNumArgs[kNumOps] = {5, 6, 5, 6, 4, 10, 6, 15, 16, 5, 14, 3};
 
 namespace {
 
@@ -58,22 +58,58 @@ Op decodePack(const Operands& in) {
   return op;
 }
 
-Op decodeLinear(const Operands& in) {
-  const WeightRef& weight = in.weight(2, "weight");
-  const int64_t numRows = in.integer(4, "numRows");
-  const int64_t numUnits = numRows == 0 ? 0 : (weight.rows + kLinearRows - 1) / kLinearRows;
+// Where a linear layer's operands are, and what they are called; the bias follows the weight.
+struct LinearPlaces {
+  int out;
+  const char* outName;
+  int x;
+  const char* xName;
+  const char* weightName;
+  const char* biasName;
+};
+
+// out = x · weightᵀ (+ bias) of numRows rows. Returns its nanoseconds a unit.
+double readLinear(const Operands& in, const LinearPlaces& at, int64_t numRows, LinearArgs& args) {
+  args.weight = in.weight(at.x + 1, at.weightName);
+  args.numRows = numRows;
+  args.accumulate = false;
+  args.out = in.f32(at.out, at.outName, saturatedProduct(numRows, args.weight.rows));
+  const ActivationFormat format = args.weight.isPacked ? packedInfoOf(args.weight.type).activations : ActivationFormat::F32;
+  args.x = in.f32(at.x, at.xName, saturatedProduct(numRows, activationRowBytes(format, args.weight.cols) / 4));
+  args.bias = in.optionalF32(at.x + 2, at.biasName, args.weight.rows);
+  if (args.out == args.x) in.refuse(at.outName, std::string("another buffer than ") + at.xName, "the same");
   // A share for reading the weights and a share for the arithmetic.
-  const double nanosPerMac = weight.isPacked ? 0.01 : 0.03;
-  const double nanosPerUnit = static_cast<double>(kLinearRows * weight.cols) * (0.06 + nanosPerMac * static_cast<double>(numRows));
-  Op op = makeOp(OpCode::linear, numUnits, nanosPerUnit, linearScratchBytes(numRows));
-  op.linear.weight = weight;
-  op.linear.numRows = numRows;
-  op.linear.accumulate = in.integer(5, "accumulate", 0, 1) == 1;
-  op.linear.out = in.f32(0, "out", saturatedProduct(numRows, weight.rows));
-  const ActivationFormat format = weight.isPacked ? packedInfoOf(weight.type).activations : ActivationFormat::F32;
-  op.linear.x = in.f32(1, "x", saturatedProduct(numRows, activationRowBytes(format, weight.cols) / 4));
-  op.linear.bias = in.optionalF32(3, "bias", weight.rows);
-  if (op.linear.out == op.linear.x) in.refuse("out", "another buffer than x", "the same");
+  const double nanosPerMac = args.weight.isPacked ? 0.01 : 0.03;
+  return static_cast<double>(kLinearRows * args.weight.cols) * (0.06 + nanosPerMac * static_cast<double>(numRows));
+}
+
+Op linearOp(OpCode code, const LinearArgs& args, double nanosPerUnit) {
+  const int64_t numUnits = args.numRows == 0 ? 0 : (args.weight.rows + kLinearRows - 1) / kLinearRows;
+  return makeOp(code, numUnits, nanosPerUnit, linearScratchBytes(args.numRows));
+}
+
+Op decodeLinear(const Operands& in) {
+  LinearArgs args;
+  const double nanosPerUnit = readLinear(in, {0, "out", 1, "x", "weight", "bias"}, in.integer(4, "numRows"), args);
+  args.accumulate = in.integer(5, "accumulate", 0, 1) == 1;
+  Op op = linearOp(OpCode::linear, args, nanosPerUnit);
+  op.linear = args;
+  return op;
+}
+
+Op decodeGatedLinear(const Operands& in) {
+  const int64_t numRows = in.integer(8, "numRows");
+  GatedLinearArgs args;
+  const double gateNanos = readLinear(in, {0, "out", 2, "gateX", "gateWeight", "gateBias"}, numRows, args.gate);
+  const double upNanos = readLinear(in, {1, "room", 5, "upX", "upWeight", "upBias"}, numRows, args.up);
+  args.isGelu = in.integer(9, "kind", 0, 1) == 1;
+  if (args.gate.weight.rows != args.up.weight.rows) {
+    in.refuse("upWeight", std::to_string(args.gate.weight.rows) + " rows, as the gate has", static_cast<double>(args.up.weight.rows));
+  }
+  if (args.up.out == args.gate.out || args.up.out == args.gate.x) in.refuse("room", "another buffer than out and gateX", "the same");
+  if (args.gate.out == args.up.x) in.refuse("out", "another buffer than upX", "the same");
+  Op op = linearOp(OpCode::gatedLinear, args.gate, gateNanos + upNanos);
+  op.gatedLinear = args;
   return op;
 }
 
@@ -85,20 +121,6 @@ Op decodeAdd(const Operands& in) {
   op.add.numValues = numValues;
   op.add.out = out;
   op.add.x = x;
-  return op;
-}
-
-Op decodeGatedActivation(const Operands& in) {
-  const int64_t numValues = saturatedProduct(in.integer(3, "numRows"), in.integer(4, "width"));
-  float* out = in.f32(0, "out", numValues);
-  float* gate = in.f32(1, "gate", numValues);
-  float* up = in.f32(2, "up", numValues);
-  Op op = makeOp(OpCode::gatedActivation, (numValues + kElementwiseUnit - 1) / kElementwiseUnit, 1000);
-  op.gatedActivation.numValues = numValues;
-  op.gatedActivation.isGelu = in.integer(5, "kind", 0, 1) == 1;
-  op.gatedActivation.out = out;
-  op.gatedActivation.gate = gate;
-  op.gatedActivation.up = up;
   return op;
 }
 
@@ -138,7 +160,7 @@ Op decodeOp(OpCode code, const Operands& operands, DecodeMemo& memo) {
     case OpCode::quantize: return decodeQuantize(operands);
     case OpCode::linear: return decodeLinear(operands);
     case OpCode::add: return decodeAdd(operands);
-    case OpCode::gatedActivation: return decodeGatedActivation(operands);
+    case OpCode::gatedLinear: return decodeGatedLinear(operands);
     case OpCode::ropeTable: return decodeRopeTable(operands);
     case OpCode::ropeAndWriteKv: return decodeRopeAndWriteKv(operands, memo);
     case OpCode::pagedAttention: return decodePagedAttention(operands, memo);

@@ -44,11 +44,19 @@ void testActivations(const char* isa, Random& random) {
         const double y = kind == 0 ? x : 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
         expected.push_back(x / (1 + std::exp(-y)) * up[i]);
       }
+      // Weights of one column and an x of one: gate and up are the weights themselves.
       Bench bench(isa, 2);
-      const double buffer = bench.put(gate);
-      bench.record(OpCode::gatedActivation, {buffer, buffer, bench.put(up), 3, static_cast<double>(width), static_cast<double>(kind)});
+      const int64_t count = 3 * width;
+      const double out = bench.room(count * 4);
+      const double one = bench.put(std::vector<float>{1.0f});
+      const auto weight = [&](const std::vector<float>& values) {
+        std::vector<uint8_t> bytes(values.size() * 4);
+        memcpy(bytes.data(), values.data(), bytes.size());
+        return bench.weight(TensorType::F32, bytes, count, 1);
+      };
+      bench.record(OpCode::gatedLinear, {out, bench.room(count * 4), one, weight(gate), 0, one, weight(up), 0, 1, static_cast<double>(kind)});
       bench.run();
-      check(isClose(bench.get<float>(buffer, 3 * width), expected, 2e-37, 4e-6), std::string("gatedActivation ") + isa + " of " + std::to_string(width));
+      check(isClose(bench.get<float>(out, count), expected, 2e-37, 4e-6), std::string("gatedLinear ") + isa + " of " + std::to_string(width));
     }
   }
 }

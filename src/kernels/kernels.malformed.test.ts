@@ -31,7 +31,7 @@ function invalidValues(operand: string): readonly number[] {
   if (RANGED[operand] !== undefined) return RANGED[operand];
   if (COUNTS.has(operand)) return [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
   const handles = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
-  return operand === "bias" ? handles : [0, ...handles];
+  return operand.toLowerCase().endsWith("bias") ? handles : [0, ...handles];
 }
 
 const DEVICES = [
@@ -47,7 +47,10 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
         const tooSmall = bench.device.allocate(2);
         OPERAND_NAMES[op].forEach((operand, index) => {
           const isNumber = NUMBERS.has(operand) || FLAGS.has(operand) || COUNTS.has(operand) || operand in RANGED;
-          for (const value of [...invalidValues(operand), ...(isNumber || operand === "weight" ? [] : [tooSmall])]) {
+          for (const value of [
+            ...invalidValues(operand),
+            ...(isNumber || operand.toLowerCase().endsWith("weight") ? [] : [tooSmall]),
+          ]) {
             const tampered = words.slice();
             tampered[HEADER_WORDS + index] = value;
             expect(() => bench.device.submit(tampered, tampered.length), `${op} with ${operand} = ${value}`).toThrow(

@@ -14,7 +14,7 @@ export const OP_NAMES = [
   "quantize",
   "linear",
   "add",
-  "gatedActivation",
+  "gatedLinear",
   "ropeTable",
   "ropeAndWriteKv",
   "pagedAttention",
@@ -46,6 +46,13 @@ export function kvEntryBytes(kvType: KvType, headDim: number): number {
 
 export type Activation = "silu" | "geluTanh";
 const ACTIVATION_CODE: Readonly<Record<Activation, number>> = { silu: 0, geluTanh: 1 };
+
+/** As `Program.linear` takes them. */
+export interface LinearOperands {
+  readonly x: BufferHandle;
+  readonly weight: WeightHandle;
+  readonly bias: BufferHandle;
+}
 
 export interface KvShape {
   readonly kvType: KvType;
@@ -178,17 +185,21 @@ export class Program {
     this.#push(out, x, numRows, width);
   }
 
-  /** out = activation(gate) · up, elementwise over [M, width]; out may be gate. */
-  gatedActivation(
+  /**
+   * out[M, N] = activation(gate) · up, where gate and up are linear layers [N, K] as above, each with its own x and bias. `room`: f32 [M, N]
+   * that the operation may use.
+   */
+  gatedLinear(
     out: BufferHandle,
-    gate: BufferHandle,
-    up: BufferHandle,
+    room: BufferHandle,
+    gate: LinearOperands,
+    up: LinearOperands,
     numRows: number,
-    width: number,
     kind: Activation,
   ): void {
-    this.#op("gatedActivation", 0, 6);
-    this.#push(out, gate, up, numRows, width, ACTIVATION_CODE[kind]);
+    this.#op("gatedLinear", 0, 10);
+    this.#push(out, room, gate.x, gate.weight, gate.bias);
+    this.#push(up.x, up.weight, up.bias, numRows, ACTIVATION_CODE[kind]);
   }
 
   /** out[M, half, 2] = (cos, sin)(positions[m] · invFreq[i]) · magnitude; positions: i32 [M]; invFreq: f32 [half]. */

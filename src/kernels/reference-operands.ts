@@ -16,7 +16,10 @@ export const OPERAND_NAMES = {
   quantize: ["out", "x", "numRows", "width", "format"],
   linear: ["out", "x", "weight", "bias", "numRows", "accumulate"],
   add: ["out", "x", "numRows", "width"],
-  gatedActivation: ["out", "gate", "up", "numRows", "width", "kind"],
+  gatedLinear: [
+    ...["out", "room", "gateX", "gateWeight", "gateBias", "upX", "upWeight", "upBias"],
+    ...["numRows", "kind"],
+  ],
   ropeTable: ["out", "positions", "invFreq", "numRows", "half", "magnitude"],
   ropeAndWriteKv: [
     ...["q", "k", "v", "table", "keyCache", "valueCache", "slots", "numRows"],

@@ -49,29 +49,78 @@ export function rmsNorm(operands: Operands): Work {
   };
 }
 
-/** Values [numRows, cols] of quantised rows. */
-export type ReadActivations = (operands: Operands, weight: ReferenceWeight, numRows: number) => () => Float64Array;
+/** Values [numRows, cols] of operand `x`, quantised rows. */
+export type ReadActivations = (
+  operands: Operands,
+  x: string,
+  weight: ReferenceWeight,
+  numRows: number,
+) => () => Float64Array;
 
-export function linear(operands: Operands, readActivations: ReadActivations): Work {
-  const weight = operands.weight("weight");
+interface LinearNames {
+  readonly out: string;
+  readonly x: string;
+  readonly weight: string;
+  readonly bias: string;
+}
+
+/** Checks one linear layer's operands; `each` calls back with the place of every output and its sum. */
+function linearLayer(operands: Operands, names: LinearNames, readActivations: ReadActivations) {
+  const weight = operands.weight(names.weight);
   const numRows = operands.integer("numRows");
-  const isAccumulating = operands.integer("accumulate", 0, 1) === 1;
-  const left: ArrayLike<number> | undefined = weight.isPacked ? undefined : operands.f32("x", numRows * weight.cols);
-  const readLeft = weight.isPacked ? readActivations(operands, weight, numRows) : () => left!;
-  const bias = operands.optionalF32("bias", weight.rows);
-  const out = operands.f32("out", numRows * weight.rows);
-  if (out.buffer === operands.allF32("x").buffer) operands.refuse("out", "another buffer than x", "the same");
-  return () => {
+  const left = weight.isPacked ? undefined : operands.f32(names.x, numRows * weight.cols);
+  const readLeft = left === undefined ? readActivations(operands, names.x, weight, numRows) : () => left;
+  const bias = operands.optionalF32(names.bias, weight.rows);
+  const out = operands.f32(names.out, numRows * weight.rows);
+  requireApart(operands, names.out, names.x);
+  const each = (use: (at: number, sum: number) => void) => {
     const x = readLeft();
     for (let n = 0; n < weight.rows; n++) {
       const row = weightRow(weight, n);
       for (let m = 0; m < numRows; m++) {
         let sum = 0;
         for (let k = 0; k < weight.cols; k++) sum += x[m * weight.cols + k]! * row[k]!;
-        const at = m * weight.rows + n;
-        out[at] = sum + (bias?.[n] ?? 0) + (isAccumulating ? out[at]! : 0);
+        use(m * weight.rows + n, sum + (bias?.[n] ?? 0));
       }
     }
+  };
+  return { weight, out, each };
+}
+
+function requireApart(operands: Operands, name: string, other: string): void {
+  if (operands.allF32(name).buffer === operands.allF32(other).buffer) {
+    operands.refuse(name, `another buffer than ${other}`, "the same");
+  }
+}
+
+export function linear(operands: Operands, readActivations: ReadActivations): Work {
+  const names = { out: "out", x: "x", weight: "weight", bias: "bias" };
+  const { out, each } = linearLayer(operands, names, readActivations);
+  const isAccumulating = operands.integer("accumulate", 0, 1) === 1;
+  return () => {
+    each((at, sum) => {
+      out[at] = sum + (isAccumulating ? out[at]! : 0);
+    });
+  };
+}
+
+export function gatedLinear(operands: Operands, readActivations: ReadActivations): Work {
+  const gateNames = { out: "out", x: "gateX", weight: "gateWeight", bias: "gateBias" };
+  const upNames = { out: "room", x: "upX", weight: "upWeight", bias: "upBias" };
+  const gate = linearLayer(operands, gateNames, readActivations);
+  const up = linearLayer(operands, upNames, readActivations);
+  const activate = operands.integer("kind", 0, 1) === 0 ? silu : geluTanh;
+  if (gate.weight.rows !== up.weight.rows) operands.refuse("upWeight", `${gate.weight.rows} rows`, up.weight.rows);
+  for (const other of ["out", "gateX"]) requireApart(operands, "room", other);
+  requireApart(operands, "out", "upX");
+  return () => {
+    const gates = new Float64Array(gate.out.length);
+    gate.each((at, sum) => {
+      gates[at] = sum;
+    });
+    up.each((at, sum) => {
+      gate.out[at] = activate(gates[at]!) * sum;
+    });
   };
 }
 
@@ -81,17 +130,6 @@ export function add(operands: Operands): Work {
   const out = operands.f32("out", count);
   return () => {
     for (let i = 0; i < count; i++) out[i] = out[i]! + x[i]!;
-  };
-}
-
-export function gatedActivation(operands: Operands): Work {
-  const count = operands.integer("numRows") * operands.integer("width");
-  const activate = operands.integer("kind", 0, 1) === 0 ? silu : geluTanh;
-  const gate = operands.f32("gate", count);
-  const up = operands.f32("up", count);
-  const out = operands.f32("out", count);
-  return () => {
-    for (let i = 0; i < count; i++) out[i] = activate(gate[i]!) * up[i]!;
   };
 }
 

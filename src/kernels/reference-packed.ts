@@ -90,11 +90,11 @@ const WRITERS: Readonly<Record<Quantized, (x: Float32Array, row: DataView, heade
   },
 };
 
-/** The numbers d · q that the rows of operand x stand for. */
-export const readActivations: ReadActivations = (operands, weight, numRows) => {
+/** The numbers d · q that the rows stand for. */
+export const readActivations: ReadActivations = (operands, x, weight, numRows) => {
   const format = packedActivations(weight.type) as Quantized;
   const rowBytes = activationRowBytes(format, weight.cols);
-  const bytes = operands.bytes("x", 0, numRows * rowBytes);
+  const bytes = operands.bytes(x, 0, numRows * rowBytes);
   const headerBytes = activationHeaderBytes(format, weight.cols);
   return () => {
     const values = new Float64Array(numRows * weight.cols);

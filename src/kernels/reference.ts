@@ -21,7 +21,7 @@ const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
   quantize,
   linear: (operands) => ops.linear(operands, readActivations),
   add: ops.add,
-  gatedActivation: ops.gatedActivation,
+  gatedLinear: (operands) => ops.gatedLinear(operands, readActivations),
   ropeTable: ops.ropeTable,
   ropeAndWriteKv: ops.ropeAndWriteKv,
   pagedAttention,

@@ -80,23 +80,43 @@ function addCases(): OpCase[] {
   }));
 }
 
-function gatedActivationCases(): OpCase[] {
+/** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
+function gatedLinearCases(): OpCase[] {
   const kinds: readonly Activation[] = ["silu", "geluTanh"];
-  return kinds.flatMap((kind) =>
+  const activations = kinds.flatMap((kind) =>
     [1, 3, 8, 33, 1000].map(
       (width): OpCase => ({
-        op: "gatedActivation",
-        label: `${kind} on 3 rows of ${width}, in place`,
+        op: "gatedLinear",
+        label: `${kind} of ${width} values`,
         record: (bench) => {
-          const gate = extremes(3 * width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
-          const out = bench.f32(gate);
-          bench.program.gatedActivation(out, out, bench.f32(normals(3 * width, 9)), 3, width, kind);
+          const gate = extremes(width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
+          const [x, out] = [bench.f32([1]), bench.room(width)];
+          const layer = (values: Float32Array) => ({
+            ...{ x, bias: NO_BUFFER },
+            weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
+          });
+          bench.program.gatedLinear(out, bench.room(width), layer(gate), layer(normals(width, 9)), 1, kind);
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
         },
       }),
     ),
   );
+  const layers: OpCase = {
+    op: "gatedLinear",
+    label: "F32 and F16 [37, 24] with biases on 3 rows",
+    record: (bench) => {
+      const layer = (type: "F32" | "F16", seed: number) => ({
+        x: bench.f32(normals(3 * 24, seed)),
+        weight: bench.weight(type, 37, 24, weightBytes(type, 37, 24, seed + 1)),
+        bias: bench.f32(normals(37, seed + 2)),
+      });
+      const out = bench.room(3 * 37);
+      bench.program.gatedLinear(out, bench.room(3 * 37), layer("F32", 40), layer("F16", 50), 3, "silu");
+      return [f32Result("out", out, { relative: 1e-5, absolute: 1e-5 })];
+    },
+  };
+  return [...activations, layers];
 }
 
 function ropeTableCases(): OpCase[] {
@@ -269,7 +289,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   rmsNorm: rmsNormCases(),
   linear: linearCases(),
   add: addCases(),
-  gatedActivation: gatedActivationCases(),
+  gatedLinear: gatedLinearCases(),
   ropeTable: ropeTableCases(),
   ropeAndWriteKv: ropeAndWriteKvCases(),
   pagedAttention: pagedAttentionCases(),

@@ -8,7 +8,6 @@ import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
 import type { Room, Workload } from "./workload.js";
 
 const WIDTH = 2048;
-const FF_WIDTH = 5632;
 const EPS = 1e-5;
 /** Runs in one program, so that starting it costs little beside them. */
 const NUM_RUNS = 16;
@@ -33,11 +32,6 @@ export function elementwiseWorkloads(numRows: number): Workload[] {
       const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
       const gain = room.filled(4 * WIDTH);
       return () => room.program.rmsNorm(out, x, gain, numRows, WIDTH, EPS);
-    }),
-    repeated("gatedActivation", `${rows}${FF_WIDTH}`, (room) => {
-      const [gate, up] = [room.filled(4 * numRows * FF_WIDTH), room.filled(4 * numRows * FF_WIDTH)];
-      const out = room.filled(4 * numRows * FF_WIDTH);
-      return () => room.program.gatedActivation(out, gate, up, numRows, FF_WIDTH, "silu");
     }),
     repeated("add", `${rows}${WIDTH}`, (room) => {
       const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];

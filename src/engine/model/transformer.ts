@@ -1,7 +1,7 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
-import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
+import type { KvShape, KvType, LinearOperands, SampleBuffers } from "../../kernels/program.js";
 import { kvEntryBytes, Program } from "../../kernels/program.js";
 import type { KvGroupSpec } from "../kv/groups.js";
 import type { StepBatch } from "../step-batch.js";
@@ -32,7 +32,7 @@ interface Scratch {
   readonly value: BufferHandle;
   /** [M, ffWidth] */
   readonly gate: BufferHandle;
-  readonly up: BufferHandle;
+  readonly room: BufferHandle;
   /** [R, width] */
   readonly selected: BufferHandle;
   /** [R, vocabSize] */
@@ -159,12 +159,11 @@ export class Transformer {
   #feedForward(layer: LayerWeights, numRows: number): void {
     const program = this.#program;
     const { width, ffWidth, rmsEps, activation } = this.config;
-    const { hidden, normed, gate, up } = this.#scratch;
+    const { hidden, normed, gate, room } = this.#scratch;
     program.rmsNorm(normed, hidden, layer.ffNorm, numRows, width, rmsEps);
     this.#quantize(normed, width, numRows, [layer.gate, layer.up]);
-    this.#linear(gate, normed, layer.gate, numRows, { concurrent: true });
-    this.#linear(up, normed, layer.up, numRows);
-    program.gatedActivation(gate, gate, up, numRows, ffWidth, activation);
+    const [first, second] = [this.#operandsOf(normed, layer.gate), this.#operandsOf(normed, layer.up)];
+    program.gatedLinear(gate, room, first, second, numRows, activation);
     this.#quantize(gate, ffWidth, numRows, [layer.down]);
     this.#addToResidual(gate, layer.down, layer.ffPostNorm, numRows);
   }
@@ -184,8 +183,12 @@ export class Transformer {
     numRows: number,
     options: { readonly accumulate?: boolean; readonly concurrent?: boolean } = {},
   ): void {
-    const input = this.#quantized.get(linear.activations) ?? x;
-    this.#program.linear(out, input, linear.weight, linear.bias, numRows, options);
+    const operands = this.#operandsOf(x, linear);
+    this.#program.linear(out, operands.x, operands.weight, operands.bias, numRows, options);
+  }
+
+  #operandsOf(x: BufferHandle, { weight, bias, activations }: Linear): LinearOperands {
+    return { x: this.#quantized.get(activations) ?? x, weight, bias };
   }
 
   /** hidden += [postNorm](x · weightᵀ) */
@@ -249,7 +252,7 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     key: floats(maxRows, kvWidth),
     value: floats(maxRows, kvWidth),
     gate: floats(maxRows, config.ffWidth),
-    up: floats(maxRows, config.ffWidth),
+    room: floats(maxRows, config.ffWidth),
     selected: floats(maxLogitRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
   };
