@@ -1,6 +1,7 @@
 /**
- * The promise: batching, chunked prefill, prefix caching, pre-emption, block size and thread count never change a bit. Random requests run one
- * by one with everything off, then together with everything on and too little KV memory; every token and log-probability must be equal.
+ * The promise: batching, chunked prefill, prefix caching, pre-emption, block size and thread count never change a bit, on no instruction set.
+ * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
+ * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -11,9 +12,10 @@ import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/eng
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
-import type { Device } from "../../src/kernels/kernels.js";
+import type { Device, Isa } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { KV_TYPES } from "../../src/kernels/program.js";
+import { ISAS } from "../../src/kernels/test-helpers.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, request, runAlone } from "../helpers/engine-requests.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
@@ -27,7 +29,9 @@ const MODELS: readonly RandomModelOptions[] = [
   { architecture: "gemma3", seed: 4, type: "F16" },
   { architecture: "phi3", seed: 5, type: "Q8_0" },
   { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
+  { architecture: "llama", seed: 7, type: "Q4_K", width: 256 },
 ];
+const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => isa);
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
 
@@ -69,7 +73,8 @@ function runRound(seed: number, totals: Record<"requests" | "tokens" | "preempti
   const rng = new TestRng(seed);
   const model = rng.pick(MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
-  const plain = openCore(model, {
+  const isa = rng.pick(ISAS_HERE);
+  const plain = openCore(isa, model, {
     kvCacheDtype,
     numThreads: 1,
     maxNumSeqs: 1,
@@ -83,7 +88,7 @@ function runRound(seed: number, totals: Record<"requests" | "tokens" | "preempti
   const blockSize = rng.pick([8, 16, 32]);
   const numBlocks = Math.ceil(MAX_MODEL_LEN / blockSize) + rng.int(0, 12);
   const maxNumSeqs = rng.int(2, 12);
-  const full = openCore(model, {
+  const full = openCore(isa, model, {
     kvCacheDtype,
     blockSize,
     maxNumSeqs,
@@ -97,7 +102,12 @@ function runRound(seed: number, totals: Record<"requests" | "tokens" | "preempti
     planned.forEach(({ request: engineRequest, cancelAtStep }, index) => {
       const got = together.get(index);
       const alone = runAlone(plain.core, engineRequest);
-      expectEqual(got, alone, cancelAtStep !== undefined, `seed ${seed}, request ${index}, ${model.architecture}`);
+      expectEqual(
+        got,
+        alone,
+        cancelAtStep !== undefined,
+        `seed ${seed}, request ${index}, ${model.architecture}, ${isa}`,
+      );
       totals.tokens += got?.tokenIds.length ?? 0;
       if (cancelAtStep !== undefined) totals.cancelled++;
     });
@@ -181,8 +191,12 @@ function randomIds(rng: TestRng, length: number, vocabSize: number): number[] {
   return Array.from({ length }, () => rng.int(0, vocabSize - 1));
 }
 
-function openCore(model: RandomModelOptions, options: Partial<EngineOptions>): { core: EngineCore; device: Device } {
-  const device = loadKernels().createDevice({ numThreads: options.numThreads ?? 1 });
+function openCore(
+  isa: Isa,
+  model: RandomModelOptions,
+  options: Partial<EngineOptions>,
+): { core: EngineCore; device: Device } {
+  const device = loadKernels().createDevice({ isa, numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
   const core = new EngineCore(
     openModel(path),
