@@ -197,6 +197,28 @@ MILLRACE_INLINE void blockMXFP4(const uint8_t* block, float* out) {
   lookUp32(block + 1, grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
 }
 
+// f32 d; 32 E4M3 bytes: d · value. The byte's bits are an f16's with one exponent bit less: the same number times 2⁻⁸; NaN is all ones.
+MILLRACE_INLINE void blockF8(const uint8_t* block, float* out) {
+  float d;
+  memcpy(&d, block, 4);
+  for (int i = 0; i < 32; i += 8) {
+    const i32x8 bits = loadU8x8(block + 4 + i);
+    // As f32 bits, with the exponent 120 too small; the product is exact, subnormals included.
+    const i32x8 magnitude = (bits & 127) << 20;
+    const i32x8 isNaN = (bits & 127) == 127;
+    const f32x8 value = reinterpret_cast<f32x8>(magnitude) * splat8(0x1p120f);
+    const i32x8 signedBits = reinterpret_cast<i32x8>(value) | (bits & 128) << 24 | (isNaN & 0x7fc00000);
+    store8(out + i, splat8(d) * reinterpret_cast<f32x8>(signedBits));
+  }
+}
+
+// f32 d; i8 q[32]: d · q
+MILLRACE_INLINE void blockI8(const uint8_t* block, float* out) {
+  float d;
+  memcpy(&d, block, 4);
+  for (int i = 0; i < 32; i += 8) store8(out + i, splat8(d) * toFloat8(loadI8x8(block + 4 + i)));
+}
+
 template <void (*Block)(const uint8_t*, float*), int kValues, int kBytes>
 void fromBlocks(const uint8_t* source, int64_t numValues, float* out) {
   for (int64_t i = 0; i < numValues; i += kValues, source += kBytes) Block(source, out + i);
@@ -222,6 +244,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::IQ4_NL: return fromBlocks<blockIQ4_NL, 32, 18>(source, numValues, out);
     case TensorType::IQ4_XS: return fromBlocks<blockIQ4_XS, 256, 136>(source, numValues, out);
     case TensorType::MXFP4: return fromBlocks<blockMXFP4, 32, 17>(source, numValues, out);
+    case TensorType::F8_E4M3: return fromBlocks<blockF8, 32, 36>(source, numValues, out);
+    case TensorType::I8: return fromBlocks<blockI8, 32, 36>(source, numValues, out);
   }
 }
 

@@ -42,6 +42,15 @@ int sixBits(const uint8_t* b, int64_t j, bool isMinimum) {
   return low | high << 4;
 }
 
+// OCP's E4M3: no infinities, NaN where all bits but the sign are ones.
+double eightBitFloat(uint8_t byte) {
+  const int exponent = (byte >> 3) & 15;
+  const int fraction = byte & 7;
+  if ((byte & 127) == 127) return std::nan("");
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return byte >= 128 ? -magnitude : magnitude;
+}
+
 float product(double a, double b) { return static_cast<float>(a) * static_cast<float>(b); }
 
 double kQuant(const uint8_t* b, int64_t i, bool hasFifth) {
@@ -122,6 +131,8 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
     case TensorType::IQ4_NL: return product(halfAt(b), kIq4Grid[nibble(b + 2, i)]);
     case TensorType::IQ4_XS: return gridQuant(b, i);
     case TensorType::MXFP4: return microscaled(b, i);
+    case TensorType::F8_E4M3: memcpy(&single, b, 4); return product(single, eightBitFloat(b[4 + i]));
+    case TensorType::I8: memcpy(&single, b, 4); return product(single, static_cast<int8_t>(b[4 + i]));
   }
   return 0;
 }

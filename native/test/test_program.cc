@@ -24,7 +24,7 @@ std::vector<float> runChain(const char* isa, int numThreads, int numSubmits) {
     for (int layer = 0; layer < 6; layer++) {
       bench.record(OpCode::rmsNorm, {x, x, gain, M, N, 1e-5});
       bench.record(OpCode::linear, {a, x, weightA, 0, M, 0}, true);
-      bench.record(OpCode::linear, {b, x, weightB, 0, M, 1});
+      bench.record(OpCode::linear, {b, x, weightB, 0, M, 0});
       bench.record(OpCode::add, {x, b, M, N});
       bench.record(OpCode::gatedLinear, {a, b, x, weightA, 0, x, weightB, 0, M, 0});
       bench.record(OpCode::add, {x, a, 1, N});

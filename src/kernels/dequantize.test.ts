@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TensorType } from "../formats/gguf/types.js";
-import { dequantizeRow, f16ToNumber, numberToF16, rowByteLength, TENSOR_TYPES } from "./dequantize.js";
+import { dequantizeRow, f16ToNumber, numberToF16, rowByteLength, WEIGHT_TYPES } from "./dequantize.js";
 
 interface VectorRow {
   readonly type: TensorType;
@@ -18,7 +18,7 @@ const vectors = JSON.parse(readFileSync(new URL("./dequantize.vectors.json", imp
 
 describe("dequantizeRow", () => {
   it("has vectors for every type", () => {
-    expect(vectors.rows.map((row) => row.type).sort()).toEqual([...TENSOR_TYPES].sort());
+    expect([...vectors.rows.map((row) => row.type), "F8_E4M3", "I8"].sort()).toEqual([...WEIGHT_TYPES].sort());
   });
 
   for (const row of vectors.rows) {
@@ -36,6 +36,20 @@ describe("dequantizeRow", () => {
       );
     });
   }
+
+  it.each([
+    ["I8", [-128, -1, 0, 127], [-64, -0.5, 0, 63.5]],
+    // Subnormals, a sign, the largest value, NaN.
+    ["F8_E4M3", [1, 0x87, 0x38, 0x7e, 0x7f], [2 ** -10, -7 * 2 ** -10, 0.5, 224, Number.NaN]],
+  ] as const)("reads %s bytes under an F32 scale", (type, codes, values) => {
+    const block = new DataView(new ArrayBuffer(36));
+    block.setFloat32(0, 0.5, true);
+    codes.forEach((code, i) => {
+      block.setUint8(4 + i, code);
+    });
+    const row = dequantizeRow(type, new Uint8Array(block.buffer), 32);
+    expect([...row.subarray(0, codes.length)]).toEqual(values);
+  });
 
   it("refuses a row that is no whole number of blocks", () => {
     expect(() => dequantizeRow("Q4_0", new Uint8Array(64), 33)).toThrow(

@@ -18,7 +18,10 @@ interface BlockCodec extends BlockLayout {
   readonly decode: (bytes: DataView, at: number, out: Float32Array, to: number) => void;
 }
 
-const CODECS: Readonly<Record<TensorType, BlockCodec>> = {
+/** GGML's types, and two of our own for safetensors weights: 32 values of one byte each under an F32 scale. */
+export type WeightType = TensorType | "F8_E4M3" | "I8";
+
+const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   F32: { numValues: 1, byteLength: 4, decode: decodeF32 },
   F16: { numValues: 1, byteLength: 2, decode: decodeF16 },
   BF16: { numValues: 1, byteLength: 2, decode: decodeBf16 },
@@ -35,20 +38,22 @@ const CODECS: Readonly<Record<TensorType, BlockCodec>> = {
   IQ4_NL: { numValues: 32, byteLength: 18, decode: decodeIq4Nl },
   IQ4_XS: { numValues: 256, byteLength: 136, decode: decodeIq4Xs },
   MXFP4: { numValues: 32, byteLength: 17, decode: decodeMxfp4 },
+  F8_E4M3: { numValues: 32, byteLength: 36, decode: decodeF8 },
+  I8: { numValues: 32, byteLength: 36, decode: decodeI8 },
 };
 
-export const TENSOR_TYPES = Object.keys(CODECS) as readonly TensorType[];
+export const WEIGHT_TYPES = Object.keys(CODECS) as readonly WeightType[];
 
-export const BLOCK_LAYOUT: Readonly<Record<TensorType, BlockLayout>> = CODECS;
+export const BLOCK_LAYOUT: Readonly<Record<WeightType, BlockLayout>> = CODECS;
 
 /** Bytes of a row of `cols` values, or undefined when `cols` is no whole number of blocks. */
-export function rowByteLength(type: TensorType, cols: number): number | undefined {
+export function rowByteLength(type: WeightType, cols: number): number | undefined {
   const { numValues, byteLength } = CODECS[type];
   return cols % numValues === 0 ? (cols / numValues) * byteLength : undefined;
 }
 
 /** The first `cols` values stored in `bytes`. */
-export function dequantizeRow(type: TensorType, bytes: Uint8Array, cols: number): Float32Array {
+export function dequantizeRow(type: WeightType, bytes: Uint8Array, cols: number): Float32Array {
   const codec = CODECS[type];
   const needed = rowByteLength(type, cols);
   if (needed === undefined || needed > bytes.byteLength) {
@@ -131,6 +136,27 @@ function decodeBf16(bytes: DataView, at: number, out: Float32Array, to: number):
 function decodeQ8_0(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = half(bytes, at);
   for (let i = 0; i < 32; i++) out[to + i] = d * bytes.getInt8(at + 2 + i);
+}
+
+/** E4M3 by its bits (OCP 8-bit floating point, the variant without infinities). */
+export const E4M3 = Float32Array.from({ length: 256 }, (_, bits) => {
+  const sign = bits & 0x80 ? -1 : 1;
+  const exponent = (bits >> 3) & 15;
+  const mantissa = bits & 7;
+  if ((bits & 0x7f) === 0x7f) return Number.NaN;
+  return sign * (exponent === 0 ? mantissa * 2 ** -9 : (8 + mantissa) * 2 ** (exponent - 10));
+});
+
+/** f32 d, e4m3[32]. */
+function decodeF8(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = bytes.getFloat32(at, true);
+  for (let i = 0; i < 32; i++) out[to + i] = d * E4M3[bytes.getUint8(at + 4 + i)]!;
+}
+
+/** f32 d, i8[32]. */
+function decodeI8(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = bytes.getFloat32(at, true);
+  for (let i = 0; i < 32; i++) out[to + i] = d * bytes.getInt8(at + 4 + i);
 }
 
 /** Value i of 32 packed so that byte j holds value j in its low and value j + 16 in its high nibble. */

@@ -1,7 +1,6 @@
 /** `linear` for every weight type: within rounding of the reference, and the same bits whatever the batch and the threads (E1). */
 import { describe, it } from "vitest";
-import type { TensorType } from "../formats/gguf/types.js";
-import { BLOCK_LAYOUT, dequantizeRow, rowByteLength, TENSOR_TYPES } from "./dequantize.js";
+import { BLOCK_LAYOUT, dequantizeRow, rowByteLength, WEIGHT_TYPES, type WeightType } from "./dequantize.js";
 import { NO_BUFFER, type WeightHandle } from "./kernels.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 import {
@@ -21,7 +20,7 @@ import {
 interface LinearInput {
   /** Packed weights and quantised activations. */
   readonly isPacked?: boolean;
-  readonly type: TensorType;
+  readonly type: WeightType;
   readonly n: number;
   readonly k: number;
   readonly hasBias: boolean;
@@ -50,7 +49,7 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
   };
 }
 
-function packed(bench: Bench, weight: WeightHandle, type: TensorType, n: number, k: number): WeightHandle {
+function packed(bench: Bench, weight: WeightHandle, type: WeightType, n: number, k: number): WeightHandle {
   const room = bench.bytes(new Uint8Array(packedByteLength(type, n, k)!));
   bench.program.pack(room, 0, weight);
   bench.run();
@@ -77,7 +76,7 @@ function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array):
   });
 }
 
-function shapesOf(type: TensorType): readonly { readonly m: number; readonly n: number; readonly k: number }[] {
+function shapesOf(type: WeightType): readonly { readonly m: number; readonly n: number; readonly k: number }[] {
   const block = BLOCK_LAYOUT[type].numValues;
   if (block === 1) {
     return [
@@ -112,7 +111,7 @@ function linearCase(label: string, input: LinearInput, x: Float32Array): LinearC
 }
 
 /** Every type as it lies in files and, where it has one, in its packed form. */
-const FORMS = TENSOR_TYPES.flatMap((type) =>
+const FORMS = WEIGHT_TYPES.flatMap((type) =>
   packedActivations(type) === undefined
     ? [{ type, isPacked: false, name: type }]
     : [

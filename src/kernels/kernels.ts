@@ -3,7 +3,7 @@
  * Recording is `program.ts`; loading the addon is `load.ts`; what each operation computes is spelled out in `program.ts` and,
  * as plain TypeScript, in `reference.ts`.
  */
-import type { TensorType } from "../formats/gguf/types.js";
+import type { WeightType } from "./dequantize.js";
 
 /** Handle of memory the device owns. 0 is never a handle: optional operands pass it for "none". */
 export type BufferHandle = number & { readonly __buffer: unique symbol };
@@ -64,7 +64,7 @@ export interface Device {
   createWeight(
     source: FileHandle | BufferHandle,
     byteOffset: number,
-    type: TensorType,
+    type: WeightType,
     rows: number,
     cols: number,
     isPacked?: boolean,

@@ -1,10 +1,11 @@
 /** Loads the compiled addon and turns its errors into MillraceErrors. */
+
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { type ErrorCode, MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
-import type { TensorType } from "../formats/gguf/types.js";
+import type { WeightType } from "./dequantize.js";
 import type {
   BufferHandle,
   CpuFeatures,
@@ -128,7 +129,7 @@ class NativeDevice implements Device {
   createWeight(
     source: FileHandle | BufferHandle,
     byteOffset: number,
-    type: TensorType,
+    type: WeightType,
     rows: number,
     cols: number,
     isPacked = false,

@@ -2,7 +2,8 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
 import { randomBlocks } from "../../test/helpers/tensor-bytes.js";
-import { rowByteLength, TENSOR_TYPES } from "./dequantize.js";
+import type { TensorType } from "../formats/gguf/types.js";
+import { rowByteLength, WEIGHT_TYPES } from "./dequantize.js";
 import { loadKernels } from "./load.js";
 import { packedByteLength } from "./packing.js";
 import { Program } from "./program.js";
@@ -19,7 +20,7 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
     state = (Math.imul(state, 0x0019_660d) + 0x3c6e_f35f) >>> 0;
     return state;
   };
-  for (const type of TENSOR_TYPES) {
+  for (const type of WEIGHT_TYPES as readonly TensorType[]) {
     const numBytes = packedByteLength(type, ROWS, COLS);
     if (numBytes === undefined) continue;
     const rows = device.allocate(ROWS * rowByteLength(type, COLS)!);

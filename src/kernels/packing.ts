@@ -1,5 +1,5 @@
 /** Geometry of packed weights and of the activations they are multiplied with; the layouts themselves are in native/kernels/packed.h. */
-import type { TensorType } from "../formats/gguf/types.js";
+import type { WeightType } from "./dequantize.js";
 
 /**
  * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per row.
@@ -15,7 +15,7 @@ interface PackedType {
   readonly activations: ActivationFormat;
 }
 
-const PACKED_TYPES: Readonly<Partial<Record<TensorType, PackedType>>> = {
+const PACKED_TYPES: Readonly<Partial<Record<WeightType, PackedType>>> = {
   Q8_0: { cellValues: 32, cellBytes: 272, activations: "row16" },
   Q4_0: { cellValues: 32, cellBytes: 144, activations: "blocks32" },
   Q4_1: { cellValues: 32, cellBytes: 160, activations: "blocks32" },
@@ -36,12 +36,12 @@ const CACHE_LINE = 64;
 const alignUp = (bytes: number) => Math.ceil(bytes / CACHE_LINE) * CACHE_LINE;
 
 /** The format of the activations that a packed weight of `type` needs; undefined when the type has no packed form. */
-export function packedActivations(type: TensorType): ActivationFormat | undefined {
+export function packedActivations(type: WeightType): ActivationFormat | undefined {
   return PACKED_TYPES[type]?.activations;
 }
 
 /** Bytes of a packed matrix; cols is a multiple of the type's block. Throws nothing: undefined when the type has no packed form. */
-export function packedByteLength(type: TensorType, rows: number, cols: number): number | undefined {
+export function packedByteLength(type: WeightType, rows: number, cols: number): number | undefined {
   const packed = PACKED_TYPES[type];
   if (packed === undefined) return undefined;
   return Math.ceil(rows / ROWS_PER_GROUP) * (cols / packed.cellValues) * packed.cellBytes;

@@ -3,8 +3,7 @@
  * must check before it runs a program: a bad operand is `kernels_argument`, never a wild read.
  */
 import { MillraceError } from "../core/errors.js";
-import type { TensorType } from "../formats/gguf/types.js";
-import { dequantizeRow } from "./dequantize.js";
+import { dequantizeRow, type WeightType } from "./dequantize.js";
 import { KV_OCTET, KV_TYPES, KV_VALUE_BYTES, type KvShape, kvEntryBytes, type OpName } from "./program.js";
 
 const KV_OPERANDS = ["numHeads", "numKvHeads", "headDim", "blockSize", "kvType"] as const;
@@ -40,7 +39,7 @@ export const OPERAND_NAMES = {
 } as const satisfies Readonly<Record<OpName, readonly string[]>>;
 
 export interface ReferenceWeight {
-  readonly type: TensorType;
+  readonly type: WeightType;
   readonly rows: number;
   readonly cols: number;
   readonly bytes: Uint8Array;

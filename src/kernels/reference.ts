@@ -4,8 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
-import type { TensorType } from "../formats/gguf/types.js";
-import { BLOCK_LAYOUT, rowByteLength } from "./dequantize.js";
+import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "./dequantize.js";
 import type { BufferHandle, Device, FileHandle, KvBytes, WeightHandle } from "./kernels.js";
 import { packedByteLength } from "./packing.js";
 import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
@@ -97,7 +96,7 @@ class ReferenceDevice implements Device, HandleSpace {
   createWeight(
     source: FileHandle | BufferHandle,
     byteOffset: number,
-    type: TensorType,
+    type: WeightType,
     rows: number,
     cols: number,
     isPacked = false,

@@ -1,5 +1,5 @@
 /** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
-import { BLOCK_LAYOUT, TENSOR_TYPES } from "./dequantize.js";
+import { BLOCK_LAYOUT, WEIGHT_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import { activationRowBytes, packedByteLength } from "./packing.js";
 import { type Activation, type KvShape, type KvType, kvEntryBytes, type OpName } from "./program.js";
@@ -30,7 +30,7 @@ function f32Result(name: string, handle: BufferHandle, tolerance: Tolerance): Re
 }
 
 function embedCases(): OpCase[] {
-  return TENSOR_TYPES.flatMap((type) => {
+  return WEIGHT_TYPES.flatMap((type) => {
     const block = BLOCK_LAYOUT[type].numValues;
     const allCols = block === 1 ? [1, 3, 17, 64] : [block, 3 * block];
     return allCols.map(

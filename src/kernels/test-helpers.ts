@@ -1,8 +1,7 @@
 /** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
 import { expect } from "vitest";
 import { F16_SCALE_OFFSETS } from "../../test/helpers/tensor-bytes.js";
-import type { TensorType } from "../formats/gguf/types.js";
-import { BLOCK_LAYOUT, numberToF16, rowByteLength } from "./dequantize.js";
+import { BLOCK_LAYOUT, numberToF16, rowByteLength, type WeightType } from "./dequantize.js";
 import type { BufferHandle, Device, Isa, KernelLibrary, WeightHandle } from "./kernels.js";
 import { loadKernels } from "./load.js";
 import { Program } from "./program.js";
@@ -88,10 +87,11 @@ export function shuffled(count: number, seed: number): number[] {
 }
 
 /** Bytes of a random matrix [rows, cols]: random quanta under sensible scales, normal values in the float types. */
-export function weightBytes(type: TensorType, rows: number, cols: number, seed: number): Uint8Array {
+export function weightBytes(type: WeightType, rows: number, cols: number, seed: number): Uint8Array {
   const numBytes = rows * rowByteLength(type, cols)!;
   const { byteLength } = BLOCK_LAYOUT[type];
-  const scales = F16_SCALE_OFFSETS[type];
+  const hasWideScale = type === "F8_E4M3" || type === "I8";
+  const scales = hasWideScale ? [] : F16_SCALE_OFFSETS[type];
   const values = normals(scales === undefined ? rows * cols : numBytes, seed);
   if (type === "F32") return new Uint8Array(values.buffer);
   if (type === "F16") return new Uint8Array(Uint16Array.from(values, numberToF16).buffer);
@@ -102,6 +102,9 @@ export function weightBytes(type: TensorType, rows: number, cols: number, seed: 
     for (const offset of scales ?? []) view.setUint16(at + offset, numberToF16(values[at + offset]! * 0.02), true);
     // MXFP4's scale is a byte: 2^−9 to 2^−2 of the grid's unit.
     if (type === "MXFP4") bytes[at] = 119 + (bytes[at]! & 7);
+    if (hasWideScale) view.setFloat32(at, values[at]! * 0.01, true);
+    // No NaN, whose exponent and mantissa are all ones, and no value far above the others.
+    if (type === "F8_E4M3") for (let i = at + 4; i < at + byteLength; i++) bytes[i]! &= 0xcf;
   }
   return bytes;
 }
@@ -147,7 +150,7 @@ export class Bench {
     return this.f32(new Float32Array(count).fill(Number.NaN));
   }
 
-  weight(type: TensorType, rows: number, cols: number, content: Uint8Array): WeightHandle {
+  weight(type: WeightType, rows: number, cols: number, content: Uint8Array): WeightHandle {
     return this.device.createWeight(this.bytes(content), 0, type, rows, cols);
   }
 

@@ -1,5 +1,5 @@
 /** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
-import type { TensorType } from "../../formats/gguf/types.js";
+import type { WeightType } from "../../kernels/dequantize.js";
 import type { BufferHandle, Device, FileHandle } from "../../kernels/kernels.js";
 import type { ModelConfig } from "./config.js";
 
@@ -7,7 +7,7 @@ import type { ModelConfig } from "./config.js";
 export interface MatrixPlace {
   readonly memory: FileHandle | BufferHandle;
   readonly byteOffset: number;
-  readonly type: TensorType;
+  readonly type: WeightType;
   /** `memory` is a buffer made for this matrix alone; whoever lays the matrix out otherwise releases it. */
   readonly isOwned?: boolean;
 }

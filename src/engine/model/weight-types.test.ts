@@ -1,15 +1,20 @@
 /** A model file of every quantised type computes what the same values stored as F32 compute. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { BLOCK_LAYOUT, TENSOR_TYPES } from "../../kernels/dequantize.js";
+import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
+import type { TensorType } from "../../formats/gguf/types.js";
+import { BLOCK_LAYOUT } from "../../kernels/dequantize.js";
 import { loadKernels } from "../../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore } from "../engine-core.js";
 import { openModel } from "./open-model.js";
+
+const GGUF_TYPES = Object.keys(TENSOR_TYPES) as readonly TensorType[];
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-weight-types-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -35,7 +40,7 @@ function scoresOf(options: RandomModelOptions): number[] {
 }
 
 describe("a model file of", () => {
-  for (const type of TENSOR_TYPES.filter((name) => BLOCK_LAYOUT[name].numValues > 1)) {
+  for (const type of GGUF_TYPES.filter((name) => BLOCK_LAYOUT[name].numValues > 1)) {
     it(`${type} scores a text as its values in F32 do`, () => {
       const scores = scoresOf({ ...SHAPE, type });
       const wanted = scoresOf({ ...SHAPE, type, isDequantised: true });

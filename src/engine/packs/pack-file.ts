@@ -5,9 +5,10 @@
  * in the order in which the forward pass reads them, each at a multiple of 4096. The matrices have no checksum, as a model's own file has
  * none: to look at every byte at each start is what a pack is there to save.
  */
+
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, rmSync, writeSync } from "node:fs";
-import type { TensorType } from "../../formats/gguf/types.js";
+import type { WeightType } from "../../kernels/dequantize.js";
 
 /** Rows [start, start + rows) of the model's matrix `name`. */
 export interface PackedMatrix {
@@ -15,7 +16,7 @@ export interface PackedMatrix {
   readonly start: number;
   readonly rows: number;
   readonly cols: number;
-  readonly type: TensorType;
+  readonly type: WeightType;
   /** Bytes from the start of the file; undefined: the type has no packed form, and the matrix is read where the model has it. */
   readonly byteOffset?: number;
 }

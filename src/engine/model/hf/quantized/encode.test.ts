@@ -65,6 +65,30 @@ it("rows are the same whichever tiles they are read in", () => {
   );
 });
 
+it.each([
+  ["I8", [-8, 7]],
+  ["F8_E4M3", "F8_E4M3"],
+] as const)("scales that F16 does not hold make %s blocks of the very weights", (type, range) => {
+  const [rows, cols] = [3, 64];
+  const matrix: QuantizedMatrix = {
+    ...{ rows, cols, range, rowAlignment: 1 },
+    scales: evenGrid(Float32Array.of(0.1, 1e-9, -3, 1e30, 0.3, 7), cols, { rowsPerScale: 1, colsPerScale: 32 }),
+    readCodes: (from, numRows) => {
+      const codes = Array.from({ length: numRows * cols }, (_, i) => (from * cols + i) * 5);
+      return type === "I8" ? Int16Array.from(codes, (code) => (code % 16) - 8) : Uint8Array.from(codes);
+    },
+  };
+  expect(encodedType(matrix)).toBe(type);
+  expect(encodedType({ ...matrix, cols: 63 })).toBe("F32");
+  const [blocks, floats] = [new ArrayBuffer(rows * 72), new ArrayBuffer(rows * cols * 4)];
+  encodeRows(matrix, type, 0, rows, blocks);
+  encodeRows(matrix, "F32", 0, rows, floats);
+  for (let row = 0; row < rows; row++) {
+    const values = dequantizeRow(type, new Uint8Array(blocks, 72 * row, 72), cols);
+    expect(values).toEqual(new Float32Array(floats, row * cols * 4, cols));
+  }
+});
+
 describe("a layer is refused when", () => {
   const LAYER = "model.layers.0.self_attn.q_proj";
   let folder: string;

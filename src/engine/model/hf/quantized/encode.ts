@@ -1,11 +1,11 @@
 /**
- * Writes a quantised matrix in a type the kernels read, without loss: GGML's blocks of 32 where scales are the same over a block and
- * exact as F16 (Q4_0, Q5_0 and Q8_0 then hold the very same products), F32 otherwise. Works on a few rows at a time.
+ * Writes a quantised matrix in a type the kernels read, without loss, where scales are the same over blocks of 32: GGML's blocks if they are
+ * exact as F16 (Q4_0, Q5_0 and Q8_0 then hold the very same products), else bytes under F32 scales. F32 otherwise. Works on a few rows at a time.
  */
-import { rowByteLength } from "../../../../kernels/dequantize.js";
+import { E4M3, rowByteLength } from "../../../../kernels/dequantize.js";
 import type { QuantizedMatrix, ScaleGrid } from "./matrix.js";
 
-export type EncodedType = "F32" | "Q4_0" | "Q5_0" | "Q8_0";
+export type EncodedType = "F32" | "Q4_0" | "Q5_0" | "Q8_0" | "F8_E4M3" | "I8";
 
 const BLOCK = 32;
 /** Codes in memory at a time. */
@@ -14,12 +14,13 @@ const TILE_VALUES = 1 << 22;
 /** The smallest type that holds every weight exactly. */
 export function encodedType(matrix: QuantizedMatrix): EncodedType {
   const { range, cols, scales } = matrix;
-  if (range === undefined || cols % BLOCK !== 0 || !isConstantPerBlock(scales.groupOfCol)) return "F32";
-  if (!scales.values.every((scale) => halfBits(scale) !== undefined)) return "F32";
+  if (cols % BLOCK !== 0 || !isConstantPerBlock(scales.groupOfCol)) return "F32";
+  if (range === "F8_E4M3") return range;
   const [min, max] = range;
+  if (min < -128 || max > 127) return "F32";
+  if (!scales.values.every((scale) => halfBits(scale) !== undefined)) return "I8";
   if (min >= -8 && max <= 7) return "Q4_0";
-  if (min >= -16 && max <= 15) return "Q5_0";
-  return min >= -128 && max <= 127 ? "Q8_0" : "F32";
+  return min >= -16 && max <= 15 ? "Q5_0" : "Q8_0";
 }
 
 /** Fills `target` with rows [start, start + numRows). */
@@ -42,30 +43,40 @@ export function encodeRows(
     for (; row < end; row++) {
       const rowCodes = codes.subarray((row - tileStart) * cols, (row - tileStart + 1) * cols);
       const offset = (row - start) * rowBytes;
-      if (type === "F32") writeFloats(rowCodes, matrix.scales, row, new Float32Array(target, offset, cols));
-      else writeBlocks(rowCodes as Int16Array, matrix.scales, row, type, new DataView(target, offset, rowBytes));
+      if (type === "F32") writeFloats(rowCodes, matrix, row, new Float32Array(target, offset, cols));
+      else writeBlocks(rowCodes, matrix.scales, row, type, new DataView(target, offset, rowBytes));
     }
   }
 }
 
-function writeFloats(codes: ArrayLike<number>, scales: ScaleGrid, row: number, out: Float32Array): void {
+function writeFloats(codes: ArrayLike<number>, { scales, range }: QuantizedMatrix, row: number, out: Float32Array) {
   const { values, groupOfCol, groupStride } = scales;
+  const isFloat = range === "F8_E4M3";
   const base = Math.floor(row / scales.rowsPerScale) * scales.rowStride;
-  for (let col = 0; col < out.length; col++) out[col] = codes[col]! * values[base + groupOfCol[col]! * groupStride]!;
+  for (let col = 0; col < out.length; col++) {
+    const code = codes[col]!;
+    out[col] = (isFloat ? E4M3[code]! : code) * values[base + groupOfCol[col]! * groupStride]!;
+  }
 }
 
-function writeBlocks(codes: Int16Array, scales: ScaleGrid, row: number, type: EncodedType, out: DataView): void {
+function writeBlocks(codes: ArrayLike<number>, scales: ScaleGrid, row: number, type: EncodedType, out: DataView): void {
   const base = Math.floor(row / scales.rowsPerScale) * scales.rowStride;
   const numBytes = rowByteLength(type, BLOCK)!;
   for (let col = 0, at = 0; col < codes.length; col += BLOCK, at += numBytes) {
-    out.setUint16(at, halfBits(scales.values[base + scales.groupOfCol[col]! * scales.groupStride]!)!, true);
+    const scale = scales.values[base + scales.groupOfCol[col]! * scales.groupStride]!;
+    if (type === "F8_E4M3" || type === "I8") {
+      out.setFloat32(at, scale, true);
+      for (let i = 0; i < BLOCK; i++) out.setUint8(at + 4 + i, codes[col + i]!);
+      continue;
+    }
+    out.setUint16(at, halfBits(scale)!, true);
     if (type === "Q8_0") for (let i = 0; i < BLOCK; i++) out.setInt8(at + 2 + i, codes[col + i]!);
     else writeNibbles(codes, col, type, out, at + 2);
   }
 }
 
 /** Value i in the low half of byte i, value i + 16 in the high half; Q5_0 has the fifth bits in a word before them. */
-function writeNibbles(codes: Int16Array, col: number, type: EncodedType, out: DataView, at: number): void {
+function writeNibbles(codes: ArrayLike<number>, col: number, type: EncodedType, out: DataView, at: number): void {
   const offset = type === "Q4_0" ? 8 : 16;
   let fifthBits = 0;
   const nibblesAt = type === "Q4_0" ? at : at + 4;

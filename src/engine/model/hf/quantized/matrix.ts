@@ -1,4 +1,4 @@
-/** What every quantised matrix is here: small whole numbers (or FP8 values), each times the scale of its place. */
+/** What every quantised matrix is here: small whole numbers (or FP8 bits), each times the scale of its place. */
 
 /** Scales by place: `values[⌊row / rowsPerScale⌋ · rowStride + groupOfCol[col] · groupStride]`. */
 export interface ScaleGrid {
@@ -13,12 +13,12 @@ export interface QuantizedMatrix {
   readonly rows: number;
   readonly cols: number;
   readonly scales: ScaleGrid;
-  /** The smallest and largest code there can be, or none for codes that are no whole numbers. */
-  readonly range: readonly [min: number, max: number] | undefined;
+  /** The smallest and largest code there can be, or what the codes are bits of. */
+  readonly range: readonly [min: number, max: number] | "F8_E4M3";
   /** Rows start at multiples of this. */
   readonly rowAlignment: number;
   /** Codes of rows [start, start + numRows), zero points taken off: a weight is its code times its scale. Row after row. */
-  readCodes(start: number, numRows: number): Float32Array | Int16Array;
+  readCodes(start: number, numRows: number): Uint8Array | Int16Array;
 }
 
 /** One scale for `rowsPerScale` rows and `colsPerScale` columns. */

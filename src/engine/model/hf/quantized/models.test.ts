@@ -23,13 +23,13 @@ const SHAPES: Readonly<Record<string, readonly [number, number]>> = {
   "blk.0.ffn_down.weight": [64, 160],
 };
 
-/** What each is converted to. Exact in F32 at least; scales of 16 bits over whole blocks fit GGML's blocks. */
+/** What each is converted to. Exact in F32 at least; scales that are the same over whole blocks leave bytes or less, those of 16 bits GGML's blocks. */
 const FORMATS = [
-  ["fp8-block", "F32"],
-  ["fp8-channel", "F32"],
-  ["fp8-tensor", "F32"],
+  ["fp8-block", "F8_E4M3"],
+  ["fp8-channel", "F8_E4M3"],
+  ["fp8-tensor", "F8_E4M3"],
   ["int8-channel", "Q8_0"],
-  ["int8-f32-scales", "F32"],
+  ["int8-f32-scales", "I8"],
   ["pack-symmetric", "Q4_0"],
   ["pack-asymmetric", "Q5_0"],
   ["pack-shuffled", "F32"],

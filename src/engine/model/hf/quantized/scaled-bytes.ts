@@ -6,15 +6,6 @@ import type { SafetensorsTensor } from "../../../../formats/safetensors/types.js
 import { evenGrid, type QuantizedMatrix, type ScaleGrid } from "./matrix.js";
 import type { LayerTensors } from "./tensors.js";
 
-/** E4M3 by its bits (OCP 8-bit floating point, the variant without infinities). */
-const E4M3 = Float32Array.from({ length: 256 }, (_, bits) => {
-  const sign = bits & 0x80 ? -1 : 1;
-  const exponent = (bits >> 3) & 15;
-  const mantissa = bits & 7;
-  if ((bits & 0x7f) === 0x7f) return Number.NaN;
-  return sign * (exponent === 0 ? mantissa * 2 ** -9 : (8 + mantissa) * 2 ** (exponent - 10));
-});
-
 const SCALE_TYPES = ["F32", "F16", "BF16", "F8_E8M0"] as const;
 
 /** @param blockSize rows and columns that share a scale, for layers scaled in blocks */
@@ -32,14 +23,11 @@ export function openScaledBytes(
     rows,
     cols,
     scales: readScales(tensors, rows, cols, blockSize),
-    range: isFloat ? undefined : [-128, 127],
+    range: isFloat ? "F8_E4M3" : [-128, 127],
     rowAlignment: 1,
     readCodes: (start, numRows) => {
       const bytes = tensors.bytes(weight, start * cols, numRows * cols);
-      if (!isFloat) return new Int16Array(new Int8Array(bytes.buffer));
-      const values = new Float32Array(bytes.length);
-      for (let i = 0; i < bytes.length; i++) values[i] = E4M3[bytes[i]!]!;
-      return values;
+      return isFloat ? bytes : new Int16Array(new Int8Array(bytes.buffer));
     },
   };
 }
