@@ -156,7 +156,7 @@ void locate(const PagedAttentionArgs& args, int64_t sequence, int64_t kvHead, in
   }
 }
 
-// The queries' and groups' positions in the part; returns whether any query sees any of it.
+// The queries' and groups' positions in the part.
 void enterPart(Workspace& work, const Part& part) {
   for (int64_t g = 0; g < work.numGroups; g++) {
     Group& group = work.groups[g];

@@ -181,7 +181,7 @@ describe("the pack cache", () => {
       utimesSync(join(folder, name), changed, changed);
       return name;
     };
-    // Another process has had our number; the next two write still, as far as anybody can tell.
+    // Older than this process, so another one had its number then.
     temporary(hostname(), process.pid, process.uptime() * 1000 + 1000);
     const kept = [temporary(hostname(), process.ppid, 0), temporary("another.host", process.pid, 60_000)];
     temporary("another.host", 1, 3_600_000);
