@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import type { SpeculativeConfig } from "../engine/speculative/config.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
 import { byteSize, byteSizeOrZero, integerIn, oneOf, optionError } from "./option-values.js";
+import { parseSpeculativeConfig } from "./speculative-config.js";
 
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
 const MANY = Number.MAX_SAFE_INTEGER;
@@ -29,6 +31,7 @@ export interface EngineFlags {
   readonly batching: EngineOptions["batching"];
   readonly kvLayout: EngineOptions["kvLayout"];
   readonly maxWaitingRequests: number;
+  readonly speculativeConfig?: SpeculativeConfig;
 }
 
 /** `parse` runs on text only, so defaults are given as values. */
@@ -117,6 +120,11 @@ export function addEngineOptions(command: Command): Command {
       integerIn("--max-waiting-requests", 0, 1 << 20),
       defaults.maxWaitingRequests,
     ),
+    option(
+      "--speculative-config <json>",
+      'what guesses tokens ahead, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, none',
+      parseSpeculativeConfig,
+    ),
   ];
   for (const each of options) command.addOption(each);
   return command;
@@ -137,7 +145,12 @@ export function packFolder(): string {
   return join(cacheFolder(), "packed");
 }
 
-export function engineOptionsFrom(flags: EngineFlags, modelPath: string): EngineOptions {
+/** @param speculative what holds without --speculative-config */
+export function engineOptionsFrom(
+  flags: EngineFlags,
+  modelPath: string,
+  speculative: SpeculativeConfig = DEFAULT_ENGINE_OPTIONS.speculative,
+): EngineOptions {
   return {
     modelPath,
     numThreads: flags.threads ?? flags.cpuAffinity?.length ?? defaultNumThreads(cpuCores()),
@@ -157,5 +170,6 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     batching: flags.batching,
     kvLayout: flags.kvLayout,
     maxWaitingRequests: flags.maxWaitingRequests,
+    speculative: flags.speculativeConfig ?? speculative,
   };
 }

@@ -4,6 +4,8 @@ import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
+import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
+import type { SpeculationStats } from "./speculative/speculator.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -135,6 +137,8 @@ export interface EngineOptions {
   readonly kvLayout: "paged" | "contiguous";
   /** Requests waiting for a seat before new ones get queue_full. */
   readonly maxWaitingRequests: number;
+  /** What guesses tokens ahead for the model to check; results are the same with any. */
+  readonly speculative: SpeculativeConfig;
 }
 
 export const DEFAULT_ENGINE_OPTIONS = {
@@ -154,6 +158,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   batching: "continuous",
   kvLayout: "paged",
   maxWaitingRequests: 1024,
+  speculative: DEFAULT_SPECULATIVE_CONFIG,
 } as const satisfies Omit<EngineOptions, "modelPath" | "numThreads">;
 
 /** Facts about a started engine. */
@@ -188,6 +193,7 @@ export interface EngineStats {
   /** Bytes of K and V that attention read, and that it would have read without sharing. */
   readonly kvBytesRead: number;
   readonly kvBytesUnshared: number;
+  readonly speculation: SpeculationStats;
   /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;

@@ -4,7 +4,16 @@ import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
 import { loadKernels } from "../kernels/load.js";
 import { KV_OCTET } from "../kernels/program.js";
-import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, TokenLogprob } from "./api.js";
+import type {
+  EngineInfo,
+  EngineOptions,
+  EngineOutput,
+  EngineRequest,
+  EngineStats,
+  FinishReason,
+  TokenLogprob,
+} from "./api.js";
+import { GREEDY_SAMPLING } from "./api.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { OpenModel } from "./model/tensor-source.js";
@@ -16,6 +25,9 @@ import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
 import { Sequence } from "./sequence.js";
+import type { Drafter } from "./speculative/drafter.js";
+import { draftersOf, NO_SPECULATION_STATS, Speculator } from "./speculative/speculator.js";
+import { StepCost } from "./speculative/step-cost.js";
 import { StepBatch } from "./step-batch.js";
 
 /** One request's news of a step. */
@@ -24,8 +36,11 @@ export interface StepOutput {
   readonly output: EngineOutput;
 }
 
-/** Memory for the logits of prompt positions in one step, in bytes; decides how many positions a step scores. */
-const SCORED_LOGITS_BYTES = 64 * 1024 * 1024;
+/** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
+const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
+
+/** How often a step is measured for the cost of drafts; the fastest counts. */
+const MEASURED_STEPS = 2;
 
 export class EngineCore {
   readonly info: EngineInfo;
@@ -36,19 +51,24 @@ export class EngineCore {
   readonly #sampler: SamplerIo;
   readonly #sequences = new Map<number, Sequence>();
   readonly #numGroups: number;
+  readonly #speculator: Speculator | undefined;
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
   #kernelMs = 0;
   #stepMs = 0;
 
-  /** @param freeBytes memory the KV cache may be planned against */
+  /**
+   * @param freeBytes memory the KV cache may be planned against
+   * @param drafters instead of those that options.speculative names
+   */
   constructor(
     model: OpenModel,
     options: EngineOptions,
     private readonly device: Device,
     freeBytes: number,
     report: LoadReport = { progress: () => {}, note: () => {} },
+    drafters?: readonly Drafter[],
   ) {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
@@ -74,8 +94,8 @@ export class EngineCore {
     checkOptions(options, maxModelLen, budget.numBlocks);
     const groups = kvGroups(config);
     this.#numGroups = groups.length;
-    const maxScoredRows = Math.min(512, Math.max(16, Math.floor(SCORED_LOGITS_BYTES / (4 * config.vocabSize))));
-    const maxLogitRows = maxNumSeqs + maxScoredRows;
+    const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
+    const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
     this.#batch = new StepBatch(
       {
         maxRows: options.maxNumBatchedTokens,
@@ -100,12 +120,13 @@ export class EngineCore {
       {
         maxNumSeqs,
         maxNumBatchedTokens: options.maxNumBatchedTokens,
-        maxScoredRows,
+        maxExtraLogitRows,
         isChunkedPrefillEnabled: options.enableChunkedPrefill,
         isBatchingStatic: options.batching === "static",
       },
       this.#kv,
     );
+    this.#speculator = this.#startSpeculation(options, drafters);
     const { weightType, numParameters, weightBytes } = model.summary;
     this.info = {
       architecture: config.architecture,
@@ -140,10 +161,12 @@ export class EngineCore {
     if (sequence === undefined) return;
     this.#sequences.delete(requestId);
     this.#scheduler.remove(sequence);
+    this.#speculator?.forget(sequence);
   }
 
   step(): StepOutput[] {
     const startMs = performance.now();
+    this.#draft();
     const scheduled = this.#scheduler.schedule();
     if (scheduled.length === 0) {
       throw new MillraceError(
@@ -155,10 +178,18 @@ export class EngineCore {
     const submitMs = performance.now();
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
     this.#kernelMs += performance.now() - submitMs;
+    const isDecoding = scheduled.every(({ numNewTokens }) => numNewTokens === 1);
     const outputs = this.#collect(scheduled);
     this.#numSteps++;
-    this.#stepMs += performance.now() - startMs;
+    const stepMs = performance.now() - startMs;
+    this.#stepMs += stepMs;
+    if (isDecoding) this.#speculator?.observeStep(this.#batch.numRows, stepMs);
     return outputs;
+  }
+
+  /** How long a decoding step of so many rows takes at present, if anything drafts; 0 otherwise. */
+  stepMs(numRows: number): number {
+    return this.#speculator?.stepMs(numRows) ?? 0;
   }
 
   stats(): EngineStats {
@@ -175,9 +206,48 @@ export class EngineCore {
       numSteps: this.#numSteps,
       kvBytesRead: read,
       kvBytesUnshared: unshared,
+      speculation: this.#speculator?.stats() ?? NO_SPECULATION_STATS,
       kernelMs: this.#kernelMs,
       stepMs: this.#stepMs,
     };
+  }
+
+  #startSpeculation(options: EngineOptions, drafters: readonly Drafter[] | undefined): Speculator | undefined {
+    const { speculative, blockSize } = options;
+    if (speculative.method === "none") return undefined;
+    const { maxRows, maxLogitRows, tableStride } = this.#batch.capacity;
+    const maxMeasured = Math.min(32, maxRows, maxLogitRows, tableStride * blockSize, this.#kv.numBlocks * blockSize);
+    const cost = new StepCost((numRows) => this.#measureStep(numRows), maxMeasured);
+    return new Speculator(drafters ?? draftersOf(speculative), cost, speculative);
+  }
+
+  /** Milliseconds of a step that checks a draft so long that it has `numRows` rows; before any request has come. */
+  #measureStep(numRows: number): number {
+    const sampling = { ...GREEDY_SAMPLING, maxTokens: numRows };
+    const sequence = new Sequence(-1, { promptIds: new Int32Array(1), sampling }, this.#numGroups, 0);
+    sequence.seat = 0;
+    sequence.setDraft(new Array<number>(numRows - 1).fill(0));
+    this.#kv.ensureCapacity(sequence, numRows);
+    let fastest = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < MEASURED_STEPS; round++) {
+      const startMs = performance.now();
+      this.#fillBatch([{ sequence, numNewTokens: 1 }], startMs);
+      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      fastest = Math.min(fastest, performance.now() - startMs);
+    }
+    this.#kv.release(sequence);
+    return fastest;
+  }
+
+  /** Lets the sequences that decode guess ahead, as far as rows are left over. */
+  #draft(): void {
+    if (this.#speculator === undefined) return;
+    const decoding = this.#scheduler.running.filter(
+      ({ numTokens, numComputedTokens, numOutputTokens }) => numOutputTokens > 0 && numTokens - numComputedTokens === 1,
+    );
+    const numRows = this.#scheduler.numRowsAhead;
+    const numLeft = this.#batch.capacity.maxRows - numRows;
+    if (decoding.length > 0 && numLeft > 0) this.#speculator.propose(decoding, numRows, numLeft);
   }
 
   #fillBatch(scheduled: readonly ScheduledSequence[], nowMs: number): void {
@@ -186,7 +256,7 @@ export class EngineCore {
     for (const { sequence, numNewTokens } of scheduled) {
       sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
       this.#writeBlockTables(sequence);
-      const end = sequence.numComputedTokens + numNewTokens;
+      const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) this.#addRow(sequence, position);
     }
   }
@@ -219,7 +289,7 @@ export class EngineCore {
       this.#sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
     } else if (needsSample(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
-      this.#sampler.addSampleRow(sequence);
+      this.#sampler.addSampleRow(sequence, position + 1);
     }
   }
 
@@ -235,34 +305,51 @@ export class EngineCore {
         sequence.promptLogprobs!.push(this.#sampler.logprob(logitRow++, sequence.tokens[position + 1]!, numTop));
       }
       const isSampled = needsSample(sequence, end - 1);
+      const { numDraftTokens } = sequence;
       sequence.numComputedTokens = end;
-      this.#kv.publishFull(sequence);
-      if (end < sequence.numTokens) continue;
-      outputs.push({ requestId: sequence.id, output: this.#advance(sequence, isSampled ? logitRow++ : undefined) });
+      if (end < sequence.numTokens) this.#kv.publishFull(sequence);
+      else outputs.push({ requestId: sequence.id, output: this.#advance(sequence, isSampled ? logitRow : undefined) });
+      if (isSampled) logitRow += 1 + numDraftTokens;
     }
     return outputs;
   }
 
-  /** All tokens of the sequence are computed: take the sampled one in, and see whether it is the last. */
-  #advance(sequence: Sequence, sampledRow: number | undefined): EngineOutput {
-    const { sampling } = sequence;
+  /**
+   * All tokens of the sequence are computed: takes the sampled ones in, the first and, as long as the draft foresaw them, those after it, and
+   * sees whether the last one ends the sequence.
+   * @param firstRow the logit row of its last token, which those of its draft follow; undefined: nothing is sampled
+   */
+  #advance(sequence: Sequence, firstRow: number | undefined): EngineOutput {
+    const { sampling, numDraftTokens } = sequence;
     const isFirst = sequence.numOutputTokens === 0;
     if (isFirst) this.#numPromptTokens += sequence.numPromptTokens;
     const tokenIds: number[] = [];
     const logprobs: TokenLogprob[] = [];
     let stopTokenId: number | undefined;
-    if (sampledRow !== undefined) {
-      const tokenId = this.#sampler.tokenId(sampledRow);
+    let finishReason: FinishReason | undefined = sampling.maxTokens === 0 ? "length" : undefined;
+    sequence.numDraftTokens = 0;
+    for (let i = 0; firstRow !== undefined && finishReason === undefined; i++) {
+      const foreseen = i < numDraftTokens ? sequence.tokens[sequence.numTokens] : undefined;
+      const tokenId = this.#sampler.tokenId(firstRow + i);
       sequence.append(tokenId);
-      this.#numGenerationTokens++;
       tokenIds.push(tokenId);
       if (sampling.numLogprobs !== undefined) {
-        logprobs.push(this.#sampler.logprob(sampledRow, tokenId, sampling.numLogprobs));
+        logprobs.push(this.#sampler.logprob(firstRow + i, tokenId, sampling.numLogprobs));
       }
       if (sampling.stopTokenIds.includes(tokenId)) stopTokenId = tokenId;
+      const isFull = sequence.numOutputTokens >= sampling.maxTokens || sequence.numTokens >= this.info.maxModelLen;
+      finishReason = stopTokenId !== undefined ? "stop" : isFull ? "length" : undefined;
+      if (tokenId !== foreseen) break;
+      // The draft's K and V are the real ones.
+      sequence.numComputedTokens++;
     }
-    const isFull = sequence.numOutputTokens >= sampling.maxTokens || sequence.numTokens >= this.info.maxModelLen;
-    const finishReason = stopTokenId !== undefined ? "stop" : isFull ? "length" : undefined;
+    this.#numGenerationTokens += tokenIds.length;
+    this.#kv.publishFull(sequence);
+    this.#speculator?.observe(
+      sequence,
+      numDraftTokens,
+      sequence.numComputedTokens - (sequence.numTokens - tokenIds.length),
+    );
     if (finishReason !== undefined) this.abort(sequence.id);
     return {
       tokenIds,
@@ -283,7 +370,7 @@ function needsScore(sequence: Sequence, position: number): boolean {
 }
 
 function needsSample(sequence: Sequence, position: number): boolean {
-  return position === sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
+  return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
 }
 
 function resolveMaxModelLen(asked: number | undefined, contextLength: number): number {

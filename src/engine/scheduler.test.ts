@@ -44,7 +44,7 @@ class Simulation {
   constructor(readonly world: World) {
     const { numGroups, numBlocks, blockSize } = world;
     this.kv = new KvManager({ ...world, reservedTokens: world.isContiguous ? MAX_TOKENS : 0 });
-    this.scheduler = new Scheduler({ ...world, maxScoredRows: 4, isChunkedPrefillEnabled: true }, this.kv);
+    this.scheduler = new Scheduler({ ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true }, this.kv);
     this.#memory = Array.from({ length: numGroups }, () =>
       new Array<string>(numBlocks * blockSize).fill("never written"),
     );

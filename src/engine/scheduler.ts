@@ -10,14 +10,14 @@ export interface SchedulerOptions {
   readonly maxNumSeqs: number;
   /** Tokens one step may compute. */
   readonly maxNumBatchedTokens: number;
-  /** Prompt positions one step may score for prompt log-probabilities. */
-  readonly maxScoredRows: number;
+  /** Rows one step may add that need logits beside each sequence's last: prompt positions to score, drafted tokens to check. */
+  readonly maxExtraLogitRows: number;
   readonly isChunkedPrefillEnabled: boolean;
   /** Nothing is admitted while a batch runs. */
   readonly isBatchingStatic: boolean;
 }
 
-/** `numNewTokens` of `sequence`, from its numComputedTokens on, are computed in this step. */
+/** `numNewTokens` of `sequence`, from its numComputedTokens on, are computed in this step, and after the last of them its draft. */
 export interface ScheduledSequence {
   readonly sequence: Sequence;
   readonly numNewTokens: number;
@@ -42,6 +42,17 @@ export class Scheduler {
     this.waiting.push(sequence);
   }
 
+  /** Rows the coming step computes, drafts aside; as many as it may when something could be admitted. */
+  get numRowsAhead(): number {
+    const { maxNumBatchedTokens } = this.options;
+    if (this.waiting.length > 0 && this.#freeSeats.length > 0) return maxNumBatchedTokens;
+    const numMissing = this.running.reduce(
+      (sum, { numTokens, numComputedTokens }) => sum + numTokens - numComputedTokens,
+      0,
+    );
+    return Math.min(maxNumBatchedTokens, numMissing);
+  }
+
   /** The sequence is over (finished or aborted): its seat and blocks are free at once. */
   remove(sequence: Sequence): void {
     const list = sequence.seat >= 0 ? this.running : this.waiting;
@@ -51,9 +62,10 @@ export class Scheduler {
   }
 
   schedule(): ScheduledSequence[] {
-    const budget = { tokens: this.options.maxNumBatchedTokens, scored: this.options.maxScoredRows };
+    const budget = { tokens: this.options.maxNumBatchedTokens, extraLogits: this.options.maxExtraLogitRows };
     const scheduled: ScheduledSequence[] = [];
     const hasPreempted = this.#scheduleRunning(budget, scheduled);
+    for (const { sequence, numNewTokens } of scheduled) this.#cutDraft(sequence, numNewTokens, budget, hasPreempted);
     if (!hasPreempted) this.#admit(budget, scheduled);
     return scheduled;
   }
@@ -116,10 +128,20 @@ export class Scheduler {
     return true;
   }
 
+  /** Leaves of the draft what fits this step without taking anything from anybody. */
+  #cutDraft(sequence: Sequence, numNewTokens: number, budget: Budget, isMemoryShort: boolean): void {
+    const isCheckable = !isMemoryShort && sequence.numComputedTokens + numNewTokens === sequence.numTokens;
+    const numDraftTokens = isCheckable ? Math.min(sequence.numDraftTokens, budget.tokens, budget.extraLogits) : 0;
+    const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
+    sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
+    budget.tokens -= sequence.numDraftTokens;
+    budget.extraLogits -= sequence.numDraftTokens;
+  }
+
   /** How many of the sequence's missing tokens this step may compute. */
   #chunk(sequence: Sequence, budget: Budget): number {
     const missing = sequence.numTokens - sequence.numComputedTokens;
-    const allowed = Math.min(missing, budget.tokens, numScored(sequence, missing) > 0 ? budget.scored : missing);
+    const allowed = Math.min(missing, budget.tokens, numScored(sequence, missing) > 0 ? budget.extraLogits : missing);
     if (allowed < missing && !this.options.isChunkedPrefillEnabled && budget.tokens < missing) return 0;
     return allowed;
   }
@@ -128,18 +150,19 @@ export class Scheduler {
     this.kv.release(sequence);
     if (sequence.seat >= 0) this.#freeSeats.push(sequence.seat);
     sequence.seat = -1;
+    sequence.numDraftTokens = 0;
     sequence.numTableEntriesWritten = 0;
   }
 }
 
 interface Budget {
   tokens: number;
-  scored: number;
+  extraLogits: number;
 }
 
 function take(budget: Budget, sequence: Sequence, numNewTokens: number): void {
   budget.tokens -= numNewTokens;
-  budget.scored -= numScored(sequence, numNewTokens);
+  budget.extraLogits -= numScored(sequence, numNewTokens);
 }
 
 /** Of the next `numNewTokens` positions, those whose successor is a prompt token that still needs its log-probability. */

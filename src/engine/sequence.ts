@@ -1,14 +1,16 @@
 /** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
-import type { EngineRequest, FinishReason, SamplingParams, TokenLogprob } from "./api.js";
+import type { EngineRequest, SamplingParams, TokenLogprob } from "./api.js";
 import type { PrefixNode } from "./kv/prefix-index.js";
 
 export class Sequence {
   readonly sampling: SamplingParams;
   readonly cacheSalt: string;
   readonly numPromptTokens: number;
-  /** Prompt and output; valid up to numTokens. */
+  /** Prompt and output up to numTokens; then the draft. */
   tokens: Int32Array;
   numTokens: number;
+  /** Guesses at what comes next, to be checked in the coming step. */
+  numDraftTokens = 0;
   /** Tokens whose K and V are stored; chases numTokens. */
   numComputedTokens = 0;
   /** Prompt tokens found in the prefix cache at first admission. */
@@ -30,8 +32,6 @@ export class Sequence {
   isPublishing = true;
   /** Filled position by position when asked for; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
-  finishReason: FinishReason | undefined;
-
   constructor(
     readonly id: number,
     request: EngineRequest,
@@ -51,12 +51,26 @@ export class Sequence {
     return this.numTokens - this.numPromptTokens;
   }
 
+  /** Output tokens that may still come. */
+  get numTokensLeft(): number {
+    return this.sampling.maxTokens - this.numOutputTokens;
+  }
+
   append(token: number): void {
-    if (this.numTokens === this.tokens.length) {
-      const grown = new Int32Array(Math.max(this.numTokens + 64, Math.ceil(this.numTokens * 1.5)));
-      grown.set(this.tokens);
-      this.tokens = grown;
-    }
+    this.#reserve(this.numTokens + 1);
     this.tokens[this.numTokens++] = token;
+  }
+
+  setDraft(tokens: readonly number[]): void {
+    this.#reserve(this.numTokens + tokens.length);
+    this.tokens.set(tokens, this.numTokens);
+    this.numDraftTokens = tokens.length;
+  }
+
+  #reserve(length: number): void {
+    if (length <= this.tokens.length) return;
+    const grown = new Int32Array(Math.max(length + 64, Math.ceil(this.numTokens * 1.5)));
+    grown.set(this.tokens);
+    this.tokens = grown;
   }
 }

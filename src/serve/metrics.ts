@@ -48,6 +48,13 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
   ["generation_tokens_total", "Tokens generated", (stats) => stats.numGenerationTokens],
   ["kv_read_bytes_total", "Bytes of K and V that attention read", (stats) => stats.kvBytesRead],
   ["kv_unshared_bytes_total", "What it would have read without sharing", (stats) => stats.kvBytesUnshared],
+  ["spec_decode_num_drafts_total", "Drafts that were checked", (stats) => stats.speculation.numDrafts],
+  ["spec_decode_num_draft_tokens_total", "Tokens drafted", (stats) => stats.speculation.numDraftTokens],
+  [
+    "spec_decode_num_accepted_tokens_total",
+    "Drafted tokens that were right",
+    (stats) => stats.speculation.numAcceptedTokens,
+  ],
   ["engine_steps_total", "Engine steps", (stats) => stats.numSteps],
   ["engine_step_seconds_total", "Wall time of engine steps", (stats) => stats.stepMs / 1000],
   ["engine_kernel_seconds_total", "Wall time inside the kernels", (stats) => stats.kernelMs / 1000],
@@ -76,6 +83,18 @@ function registerEngineMetrics(registry: Registry, engine: Engine): void {
       },
     });
   }
+  const perPosition: Counter<"position"> = new Counter({
+    name: "millrace:spec_decode_num_accepted_tokens_per_pos_total",
+    help: "Drafted tokens that were right, by their place in the draft",
+    labelNames: ["position"],
+    registers: [registry],
+    collect: () => {
+      perPosition.reset();
+      engine.stats().speculation.numAcceptedTokensPerPosition.forEach((count, position) => {
+        perPosition.inc({ position: String(position) }, count);
+      });
+    },
+  });
   const { blockSize, numKvBlocks, kvCacheDtype } = engine.info;
   new Gauge({
     name: "millrace:cache_config_info",

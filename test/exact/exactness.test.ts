@@ -1,5 +1,6 @@
 /**
- * The promise: batching, chunked prefill, prefix caching, pre-emption, block size and thread count never change a bit, on no instruction set.
+ * The promise: batching, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
+ * instruction set.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
@@ -8,10 +9,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
+import {
+  DEFAULT_SPECULATIVE_CONFIG,
+  NO_SPECULATION,
+  type SpeculativeConfig,
+} from "../../src/engine/speculative/config.js";
+import type { Drafter } from "../../src/engine/speculative/drafter.js";
 import type { Device, Isa } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { KV_TYPES } from "../../src/kernels/program.js";
@@ -49,10 +57,24 @@ test(
   "together with everything on equals one by one with everything off, bit for bit",
   () => {
     const endMs = performance.now() + minutes * 60_000;
-    const totals = { rounds: 0, requests: 0, tokens: 0, preemptions: 0, hits: 0, cancelled: 0 };
+    const totals = {
+      rounds: 0,
+      requests: 0,
+      tokens: 0,
+      preemptions: 0,
+      hits: 0,
+      cancelled: 0,
+      drafted: 0,
+      accepted: 0,
+    };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
-    const isTelling = () => totals.preemptions > 10 && totals.hits > 100 && totals.cancelled > 10;
+    const isTelling = () =>
+      totals.preemptions > 10 &&
+      totals.hits > 100 &&
+      totals.cancelled > 10 &&
+      totals.drafted - totals.accepted > 100 &&
+      totals.accepted > 100;
     do {
       runRound(seed, totals);
       totals.rounds++;
@@ -69,7 +91,9 @@ interface Planned {
   readonly cancelAtStep: number | undefined;
 }
 
-function runRound(seed: number, totals: Record<"requests" | "tokens" | "preemptions" | "hits" | "cancelled", number>) {
+type Totals = Record<"requests" | "tokens" | "preemptions" | "hits" | "cancelled" | "drafted" | "accepted", number>;
+
+function runRound(seed: number, totals: Totals) {
   const rng = new TestRng(seed);
   const model = rng.pick(MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
@@ -83,25 +107,35 @@ function runRound(seed: number, totals: Record<"requests" | "tokens" | "preempti
     enableChunkedPrefill: false,
     kvLayout: "contiguous",
     kvCacheMemoryBytes: KV_BYTES_AMPLE,
+    speculative: NO_SPECULATION,
   });
   const bytesPerToken = plain.core.info.kvBytes / (plain.core.info.numKvBlocks * plain.core.info.blockSize);
   const blockSize = rng.pick([8, 16, 32]);
   const numBlocks = Math.ceil(MAX_MODEL_LEN / blockSize) + rng.int(0, 12);
   const maxNumSeqs = rng.int(2, 12);
-  const full = openCore(isa, model, {
+  const outputs: Completion[] = [];
+  const oracle = new OracleDrafter(
+    (id) => outputs[id]?.tokenIds,
+    rng.pick([0, 0.5, 0.9, 1]),
+    () => rng.next(),
+  );
+  const fullOptions = {
     kvCacheDtype,
     blockSize,
     maxNumSeqs,
     numThreads: rng.int(1, 3),
     maxNumBatchedTokens: Math.max(maxNumSeqs, rng.int(8, 96)),
     kvCacheMemoryBytes: numBlocks * blockSize * bytesPerToken,
-  });
+    speculative: randomSpeculation(rng),
+  };
+  const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? [oracle] : undefined);
   try {
     const planned = planRequests(rng, full.core.info.vocabSize);
+    for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
     const together = runTogether(full.core, planned);
-    planned.forEach(({ request: engineRequest, cancelAtStep }, index) => {
+    planned.forEach(({ cancelAtStep }, index) => {
       const got = together.get(index);
-      const alone = runAlone(plain.core, engineRequest);
+      const alone = outputs[index]!;
       expectEqual(
         got,
         alone,
@@ -116,6 +150,8 @@ function runRound(seed: number, totals: Record<"requests" | "tokens" | "preempti
     totals.requests += planned.length;
     totals.preemptions += stats.numPreemptions;
     totals.hits += stats.prefixCacheHitTokens;
+    totals.drafted += stats.speculation.numDraftTokens;
+    totals.accepted += stats.speculation.numAcceptedTokens;
   } finally {
     plain.device.destroy();
     full.device.destroy();
@@ -168,6 +204,16 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   });
 }
 
+function randomSpeculation(rng: TestRng): SpeculativeConfig {
+  return {
+    ...DEFAULT_SPECULATIVE_CONFIG,
+    method: rng.pick(["none", "auto", "ngram", "suffix"]),
+    numSpeculativeTokens: rng.int(1, 16),
+    promptLookupMin: rng.int(1, 3),
+    isAdaptive: rng.chance(0.3),
+  };
+}
+
 function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams> {
   return {
     temperature: rng.pick([0, 0, 0.5, 1, 1.7]),
@@ -195,6 +241,7 @@ function openCore(
   isa: Isa,
   model: RandomModelOptions,
   options: Partial<EngineOptions>,
+  drafters?: readonly Drafter[],
 ): { core: EngineCore; device: Device } {
   const device = loadKernels().createDevice({ isa, numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
@@ -203,6 +250,8 @@ function openCore(
     { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
     device,
     0,
+    undefined,
+    drafters,
   );
   return { core, device };
 }

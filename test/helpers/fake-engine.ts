@@ -1,4 +1,5 @@
 /** An engine without a model: every step gives each live request its next scripted id. Deterministic, and it counts what is alive. */
+
 import { MillraceError } from "../../src/core/errors.js";
 import { checkRequest } from "../../src/engine/admission.js";
 import type {
@@ -11,6 +12,7 @@ import type {
   FinishReason,
   TokenLogprob,
 } from "../../src/engine/api.js";
+import { NO_SPECULATION_STATS } from "../../src/engine/speculative/speculator.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 
 export interface FakeEngineOptions {
@@ -134,6 +136,7 @@ export class FakeEngine implements Engine {
       numPromptTokens: this.#numPromptTokens,
       numGenerationTokens: this.#numGenerationTokens,
       numSteps: this.#numSteps,
+      speculation: NO_SPECULATION_STATS,
       kvBytesRead: 0,
       kvBytesUnshared: 0,
       kernelMs: this.#numSteps,

@@ -1,8 +1,10 @@
 /** `millrace bench engine`: prefill and decode speed of a model in this process, without HTTP or text. */
+
 import { Command, Option } from "commander";
 import type { EngineBenchResult, EngineBenchSpec } from "../../bench/engine-bench.js";
 import { MillraceError } from "../../core/errors.js";
 import type { EngineOptions } from "../../engine/api.js";
+import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "../engine-options.js";
 import { formatTable } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
@@ -68,9 +70,13 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
   return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
 }
 
-/** A seat for every sequence, whatever the default is. */
+/** A seat for every sequence, whatever the default is; plain decoding unless asked otherwise, as random prompts say nothing about guessing. */
 function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
-  const options = engineOptionsFrom(flags, modelPath);
+  if (flags.speculativeConfig !== undefined && flags.speculativeConfig.method !== "none") {
+    const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;
+    throw new MillraceError("invalid_option", message, { hint: "measure drafts with millrace bench speculation" });
+  }
+  const options = engineOptionsFrom(flags, modelPath, NO_SPECULATION);
   return { ...options, maxNumSeqs: Math.max(options.maxNumSeqs, ...flags.batch) };
 }
 

@@ -1,9 +1,11 @@
 /** `millrace bench kernels` (`npm run bench:kernels`): each operation's speed and its share of what the machine can do at best. */
+
 import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
 import type { KernelBenchResult, OpGroup } from "../../bench/kernels/kernel-bench.js";
 import type { Probes } from "../../bench/kernels/probes.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
+import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { defaultNumThreads } from "../cpu.js";
@@ -68,7 +70,7 @@ async function decodeWith(modelPath: string, numThreads: number, probes: Probes)
     import("../../bench/kernels/decode-roofline.js"),
   ]);
   const gguf = readGguf(modelPath);
-  const engine = await startEngine({ ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads });
+  const engine = await startEngine({ ...DEFAULT_ENGINE_OPTIONS, speculative: NO_SPECULATION, modelPath, numThreads });
   try {
     return await measureDecodeRoofline(engine, gguf, probes);
   } finally {

@@ -3,11 +3,13 @@ import { Command } from "commander";
 import { benchEngineCommand } from "./bench-engine.js";
 import { benchKernelsCommand } from "./bench-kernels.js";
 import { benchPeersCommand } from "./bench-peers.js";
+import { benchSpeculationCommand } from "./bench-speculation.js";
 
 export function benchCommand(): Command {
   return new Command("bench")
     .description("Measure speed on this machine.")
     .addCommand(benchEngineCommand())
     .addCommand(benchKernelsCommand())
-    .addCommand(benchPeersCommand());
+    .addCommand(benchPeersCommand())
+    .addCommand(benchSpeculationCommand());
 }

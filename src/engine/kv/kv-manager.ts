@@ -36,6 +36,10 @@ export class KvManager {
     return this.options.numBlocks - Math.min(...this.#pools.map((pool) => pool.numFree));
   }
 
+  get numBlocks(): number {
+    return this.options.numBlocks;
+  }
+
   blocksFor(numTokens: number): number {
     return Math.ceil(numTokens / this.blockSize);
   }

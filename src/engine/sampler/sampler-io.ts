@@ -12,6 +12,14 @@ const MODE_SCORE = 1;
 const NO_LOGPROBS = -1;
 const INITIAL_HISTORY_LENGTH = 4096;
 
+interface SharedLists {
+  readonly sequence: Sequence | undefined;
+  readonly historyStart: number;
+  readonly biasStart: number;
+  readonly banStart: number;
+}
+const NOTHING_SHARED: SharedLists = { sequence: undefined, historyStart: 0, biasStart: 0, banStart: 0 };
+
 export class SamplerIo {
   numRows = 0;
   #buffers: SampleBuffers;
@@ -28,6 +36,8 @@ export class SamplerIo {
   #historyEnd = 0;
   #biasEnd = 0;
   #bannedEnd = 0;
+  /** Of the sequence whose rows are being added: they share its history, biases and bans. */
+  #shared: SharedLists = NOTHING_SHARED;
 
   constructor(
     private readonly device: Device,
@@ -84,11 +94,13 @@ export class SamplerIo {
     this.#historyEnd = 0;
     this.#biasEnd = 0;
     this.#bannedEnd = 0;
+    this.#shared = NOTHING_SHARED;
   }
 
-  /** The next logit row chooses the sequence's next token. */
-  addSampleRow(sequence: Sequence): void {
-    const { sampling } = sequence;
+  /** The next logit row chooses the token at `position` of the sequence, were all before it right; rows of a sequence come one after another. */
+  addSampleRow(sequence: Sequence, position: number): void {
+    const { sampling, numPromptTokens } = sequence;
+    const shared = this.#sharedOf(sequence);
     const row = this.#row(MODE_SAMPLE, sampling.numLogprobs);
     row[SAMPLE_PARAM.temperature] = sampling.temperature < GREEDY_TEMPERATURE ? 0 : sampling.temperature;
     row[SAMPLE_PARAM.topK] = sampling.topK;
@@ -99,10 +111,18 @@ export class SamplerIo {
     row[SAMPLE_PARAM.repetitionPenalty] = sampling.repetitionPenalty;
     row[SAMPLE_PARAM.seedHigh] = Number(sampling.seed >> 32n);
     row[SAMPLE_PARAM.seedLow] = Number(sampling.seed & 0xffffffffn);
-    row[SAMPLE_PARAM.position] = sequence.numTokens;
-    if (hasPenalties(sampling)) this.#addHistory(row, sequence);
-    if (sampling.logitBias.length > 0) this.#addBiases(row, sampling);
-    if (sequence.numOutputTokens < sampling.minTokens) this.#addBans(row, sampling);
+    row[SAMPLE_PARAM.position] = position;
+    if (hasPenalties(sampling)) {
+      row[SAMPLE_PARAM.historyStart] = shared.historyStart;
+      row[SAMPLE_PARAM.numPromptTokens] = numPromptTokens;
+      row[SAMPLE_PARAM.numOutputTokens] = position - numPromptTokens;
+    }
+    row[SAMPLE_PARAM.biasStart] = shared.biasStart;
+    row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
+    if (position - numPromptTokens < sampling.minTokens) {
+      row[SAMPLE_PARAM.banStart] = shared.banStart;
+      row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
+    }
   }
 
   /** The next logit row reports the log-probability of a prompt token. */
@@ -134,13 +154,26 @@ export class SamplerIo {
     return row;
   }
 
-  #addHistory(row: Float64Array, sequence: Sequence): void {
-    row[SAMPLE_PARAM.historyStart] = this.#historyEnd;
-    row[SAMPLE_PARAM.numPromptTokens] = sequence.numPromptTokens;
-    row[SAMPLE_PARAM.numOutputTokens] = sequence.numOutputTokens;
-    this.#reserveHistory(this.#historyEnd + sequence.numTokens);
-    this.#history.set(sequence.tokens.subarray(0, sequence.numTokens), this.#historyEnd);
-    this.#historyEnd += sequence.numTokens;
+  #sharedOf(sequence: Sequence): SharedLists {
+    if (this.#shared.sequence === sequence) return this.#shared;
+    const { sampling } = sequence;
+    this.#shared = {
+      sequence,
+      historyStart: this.#historyEnd,
+      biasStart: this.#biasEnd,
+      banStart: this.#bannedEnd,
+    };
+    if (hasPenalties(sampling)) this.#addHistory(sequence);
+    this.#addBiases(sampling);
+    if (sequence.numOutputTokens < sampling.minTokens) this.#addBans(sampling);
+    return this.#shared;
+  }
+
+  #addHistory(sequence: Sequence): void {
+    const numTokens = sequence.numTokens + sequence.numDraftTokens;
+    this.#reserveHistory(this.#historyEnd + numTokens);
+    this.#history.set(sequence.tokens.subarray(0, numTokens), this.#historyEnd);
+    this.#historyEnd += numTokens;
   }
 
   /** Only rows with penalties need their history, so the buffer grows with what is really asked for. */
@@ -153,18 +186,14 @@ export class SamplerIo {
     this.#buffers = { ...this.#buffers, history: buffer };
   }
 
-  #addBiases(row: Float64Array, sampling: SamplingParams): void {
-    row[SAMPLE_PARAM.biasStart] = this.#biasEnd;
-    row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
+  #addBiases(sampling: SamplingParams): void {
     for (const [tokenId, bias] of sampling.logitBias) {
       this.#biasIds[this.#biasEnd] = tokenId;
       this.#biasValues[this.#biasEnd++] = bias;
     }
   }
 
-  #addBans(row: Float64Array, sampling: SamplingParams): void {
-    row[SAMPLE_PARAM.banStart] = this.#bannedEnd;
-    row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
+  #addBans(sampling: SamplingParams): void {
     this.#bannedIds.set(sampling.stopTokenIds, this.#bannedEnd);
     this.#bannedEnd += sampling.stopTokenIds.length;
   }

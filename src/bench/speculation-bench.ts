@@ -1,0 +1,152 @@
+/**
+ * What speculation wins when drafts are right with a given probability: an engine in this process decodes each batch plainly and then with a
+ * drafter that knows the outcome, in alternation, and both give the same tokens.
+ */
+import { MillraceError } from "../core/errors.js";
+import { GREEDY_SAMPLING } from "../engine/api.js";
+import type { EngineCore } from "../engine/engine-core.js";
+import { OracleDrafter } from "./oracle-drafter.js";
+import { randomPrompts } from "./random-prompts.js";
+import { median } from "./statistics.js";
+
+export interface SpeculationBenchSpec {
+  readonly batches: readonly number[];
+  /** Probability that a drafted token is right. */
+  readonly acceptance: number;
+  readonly maxDraftTokens: number;
+  readonly promptTokens: number;
+  readonly genTokens: number;
+  readonly temperature: number;
+  readonly rounds: number;
+}
+
+export interface SpeculationBenchResult {
+  readonly batch: number;
+  /** Medians of decoding, prompts not counted. */
+  readonly plainTokensPerS: number;
+  readonly tokensPerS: number;
+  /** Median of the rounds' ratios, and all of them. */
+  readonly ratio: number;
+  readonly ratios: readonly number[];
+  /** What the steps' measured times allow at this acceptance with the best fixed length of drafts, if drafting itself took no time. */
+  readonly bound: number;
+  readonly tokensPerStep: number;
+  readonly acceptedShare: number;
+}
+
+/** The outputs that the drafter knows; none while decoding plainly. */
+export class Outcomes {
+  #known: ReadonlyMap<number, readonly number[]> = new Map();
+
+  set(known: ReadonlyMap<number, readonly number[]>): void {
+    this.#known = known;
+  }
+
+  drafter(acceptance: number): OracleDrafter {
+    return new OracleDrafter((requestId) => this.#known.get(requestId), acceptance, Math.random);
+  }
+}
+
+interface Run {
+  readonly outputs: ReadonlyMap<number, readonly number[]>;
+  readonly tokensPerS: number;
+  readonly numSteps: number;
+}
+
+/** @param core an idle engine whose only drafter is `outcomes.drafter(spec.acceptance)` */
+export function benchSpeculation(
+  core: EngineCore,
+  outcomes: Outcomes,
+  spec: SpeculationBenchSpec,
+  onResult: (result: SpeculationBenchResult) => void = () => {},
+): SpeculationBenchResult[] {
+  return spec.batches.map((batch) => {
+    const result = benchBatch(core, outcomes, spec, batch);
+    onResult(result);
+    return result;
+  });
+}
+
+function benchBatch(
+  core: EngineCore,
+  outcomes: Outcomes,
+  spec: SpeculationBenchSpec,
+  batch: number,
+): SpeculationBenchResult {
+  const plain: number[] = [];
+  const guessed: number[] = [];
+  const bounds: number[] = [];
+  let numSteps = 0;
+  const before = core.stats().speculation;
+  for (let round = 0; round <= spec.rounds; round++) {
+    outcomes.set(new Map());
+    const first = runBatch(core, spec, batch, round);
+    bounds.push(boundOf(core, batch, spec));
+    outcomes.set(first.outputs);
+    const second = runBatch(core, spec, batch, round);
+    for (const [id, tokens] of first.outputs) {
+      if (tokens.join() === second.outputs.get(id)?.join()) continue;
+      throw new MillraceError(
+        "engine_failed",
+        `expected the tokens of plain decoding with drafts too, got others in request ${id}`,
+      );
+    }
+    // Round 0 warms up.
+    if (round === 0) continue;
+    plain.push(first.tokensPerS);
+    guessed.push(second.tokensPerS);
+    numSteps += second.numSteps;
+  }
+  const after = core.stats().speculation;
+  const ratios = guessed.map((speed, i) => speed / plain[i]!);
+  return {
+    batch,
+    plainTokensPerS: median(plain),
+    tokensPerS: median(guessed),
+    ratio: median(ratios),
+    ratios,
+    bound: median(bounds),
+    tokensPerStep: ((spec.genTokens - 1) * spec.rounds) / numSteps,
+    acceptedShare:
+      (after.numAcceptedTokens - before.numAcceptedTokens) / (after.numDraftTokens - before.numDraftTokens),
+  };
+}
+
+/** The same ids and prompts in both runs of a round. */
+function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: number, round: number): Run {
+  const { promptTokens, genTokens, temperature } = spec;
+  const prompts = randomPrompts({ batch, promptTokens, sharedPrefix: 0, vocabSize: core.info.vocabSize }, round);
+  const sampling = { ...GREEDY_SAMPLING, temperature, seed: BigInt(round), maxTokens: genTokens };
+  const outputs = new Map<number, number[]>();
+  prompts.forEach((promptIds, id) => {
+    outputs.set(id, []);
+    core.add(id, { promptIds, sampling });
+  });
+  let startMs = 0;
+  let numSteps = 0;
+  let numAtStart = 0;
+  let numTokens = 0;
+  while (core.hasWork) {
+    for (const { requestId, output } of core.step()) {
+      outputs.get(requestId)!.push(...output.tokenIds);
+      numTokens += output.tokenIds.length;
+    }
+    numSteps++;
+    if (startMs !== 0 || [...outputs.values()].some((tokens) => tokens.length === 0)) continue;
+    // All prompts are through.
+    startMs = performance.now();
+    numSteps = 0;
+    numAtStart = numTokens;
+  }
+  return { outputs, numSteps, tokensPerS: (1000 * (numTokens - numAtStart)) / (performance.now() - startMs) };
+}
+
+function boundOf(core: EngineCore, batch: number, { acceptance, maxDraftTokens }: SpeculationBenchSpec): number {
+  let best = 1;
+  let expected = 1;
+  for (let drafted = 1; drafted <= maxDraftTokens; drafted++) {
+    expected += acceptance ** drafted;
+    best = Math.max(best, (expected * core.stepMs(batch)) / core.stepMs(batch * (1 + drafted)));
+  }
+  return best;
+}

@@ -1,0 +1,118 @@
+/** `millrace bench speculation`: what drafts of a given acceptance win, measured against plain decoding in the same process. */
+import { Command, Option } from "commander";
+import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/speculation-bench.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/speculative/config.js";
+import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { packFolder } from "../engine-options.js";
+import { formatTable } from "../format.js";
+import { locateModel, modelOption } from "../model.js";
+import { integerIn, numberIn } from "../option-values.js";
+import { stagesTo } from "../stages.js";
+import { batchSizes } from "./bench-engine.js";
+
+interface BenchFlags {
+  readonly model?: string;
+  readonly batch: readonly number[];
+  readonly acceptance: number;
+  readonly draftTokens: number;
+  readonly promptTokens: number;
+  readonly genTokens: number;
+  readonly temperature: number;
+  readonly rounds: number;
+  readonly threads?: number;
+  readonly json?: boolean;
+}
+
+const MAX_PACK_BYTES = 50 * 2 ** 30;
+
+export function benchSpeculationCommand(): Command {
+  return new Command("speculation")
+    .description(
+      "Decoding with drafts that are right with a given probability, against plain decoding; the tokens must be the same.",
+    )
+    .addOption(modelOption())
+    .addOption(
+      new Option("--batch <sizes>", "sequences at once").argParser(batchSizes).default([1, 2, 4, 8, 16], "1,2,4,8,16"),
+    )
+    .option("--acceptance <p>", "probability that a drafted token is right", numberIn("--acceptance", 0, 1), 0.85)
+    .option("--draft-tokens <n>", "longest draft", integerIn("--draft-tokens", 1, 64), 15)
+    .option("--prompt-tokens <n>", "tokens per prompt", integerIn("--prompt-tokens", 1, 1 << 20), 32)
+    .option("--gen-tokens <n>", "tokens to generate per sequence", integerIn("--gen-tokens", 2, 1 << 20), 128)
+    .option("--temperature <t>", "0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option("--rounds <n>", "measured rounds per batch size", integerIn("--rounds", 1, 1000), 5)
+    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option("--json", "print one JSON object instead of a table")
+    .action(runBenchSpeculation);
+}
+
+async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
+  const startStage = stagesTo(process.stderr);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const [{ EngineCore }, { openModel }, { loadKernels }, { benchSpeculation, Outcomes }, { machineInfo, versions }] =
+    await Promise.all([
+      import("../../engine/engine-core.js"),
+      import("../../engine/model/open-model.js"),
+      import("../../kernels/load.js"),
+      import("../../bench/speculation-bench.js"),
+      import("../../bench/machine.js"),
+    ]);
+  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
+  const device = loadKernels().createDevice({ numThreads });
+  const outcomes = new Outcomes();
+  const stage = startStage("engine");
+  const options = {
+    ...DEFAULT_ENGINE_OPTIONS,
+    ...{ modelPath: path, numThreads, maxModelLen: flags.promptTokens + flags.genTokens },
+    ...{ maxNumSeqs: Math.max(...flags.batch), packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES } },
+    // Each prompt anew in both runs of a round, and as many rows as drafts can fill.
+    ...{
+      enablePrefixCaching: false,
+      maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
+    },
+    speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
+  };
+  const core = new EngineCore(openModel(path), options, device, 2 ** 32, undefined, [
+    outcomes.drafter(flags.acceptance),
+  ]);
+  stage.done(`${core.info.architecture}, ${core.info.weightType}, ${core.info.isa}`);
+  const spec: SpeculationBenchSpec = { ...flags, batches: flags.batch, maxDraftTokens: flags.draftTokens };
+  const results = benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {
+    process.stderr.write(`  batch ${batch}: ${ratio.toFixed(2)} × plain decoding\n`);
+  });
+  const report = {
+    results,
+    spec,
+    model: { name, path },
+    engine: core.info,
+    machine: machineInfo(),
+    versions: versions(),
+  };
+  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
+  device.destroy();
+}
+
+function tableOf(results: readonly SpeculationBenchResult[]): string {
+  const header = [
+    "batch",
+    "plain tokens/s",
+    "with drafts",
+    "ratio",
+    "allowed",
+    "share of it",
+    "tokens/step",
+    "accepted",
+  ];
+  const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+  const rows = results.map((result) => [
+    String(result.batch),
+    result.plainTokensPerS.toFixed(1),
+    result.tokensPerS.toFixed(1),
+    `${result.ratio.toFixed(2)} (${Math.min(...result.ratios).toFixed(2)} to ${Math.max(...result.ratios).toFixed(2)})`,
+    result.bound.toFixed(2),
+    percent(result.ratio / result.bound),
+    result.tokensPerStep.toFixed(2),
+    percent(result.acceptedShare),
+  ]);
+  return formatTable([header, ...rows]);
+}

@@ -1,0 +1,29 @@
+/** What guesses tokens ahead, and how far. */
+export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix"] as const;
+export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
+
+export interface SpeculativeConfig {
+  /** auto: every drafter that needs no model of its own, and whether to draft is decided step by step. none: plain decoding. */
+  readonly method: SpeculativeMethod;
+  /** Longest draft. */
+  readonly numSpeculativeTokens: number;
+  /** Tokens that must match at least before what followed them is proposed. */
+  readonly promptLookupMin: number;
+  /** Requests whose outputs `suffix` remembers, for each cache salt. */
+  readonly suffixMaxCachedRequests: number;
+  /** A draft ends where its drafter thinks it less likely than this. */
+  readonly suffixMinTokenProb: number;
+  /** true: as many tokens as pay off, none if need be; false: always as many as there are. */
+  readonly isAdaptive: boolean;
+}
+
+export const DEFAULT_SPECULATIVE_CONFIG: SpeculativeConfig = {
+  method: "auto",
+  numSpeculativeTokens: 15,
+  promptLookupMin: 2,
+  suffixMaxCachedRequests: 10_000,
+  suffixMinTokenProb: 0.1,
+  isAdaptive: true,
+};
+
+export const NO_SPECULATION: SpeculativeConfig = { ...DEFAULT_SPECULATIVE_CONFIG, method: "none" };

@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import { GREEDY_SAMPLING } from "../api.js";
+import { Sequence } from "../sequence.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "./config.js";
+import type { Drafter } from "./drafter.js";
+import { Speculator } from "./speculator.js";
+import { StepCost } from "./step-cost.js";
+
+const config = { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: 8 };
+/** Rows are free, or each costs as much as the first. */
+const FREE = () => new StepCost(() => 10, 32);
+const DEAR = () => new StepCost((rows) => 10 * rows, 32);
+
+function sequenceOf(maxTokens = 100): Sequence {
+  const sequence = new Sequence(
+    1,
+    { promptIds: Int32Array.of(1, 2), sampling: { ...GREEDY_SAMPLING, maxTokens } },
+    1,
+    0,
+  );
+  sequence.append(3);
+  return sequence;
+}
+
+const drafterOf = (confidence: number, kind = 5, firstToken = 0): Drafter => ({
+  name: "fixed",
+  propose: (_, maxTokens) => ({
+    tokens: Array.from({ length: maxTokens }, (_, i) => firstToken + i),
+    confidences: new Array<number>(maxTokens).fill(confidence),
+    kind,
+  }),
+  forget: () => {},
+});
+
+function propose(speculator: Speculator, sequences: readonly Sequence[], maxRows = 100): number[] {
+  for (const sequence of sequences) sequence.numDraftTokens = 0;
+  speculator.propose(sequences, sequences.length, maxRows);
+  return sequences.map(({ numDraftTokens }) => numDraftTokens);
+}
+
+test("drafts as much as it may where rows are free, and nothing where each costs a whole step", () => {
+  expect(propose(new Speculator([drafterOf(0.9)], FREE(), config), [sequenceOf()])).toEqual([8]);
+  expect(propose(new Speculator([drafterOf(0.9)], DEAR(), config), [sequenceOf()])).toEqual([0]);
+});
+
+test("never drafts past the last token that may come, nor more rows than are left", () => {
+  const speculator = new Speculator([drafterOf(1)], FREE(), config);
+  // One of four output tokens exists, and the step's own token is one more.
+  expect(propose(speculator, [sequenceOf(4)])).toEqual([2]);
+  expect(propose(speculator, [sequenceOf(2)])).toEqual([0]);
+  const shared = propose(speculator, [sequenceOf(), sequenceOf(), sequenceOf()], 5);
+  expect(shared.reduce((sum, count) => sum + count, 0)).toBe(5);
+});
+
+test("stops drafting what keeps being wrong, and tries again after a while", () => {
+  const cost = new StepCost((rows) => 10 + rows, 32);
+  const speculator = new Speculator([drafterOf(1)], cost, config);
+  const sequence = sequenceOf();
+  const counts: number[] = [];
+  for (let step = 0; step < 600; step++) {
+    const [count] = propose(speculator, [sequence]);
+    speculator.observe(sequence, count!, 0);
+    counts.push(count!);
+  }
+  expect(counts[0]).toBeGreaterThan(3);
+  const drafted = counts.slice(50).reduce((sum, count) => sum + count, 0);
+  expect(drafted).toBeLessThan(60);
+  expect(drafted).toBeGreaterThan(0);
+});
+
+test("prefers the drafter whose guesses come true, and counts what became of them", () => {
+  const speculator = new Speculator([drafterOf(0.9, 5, 0), drafterOf(0.5, 0, 100)], FREE(), config);
+  const sequence = sequenceOf();
+  for (let step = 0; step < 50; step++) {
+    const [count] = propose(speculator, [sequence]);
+    speculator.observe(sequence, count!, sequence.tokens[sequence.numTokens]! >= 100 ? count! : 0);
+  }
+  propose(speculator, [sequence]);
+  expect(sequence.tokens[sequence.numTokens]).toBe(100);
+  const before = speculator.stats();
+  speculator.observe(sequence, 4, 3);
+  const after = speculator.stats();
+  expect(after.numDraftTokens - before.numDraftTokens).toBe(4);
+  expect(after.numAcceptedTokens - before.numAcceptedTokens).toBe(3);
+  const gained = after.numAcceptedTokensPerPosition.map((n, i) => n - before.numAcceptedTokensPerPosition[i]!);
+  expect(gained.slice(0, 4)).toEqual([1, 1, 1, 0]);
+});

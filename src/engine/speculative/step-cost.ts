@@ -1,0 +1,50 @@
+/** How long a step of so many rows takes: measured at start-up, kept current by every step of decoding. */
+
+/** Rows at which the curve is known; in between it is straight, beyond it goes on as it did last. */
+const ANCHORS = [1, 2, 4, 8, 16, 32] as const;
+/** Share of a new observation in the anchors beside it, and in all others by its ratio. */
+const RATE = 0.1;
+const SPILL = 0.02;
+
+export class StepCost {
+  readonly #anchors: readonly number[];
+  readonly #ms: Float64Array;
+
+  /** @param measure milliseconds of one step of so many rows; @param maxRows more are never asked for */
+  constructor(measure: (numRows: number) => number, maxRows: number) {
+    const anchors = ANCHORS.filter((rows) => rows <= maxRows);
+    this.#anchors = anchors;
+    this.#ms = Float64Array.from(anchors, measure);
+    // More rows never cost less; a single slow measurement does not count.
+    for (let i = anchors.length - 2; i >= 0; i--) this.#ms[i] = Math.min(this.#ms[i]!, this.#ms[i + 1]!);
+  }
+
+  ms(numRows: number): number {
+    const { left, share } = this.#place(numRows);
+    const last = this.#anchors.length - 1;
+    if (last === 0) return this.#ms[0]! * numRows;
+    return this.#ms[left]! + share * (this.#ms[left + 1]! - this.#ms[left]!);
+  }
+
+  /** A step of `numRows` rows took `ms`. */
+  observe(numRows: number, ms: number): void {
+    const { left, share } = this.#place(numRows);
+    if (share > 1) return;
+    const ratio = ms / this.ms(numRows);
+    // One step that was held up says nothing.
+    if (!(ratio < 3)) return;
+    for (let i = 0; i < this.#ms.length; i++) {
+      const weight = i === left ? 1 - share : i === left + 1 ? share : 0;
+      this.#ms[i]! *= 1 + (SPILL + (RATE - SPILL) * weight) * (ratio - 1);
+    }
+  }
+
+  /** Between which anchors; share > 1 beyond the last one. */
+  #place(numRows: number): { left: number; share: number } {
+    const anchors = this.#anchors;
+    let left = 0;
+    while (left < anchors.length - 2 && anchors[left + 1]! <= numRows) left++;
+    const right = anchors[left + 1] ?? anchors[left]! + 1;
+    return { left, share: (numRows - anchors[left]!) / (right - anchors[left]!) };
+  }
+}
