@@ -2,10 +2,10 @@
 import { NUM_KINDS } from "./drafter.js";
 
 /** Guesses after which an older one counts half: of one request, of all. */
-const REQUEST_MEMORY = 24;
+const REQUEST_MEMORY = 48;
 const SERVER_MEMORY = 512;
 /** The server's estimate counts as much as this many guesses of the request's own. */
-const PRIOR_WEIGHT = 4;
+const PRIOR_WEIGHT = 8;
 /** What is believed of each kind before anything was tried. */
 const FIRST_GUESS = [0.4, 0.5, 0.6, 0.7, 0.8, 0.85];
 /** Steps without a draft after which half of what a request learnt is forgotten, so that a changed text is tried again. */
