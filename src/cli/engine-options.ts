@@ -3,10 +3,11 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { SCHEDULING_POLICIES } from "../engine/scheduling-policy.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
-import { byteSize, byteSizeOrZero, integerIn, oneOf, optionError } from "./option-values.js";
+import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf, optionError } from "./option-values.js";
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
@@ -28,6 +29,7 @@ export interface EngineFlags {
   readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
+  readonly maxStepMs: EngineOptions["maxStepMs"];
   readonly batching: EngineOptions["batching"];
   readonly kvLayout: EngineOptions["kvLayout"];
   readonly maxWaitingRequests: number;
@@ -101,7 +103,18 @@ export function addEngineOptions(command: Command): Command {
     toggle("--no-share-kv-reads", "read them once per sequence"),
     toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
     toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
-    option("--scheduling-policy <policy>", "fcfs", oneOf("--scheduling-policy", ["fcfs"]), defaults.schedulingPolicy),
+    option(
+      "--scheduling-policy <policy>",
+      "who goes first: fcfs, priority (a request's lower number), or fair (the API key served least)",
+      oneOf("--scheduling-policy", SCHEDULING_POLICIES),
+      defaults.schedulingPolicy,
+    ),
+    option(
+      "--max-step-ms <ms>",
+      "how long prompts may stretch a step in which others decode; auto: to 1.8 times of decoding alone; 0: as they like",
+      autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
+      defaults.maxStepMs,
+    ),
     option(
       "--batching <kind>",
       "continuous, or static: nothing is admitted while a batch runs",
@@ -129,6 +142,11 @@ export function addEngineOptions(command: Command): Command {
   for (const each of options) command.addOption(each);
   return command;
 }
+
+const autoOr =
+  <T>(parse: (text: string) => T) =>
+  (text: string): T | "auto" =>
+    text === "auto" ? text : parse(text);
 
 /** Each CPU once, and each one this process may run on. */
 function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
@@ -167,6 +185,7 @@ export function engineOptionsFrom(
     shareKvReads: flags.shareKvReads,
     enableChunkedPrefill: flags.enableChunkedPrefill,
     schedulingPolicy: flags.schedulingPolicy,
+    maxStepMs: flags.maxStepMs,
     batching: flags.batching,
     kvLayout: flags.kvLayout,
     maxWaitingRequests: flags.maxWaitingRequests,

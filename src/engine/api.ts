@@ -4,6 +4,7 @@ import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
+import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
 import type { SpeculationStats } from "./speculative/speculator.js";
 
@@ -67,6 +68,10 @@ export interface EngineRequest {
   readonly sampling: SamplingParams;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
+  /** Under the policy `priority` lower numbers go first; 0 when missing. */
+  readonly priority?: number;
+  /** Whose request it is: the policy `fair` gives each tenant the same. */
+  readonly tenant?: string;
 }
 
 export interface TokenLogprob {
@@ -130,7 +135,9 @@ export interface EngineOptions {
   /** Attention reads blocks that several sequences begin with once per step; false: once per sequence, with the same results. */
   readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
-  readonly schedulingPolicy: "fcfs";
+  readonly schedulingPolicy: SchedulingPolicyName;
+  /** How long prompts may stretch a step in which others decode, in milliseconds; auto: in proportion to decoding alone; 0: as they like. */
+  readonly maxStepMs: number | "auto";
   /** continuous; static: nothing is admitted while a batch runs. */
   readonly batching: "continuous" | "static";
   /** paged: blocks on demand; contiguous: maxModelLen reserved per sequence at admission. */
@@ -155,6 +162,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   shareKvReads: true,
   enableChunkedPrefill: true,
   schedulingPolicy: "fcfs",
+  maxStepMs: "auto",
   batching: "continuous",
   kvLayout: "paged",
   maxWaitingRequests: 1024,

@@ -24,11 +24,13 @@ import { PackCache } from "./packs/pack-cache.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
+import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 import type { Drafter } from "./speculative/drafter.js";
 import { draftersOf, NO_SPECULATION_STATS, Speculator } from "./speculative/speculator.js";
-import { StepCost } from "./speculative/step-cost.js";
 import { StepBatch } from "./step-batch.js";
+import { StepCost } from "./step-cost.js";
+import { StepPace } from "./step-pace.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -51,7 +53,9 @@ export class EngineCore {
   readonly #sampler: SamplerIo;
   readonly #sequences = new Map<number, Sequence>();
   readonly #numGroups: number;
+  readonly #cost: StepCost | undefined;
   readonly #speculator: Speculator | undefined;
+  readonly #pace: StepPace | undefined;
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
@@ -125,8 +129,19 @@ export class EngineCore {
         isBatchingStatic: options.batching === "static",
       },
       this.#kv,
+      createPolicy(options.schedulingPolicy),
+      {
+        promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most,
+        draft: (decoding, numRows, maxRows) => this.#speculator?.propose(decoding, numRows, maxRows),
+      },
     );
-    this.#speculator = this.#startSpeculation(options, drafters);
+    this.#cost = this.#measureCost(options);
+    if (this.#cost !== undefined) {
+      if (options.speculative.method !== "none") {
+        this.#speculator = new Speculator(drafters ?? draftersOf(options.speculative), this.#cost, options.speculative);
+      }
+      if (options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
+    }
     const { weightType, numParameters, weightBytes } = model.summary;
     this.info = {
       architecture: config.architecture,
@@ -166,7 +181,6 @@ export class EngineCore {
 
   step(): StepOutput[] {
     const startMs = performance.now();
-    this.#draft();
     const scheduled = this.#scheduler.schedule();
     if (scheduled.length === 0) {
       throw new MillraceError(
@@ -178,18 +192,18 @@ export class EngineCore {
     const submitMs = performance.now();
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
     this.#kernelMs += performance.now() - submitMs;
-    const isDecoding = scheduled.every(({ numNewTokens }) => numNewTokens === 1);
+    const rows = countRows(scheduled);
     const outputs = this.#collect(scheduled);
     this.#numSteps++;
     const stepMs = performance.now() - startMs;
     this.#stepMs += stepMs;
-    if (isDecoding) this.#speculator?.observeStep(this.#batch.numRows, stepMs);
+    this.#learn(rows, stepMs);
     return outputs;
   }
 
-  /** How long a decoding step of so many rows takes at present, if anything drafts; 0 otherwise. */
+  /** How long a decoding step of so many rows takes at present, if that is followed; 0 otherwise. */
   stepMs(numRows: number): number {
-    return this.#speculator?.stepMs(numRows) ?? 0;
+    return this.#cost?.ms(numRows) ?? 0;
   }
 
   stats(): EngineStats {
@@ -212,13 +226,18 @@ export class EngineCore {
     };
   }
 
-  #startSpeculation(options: EngineOptions, drafters: readonly Drafter[] | undefined): Speculator | undefined {
-    const { speculative, blockSize } = options;
-    if (speculative.method === "none") return undefined;
+  /** Measured when something depends on it: it takes as long as a hundred tokens do. */
+  #measureCost({ speculative, maxStepMs, blockSize }: EngineOptions): StepCost | undefined {
+    if (speculative.method === "none" && maxStepMs === 0) return undefined;
     const { maxRows, maxLogitRows, tableStride } = this.#batch.capacity;
     const maxMeasured = Math.min(32, maxRows, maxLogitRows, tableStride * blockSize, this.#kv.numBlocks * blockSize);
-    const cost = new StepCost((numRows) => this.#measureStep(numRows), maxMeasured);
-    return new Speculator(drafters ?? draftersOf(speculative), cost, speculative);
+    return new StepCost((numRows) => this.#measureStep(numRows), maxMeasured);
+  }
+
+  /** What a step took teaches the next ones. */
+  #learn({ numDecoding, numPrompt }: StepRows, ms: number): void {
+    if (numPrompt === 0) this.#cost?.observe(numDecoding, ms);
+    else if (numDecoding > 0) this.#pace?.observe(numDecoding, numPrompt, ms);
   }
 
   /** Milliseconds of a step that checks a draft so long that it has `numRows` rows; before any request has come. */
@@ -237,17 +256,6 @@ export class EngineCore {
     }
     this.#kv.release(sequence);
     return fastest;
-  }
-
-  /** Lets the sequences that decode guess ahead, as far as rows are left over. */
-  #draft(): void {
-    if (this.#speculator === undefined) return;
-    const decoding = this.#scheduler.running.filter(
-      ({ numTokens, numComputedTokens, numOutputTokens }) => numOutputTokens > 0 && numTokens - numComputedTokens === 1,
-    );
-    const numRows = this.#scheduler.numRowsAhead;
-    const numLeft = this.#batch.capacity.maxRows - numRows;
-    if (decoding.length > 0 && numLeft > 0) this.#speculator.propose(decoding, numRows, numLeft);
   }
 
   #fillBatch(scheduled: readonly ScheduledSequence[], nowMs: number): void {
@@ -361,6 +369,22 @@ export class EngineCore {
       ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };
   }
+}
+
+interface StepRows {
+  /** Rows of sequences that decode, drafts among them. */
+  readonly numDecoding: number;
+  readonly numPrompt: number;
+}
+
+/** Before the step's results are taken in. */
+function countRows(scheduled: readonly ScheduledSequence[]): StepRows {
+  let [numDecoding, numPrompt] = [0, 0];
+  for (const { sequence, numNewTokens } of scheduled) {
+    if (numNewTokens === 1) numDecoding += 1 + sequence.numDraftTokens;
+    else numPrompt += numNewTokens;
+  }
+  return { numDecoding, numPrompt };
 }
 
 /** The prompt token after `position` still lacks its log-probability. */

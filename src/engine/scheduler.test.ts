@@ -8,6 +8,7 @@ import { request } from "../../test/helpers/engine-requests.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
+import { createPolicy, SCHEDULING_POLICIES, type SchedulingPolicyName } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 
 interface World {
@@ -19,6 +20,10 @@ interface World {
   readonly isPrefixCachingEnabled: boolean;
   readonly isBatchingStatic: boolean;
   readonly isContiguous: boolean;
+  readonly policy: SchedulingPolicyName;
+  readonly promptTokensBeside: number;
+  /** Drafted tokens per sequence; those of even position come true. */
+  readonly draftLength: number;
 }
 
 interface Arrival {
@@ -29,9 +34,11 @@ interface Arrival {
   readonly cancelAfterSteps: number | undefined;
   readonly salt: string;
   readonly wantsPromptLogprobs: boolean;
+  readonly priority: number;
 }
 
 const MAX_TOKENS = 64;
+const PLAIN = { policy: "fcfs", promptTokensBeside: 1000, draftLength: 0 } as const;
 
 class Simulation {
   readonly kv: KvManager;
@@ -44,7 +51,15 @@ class Simulation {
   constructor(readonly world: World) {
     const { numGroups, numBlocks, blockSize } = world;
     this.kv = new KvManager({ ...world, reservedTokens: world.isContiguous ? MAX_TOKENS : 0 });
-    this.scheduler = new Scheduler({ ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true }, this.kv);
+    this.scheduler = new Scheduler(
+      { ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true },
+      this.kv,
+      createPolicy(world.policy),
+      {
+        promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside),
+        draft: (decoding, _, maxRows) => this.#draft(decoding, maxRows),
+      },
+    );
     this.#memory = Array.from({ length: numGroups }, () =>
       new Array<string>(numBlocks * blockSize).fill("never written"),
     );
@@ -59,6 +74,8 @@ class Simulation {
       {
         ...request(prompt, arrival.wantsPromptLogprobs ? { numPromptLogprobs: 0 } : {}),
         cacheSalt: arrival.salt,
+        priority: arrival.priority,
+        tenant: arrival.salt,
       },
       this.world.numGroups,
       0,
@@ -82,7 +99,7 @@ class Simulation {
   }
 
   #checkShape(scheduled: readonly ScheduledSequence[]): void {
-    const numTokens = scheduled.reduce((sum, { numNewTokens }) => sum + numNewTokens, 0);
+    const numTokens = scheduled.reduce((sum, each) => sum + each.numNewTokens + each.sequence.numDraftTokens, 0);
     expect(numTokens).toBeLessThanOrEqual(this.world.maxNumBatchedTokens);
     expect(this.scheduler.running.length).toBeLessThanOrEqual(this.world.maxNumSeqs);
     const seats = this.scheduler.running.map((sequence) => sequence.seat);
@@ -91,7 +108,7 @@ class Simulation {
   }
 
   #compute({ sequence, numNewTokens }: ScheduledSequence): void {
-    const end = sequence.numComputedTokens + numNewTokens;
+    const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
     for (let position = sequence.numComputedTokens; position < end; position++) {
       this.#forEachSlot(sequence, position, (slots, slot) => {
         slots[slot] = prefixName(sequence, position);
@@ -117,14 +134,37 @@ class Simulation {
 
   #advance({ sequence, numNewTokens }: ScheduledSequence): void {
     const { promptLogprobs } = sequence;
+    const { numDraftTokens } = sequence;
+    sequence.numDraftTokens = 0;
     sequence.numComputedTokens += numNewTokens;
     const numScored = Math.min(sequence.numComputedTokens, sequence.numPromptTokens - 1);
     while (promptLogprobs !== undefined && promptLogprobs.length - 1 < numScored) promptLogprobs.push(null);
     this.kv.publishFull(sequence);
     if (sequence.numComputedTokens < sequence.numTokens) return;
     const { outputLength } = this.live.get(sequence.id)!;
+    if (sequence.numOutputTokens >= outputLength) return this.#end(sequence.id, sequence);
+    for (let i = 0; i < numDraftTokens; i++) {
+      const drafted = sequence.tokens[sequence.numTokens];
+      sequence.append(nextToken(sequence));
+      if (drafted !== sequence.tokens[sequence.numTokens - 1]) return;
+      sequence.numComputedTokens++;
+    }
+    this.kv.publishFull(sequence);
     if (sequence.numOutputTokens >= outputLength) this.#end(sequence.id, sequence);
-    else sequence.append(sequence.id * 1000 + sequence.numTokens);
+    else sequence.append(nextToken(sequence));
+  }
+
+  #draft(decoding: readonly Sequence[], maxRows: number): void {
+    let numLeft = maxRows;
+    for (const sequence of decoding) {
+      const { outputLength } = this.live.get(sequence.id)!;
+      const length = Math.min(numLeft, this.world.draftLength, outputLength - sequence.numOutputTokens);
+      if (length < 1) continue;
+      numLeft -= length;
+      const first = sequence.numTokens;
+      const right = (i: number) => sequence.id * 1000 + first + i;
+      sequence.setDraft(Array.from({ length }, (_, i) => ((first + i) % 5 === 0 ? 7 : right(i))));
+    }
   }
 
   #end(id: number, sequence: Sequence): void {
@@ -132,6 +172,8 @@ class Simulation {
     this.scheduler.remove(sequence);
   }
 }
+
+const nextToken = (sequence: Sequence): number => sequence.id * 1000 + sequence.numTokens;
 
 function prefixName(sequence: Sequence, position: number): string {
   return `${sequence.cacheSalt}:${sequence.tokens.subarray(0, position + 1).join(",")}`;
@@ -146,6 +188,9 @@ const worlds: fc.Arbitrary<World> = fc.record({
   isPrefixCachingEnabled: fc.constantFrom(true, true, false),
   isBatchingStatic: fc.constantFrom(false, false, false, true),
   isContiguous: fc.constantFrom(false, false, false, true),
+  policy: fc.constantFrom(...SCHEDULING_POLICIES),
+  promptTokensBeside: fc.constantFrom(1, 7, 1000),
+  draftLength: fc.constantFrom(0, 1, 3, 9),
 });
 
 const arrivals: fc.Arbitrary<Arrival[]> = fc.array(
@@ -157,6 +202,7 @@ const arrivals: fc.Arbitrary<Arrival[]> = fc.array(
     cancelAfterSteps: fc.option(fc.integer({ min: 0, max: 20 }), { nil: undefined, freq: 3 }),
     salt: fc.constantFrom("", "", "tenant"),
     wantsPromptLogprobs: fc.boolean(),
+    priority: fc.integer({ min: -1, max: 1 }),
   }),
   { minLength: 1, maxLength: 14, size: "max" },
 );
@@ -205,8 +251,9 @@ describe("scheduler and KV manager", () => {
       isPrefixCachingEnabled: false,
       isBatchingStatic: true,
       isContiguous: false,
+      ...PLAIN,
     });
-    const arrival = { atStep: 0, promptFamily: 1, promptLength: 4, salt: "", wantsPromptLogprobs: false };
+    const arrival = { atStep: 0, promptFamily: 1, promptLength: 4, salt: "", wantsPromptLogprobs: false, priority: 0 };
     simulation.arrive(1, { ...arrival, outputLength: 1, cancelAfterSteps: undefined });
     simulation.arrive(2, { ...arrival, outputLength: 5, cancelAfterSteps: undefined });
     simulation.arrive(3, { ...arrival, outputLength: 1, cancelAfterSteps: undefined });
@@ -228,6 +275,7 @@ describe("scheduler and KV manager", () => {
       isPrefixCachingEnabled: true,
       isBatchingStatic: false,
       isContiguous: false,
+      ...PLAIN,
     });
     const arrival = {
       atStep: 0,
@@ -236,6 +284,7 @@ describe("scheduler and KV manager", () => {
       outputLength: 2,
       salt: "",
       wantsPromptLogprobs: false,
+      priority: 0,
     };
     for (const id of [1, 2, 3]) simulation.arrive(id, { ...arrival, cancelAfterSteps: undefined });
     simulation.step();

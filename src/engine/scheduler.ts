@@ -1,9 +1,11 @@
 /**
- * Decides what each step computes: running sequences first, then waiting ones, under one token budget; long prompts in chunks. There are no
- * phases: a sequence's numComputedTokens chases its numTokens. When KV memory is short the youngest running sequence gives its blocks back
- * and is computed again later; nothing is admitted in a step that pre-empted.
+ * Decides what each step computes, under one token budget: first a token of every sequence that decodes and what was drafted for it, then
+ * prompts, in chunks, those of running sequences and of waiting ones in the policy's order. There are no phases: a sequence's
+ * numComputedTokens chases its numTokens. When KV memory is short the running sequence that is last in that order gives its blocks back and is
+ * computed again later; nothing is admitted in a step in which that happened, but for a sequence that may displace others.
  */
 import type { KvManager } from "./kv/kv-manager.js";
+import type { SchedulingPolicy } from "./scheduling-policy.js";
 import type { Sequence } from "./sequence.js";
 
 export interface SchedulerOptions {
@@ -23,10 +25,16 @@ export interface ScheduledSequence {
   readonly numNewTokens: number;
 }
 
+/** What else a step needs to know; each is asked once a step at most. */
+export interface StepAdvice {
+  /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. */
+  promptTokensBeside(numDecodingRows: number, most: number): number;
+  /** Sets the drafts of sequences that decode: `numRows` rows are planned, `maxDraftRows` more would fit. */
+  draft(decoding: readonly Sequence[], numRows: number, maxDraftRows: number): void;
+}
+
 export class Scheduler {
-  /** In order of admission; the last is the first to be pre-empted. */
   readonly running: Sequence[] = [];
-  /** In order of arrival; pre-empted sequences come back to the front. */
   readonly waiting: Sequence[] = [];
   numPreemptions = 0;
   readonly #freeSeats: number[];
@@ -34,23 +42,15 @@ export class Scheduler {
   constructor(
     private readonly options: SchedulerOptions,
     private readonly kv: KvManager,
+    private readonly policy: SchedulingPolicy,
+    private readonly advice: StepAdvice,
   ) {
     this.#freeSeats = Array.from({ length: options.maxNumSeqs }, (_, i) => options.maxNumSeqs - 1 - i);
   }
 
   add(sequence: Sequence): void {
+    this.policy.add(sequence);
     this.waiting.push(sequence);
-  }
-
-  /** Rows the coming step computes, drafts aside; as many as it may when something could be admitted. */
-  get numRowsAhead(): number {
-    const { maxNumBatchedTokens } = this.options;
-    if (this.waiting.length > 0 && this.#freeSeats.length > 0) return maxNumBatchedTokens;
-    const numMissing = this.running.reduce(
-      (sum, { numTokens, numComputedTokens }) => sum + numTokens - numComputedTokens,
-      0,
-    );
-    return Math.min(maxNumBatchedTokens, numMissing);
   }
 
   /** The sequence is over (finished or aborted): its seat and blocks are free at once. */
@@ -59,61 +59,67 @@ export class Scheduler {
     const index = list.indexOf(sequence);
     if (index >= 0) list.splice(index, 1);
     this.#unseat(sequence);
+    this.policy.remove(sequence);
   }
 
   schedule(): ScheduledSequence[] {
-    const budget = { tokens: this.options.maxNumBatchedTokens, extraLogits: this.options.maxExtraLogitRows };
-    const scheduled: ScheduledSequence[] = [];
-    const hasPreempted = this.#scheduleRunning(budget, scheduled);
-    for (const { sequence, numNewTokens } of scheduled) this.#cutDraft(sequence, numNewTokens, budget, hasPreempted);
-    if (!hasPreempted) this.#admit(budget, scheduled);
-    return scheduled;
-  }
-
-  #scheduleRunning(budget: Budget, scheduled: ScheduledSequence[]): boolean {
+    const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled } = this.options;
+    const plan: Plan = { numTokens: maxNumBatchedTokens, numExtraLogits: maxExtraLogitRows, numNew: new Map() };
     const preemptionsBefore = this.numPreemptions;
-    for (let index = 0; index < this.running.length && budget.tokens > 0; index++) {
-      const sequence = this.running[index]!;
-      const numNewTokens = this.#chunk(sequence, budget);
-      if (numNewTokens === 0) continue;
-      if (!this.#makeRoom(sequence, numNewTokens)) break;
-      take(budget, sequence, numNewTokens);
-      scheduled.push({ sequence, numNewTokens });
+    const byPolicy = (a: Sequence, b: Sequence) => this.policy.compare(a, b);
+    this.running.sort(byPolicy);
+    this.waiting.sort(byPolicy);
+    const isIdle = this.running.length === 0;
+    const prompts = this.running.filter((sequence) => numMissing(sequence) > 1);
+
+    for (const sequence of [...this.running]) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
+    const decoding = [...plan.numNew.keys()];
+    if (decoding.length > 0) {
+      const wanted = Math.min(plan.numTokens, this.#numPromptTokensWaiting(prompts));
+      const mayPrompt = isChunkedPrefillEnabled
+        ? this.advice.promptTokensBeside(decoding.length, wanted)
+        : plan.numTokens;
+      this.#addDrafts(decoding, plan, Math.min(wanted, mayPrompt));
+      plan.numTokens = Math.min(plan.numTokens, mayPrompt);
     }
-    return this.numPreemptions > preemptionsBefore;
+    const hasPreempted = () => this.numPreemptions > preemptionsBefore;
+    const mayAdmit = isIdle || !this.options.isBatchingStatic;
+    this.#schedulePrompts(mayAdmit ? merge(prompts, this.waiting, byPolicy) : prompts, plan, hasPreempted);
+    return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
   }
 
-  /** Pre-empts from the end until `sequence` fits; false when it had to give way itself. */
-  #makeRoom(sequence: Sequence, numNewTokens: number): boolean {
-    while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
-      const victim = this.running.pop()!;
-      this.#unseat(victim);
-      this.waiting.unshift(victim);
-      this.numPreemptions++;
-      if (victim === sequence) return false;
-    }
-    return true;
-  }
-
-  #admit(budget: Budget, scheduled: ScheduledSequence[]): void {
-    const { isBatchingStatic } = this.options;
-    if (isBatchingStatic && this.running.length > 0) return;
-    let index = 0;
-    while (index < this.waiting.length && this.#freeSeats.length > 0 && (budget.tokens > 0 || isBatchingStatic)) {
-      const sequence = this.waiting[index]!;
-      if (this.kv.shouldWaitForLeader(sequence)) {
-        index++;
+  /** Prompts of running sequences and admissions, in order; the first that cannot be admitted ends admission, so that it is not overtaken for ever. */
+  #schedulePrompts(candidates: readonly Sequence[], plan: Plan, hasPreempted: () => boolean): void {
+    let isAdmitting = true;
+    for (const sequence of candidates) {
+      if (sequence.seat >= 0) {
+        if (plan.numTokens > 0) this.#continue(sequence, plan);
         continue;
       }
-      if (!this.#seat(sequence, budget, scheduled)) return;
-      this.waiting.splice(index, 1);
+      const isBudgetLeft = plan.numTokens > 0 || this.options.isBatchingStatic;
+      if (!isAdmitting || !isBudgetLeft || this.kv.shouldWaitForLeader(sequence)) continue;
+      const hasRoom = this.#freeSeats.length > 0 && !hasPreempted();
+      if (!(hasRoom && this.#admit(sequence, plan)) && !this.#displaceFor(sequence, plan)) isAdmitting = false;
     }
   }
 
-  /** Admits one sequence if this step can compute something of it and the memory holds all its present tokens. */
-  #seat(sequence: Sequence, budget: Budget, scheduled: ScheduledSequence[]): boolean {
+  /** The next tokens of a running sequence, if it keeps its place. */
+  #continue(sequence: Sequence, plan: Plan): void {
+    if (sequence.seat < 0) return;
+    const numNewTokens = this.#chunk(sequence, plan);
+    if (numNewTokens === 0) return;
+    while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
+      const last = this.running.at(-1)!;
+      this.#preempt(last, plan);
+      if (last === sequence) return;
+    }
+    this.#take(sequence, numNewTokens, plan);
+  }
+
+  /** Admits a waiting sequence if this step can compute something of it and the memory holds all its present tokens. */
+  #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
-    const numNewTokens = this.#chunk(sequence, budget);
+    const numNewTokens = this.#chunk(sequence, plan);
     const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
     if (!isComputable || !this.kv.hasRoomFor(sequence, sequence.numTokens)) {
       this.kv.release(sequence);
@@ -122,28 +128,79 @@ export class Scheduler {
     this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens);
     if (sequence.numAdmissions++ === 0) this.kv.countFirstAdmission(sequence);
     sequence.seat = this.#freeSeats.pop()!;
+    this.waiting.splice(this.waiting.indexOf(sequence), 1);
     this.running.push(sequence);
-    take(budget, sequence, numNewTokens);
-    if (numNewTokens > 0) scheduled.push({ sequence, numNewTokens });
+    if (numNewTokens > 0) this.#take(sequence, numNewTokens, plan);
     return true;
   }
 
-  /** Leaves of the draft what fits this step without taking anything from anybody. */
-  #cutDraft(sequence: Sequence, numNewTokens: number, budget: Budget, isMemoryShort: boolean): void {
-    const isCheckable = !isMemoryShort && sequence.numComputedTokens + numNewTokens === sequence.numTokens;
-    const numDraftTokens = isCheckable ? Math.min(sequence.numDraftTokens, budget.tokens, budget.extraLogits) : 0;
-    const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
-    sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
-    budget.tokens -= sequence.numDraftTokens;
-    budget.extraLogits -= sequence.numDraftTokens;
+  /** Admits a sequence in the place of running ones that the policy puts behind it: all that are needed, or none. */
+  #displaceFor(sequence: Sequence, plan: Plan): boolean {
+    const victims = this.running.filter((running) => this.policy.mayDisplace(sequence, running)).reverse();
+    let numBlocks = this.kv.numFreeBlocks;
+    const numNeeded = this.kv.blocksFor(sequence.numTokens);
+    const chosen: Sequence[] = [];
+    for (const victim of victims) {
+      if (numBlocks >= numNeeded && this.#freeSeats.length + chosen.length > 0) break;
+      chosen.push(victim);
+      numBlocks += victim.blockTables[0]!.length;
+    }
+    if (chosen.length === 0 || numBlocks < numNeeded) return false;
+    for (const victim of chosen) this.#preempt(victim, plan);
+    return this.#admit(sequence, plan);
+  }
+
+  /** The victim's blocks are free, and what this step was to compute of it is not. */
+  #preempt(victim: Sequence, plan: Plan): void {
+    this.running.splice(this.running.indexOf(victim), 1);
+    plan.numTokens += (plan.numNew.get(victim) ?? 0) + victim.numDraftTokens;
+    plan.numExtraLogits += victim.numDraftTokens;
+    plan.numNew.delete(victim);
+    this.#unseat(victim);
+    this.waiting.push(victim);
+    this.numPreemptions++;
+  }
+
+  #take(sequence: Sequence, numNewTokens: number, plan: Plan): void {
+    plan.numTokens -= numNewTokens;
+    plan.numExtraLogits -= numScored(sequence, numNewTokens);
+    plan.numNew.set(sequence, numNewTokens);
+    const numPrompt = Math.max(0, Math.min(numNewTokens, sequence.numPromptTokens - sequence.numComputedTokens));
+    this.policy.charge(sequence, numPrompt, numNewTokens - numPrompt);
+  }
+
+  /** Drafts take what is left over: no other sequence's tokens, and no block that is not free. */
+  #addDrafts(decoding: readonly Sequence[], plan: Plan, numPromptTokens: number): void {
+    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits);
+    const numRows = decoding.length + numPromptTokens;
+    if (numLeft > 0)
+      this.advice.draft(
+        decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
+        numRows,
+        numLeft,
+      );
+    for (const sequence of decoding) {
+      const numDraftTokens = Math.min(sequence.numDraftTokens, plan.numTokens, plan.numExtraLogits);
+      const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
+      sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
+      plan.numTokens -= sequence.numDraftTokens;
+      plan.numExtraLogits -= sequence.numDraftTokens;
+    }
+  }
+
+  /** Prompt tokens that this step could compute, if all that wait found a place. */
+  #numPromptTokensWaiting(prompts: readonly Sequence[]): number {
+    const isFull = this.#freeSeats.length === 0 || this.options.isBatchingStatic;
+    const sequences = isFull ? prompts : [...prompts, ...this.waiting];
+    return sequences.reduce((sum, sequence) => sum + numMissing(sequence), 0);
   }
 
   /** How many of the sequence's missing tokens this step may compute. */
-  #chunk(sequence: Sequence, budget: Budget): number {
-    const missing = sequence.numTokens - sequence.numComputedTokens;
-    const allowed = Math.min(missing, budget.tokens, numScored(sequence, missing) > 0 ? budget.extraLogits : missing);
-    if (allowed < missing && !this.options.isChunkedPrefillEnabled && budget.tokens < missing) return 0;
-    return allowed;
+  #chunk(sequence: Sequence, plan: Plan): number {
+    const missing = numMissing(sequence);
+    const allowed = Math.min(missing, plan.numTokens, numScored(sequence, missing) > 0 ? plan.numExtraLogits : missing);
+    if (allowed < missing && !this.options.isChunkedPrefillEnabled && plan.numTokens < missing) return 0;
+    return Math.max(0, allowed);
   }
 
   #unseat(sequence: Sequence): void {
@@ -155,14 +212,22 @@ export class Scheduler {
   }
 }
 
-interface Budget {
-  tokens: number;
-  extraLogits: number;
+/** What a step may still compute, and what it will. */
+interface Plan {
+  numTokens: number;
+  numExtraLogits: number;
+  readonly numNew: Map<Sequence, number>;
 }
 
-function take(budget: Budget, sequence: Sequence, numNewTokens: number): void {
-  budget.tokens -= numNewTokens;
-  budget.extraLogits -= numScored(sequence, numNewTokens);
+const numMissing = ({ numTokens, numComputedTokens }: Sequence): number => numTokens - numComputedTokens;
+
+/** Both lists, which are in order, as one. */
+function merge(
+  a: readonly Sequence[],
+  b: readonly Sequence[],
+  compare: (a: Sequence, b: Sequence) => number,
+): Sequence[] {
+  return [...a, ...b].sort(compare);
 }
 
 /** Of the next `numNewTokens` positions, those whose successor is a prompt token that still needs its log-probability. */

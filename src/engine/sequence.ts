@@ -5,6 +5,10 @@ import type { PrefixNode } from "./kv/prefix-index.js";
 export class Sequence {
   readonly sampling: SamplingParams;
   readonly cacheSalt: string;
+  /** Lower ones go first under the policy `priority`. */
+  readonly priority: number;
+  /** Whose request it is, for the policy `fair`. */
+  readonly tenant: string;
   readonly numPromptTokens: number;
   /** Prompt and output up to numTokens; then the draft. */
   tokens: Int32Array;
@@ -40,6 +44,8 @@ export class Sequence {
   ) {
     this.sampling = request.sampling;
     this.cacheSalt = request.cacheSalt ?? "";
+    this.priority = request.priority ?? 0;
+    this.tenant = request.tenant ?? "";
     this.tokens = request.promptIds;
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;

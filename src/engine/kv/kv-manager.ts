@@ -33,7 +33,11 @@ export class KvManager {
 
   /** Blocks referenced by sequences, in the fullest group. */
   get numUsedBlocks(): number {
-    return this.options.numBlocks - Math.min(...this.#pools.map((pool) => pool.numFree));
+    return this.options.numBlocks - this.numFreeBlocks;
+  }
+
+  get numFreeBlocks(): number {
+    return Math.min(...this.#pools.map((pool) => pool.numFree));
   }
 
   get numBlocks(): number {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { GREEDY_SAMPLING } from "../api.js";
 import { Sequence } from "../sequence.js";
+import { StepCost } from "../step-cost.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "./config.js";
 import type { Drafter } from "./drafter.js";
 import { Speculator } from "./speculator.js";
-import { StepCost } from "./step-cost.js";
 
 const config = { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: 8 };
 /** Rows are free, or each costs as much as the first. */

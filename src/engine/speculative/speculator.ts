@@ -3,11 +3,11 @@
  * as give the most tokens per second: none, often. What is drafted never changes a result, only how soon it is there.
  */
 import type { Sequence } from "../sequence.js";
+import type { StepCost } from "../step-cost.js";
 import { Acceptance, type RequestAcceptance } from "./acceptance.js";
 import type { SpeculativeConfig } from "./config.js";
 import type { Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
-import type { StepCost } from "./step-cost.js";
 
 /** Counters since start, as vLLM names them. */
 export interface SpeculationStats {
@@ -98,15 +98,6 @@ export class Speculator {
     this.#numDraftTokens += numDrafted;
     this.#numAcceptedTokens += numAccepted;
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
-  }
-
-  /** A step of decoding alone took so long. */
-  observeStep(numRows: number, ms: number): void {
-    this.cost.observe(numRows, ms);
-  }
-
-  stepMs(numRows: number): number {
-    return this.cost.ms(numRows);
   }
 
   forget(sequence: Sequence): void {

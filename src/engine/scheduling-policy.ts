@@ -1,0 +1,101 @@
+/** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
+import type { Sequence } from "./sequence.js";
+
+export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
+export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
+
+export interface SchedulingPolicy {
+  /** Negative: `a` goes first. A total order. */
+  compare(a: Sequence, b: Sequence): number;
+  /** May a waiting sequence take the place of a running one that would go after it? */
+  mayDisplace(waiting: Sequence, running: Sequence): boolean;
+  add(sequence: Sequence): void;
+  /** The step computes so many of the sequence's tokens. */
+  charge(sequence: Sequence, numPromptTokens: number, numOutputTokens: number): void;
+  remove(sequence: Sequence): void;
+}
+
+export function createPolicy(name: SchedulingPolicyName): SchedulingPolicy {
+  if (name === "fair") return new FairPolicy();
+  return name === "priority" ? PRIORITY : FIRST_COME;
+}
+
+const byArrival = (a: Sequence, b: Sequence): number => a.id - b.id;
+
+const FIRST_COME: SchedulingPolicy = {
+  compare: byArrival,
+  mayDisplace: () => false,
+  add: () => {},
+  charge: () => {},
+  remove: () => {},
+};
+
+/** Classes: a lower number goes first, whatever came earlier in others. */
+const PRIORITY: SchedulingPolicy = {
+  ...FIRST_COME,
+  compare: (a, b) => a.priority - b.priority || byArrival(a, b),
+  mayDisplace: (waiting, running) => waiting.priority < running.priority,
+};
+
+/** What a token costs its tenant: one of the output takes a row of a step of its own. */
+const PROMPT_TOKEN_COST = 1;
+const OUTPUT_TOKEN_COST = 2;
+/** Tenants whose counters are kept although they have no requests. */
+const MAX_IDLE_TENANTS = 1024;
+
+interface Tenant {
+  /** Cost of what was computed for it. */
+  served: number;
+  numRequests: number;
+}
+
+/**
+ * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant that was served least goes first; who
+ * comes back after a pause starts level with the least served of those present, so that nobody saves up.
+ */
+class FairPolicy implements SchedulingPolicy {
+  readonly #tenants = new Map<string, Tenant>();
+
+  compare(a: Sequence, b: Sequence): number {
+    return this.#servedOf(a) - this.#servedOf(b) || byArrival(a, b);
+  }
+
+  /** Only when that leaves the other tenant still ahead, or the two would take turns at throwing each other out. */
+  mayDisplace(waiting: Sequence, running: Sequence): boolean {
+    if (waiting.tenant === running.tenant) return false;
+    return (
+      this.#servedOf(running) - this.#servedOf(waiting) > OUTPUT_TOKEN_COST * (running.numTokens + waiting.numTokens)
+    );
+  }
+
+  add({ tenant }: Sequence): void {
+    const known = this.#tenants.get(tenant);
+    if (known !== undefined && known.numRequests > 0) {
+      known.numRequests++;
+      return;
+    }
+    let least = Number.POSITIVE_INFINITY;
+    for (const { served, numRequests } of this.#tenants.values()) if (numRequests > 0) least = Math.min(least, served);
+    const level = least === Number.POSITIVE_INFINITY ? 0 : least;
+    this.#tenants.set(tenant, { served: Math.max(known?.served ?? 0, level), numRequests: 1 });
+    if (this.#tenants.size > 2 * MAX_IDLE_TENANTS) this.#forgetIdle();
+  }
+
+  charge({ tenant }: Sequence, numPromptTokens: number, numOutputTokens: number): void {
+    const known = this.#tenants.get(tenant);
+    if (known !== undefined) known.served += PROMPT_TOKEN_COST * numPromptTokens + OUTPUT_TOKEN_COST * numOutputTokens;
+  }
+
+  remove({ tenant }: Sequence): void {
+    const known = this.#tenants.get(tenant);
+    if (known !== undefined) known.numRequests--;
+  }
+
+  #servedOf({ tenant }: Sequence): number {
+    return this.#tenants.get(tenant)?.served ?? 0;
+  }
+
+  #forgetIdle(): void {
+    for (const [name, { numRequests }] of this.#tenants) if (numRequests === 0) this.#tenants.delete(name);
+  }
+}
