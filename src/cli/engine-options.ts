@@ -26,6 +26,7 @@ export interface EngineFlags {
   readonly kvCacheMemoryBytes?: number;
   readonly packCacheSize: number;
   readonly enablePrefixCaching: boolean;
+  readonly prefixCacheDisk?: number;
   readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
@@ -99,6 +100,11 @@ export function addEngineOptions(command: Command): Command {
     ).default(DEFAULT_PACK_CACHE_BYTES, "50GiB"),
     toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
     toggle("--no-enable-prefix-caching", "compute every prompt anew"),
+    option(
+      "--prefix-cache-disk <size>",
+      "disk space for prefixes that outlive memory and this process, such as 8GiB (default: none)",
+      byteSize("--prefix-cache-disk"),
+    ),
     toggle("--share-kv-reads", "read KV blocks of equal prefixes once per step", defaults.shareKvReads),
     toggle("--no-share-kv-reads", "read them once per sequence"),
     toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
@@ -182,6 +188,10 @@ export function engineOptionsFrom(
     packCache: flags.packCacheSize === 0 ? undefined : { folder: packFolder(), maxBytes: flags.packCacheSize },
     kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
     enablePrefixCaching: flags.enablePrefixCaching,
+    prefixCacheDisk:
+      flags.prefixCacheDisk === undefined
+        ? undefined
+        : { folder: join(cacheFolder(), "prefixes"), maxBytes: flags.prefixCacheDisk },
     shareKvReads: flags.shareKvReads,
     enableChunkedPrefill: flags.enableChunkedPrefill,
     schedulingPolicy: flags.schedulingPolicy,

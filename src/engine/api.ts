@@ -2,6 +2,7 @@
 import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
+import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
 import type { SchedulingPolicyName } from "./scheduling-policy.js";
@@ -132,6 +133,8 @@ export interface EngineOptions {
   /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
+  /** Where cached prefixes are kept beyond memory and beyond this process; undefined = nowhere. */
+  readonly prefixCacheDisk: DiskTierOptions | undefined;
   /** Attention reads blocks that several sequences begin with once per step; false: once per sequence, with the same results. */
   readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
@@ -159,6 +162,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   packCache: undefined,
   kvCacheMemoryBytes: undefined,
   enablePrefixCaching: true,
+  prefixCacheDisk: undefined,
   shareKvReads: true,
   enableChunkedPrefill: true,
   schedulingPolicy: "fcfs",
@@ -202,6 +206,7 @@ export interface EngineStats {
   readonly kvBytesRead: number;
   readonly kvBytesUnshared: number;
   readonly speculation: SpeculationStats;
+  readonly prefixCacheDisk: DiskTierStats;
   /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;

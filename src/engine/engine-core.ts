@@ -1,4 +1,6 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
 import { basename } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
@@ -14,6 +16,7 @@ import type {
   TokenLogprob,
 } from "./api.js";
 import { GREEDY_SAMPLING } from "./api.js";
+import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { OpenModel } from "./model/tensor-source.js";
@@ -53,9 +56,11 @@ export class EngineCore {
   readonly #sampler: SamplerIo;
   readonly #sequences = new Map<number, Sequence>();
   readonly #numGroups: number;
+  readonly #vocabSize: number;
   readonly #cost: StepCost | undefined;
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
+  readonly #disk: DiskTier | undefined;
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
@@ -98,6 +103,7 @@ export class EngineCore {
     checkOptions(options, maxModelLen, budget.numBlocks);
     const groups = kvGroups(config);
     this.#numGroups = groups.length;
+    this.#vocabSize = config.vocabSize;
     const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
     const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
     this.#batch = new StepBatch(
@@ -135,6 +141,16 @@ export class EngineCore {
         draft: (decoding, numRows, maxRows) => this.#speculator?.propose(decoding, numRows, maxRows),
       },
     );
+    if (options.prefixCacheDisk !== undefined && options.enablePrefixCaching && options.kvLayout === "paged") {
+      const fingerprint = createHash("sha256")
+        .update(
+          JSON.stringify([fileFacts(model.files), kvType, blockSize, maxModelLen, device.isa, options.activationDtype]),
+        )
+        .update(this.#knownAnswer())
+        .digest("hex");
+      this.#disk = new DiskTier(options.prefixCacheDisk, fingerprint, this.#transformer, report.note);
+      this.#kv.store = this.#disk;
+    }
     this.#cost = this.#measureCost(options);
     if (this.#cost !== undefined) {
       if (options.speculative.method !== "none") {
@@ -179,6 +195,16 @@ export class EngineCore {
     this.#speculator?.forget(sequence);
   }
 
+  /** Work that can wait until no request does; true when there is more of it. */
+  tidy(): boolean {
+    return this.#disk?.work() ?? false;
+  }
+
+  /** Resolves when what is to outlive this process is on disk. */
+  async close(): Promise<void> {
+    await this.#disk?.close();
+  }
+
   step(): StepOutput[] {
     const startMs = performance.now();
     const scheduled = this.#scheduler.schedule();
@@ -198,6 +224,7 @@ export class EngineCore {
     const stepMs = performance.now() - startMs;
     this.#stepMs += stepMs;
     this.#learn(rows, stepMs);
+    this.#disk?.work();
     return outputs;
   }
 
@@ -221,6 +248,7 @@ export class EngineCore {
       kvBytesRead: read,
       kvBytesUnshared: unshared,
       speculation: this.#speculator?.stats() ?? NO_SPECULATION_STATS,
+      prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
       kernelMs: this.#kernelMs,
       stepMs: this.#stepMs,
     };
@@ -242,20 +270,41 @@ export class EngineCore {
 
   /** Milliseconds of a step that checks a draft so long that it has `numRows` rows; before any request has come. */
   #measureStep(numRows: number): number {
-    const sampling = { ...GREEDY_SAMPLING, maxTokens: numRows };
-    const sequence = new Sequence(-1, { promptIds: new Int32Array(1), sampling }, this.#numGroups, 0);
-    sequence.seat = 0;
-    sequence.setDraft(new Array<number>(numRows - 1).fill(0));
-    this.#kv.ensureCapacity(sequence, numRows);
     let fastest = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < MEASURED_STEPS; round++) {
-      const startMs = performance.now();
-      this.#fillBatch([{ sequence, numNewTokens: 1 }], startMs);
-      this.#transformer.forward(this.#batch, this.#sampler.buffers);
-      fastest = Math.min(fastest, performance.now() - startMs);
-    }
-    this.#kv.release(sequence);
+    this.#tryOut([0], numRows - 1, () => {
+      for (let round = 0; round < MEASURED_STEPS; round++) {
+        const startMs = performance.now();
+        this.#transformer.forward(this.#batch, this.#sampler.buffers);
+        fastest = Math.min(fastest, performance.now() - startMs);
+      }
+    });
     return fastest;
+  }
+
+  /** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
+  #knownAnswer(): Uint8Array {
+    const numTokens = Math.min(this.#kv.blockSize, this.#batch.capacity.maxRows);
+    const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % this.#vocabSize);
+    const answer = new Uint8Array(this.#transformer.blockBytes + 4);
+    this.#tryOut(ids, 0, (blocks) => {
+      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      this.#transformer.copyOut(blocks, answer);
+      new DataView(answer.buffer).setInt32(this.#transformer.blockBytes, this.#sampler.tokenId(0));
+    });
+    return answer;
+  }
+
+  /** Lays out a step of a sequence that is none, with a draft of zeros, for `run` to compute; its first blocks are given to it. */
+  #tryOut(promptIds: readonly number[], numDraftTokens: number, run: (blocks: readonly number[]) => void): void {
+    const numTokens = promptIds.length + numDraftTokens;
+    const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
+    const sequence = new Sequence(-1, request, this.#numGroups, 0);
+    sequence.seat = 0;
+    sequence.setDraft(new Array<number>(numDraftTokens).fill(0));
+    this.#kv.ensureCapacity(sequence, numTokens);
+    this.#fillBatch([{ sequence, numNewTokens: promptIds.length }], 0);
+    run(sequence.blockTables.map((table) => table[0]!));
+    this.#kv.release(sequence);
   }
 
   #fillBatch(scheduled: readonly ScheduledSequence[], nowMs: number): void {
@@ -369,6 +418,14 @@ export class EngineCore {
       ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };
   }
+}
+
+/** Sizes and dates: of the embedding table the known answer uses but a few rows. */
+function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
+  return files.map((file) => {
+    const { size, mtimeMs } = statSync(file);
+    return [size, mtimeMs];
+  });
 }
 
 interface StepRows {

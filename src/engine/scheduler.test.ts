@@ -142,7 +142,10 @@ class Simulation {
     this.kv.publishFull(sequence);
     if (sequence.numComputedTokens < sequence.numTokens) return;
     const { outputLength } = this.live.get(sequence.id)!;
-    if (sequence.numOutputTokens >= outputLength) return this.#end(sequence.id, sequence);
+    if (sequence.numOutputTokens >= outputLength) {
+      this.#end(sequence.id, sequence);
+      return;
+    }
     for (let i = 0; i < numDraftTokens; i++) {
       const drafted = sequence.tokens[sequence.numTokens];
       sequence.append(nextToken(sequence));

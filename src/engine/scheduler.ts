@@ -106,6 +106,7 @@ export class Scheduler {
   /** The next tokens of a running sequence, if it keeps its place. */
   #continue(sequence: Sequence, plan: Plan): void {
     if (sequence.seat < 0) return;
+    if (numMissing(sequence) > 1) this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan);
     if (numNewTokens === 0) return;
     while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
@@ -119,9 +120,11 @@ export class Scheduler {
   /** Admits a waiting sequence if this step can compute something of it and the memory holds all its present tokens. */
   #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
+    const hasRoom = this.kv.hasRoomFor(sequence, sequence.numTokens);
+    if (hasRoom) this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan);
     const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
-    if (!isComputable || !this.kv.hasRoomFor(sequence, sequence.numTokens)) {
+    if (!hasRoom || !isComputable) {
       this.kv.release(sequence);
       return false;
     }

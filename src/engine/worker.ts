@@ -24,18 +24,26 @@ function run(port: MessagePort, { options }: WorkerData): void {
     });
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
+    let isStopping = false;
     const receive = (message: ToWorker) => {
       if (message.kind === "add") core.add(message.requestId, message.request);
       else if (message.kind === "abort") core.abort(message.requestId);
       else {
-        device.destroy();
-        process.exit(0);
+        isStopping = true;
+        void core.close().finally(() => {
+          device.destroy();
+          process.exit(0);
+        });
       }
+    };
+    // What a busy engine left for later, in pieces between which mail is read.
+    const tidy = () => {
+      if (!core.hasWork && core.tidy()) setImmediate(tidy);
     };
     port.on("message", (message: ToWorker) => {
       try {
         receive(message);
-        while (core.hasWork) {
+        while (core.hasWork && !isStopping) {
           const outputs = packOutputs(core.step());
           send({ kind: "step", outputs, stats: core.stats() });
           for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
@@ -44,6 +52,7 @@ function run(port: MessagePort, { options }: WorkerData): void {
         }
         // Aborts may have emptied the engine without a step to say so.
         send({ kind: "step", outputs: packOutputs([]), stats: core.stats() });
+        tidy();
       } catch (thrown) {
         // Whatever its code, to the requests it is the engine that failed.
         const { message } = toMillraceError(thrown);

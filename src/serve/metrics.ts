@@ -29,6 +29,7 @@ const GAUGES: readonly (readonly [
 ])[] = [
   ["num_requests_running", "Requests in the engine's batch", (stats) => stats.numRunning],
   ["num_requests_waiting", "Requests waiting for a seat", (stats) => stats.numWaiting],
+  ["prefix_cache_disk_bytes", "Bytes of cached prefixes on disk", (stats) => stats.prefixCacheDisk.numBytes],
   [
     "kv_cache_usage_perc",
     "Share of the KV blocks that sequences use, 0 to 1",
@@ -43,6 +44,11 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
     (stats) => stats.prefixCacheQueriedTokens,
   ],
   ["prefix_cache_hits_total", "Prompt tokens found in the prefix cache", (stats) => stats.prefixCacheHitTokens],
+  ["prefix_cache_disk_queries_total", "Blocks looked up on disk", (stats) => stats.prefixCacheDisk.numQueries],
+  ["prefix_cache_disk_hits_total", "Blocks read back from disk", (stats) => stats.prefixCacheDisk.numHits],
+  ["prefix_cache_disk_writes_total", "Blocks written to disk", (stats) => stats.prefixCacheDisk.numWritten],
+  ["prefix_cache_disk_dropped_total", "Blocks that could not be written", (stats) => stats.prefixCacheDisk.numDropped],
+  ["prefix_cache_disk_evictions_total", "Blocks removed from disk", (stats) => stats.prefixCacheDisk.numEvicted],
   ["num_preemptions_total", "Times a running request gave its blocks back", (stats) => stats.numPreemptions],
   ["prompt_tokens_total", "Prompt tokens processed", (stats) => stats.numPromptTokens],
   ["generation_tokens_total", "Tokens generated", (stats) => stats.numGenerationTokens],

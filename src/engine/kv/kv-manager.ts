@@ -13,12 +13,24 @@ export interface KvManagerOptions {
   readonly reservedTokens: number;
 }
 
+/** Where published blocks are kept beyond memory. */
+export interface BlockStore {
+  /** Blocks to bring back for one sequence in one step at most. */
+  readonly blocksPerStep: number;
+  has(parent: PrefixNode, tokens: Int32Array): boolean;
+  /** Fills the blocks (one per group); false when that failed. */
+  restore(parent: PrefixNode, tokens: Int32Array, blocks: readonly number[]): boolean;
+  onPublished(node: PrefixNode): void;
+}
+
 export class KvManager {
   readonly blockSize: number;
   readonly #pools: readonly BlockPool[];
   readonly #index: PrefixIndex;
   /** Keys of prompt blocks that an admitted sequence is about to compute, with that sequence: the leader others wait for. */
   readonly #leaders = new Map<number, Sequence>();
+  /** Set once, before the first sequence. */
+  store: BlockStore | undefined;
   queriedTokens = 0;
   hitTokens = 0;
 
@@ -78,6 +90,24 @@ export class KvManager {
     }
   }
 
+  /** Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them. */
+  restore(sequence: Sequence): void {
+    const { store, blockSize } = this;
+    if (store === undefined || !this.#reads(sequence) || !sequence.isPublishing) return;
+    for (let n = 0; n < store.blocksPerStep; n++) {
+      const start = sequence.numComputedTokens;
+      // The last token is always computed, as its logits are needed.
+      if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return;
+      const parent = sequence.nodes.at(-1) ?? this.#root(sequence);
+      const tokens = sequence.tokens.subarray(start, start + blockSize);
+      if (!store.has(parent, tokens) || !this.ensureCapacity(sequence, start + blockSize)) return;
+      const blocks = sequence.blockTables.map((table) => table[start / blockSize]!);
+      if (!store.restore(parent, tokens, blocks)) return;
+      sequence.numComputedTokens += blockSize;
+      this.publishFull(sequence);
+    }
+  }
+
   /** The sequence was admitted for the first time: counts what the cache saved it. */
   countFirstAdmission(sequence: Sequence): void {
     sequence.numCachedTokens = sequence.numComputedTokens;
@@ -116,6 +146,7 @@ export class KvManager {
         return;
       }
       sequence.nodes.push(node);
+      this.store?.onPublished(node);
       this.#unlead(sequence, block);
     }
   }

@@ -8,6 +8,7 @@ export interface PrefixNode {
   readonly key: number;
   /** null for the root of a salt. */
   readonly parent: PrefixNode | null;
+  readonly salt: string;
   /** The block's tokens; empty for a root. */
   readonly tokens: Int32Array;
   /** Block id per KV group; −1 where that group's block was reused. */
@@ -39,6 +40,7 @@ export class PrefixIndex {
     if (known !== undefined) return known;
     const root = {
       key: rootKey(salt),
+      salt,
       parent: null,
       tokens: new Int32Array(0),
       blocks: new Int32Array(0),
@@ -90,7 +92,14 @@ export class PrefixIndex {
   }
 
   #create(key: number, parent: PrefixNode, tokens: Int32Array): PrefixNode {
-    const node = { key, parent, tokens, blocks: new Int32Array(this.numGroups).fill(-1), isLive: true };
+    const node = {
+      key,
+      parent,
+      salt: parent.salt,
+      tokens,
+      blocks: new Int32Array(this.numGroups).fill(-1),
+      isLive: true,
+    };
     this.#nodes.set(key, node);
     return node;
   }

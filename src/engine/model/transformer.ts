@@ -3,6 +3,7 @@ import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
 import type { KvShape, KvType, LinearOperands, SampleBuffers } from "../../kernels/program.js";
 import { kvEntryBytes, Program } from "../../kernels/program.js";
+import type { BlockMemory } from "../kv/disk-tier.js";
 import type { KvGroupSpec } from "../kv/groups.js";
 import type { StepBatch } from "../step-batch.js";
 import type { ModelConfig } from "./config.js";
@@ -48,7 +49,7 @@ interface RopeTable {
   readonly magnitude: number;
 }
 
-export class Transformer {
+export class Transformer implements BlockMemory {
   readonly #program = new Program();
   readonly #scratch: Scratch;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
@@ -60,6 +61,12 @@ export class Transformer {
   readonly #valueCaches: readonly BufferHandle[];
   /** The KV group of each layer. */
   readonly #groupOfLayer: readonly number[];
+  /** All layers' K and V as bytes, with the group of each. */
+  readonly #kvBytes: readonly { readonly group: number; readonly bytes: Uint8Array }[];
+  /** Of one layer's K or V. */
+  readonly #layerBlockBytes: number;
+  /** Of one block in all layers. */
+  readonly blockBytes: number;
 
   constructor(
     private readonly config: ModelConfig,
@@ -85,6 +92,28 @@ export class Transformer {
     this.#keyCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#valueCaches = config.layers.map(() => device.allocate(cacheBytes));
     this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));
+    this.#kvBytes = config.layers.flatMap((_, layer) =>
+      [this.#keyCaches[layer]!, this.#valueCaches[layer]!].map((cache) => ({
+        group: this.#groupOfLayer[layer]!,
+        bytes: new Uint8Array(device.view(cache)),
+      })),
+    );
+    this.#layerBlockBytes = cacheBytes / kv.numBlocks;
+    this.blockBytes = this.#layerBlockBytes * this.#kvBytes.length;
+  }
+
+  copyOut(blocks: ArrayLike<number>, target: Uint8Array): void {
+    const size = this.#layerBlockBytes;
+    this.#kvBytes.forEach(({ group, bytes }, i) => {
+      target.set(bytes.subarray(blocks[group]! * size, (blocks[group]! + 1) * size), i * size);
+    });
+  }
+
+  copyIn(blocks: ArrayLike<number>, source: Uint8Array): void {
+    const size = this.#layerBlockBytes;
+    this.#kvBytes.forEach(({ group, bytes }, i) => {
+      bytes.set(source.subarray(i * size, (i + 1) * size), blocks[group]! * size);
+    });
   }
 
   /** Computes the batch's rows, stores their keys and values, and samples at the batch's logit rows. */

@@ -102,7 +102,12 @@ const MAX_CORPORA = 64;
 /** Tokens of one salt at most, however few outputs they are. */
 const MAX_CORPUS_TOKENS = 1 << 20;
 
-/** What this server wrote lately, for each cache salt apart: nobody's text shows in another's speed. */
+/** Whose outputs stand together: nobody's text shows in another's speed. */
+function corpusOf({ tenant, cacheSalt }: Sequence): string {
+  return JSON.stringify([tenant, cacheSalt]);
+}
+
+/** What this server wrote lately, for each tenant and cache salt apart. */
 export class SuffixLookup implements Drafter {
   readonly name = "suffix";
   /** Least recently written first. */
@@ -111,7 +116,7 @@ export class SuffixLookup implements Drafter {
   constructor(private readonly config: SpeculativeConfig) {}
 
   propose(sequence: Sequence, maxTokens: number): Draft | undefined {
-    const corpus = this.#corpora.get(sequence.cacheSalt);
+    const corpus = this.#corpora.get(corpusOf(sequence));
     if (corpus === undefined) return undefined;
     const { voters, matchLength } = votersOf(
       [corpus.current, ...(corpus.old === undefined ? [] : [corpus.old])],
@@ -123,14 +128,15 @@ export class SuffixLookup implements Drafter {
   forget(sequence: Sequence): void {
     const { promptLookupMin, suffixMaxCachedRequests } = this.config;
     if (sequence.numOutputTokens === 0 || suffixMaxCachedRequests === 0) return;
-    const corpus = this.#corpora.get(sequence.cacheSalt) ?? {
+    const name = corpusOf(sequence);
+    const corpus = this.#corpora.get(name) ?? {
       current: new TokenIndex(promptLookupMin),
       numCurrentOutputs: 0,
       old: undefined,
     };
     // The most recently written salt comes last.
-    this.#corpora.delete(sequence.cacheSalt);
-    this.#corpora.set(sequence.cacheSalt, corpus);
+    this.#corpora.delete(name);
+    this.#corpora.set(name, corpus);
     if (this.#corpora.size > MAX_CORPORA) this.#corpora.delete(this.#corpora.keys().next().value!);
     const isFull = corpus.current.length + sequence.numOutputTokens > MAX_CORPUS_TOKENS / 2;
     if (isFull || corpus.numCurrentOutputs >= suffixMaxCachedRequests / 2) {

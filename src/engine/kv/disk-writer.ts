@@ -1,0 +1,51 @@
+/** The thread that writes KV blocks to disk, so that no step waits for it, and keeps the folder within its size. */
+import { isMainThread, type MessagePort, workerData } from "node:worker_threads";
+import { makeRoom, writeBlock } from "./disk-files.js";
+
+export interface DiskWriterData {
+  /** Folder of all models' blocks, and its size at most. */
+  readonly root: string;
+  readonly maxBytes: number;
+  /** Where this engine's blocks go. */
+  readonly folder: string;
+  readonly port: MessagePort;
+}
+
+export type ToDiskWriter =
+  | { readonly kind: "write"; readonly key: string; readonly payload: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "flush" };
+
+export type FromDiskWriter =
+  /** One write is through, well or not. */
+  | { readonly kind: "written"; readonly key: string; readonly isStored: boolean; readonly problem?: string }
+  | { readonly kind: "room"; readonly numBytes: number; readonly numEvicted: number }
+  | { readonly kind: "flushed" };
+
+/** The folder is looked through again after this share of its size was written. */
+const ROOM_SHARE = 1 / 32;
+
+function run({ root, maxBytes, folder, port }: DiskWriterData): void {
+  const send = (message: FromDiskWriter) => port.postMessage(message);
+  let numBytesSince = 0;
+  const tidy = () => {
+    // A little less than allowed, so that the writes until the next look fit too.
+    send({ kind: "room", ...makeRoom(root, maxBytes * (1 - ROOM_SHARE)) });
+    numBytesSince = 0;
+  };
+  tidy();
+  port.on("message", (message: ToDiskWriter) => {
+    if (message.kind === "flush") return send({ kind: "flushed" });
+    const { key, payload } = message;
+    try {
+      if (numBytesSince + payload.length > maxBytes * ROOM_SHARE) tidy();
+      writeBlock(folder, key, payload);
+      numBytesSince += payload.length;
+      send({ kind: "written", key, isStored: true });
+    } catch (thrown) {
+      const problem = thrown instanceof Error ? thrown.message : String(thrown);
+      send({ kind: "written", key, isStored: false, problem });
+    }
+  });
+}
+
+if (!isMainThread) run(workerData as DiskWriterData);
