@@ -24,15 +24,18 @@ MILLRACE_INLINE float sumOf(Floats v) {
   return sum;
 }
 
-// Where sums are pairs of 16 bits, kWidenEvery of the eight products of a cell are added up before they are widened.
-template <int kWidenEvery>
+// Where sums are pairs of 16 bits, kWidenEvery of the eight products of a cell are added up before they are widened; kIsScaled: these sums are
+// multiplied by a scale.
+template <int kWidenEvery, bool kIsScaled>
 float multiplyNarrow(int64_t numCells) {
   const int8_t ones[4] = {1, 1, 1, 1};
   Columns columns = loadColumns(ones);
   const Bytes weights = splatByte(3);
   const Floats scale = splatFloats(0.5f);
+  RowScales scales = makeScales(Ints{} + 3);
   Floats acc[kTokens] = {};
   for (int64_t i = 0; i < numCells; i += kCellsAtOnce) {
+    MILLRACE_HIDE(scales.value);
     MILLRACE_UNROLL
     for (int t = 0; t < kTokens; t++) {
       Ints sum{};
@@ -44,7 +47,7 @@ float multiplyNarrow(int64_t numCells) {
           MILLRACE_HIDE(columns.value);
           dotAdd(dot, weights, columns);
         }
-        sum += dotSum(dot);
+        sum += kIsScaled ? dotTimes(dot, scales) : dotSum(dot);
       }
       acc[t] = mulAdd(mulAdd(toFloats(sum), scale, scale), scale, acc[t]);
     }
@@ -99,8 +102,9 @@ float multiplyFloat(int64_t numCells) {
 float multiply(Mix mix, int64_t numCells) {
   switch (mix) {
     case Mix::kFloat: return multiplyFloat(numCells);
-    case Mix::kNarrow8: return multiplyNarrow<8>(numCells);
-    case Mix::kNarrow4: return multiplyNarrow<4>(numCells);
+    case Mix::kNarrow8: return multiplyNarrow<8, false>(numCells);
+    case Mix::kNarrow4: return multiplyNarrow<4, false>(numCells);
+    case Mix::kScaled4: return multiplyNarrow<4, true>(numCells);
     case Mix::kWide: return multiplyWide(numCells);
   }
   return 0;

@@ -12,10 +12,12 @@ enum class Mix {
   kNarrow8,
   // The same, but pairs are widened every 16 columns.
   kNarrow4,
+  // The same, and the sums of 16 columns are multiplied by an integer scale.
+  kScaled4,
   // i16·i16 into 32 bits.
   kWide,
 };
-constexpr int kNumMixes = 4;
+constexpr int kNumMixes = 5;
 
 // A cell is 32 columns of eight weight rows: this many multiply-adds.
 constexpr int64_t kCellMacs = 256;

@@ -185,7 +185,7 @@ struct SuperKind {
       for (int t = 0; t < kTokens; t++) {
         MILLRACE_UNROLL_INT
         for (int g = 0; g < kGroups; g++) {
-          if constexpr (Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 4 * s + 2 * h);
+          if constexpr (Format::kIsCentred && Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 4 * s + 2 * h);
           sums[t][g] += dotTimes(dots[t][g], heads[g]->scales[Format::kNumScales == 8 ? s : 2 * s + h]);
         }
       }
@@ -194,22 +194,26 @@ struct SuperKind {
 
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void addSums(const SuperHead<Format>* const* heads, const Row* rows, int64_t index, Ints (*sums)[kGroups], Floats (*acc)[kGroups]) {
+    // Pair by pair for all tokens: one chain a token and group would wait for itself.
+    Ints minima[kTokens][kGroups] = {};
+    MILLRACE_UNROLL_INT
+    for (int p = 0; p < Format::kNumMinima / 2; p++) {
+      MILLRACE_UNROLL_INT
+      for (int t = 0; t < kTokens; t++) {
+        const Block256* block = blockOf(rows[t], index);
+        const WideColumns columns = loadWideColumns((Format::kNumMinima == 8 ? block->sums32 : block->sums16) + 2 * p);
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) wideAdd(minima[t][g], {reinterpret_cast<Shorts>(heads[g]->minima[p])}, columns);
+      }
+    }
     MILLRACE_UNROLL_INT
     for (int t = 0; t < kTokens; t++) {
-      const Block256* block = blockOf(rows[t], index);
-      const Floats d = splatFloats(block->d);
+      const Floats d = splatFloats(blockOf(rows[t], index)->d);
       MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
-        Floats f = toFloats(sums[t][g]) * heads[g]->scale;
-        if constexpr (Format::kNumMinima > 0) {
-          const int16_t* columnSums = Format::kNumMinima == 8 ? block->sums32 : block->sums16;
-          Ints minimum{};
-          MILLRACE_UNROLL_INT
-          for (int p = 0; p < Format::kNumMinima / 2; p++) {
-            wideAdd(minimum, {reinterpret_cast<Shorts>(heads[g]->minima[p])}, loadWideColumns(columnSums + 2 * p));
-          }
-          f = mulAdd(toFloats(minimum), heads[g]->minimumScale, f);
-        }
+        Floats f;
+        if constexpr (Format::kIsCentred) f = toFloats(sums[t][g] - minima[t][g]) * heads[g]->scale;
+        else f = mulAdd(toFloats(minima[t][g]), heads[g]->minimumScale, toFloats(sums[t][g]) * heads[g]->scale);
         acc[t][g] = mulAdd(f, d, acc[t][g]);
       }
     }

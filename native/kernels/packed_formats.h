@@ -198,6 +198,7 @@ struct PackedQ4_K {
   static constexpr bool kFitsWhole = true;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
+  static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ4_K>& out) { unpackSixBitScales(packed, out); }
   // Columns 32s to 32s + 31.
   MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) { unpackNibbles(packed + 128 + 128 * s, values); }
@@ -208,6 +209,7 @@ struct PackedQ5_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
+  static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ5_K>& out) { unpackSixBitScales(packed, out); }
   MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
     unpackNibbles(packed + 160 + 160 * s, values);
@@ -215,16 +217,19 @@ struct PackedQ5_K {
   }
 };
 
-// Values 0 to 63 around 32. The 32 is taken off 16-bit sums (Block256::offsets16), which then fit although they wrapped around before.
+// Values 0 to 63 around 32. Off 32-bit sums it is taken as a minimum of 32 · scale, in integers; off 16-bit sums at once (Block256::offsets16),
+// for they only fit without it.
 struct PackedQ6_K {
   static constexpr TensorType kType = TensorType::Q6_K;
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
-  static constexpr int kNumMinima = 0;
+  static constexpr int kNumMinima = kHasWideSums ? 16 : 0;
+  static constexpr bool kIsCentred = true;
   MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ6_K>& out) {
     out.scale = loadHalves(packed);
     MILLRACE_UNROLL_INT
     for (int s = 0; s < 16; s++) out.scales[s] = makeScales(loadI8s(packed + 16 + 8 * s));
+    pairMinima<kNumMinima / 2>(out.minima, [&](int s) { return out.scales[s].value * 32; });
   }
   MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
     Source part = packed + 144 + 192 * s;
@@ -256,6 +261,7 @@ struct PackedQ2_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
+  static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ2_K>& out) {
     out.scale = loadHalves(packed);
     out.minimumScale = Floats{} - loadHalves(packed + 16);
@@ -272,6 +278,7 @@ struct PackedQ3_K {
   static constexpr bool kFitsWhole = false;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
+  static constexpr bool kIsCentred = false;
   MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedQ3_K>& out) {
     out.scale = loadHalves(packed);
     out.minimumScale = Floats{} - out.scale;

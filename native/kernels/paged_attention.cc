@@ -2,7 +2,7 @@
 //
 // What one query computes depends on its own q, visible range and stored K and V only: a score is one chain of multiply-adds over the head
 // dimension; within a part (entries [256 i, 256 (i+1)) that are visible) the maximum and the sum are taken lane by lane, lane = position
-// modulo 8, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, finding entries in
+// modulo kLanes, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, finding entries in
 // blocks of another size or in another sequence's table, or computing parts apart and merging them later changes no bit.
 #include "attention_tiles.h"
 #include "kernel.h"
@@ -219,22 +219,19 @@ void scorePart(const Workspace& work, const Part& part) {
 // Turns a query's scores of its visible positions into weights: exp(score − maximum).
 void weigh(Query& query, float* scores) {
   if (query.first == query.last) return;
-  const int64_t firstLane = query.first / 8 * 8;
-  const int64_t endLane = (query.last + 7) / 8 * 8;
+  const int64_t firstLane = query.first / kLanes * kLanes;
+  const int64_t endLane = (query.last + kLanes - 1) / kLanes * kLanes;
   for (int64_t i = firstLane; i < query.first; i++) scores[i] = kMinusInfinity;
   for (int64_t i = query.last; i < endLane; i++) scores[i] = kMinusInfinity;
-  f32x8 maxima = load8(scores + firstLane);
-  for (int64_t i = firstLane + 8; i < endLane; i += 8) maxima = max8(maxima, load8(scores + i));
-  float maximum = maxima[0];
-  for (int lane = 1; lane < 8; lane++) maximum = maximum > maxima[lane] ? maximum : maxima[lane];
+  Floats maxima = loadFloats(scores + firstLane);
+  for (int64_t i = firstLane + kLanes; i < endLane; i += kLanes) maxima = maxFloats(maxima, loadFloats(scores + i));
+  const float maximum = max1(maxima);
   if (maximum == kMinusInfinity) return;
-  f32x8 sums = zero8();
+  Floats sums{};
   for (int64_t i = firstLane; i < endLane; i += kLanes) {
     const Floats weights = weightOf(loadFloats(scores + i) - splatFloats(maximum));
     storeFloats(scores + i, weights);
-    f32x8 eights[kEights];
-    memcpy(eights, &weights, sizeof weights);
-    for (int64_t e = 0; e < kEights && i + 8 * e < endLane; e++) sums = sums + eights[e];
+    sums = sums + weights;
   }
   query.part = {maximum, sum1(sums)};
 }

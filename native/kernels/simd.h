@@ -43,7 +43,6 @@ typedef uint8_t u8x8 __attribute__((vector_size(8)));
 typedef int8_t i8x8 __attribute__((vector_size(8)));
 
 MILLRACE_INLINE f32x8 splat8(float value) { return f32x8{value, value, value, value, value, value, value, value}; }
-MILLRACE_INLINE f32x8 zero8() { return f32x8{}; }
 
 #if defined(MILLRACE_ISA_NEON)
 // The two registers of a vector.
@@ -243,7 +242,19 @@ MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
   return sums;
 #endif
 }
-MILLRACE_INLINE float sum1(f32x8 v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+MILLRACE_INLINE float sum1(f32x8 v) { return sum4(v, v, v, v)[0]; }
+// The largest lane, if none is NaN.
+MILLRACE_INLINE float max1(f32x8 v) {
+#if defined(MILLRACE_ISA_AVX2)
+  __m128 maxima = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  maxima = _mm_max_ps(maxima, _mm_movehl_ps(maxima, maxima));
+  return _mm_cvtss_f32(_mm_max_ss(maxima, _mm_movehdup_ps(maxima)));
+#else
+  float maximum = v[0];
+  for (int i = 1; i < 8; i++) maximum = maximum > v[i] ? maximum : v[i];
+  return maximum;
+#endif
+}
 
 // As many lanes as a register has, in eights that may lie apart in memory.
 #if defined(MILLRACE_ISA_AVX512)
@@ -293,11 +304,13 @@ MILLRACE_INLINE Floats loadBfloats(Source p) { return _mm512_castsi512_ps(_mm512
 MILLRACE_INLINE Floats loadPartial(const float* address, int64_t count) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), address);
 }
+MILLRACE_INLINE f32x8 lowEight(Floats v) { return static_cast<f32x8>(_mm512_castps512_ps256(v)); }
+MILLRACE_INLINE f32x8 highEight(Floats v) { return static_cast<f32x8>(_mm512_extractf32x8_ps(v, 1)); }
 // Lane i and lane i + 8 first.
-MILLRACE_INLINE f32x4 sum4(Floats a, Floats b, Floats c, Floats d) {
-  const auto halved = [](Floats v) { return static_cast<f32x8>(_mm512_castps512_ps256(v)) + static_cast<f32x8>(_mm512_extractf32x8_ps(v, 1)); };
-  return sum4(halved(a), halved(b), halved(c), halved(d));
-}
+MILLRACE_INLINE f32x8 halved(Floats v) { return lowEight(v) + highEight(v); }
+MILLRACE_INLINE f32x4 sum4(Floats a, Floats b, Floats c, Floats d) { return sum4(halved(a), halved(b), halved(c), halved(d)); }
+MILLRACE_INLINE float sum1(Floats v) { return sum1(halved(v)); }
+MILLRACE_INLINE float max1(Floats v) { return max1(max8(lowEight(v), highEight(v))); }
 #else
 MILLRACE_INLINE Floats loadFloats(Source p) { return load8(reinterpret_cast<const float*>(p.at)); }
 MILLRACE_INLINE Floats loadHalves(Source p) { return loadHalf8(p.at); }

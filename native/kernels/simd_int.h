@@ -186,10 +186,6 @@ struct Dot {
 MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   dot.sum = _mm512_dpbusd_epi32(dot.sum, reinterpret_cast<__m512i>(weights), columns.value);
 }
-// The dot of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
-  dot.sum = _mm512_dpwssd_epi32(dot.sum, _mm512_set1_epi16(1), _mm512_set1_epi32(loadI32(offsets)));
-}
 MILLRACE_INLINE Ints dotSum(Dot dot) { return reinterpret_cast<Ints>(dot.sum); }
 MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #elif defined(MILLRACE_PAIR_SUMS)
@@ -199,6 +195,7 @@ struct Dot {
 MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   dot.sum += reinterpret_cast<UnsignedShorts>(MILLRACE_MM(maddubs_epi16)(reinterpret_cast<Register>(weights), columns.value));
 }
+// The sums of columns whose weights all have 32 taken off them: `offsets` are the two i16 of Block256::offsets16.
 MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
   dot.sum += reinterpret_cast<UnsignedShorts>(MILLRACE_MM(set1_epi32)(loadI32(offsets)));
 }
@@ -232,11 +229,6 @@ MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   dot.low = dotHalf(dot.low, halves.low, columns);
   dot.high = dotHalf(dot.high, halves.high, columns);
 }
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
-  const int32x4_t offset = vdupq_n_s32(static_cast<int32_t>(offsets[0]) + offsets[1]);
-  dot.low = vaddq_s32(dot.low, offset);
-  dot.high = vaddq_s32(dot.high, offset);
-}
 MILLRACE_INLINE Ints dotSum(Dot dot) { return wholeOf<Ints>(dot.low, dot.high); }
 MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dotSum(dot) * scales.value; }
 #elif defined(MILLRACE_PORTABLE_SSE2)
@@ -259,10 +251,6 @@ MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
   dot.pairs[1] = _mm_add_epi32(dot.pairs[1], _mm_madd_epi16(_mm_unpackhi_epi8(halves.low, zero), columns.value));
   dot.pairs[2] = _mm_add_epi32(dot.pairs[2], _mm_madd_epi16(_mm_unpacklo_epi8(halves.high, zero), columns.value));
   dot.pairs[3] = _mm_add_epi32(dot.pairs[3], _mm_madd_epi16(_mm_unpackhi_epi8(halves.high, zero), columns.value));
-}
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) {
-  const __m128i offset = _mm_set_epi32(offsets[1], offsets[0], offsets[1], offsets[0]);
-  for (__m128i& pair : dot.pairs) pair = _mm_add_epi32(pair, offset);
 }
 // The sums of the pairs of four rows.
 MILLRACE_INLINE __m128i pairSums(__m128i low, __m128i high) {
@@ -287,7 +275,6 @@ MILLRACE_INLINE void dotAdd(Dot& dot, Bytes weights, Columns columns) {
     dot.sum[r] += sum;
   }
 }
-MILLRACE_INLINE void dotOffset(Dot& dot, const int16_t* offsets) { dot.sum += static_cast<int32_t>(offsets[0]) + offsets[1]; }
 MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dot.sum * scales.value; }
 MILLRACE_INLINE Ints dotSum(Dot dot) { return dot.sum; }
 #endif

@@ -18,33 +18,38 @@ interface Batch {
   readonly kvLengths: readonly number[];
   readonly sequences: readonly number[];
   readonly context: number;
+  /** Every sequence sees the blocks of the first one. */
+  readonly isShared: boolean;
 }
 
 /** Records the batch over `numCopies` sets of sequences. */
 function recordAttention(room: Room, batch: Batch, numCopies: number): void {
-  const { shape, kvLengths, sequences, context } = batch;
+  const { shape, kvLengths, sequences, context, isShared } = batch;
   const numSequences = 1 + Math.max(...sequences);
   const stride = Math.ceil(context / shape.blockSize);
-  const cacheBytes = (numCopies * numSequences * stride * shape.blockSize * entryBytes(shape)) / 2;
+  const numTables = isShared ? 1 : numSequences;
+  const cacheBytes = (numCopies * numTables * stride * shape.blockSize * entryBytes(shape)) / 2;
   const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
   const width = 4 * kvLengths.length * shape.numHeads * shape.headDim;
   const [q, out] = [room.filled(width), room.filled(width)];
   const [lengths, index] = [room.i32(kvLengths), room.i32(sequences)];
   for (let copy = 0; copy < numCopies; copy++) {
-    const tables: BufferHandle = room.i32(range(numSequences * stride).map((i) => copy * numSequences * stride + i));
+    const table = range(numTables * stride).map((i) => copy * numTables * stride + i);
+    const tables: BufferHandle = room.i32(isShared ? sequences.flatMap(() => table) : table);
     const numRows = kvLengths.length;
     room.program.pagedAttention(out, q, keys, values, lengths, index, tables, stride, numRows, shape, SCALE, 0);
   }
 }
 
-export function decodeAttention(kvType: KvType, numSequences: number, context: number): Workload {
+/** @param isShared all sequences see the same entries, as after a long common prompt */
+export function decodeAttention(kvType: KvType, numSequences: number, context: number, isShared = false): Workload {
   const shape = { ...HEADS, kvType };
-  const bytes = numSequences * context * entryBytes(shape);
+  const bytes = (isShared ? 1 : numSequences) * context * entryBytes(shape);
   const sequences = range(numSequences);
-  const batch = { shape, context, sequences, kvLengths: sequences.map(() => context) };
+  const batch = { shape, context, sequences, kvLengths: sequences.map(() => context), isShared };
   return {
     op: `attention ${kvType}`,
-    shape: `decode, ${numSequences} × ${context} entries`,
+    shape: `decode, ${numSequences} × ${context} ${isShared ? "shared " : ""}entries`,
     macs: 2 * numSequences * context * shape.numHeads * shape.headDim,
     mix: "float",
     bytes,
@@ -67,7 +72,8 @@ export function prefillAttention(kvType: KvType, numTokens: number): Workload {
     mix: "float",
     bytes: 0,
     record: (room) => {
-      recordAttention(room, { shape, context: numTokens, kvLengths, sequences: kvLengths.map(() => 0) }, 1);
+      const sequences = kvLengths.map(() => 0);
+      recordAttention(room, { shape, context: numTokens, kvLengths, sequences, isShared: false }, 1);
       return 1;
     },
   };

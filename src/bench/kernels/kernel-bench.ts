@@ -44,7 +44,7 @@ export function workloadsOf(spec: KernelBenchSpec): Workload[] {
     linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(type, numRows))),
     attention: () => [
       ...[decodeAttention("f16", 1, 4096), decodeAttention("f16", 8, 1024), decodeAttention("f32", 1, 4096)],
-      ...[prefillAttention("f16", 512), writeKv("f16", 512)],
+      ...[decodeAttention("f16", 8, 2048, true), prefillAttention("f16", 512), writeKv("f16", 512)],
     ],
     sample: () => VOCABULARIES.flatMap((size) => [...sampleWorkloads(size, 1), ...sampleWorkloads(size, 16)]),
     small: () => [

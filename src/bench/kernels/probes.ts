@@ -8,7 +8,7 @@ import type { Isa } from "../../kernels/kernels.js";
 import { loadKernels } from "../../kernels/load.js";
 
 /** Instruction mixes of the products; order is the number the addon takes (native/bench/probes.h says what each issues). */
-const MIXES = ["float", "narrow8", "narrow4", "wide"] as const;
+const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide"] as const;
 export type Mix = (typeof MIXES)[number];
 
 /** What the addon exports. */
