@@ -110,7 +110,11 @@ export function streamResults(
       c.get("startMs"),
     );
     const stream = new SseStream(outgoing, {
-      headers: { "X-Request-Id": requestId, ...corsHeaders(c.req.header("Origin"), context.corsOrigins) },
+      headers: {
+        "X-Request-Id": requestId,
+        [c.get("dialect").requestIdHeader]: requestId,
+        ...corsHeaders(c.req.header("Origin"), context.corsOrigins),
+      },
       maxBufferedBytes: context.limits.maxBufferedBytes,
       onOverflow: (bufferedBytes) => {
         job.abort();

@@ -22,6 +22,8 @@ export interface FakeEngineOptions {
   readonly tokensPerStep?: number;
   readonly maxModelLen?: number;
   readonly maxWaitingRequests?: number;
+  /** Prompt tokens said to come from the prefix cache. */
+  readonly numCachedTokens?: number;
 }
 
 interface Live {
@@ -167,7 +169,7 @@ export class FakeEngine implements Engine {
         ? Array.from(promptIds, (id, i) => (i === 0 ? null : fakeLogprob(id, i, numTop)))
         : undefined;
     const prompt = promptLogprobs === undefined ? {} : { promptLogprobs };
-    const numCachedTokens = 0;
+    const { numCachedTokens = 0 } = this.#options;
     if (sampling.maxTokens === 0) {
       this.#live.delete(live);
       listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt });

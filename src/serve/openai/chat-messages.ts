@@ -11,6 +11,8 @@ export interface PlainMessage {
   readonly content: string;
   readonly name?: string;
   readonly tool_call_id?: string;
+  /** In OpenAI's form. */
+  readonly tool_calls?: readonly unknown[];
 }
 
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
