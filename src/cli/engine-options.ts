@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { POOLINGS } from "../engine/pooling.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
 import { byteSize, byteSizeOrZero, integerIn, oneOf, optionError } from "./option-values.js";
@@ -29,6 +30,7 @@ export interface EngineFlags {
   readonly batching: EngineOptions["batching"];
   readonly kvLayout: EngineOptions["kvLayout"];
   readonly maxWaitingRequests: number;
+  readonly pooling: EngineOptions["pooling"];
 }
 
 /** `parse` runs on text only, so defaults are given as values. */
@@ -117,6 +119,12 @@ export function addEngineOptions(command: Command): Command {
       integerIn("--max-waiting-requests", 0, 1 << 20),
       defaults.maxWaitingRequests,
     ),
+    option(
+      "--pooling <kind>",
+      "how /v1/embeddings makes one vector of a prompt: mean, last, or auto (as the model says, else last)",
+      oneOf("--pooling", ["auto", ...POOLINGS]),
+      defaults.pooling,
+    ),
   ];
   for (const each of options) command.addOption(each);
   return command;
@@ -157,5 +165,6 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     batching: flags.batching,
     kvLayout: flags.kvLayout,
     maxWaitingRequests: flags.maxWaitingRequests,
+    pooling: flags.pooling,
   };
 }

@@ -4,6 +4,7 @@ import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
+import type { Pooling } from "./pooling.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -63,6 +64,8 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
+  /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
+  readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
 }
@@ -86,6 +89,8 @@ export interface EngineOutput {
   readonly logprobs?: readonly TokenLogprob[];
   /** For each prompt position (null for the first), once, with or before the first token. */
   readonly promptLogprobs?: readonly (TokenLogprob | null)[];
+  /** [embeddingWidth], not normalised; once, at the end, when asked for. */
+  readonly pooled?: Float64Array;
   readonly finishReason?: FinishReason;
   /** The stop token that ended the sequence. */
   readonly stopTokenId?: number;
@@ -135,6 +140,8 @@ export interface EngineOptions {
   readonly kvLayout: "paged" | "contiguous";
   /** Requests waiting for a seat before new ones get queue_full. */
   readonly maxWaitingRequests: number;
+  /** How a prompt becomes one vector; auto: as the model says, the last position when it says nothing. */
+  readonly pooling: "auto" | Pooling;
 }
 
 export const DEFAULT_ENGINE_OPTIONS = {
@@ -154,6 +161,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   batching: "continuous",
   kvLayout: "paged",
   maxWaitingRequests: 1024,
+  pooling: "auto",
 } as const satisfies Omit<EngineOptions, "modelPath" | "numThreads">;
 
 /** Facts about a started engine. */
@@ -165,6 +173,9 @@ export interface EngineInfo {
   readonly weightBytes: number;
   readonly vocabSize: number;
   readonly maxModelLen: number;
+  /** Values of a pooled vector. */
+  readonly embeddingWidth: number;
+  readonly pooling: Pooling;
   readonly blockSize: number;
   readonly numKvBlocks: number;
   readonly kvBytes: number;

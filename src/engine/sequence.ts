@@ -1,6 +1,7 @@
 /** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
 import type { EngineRequest, FinishReason, SamplingParams, TokenLogprob } from "./api.js";
 import type { PrefixNode } from "./kv/prefix-index.js";
+import { Pooler } from "./pooling.js";
 
 export class Sequence {
   readonly sampling: SamplingParams;
@@ -30,6 +31,7 @@ export class Sequence {
   isPublishing = true;
   /** Filled position by position when asked for; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
+  readonly pooler: Pooler | undefined;
   finishReason: FinishReason | undefined;
 
   constructor(
@@ -45,6 +47,7 @@ export class Sequence {
     this.numTokens = this.numPromptTokens;
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
+    this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
   }
 
   get numOutputTokens(): number {

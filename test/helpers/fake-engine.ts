@@ -26,6 +26,13 @@ export interface FakeEngineOptions {
   readonly numCachedTokens?: number;
 }
 
+export const FAKE_EMBEDDING_WIDTH = 8;
+
+/** Any fixed function of the prompt will do. */
+export function fakePooled(promptIds: ArrayLike<number>): Float64Array {
+  return Float64Array.from({ length: FAKE_EMBEDDING_WIDTH }, (_, i) => promptIds[i % promptIds.length]! / 7 - 9 - i);
+}
+
 interface Live {
   readonly request: EngineRequest;
   readonly listener: EngineListener;
@@ -74,6 +81,8 @@ export class FakeEngine implements Engine {
       weightBytes: 4000,
       vocabSize: FAKE_VOCAB_SIZE,
       maxModelLen: options.maxModelLen ?? 4096,
+      embeddingWidth: FAKE_EMBEDDING_WIDTH,
+      pooling: "mean",
       blockSize: 16,
       numKvBlocks: 256,
       kvBytes: 1 << 20,
@@ -172,7 +181,8 @@ export class FakeEngine implements Engine {
     const { numCachedTokens = 0 } = this.#options;
     if (sampling.maxTokens === 0) {
       this.#live.delete(live);
-      listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt });
+      const pooled = request.pooling === undefined ? {} : { pooled: fakePooled(promptIds) };
+      listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt, ...pooled });
       return;
     }
     const tokenIds: number[] = [];

@@ -35,6 +35,8 @@ interface Scratch {
   readonly room: BufferHandle;
   /** [R, width] */
   readonly selected: BufferHandle;
+  /** [M, width] hidden states after the final norm, for the host */
+  readonly pooled: BufferHandle;
   /** [R, vocabSize] */
   readonly logits: BufferHandle;
 }
@@ -51,6 +53,7 @@ interface RopeTable {
 export class Transformer {
   readonly #program = new Program();
   readonly #scratch: Scratch;
+  readonly #pooled: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
   readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
   readonly #ropes: readonly RopeTable[];
@@ -70,6 +73,7 @@ export class Transformer {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
+    this.#pooled = new Float32Array(device.view(this.#scratch.pooled));
     this.#quantized = allocateQuantized(config, weights, device, batch);
     this.#ropes = config.ropes.map((rope) => {
       const isLong = kv.maxModelLen > rope.originalContextLength;
@@ -87,7 +91,7 @@ export class Transformer {
     this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));
   }
 
-  /** Computes the batch's rows, stores their keys and values, and samples at the batch's logit rows. */
+  /** Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its pooled rows. */
   forward(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
     const { config, weights } = this;
@@ -105,7 +109,14 @@ export class Transformer {
       this.#feedForward(layer, numRows);
     });
     if (batch.numLogitRows > 0) this.#logits(batch, samples);
+    if (batch.numPooledRows > 0) this.#pool(batch);
     this.device.submit(program.words, program.numWords);
+  }
+
+  /** [width]: hidden state of the latest step's pooled row `index`, until the next step. */
+  pooledRow(index: number): Float32Array {
+    const { width } = this.config;
+    return this.#pooled.subarray(index * width, (index + 1) * width);
   }
 
   #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
@@ -205,6 +216,14 @@ export class Transformer {
     program.add(hidden, normed, numRows, width);
   }
 
+  #pool(batch: StepBatch): void {
+    const { width, rmsEps } = this.config;
+    const { hidden, pooled } = this.#scratch;
+    const numRows = batch.numPooledRows;
+    this.#program.gatherRows(pooled, hidden, batch.pooledRows.buffer, numRows, width);
+    this.#program.rmsNorm(pooled, pooled, this.weights.outputNorm, numRows, width, rmsEps);
+  }
+
   #logits(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
     const { width, rmsEps, vocabSize } = this.config;
@@ -254,6 +273,7 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     gate: floats(maxRows, config.ffWidth),
     room: floats(maxRows, config.ffWidth),
     selected: floats(maxLogitRows, config.width),
+    pooled: floats(maxRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
   };
 }
