@@ -14,6 +14,7 @@ import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
 import { createMetrics } from "./metrics.js";
 import { chatCompletions } from "./openai/chat-completions.js";
 import { completions } from "./openai/completions.js";
+import { embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
 import { responses } from "./openai/responses.js";
 import { detokenize, tokenize } from "./openai/tokenize.js";
@@ -47,6 +48,7 @@ const ROUTES: readonly Route[] = [
   { method: "POST", path: "/v1/chat/completions", handler: chatCompletions, ...api },
   { method: "POST", path: "/v1/completions", handler: completions, ...api },
   { method: "POST", path: "/v1/responses", handler: responses, ...api },
+  { method: "POST", path: "/v1/embeddings", handler: embeddings, ...api },
   { method: "POST", path: "/v1/messages", handler: messages, ...anthropicApi },
   { method: "POST", path: "/v1/messages/count_tokens", handler: countTokens, ...anthropicApi },
   { method: "POST", path: "/tokenize", handler: tokenize, ...api },

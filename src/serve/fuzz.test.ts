@@ -9,6 +9,7 @@ const PATHS = [
   "/v1/chat/completions",
   "/v1/completions",
   "/v1/responses",
+  "/v1/embeddings",
   "/v1/messages",
   "/v1/messages/count_tokens",
   "/tokenize",
@@ -86,6 +87,15 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     max_output_tokens: 3,
     text: { format: { type: "text" } },
     tools: [],
+  },
+  "/v1/embeddings": {
+    model: "fake",
+    input: ["ab", "c"],
+    encoding_format: "float",
+    dimensions: 4,
+    user: "u",
+    add_special_tokens: true,
+    cache_salt: "s",
   },
   "/v1/messages": {
     ...CONVERSATION,
