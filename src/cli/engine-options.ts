@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
-import { POOLINGS } from "../engine/pooling.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
 import { byteSize, byteSizeOrZero, integerIn, oneOf, optionError } from "./option-values.js";
@@ -29,8 +28,8 @@ export interface EngineFlags {
   readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
   readonly batching: EngineOptions["batching"];
   readonly kvLayout: EngineOptions["kvLayout"];
-  readonly maxWaitingRequests: number;
   readonly pooling: EngineOptions["pooling"];
+  readonly maxWaitingRequests: number;
 }
 
 /** `parse` runs on text only, so defaults are given as values. */
@@ -114,16 +113,16 @@ export function addEngineOptions(command: Command): Command {
       defaults.kvLayout,
     ),
     option(
+      "--pooling <kind>",
+      "how /v1/embeddings makes one vector of a prompt: mean, last, or auto (as the model says, else last)",
+      oneOf("--pooling", ["auto", "mean", "last"]),
+      defaults.pooling,
+    ),
+    option(
       "--max-waiting-requests <n>",
       "requests waiting for a seat before new ones get 429",
       integerIn("--max-waiting-requests", 0, 1 << 20),
       defaults.maxWaitingRequests,
-    ),
-    option(
-      "--pooling <kind>",
-      "how /v1/embeddings makes one vector of a prompt: mean, last, or auto (as the model says, else last)",
-      oneOf("--pooling", ["auto", ...POOLINGS]),
-      defaults.pooling,
     ),
   ];
   for (const each of options) command.addOption(each);
@@ -164,7 +163,7 @@ export function engineOptionsFrom(flags: EngineFlags, modelPath: string): Engine
     schedulingPolicy: flags.schedulingPolicy,
     batching: flags.batching,
     kvLayout: flags.kvLayout,
-    maxWaitingRequests: flags.maxWaitingRequests,
     pooling: flags.pooling,
+    maxWaitingRequests: flags.maxWaitingRequests,
   };
 }

@@ -138,10 +138,10 @@ export interface EngineOptions {
   readonly batching: "continuous" | "static";
   /** paged: blocks on demand; contiguous: maxModelLen reserved per sequence at admission. */
   readonly kvLayout: "paged" | "contiguous";
-  /** Requests waiting for a seat before new ones get queue_full. */
-  readonly maxWaitingRequests: number;
   /** How a prompt becomes one vector; auto: as the model says, the last position when it says nothing. */
   readonly pooling: "auto" | Pooling;
+  /** Requests waiting for a seat before new ones get queue_full. */
+  readonly maxWaitingRequests: number;
 }
 
 export const DEFAULT_ENGINE_OPTIONS = {
@@ -160,8 +160,8 @@ export const DEFAULT_ENGINE_OPTIONS = {
   schedulingPolicy: "fcfs",
   batching: "continuous",
   kvLayout: "paged",
-  maxWaitingRequests: 1024,
   pooling: "auto",
+  maxWaitingRequests: 1024,
 } as const satisfies Omit<EngineOptions, "modelPath" | "numThreads">;
 
 /** Facts about a started engine. */

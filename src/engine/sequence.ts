@@ -23,6 +23,7 @@ export class Sequence {
   numTableEntriesWritten = 0;
   /** Per KV group: block ids, append-only while admitted. */
   readonly blockTables: number[][];
+  readonly pooler: Pooler | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[] = [];
   prefixRoot: PrefixNode | undefined;
@@ -31,7 +32,6 @@ export class Sequence {
   isPublishing = true;
   /** Filled position by position when asked for; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
-  readonly pooler: Pooler | undefined;
   finishReason: FinishReason | undefined;
 
   constructor(
@@ -45,9 +45,9 @@ export class Sequence {
     this.tokens = request.promptIds;
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;
+    this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
-    this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
   }
 
   get numOutputTokens(): number {

@@ -13,14 +13,14 @@ import { countCodePoints } from "./code-points.js";
 export interface GenerationRequest {
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
+  /** Asks for the prompt as one vector instead of an answer. */
+  readonly pooling?: Pooling;
   readonly stopStrings: readonly string[];
   /** Whether the stop string, or the stop token's text, ends the output. */
   readonly isStopIncluded: boolean;
   /** Whether special tokens' texts are part of the output. */
   readonly keepSpecial: boolean;
   readonly cacheSalt: string | undefined;
-  /** Asks for the prompt as one vector instead of an answer. */
-  readonly pooling?: Pooling;
 }
 
 /** One output token with its log-probability. */

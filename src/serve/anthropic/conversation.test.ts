@@ -65,7 +65,7 @@ describe("messages", () => {
       {
         role: "assistant",
         content: "let me see",
-        tool_calls: [{ id: "t1", type: "function", function: { name: "weather", arguments: { city: "Bern" } } }],
+        tool_calls: [{ id: "t1", type: "function", function: { name: "weather", arguments: '{"city":"Bern"}' } }],
       },
       { role: "tool", content: "rain\n9 degrees", tool_call_id: "t1" },
       { role: "tool", content: "sun", tool_call_id: "t2" },
@@ -73,7 +73,7 @@ describe("messages", () => {
     ]);
   });
 
-  it("leave out earlier thoughts", async () => {
+  it("carry earlier thoughts beside the text", async () => {
     const { input } = await ask({
       messages: [
         user("a"),
@@ -85,7 +85,11 @@ describe("messages", () => {
         user("c"),
       ],
     });
-    expect(input?.messages.map((message) => message.content)).toEqual(["a", "b", "c"]);
+    expect(input?.messages).toEqual([
+      { role: "user", content: "a" },
+      { role: "assistant", content: "b", reasoning_content: "hm" },
+      { role: "user", content: "c" },
+    ]);
   });
 
   it("are refused block by block", async () => {

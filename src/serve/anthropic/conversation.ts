@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../context.js";
-import { encodeChat, type PlainMessage } from "../openai/chat-messages.js";
+import { encodeChat, type PlainMessage, type PlainToolCall } from "../openai/chat-messages.js";
 import { parseNested, pathText } from "../openai/fields.js";
 import { type AnyBlock, type ConversationFields, type MessageField, thinkingKwargs } from "./conversation-fields.js";
 
@@ -35,8 +35,11 @@ const toolResultBlock = z.strictObject({
   ...ignoredFields,
 });
 
-/** Earlier thoughts that a client sends back; they are not shown to the model again. */
-const IGNORED_ASSISTANT_BLOCKS: readonly string[] = ["thinking", "redacted_thinking"];
+const thinkingBlock = z.strictObject({
+  type: z.literal("thinking"),
+  thinking: z.string(),
+  signature: z.string().optional(),
+});
 
 function invalid(param: string, message: string): MillraceError {
   return new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
@@ -46,17 +49,23 @@ function invalid(param: string, message: string): MillraceError {
 interface Turn {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly texts: string[];
-  readonly toolCalls: object[];
+  readonly thoughts: string[];
+  readonly toolCalls: PlainToolCall[];
   readonly toolCallId?: string;
 }
 
+function newTurn(role: Turn["role"]): Turn {
+  return { role, texts: [], thoughts: [], toolCalls: [] };
+}
+
 /** Texts that follow each other, as blocks or as messages of one role, are lines of one text. */
-function toPlainMessage({ role, texts, toolCalls, toolCallId }: Turn): PlainMessage {
+function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn): PlainMessage {
   return {
     role,
     content: texts.join("\n"),
-    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
+    ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("\n") }),
   };
 }
 
@@ -75,7 +84,7 @@ class ConversationReader {
       throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
     }
     const system = this.#texts(fields.system ?? "", ["system"]);
-    if (system.length > 0) this.#turns.push({ role: "system", texts: system, toolCalls: [] });
+    if (system.length > 0) this.#turns.push({ ...newTurn("system"), texts: system });
     fields.messages.forEach(({ role, content }, index) => {
       this.#turnOf(role);
       this.#addContent(role, content, ["messages", index, "content"]);
@@ -87,7 +96,7 @@ class ConversationReader {
   #turnOf(role: MessageField["role"]): Turn {
     const last = this.#turns.at(-1);
     if (last?.role === role) return last;
-    const turn: Turn = { role, texts: [], toolCalls: [] };
+    const turn = newTurn(role);
     this.#turns.push(turn);
     return turn;
   }
@@ -101,7 +110,9 @@ class ConversationReader {
       const at = [...path, index];
       if (role === "user" && block.type === "tool_result") this.#addToolResult(block, at);
       else if (role === "assistant" && block.type === "tool_use") this.#addToolUse(block, at);
-      else if (role === "assistant" && IGNORED_ASSISTANT_BLOCKS.includes(block.type)) return;
+      else if (role === "assistant" && block.type === "thinking") this.#addThought(block, at);
+      // Nobody can read it here.
+      else if (role === "assistant" && block.type === "redacted_thinking") return;
       else this.#addText(this.#turnOf(role).texts, block, at);
     });
   }
@@ -113,12 +124,19 @@ class ConversationReader {
     const last = this.#turns.at(-1);
     if (last?.role === "user" && last.texts.length === 0) this.#turns.pop();
     const texts = this.#texts(content ?? "", [...path, "content"]);
-    this.#turns.push({ role: "tool", texts, toolCalls: [], toolCallId: tool_use_id });
+    this.#turns.push({ ...newTurn("tool"), texts, toolCallId: tool_use_id });
   }
 
   #addToolUse(block: AnyBlock, path: Path): void {
     const { id, name, input } = parseNested(this.#c, this.#context, toolUseBlock, block, path);
-    this.#turnOf("assistant").toolCalls.push({ id, type: "function", function: { name, arguments: input ?? {} } });
+    const call = { name, arguments: JSON.stringify(input ?? {}) };
+    this.#turnOf("assistant").toolCalls.push({ id, type: "function", function: call });
+  }
+
+  /** Templates show a model what it thought where it was trained to see it. */
+  #addThought(block: AnyBlock, path: Path): void {
+    const { thinking } = parseNested(this.#c, this.#context, thinkingBlock, block, path);
+    if (thinking !== "") this.#turnOf("assistant").thoughts.push(thinking);
   }
 
   #texts(content: MessageField["content"], path: Path): string[] {

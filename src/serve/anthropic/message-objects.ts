@@ -2,6 +2,7 @@
 import type { GenerationEnd, GenerationUpdate } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { StreamFrames } from "../respond.js";
+import { BlockEvents, streamEvent } from "./block-events.js";
 import { anthropicErrorBody } from "./error-body.js";
 
 export interface MessageFacts {
@@ -35,55 +36,44 @@ function usageOfTotals(facts: MessageFacts, totals: JobTotals) {
   return usageObject(facts, totals.numCachedTokens[0] ?? 0, totals.numOutputTokens);
 }
 
+/** An answer without text has no block, as its stream opens none. */
+function contentBlocks(text: string): object[] {
+  return text === "" ? [] : [{ type: "text", text }];
+}
+
 function envelope(facts: MessageFacts, content: readonly object[]) {
   return { id: facts.id, type: "message", role: "assistant", model: facts.model, content };
 }
 
 export function messageObject(facts: MessageFacts, text: string, end: GenerationEnd, totals: JobTotals) {
   return {
-    // An answer without text has no block, as its stream opens none.
-    ...envelope(facts, text === "" ? [] : [{ type: "text", text }]),
+    ...envelope(facts, contentBlocks(text)),
     ...stopOf(end),
     usage: usageOfTotals(facts, totals),
   };
 }
 
-function event(type: string, fields: object): string {
-  return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-}
-
-const PING = event("ping", {});
-const TEXT_DELTA_HEAD = `event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":`;
-
 /** The documented event sequence. */
 export function messageFrames(facts: MessageFacts, requestId: string): StreamFrames {
+  const blocks = new BlockEvents();
   let hasBegun = false;
-  let isBlockOpen = false;
   let end: GenerationEnd = { reason: "stop", stopReason: null };
   const start = (update: GenerationUpdate) => {
     const usage = usageObject(facts, update.numCachedTokens, update.numNewTokens);
     const message = { ...envelope(facts, []), stop_reason: null, stop_sequence: null, usage };
-    return event("message_start", { message });
+    return streamEvent("message_start", { message });
   };
   return {
     onUpdate(_index, update) {
-      let events = "";
-      if (!hasBegun) {
-        hasBegun = true;
-        events = start(update);
-      }
+      const begin = hasBegun ? "" : start(update);
+      hasBegun = true;
       if (update.end !== undefined) end = update.end;
-      if (update.text === "") return events;
-      if (!isBlockOpen) {
-        isBlockOpen = true;
-        events += event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) + PING;
-      }
-      return `${events}${TEXT_DELTA_HEAD}${JSON.stringify(update.text)}}}\n\n`;
+      return update.text === "" ? begin : begin + blocks.text(update.text);
     },
     onDone(totals) {
-      const close = isBlockOpen ? event("content_block_stop", { index: 0 }) : "";
       const usage = usageOfTotals(facts, totals);
-      return `${close}${event("message_delta", { delta: stopOf(end), usage })}${event("message_stop", {})}`;
+      const delta = streamEvent("message_delta", { delta: stopOf(end), usage });
+      return blocks.close() + delta + streamEvent("message_stop", {});
     },
     onError: (error) => `event: error\ndata: ${JSON.stringify(anthropicErrorBody(error, requestId))}\n\n`,
   };
