@@ -120,7 +120,7 @@ describe("nothing else changes a bit", () => {
     const bytesPerBlock = withCore(path, {}, ({ info }) => info.kvBytes / info.numKvBlocks);
     let numPreemptions = 0;
     for (const maxNumBatchedTokens of [9, 31, 200]) {
-      const crowded = { maxNumSeqs: 8, maxNumBatchedTokens, kvCacheMemoryBytes: 16 * bytesPerBlock };
+      const crowded = { maxNumSeqs: 8, maxNumBatchedTokens, kvCacheMemoryBytes: 9 * bytesPerBlock };
       withCore(path, crowded, (core) => {
         const together = runTogether(core, requests);
         alone.forEach((wanted, index) => {
