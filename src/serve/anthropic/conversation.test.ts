@@ -94,6 +94,7 @@ describe("messages", () => {
 
   it("are refused block by block", async () => {
     expect(await refusal({ messages: [] })).toContain("empty_prompt");
+    expect(await refusal({ messages: [assistant("")] })).toContain("empty_prompt");
     expect(await refusal({ messages: [user([{ type: "image", source: {} }])] })).toContain(
       'unsupported_field messages[0].content[0].type: expected "text", got "image"',
     );

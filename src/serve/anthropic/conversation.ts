@@ -41,6 +41,12 @@ const thinkingBlock = z.strictObject({
   signature: z.string().optional(),
 });
 
+function noMessages(): MillraceError {
+  return new MillraceError("empty_prompt", "expected at least one message that says something, got none", {
+    param: "messages",
+  });
+}
+
 function invalid(param: string, message: string): MillraceError {
   return new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
@@ -80,9 +86,7 @@ class ConversationReader {
   }
 
   read(fields: ConversationFields): PlainMessage[] {
-    if (fields.messages.length === 0) {
-      throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
-    }
+    if (fields.messages.length === 0) throw noMessages();
     const system = this.#texts(fields.system ?? "", ["system"]);
     if (system.length > 0) this.#turns.push({ ...newTurn("system"), texts: system });
     fields.messages.forEach(({ role, content }, index) => {
@@ -184,6 +188,7 @@ export function encodeConversation(c: AppContext, context: ServeContext, fields:
   if (continuesFinalMessage && messages.at(-1)?.content === "") {
     // Nothing to continue: the same as no message.
     messages.pop();
+    if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;
   }
   return encodeChat(context, messages, { continueFinalMessage: continuesFinalMessage, kwargs });
