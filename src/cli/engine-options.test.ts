@@ -32,6 +32,7 @@ const CASES: readonly [readonly string[], Partial<EngineOptions>][] = [
   [["--kv-layout", "contiguous"], { kvLayout: "contiguous" }],
   [["--scheduling-policy", "fcfs"], { schedulingPolicy: "fcfs" }],
   [["--max-waiting-requests", "0"], { maxWaitingRequests: 0 }],
+  [["--pooling", "mean"], { pooling: "mean" }],
 ];
 
 test.each(CASES)("%j", (args, expected) => {

@@ -33,6 +33,7 @@ export interface EngineFlags {
   readonly maxStepMs: EngineOptions["maxStepMs"];
   readonly batching: EngineOptions["batching"];
   readonly kvLayout: EngineOptions["kvLayout"];
+  readonly pooling: EngineOptions["pooling"];
   readonly maxWaitingRequests: number;
   readonly speculativeConfig?: SpeculativeConfig;
 }
@@ -134,6 +135,12 @@ export function addEngineOptions(command: Command): Command {
       defaults.kvLayout,
     ),
     option(
+      "--pooling <kind>",
+      "how /v1/embeddings makes one vector of a prompt: mean, last, or auto (as the model says, else last)",
+      oneOf("--pooling", ["auto", "mean", "last"]),
+      defaults.pooling,
+    ),
+    option(
       "--max-waiting-requests <n>",
       "requests waiting for a seat before new ones get 429",
       integerIn("--max-waiting-requests", 0, 1 << 20),
@@ -198,6 +205,7 @@ export function engineOptionsFrom(
     maxStepMs: flags.maxStepMs,
     batching: flags.batching,
     kvLayout: flags.kvLayout,
+    pooling: flags.pooling,
     maxWaitingRequests: flags.maxWaitingRequests,
     speculative: flags.speculativeConfig ?? speculative,
   };

@@ -22,12 +22,20 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   checkCount(sampling.stopTokenIds.length, MAX_STOP_TOKENS, "stop_token_ids");
   checkCount(sampling.numLogprobs ?? 0, MAX_LOGPROBS, "logprobs");
   checkCount(sampling.numPromptLogprobs ?? 0, MAX_LOGPROBS, "prompt_logprobs");
+  if (request.pooling !== undefined && sampling.maxTokens !== 0) {
+    throw new MillraceError(
+      "invalid_parameter",
+      `expected no output tokens from a request for a pooled vector, got ${sampling.maxTokens}`,
+      { param: "max_tokens" },
+    );
+  }
+  const lengthParam = request.pooling === undefined ? "max_tokens" : "input";
   const numTokens = numPromptTokens + sampling.maxTokens;
   if (numTokens > info.maxModelLen) {
     throw new MillraceError(
       "context_length_exceeded",
       `expected prompt and output within ${info.maxModelLen} tokens, got ${numPromptTokens} + ${sampling.maxTokens} = ${numTokens}`,
-      { param: "max_tokens", hint: "Shorten the prompt or lower max_tokens; nothing is cut silently." },
+      { param: lengthParam, hint: "Shorten the prompt or lower max_tokens; nothing is cut silently." },
     );
   }
   // The last output token's K and V are never needed.
@@ -37,7 +45,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
       "kv_capacity_exceeded",
       `expected a request within the KV memory of ${info.numKvBlocks} blocks × ${info.blockSize} tokens = ${info.numKvBlocks * info.blockSize} tokens, got ${numPromptTokens} + ${sampling.maxTokens} = ${numTokens} tokens (${numBlocks} blocks)`,
       {
-        param: "max_tokens",
+        param: lengthParam,
         hint: "Lower max_tokens, shorten the prompt, or start with more --kv-cache-memory-bytes.",
       },
     );

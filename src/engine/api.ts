@@ -8,6 +8,7 @@ import type { PackCacheOptions } from "./packs/pack-cache.js";
 import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
 import type { SpeculationStats } from "./speculative/speculator.js";
+import type { Pooling } from "./pooling.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -67,6 +68,8 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
+  /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
+  readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
   /** Under the policy `priority` lower numbers go first; 0 when missing. */
@@ -94,6 +97,8 @@ export interface EngineOutput {
   readonly logprobs?: readonly TokenLogprob[];
   /** For each prompt position (null for the first), once, with or before the first token. */
   readonly promptLogprobs?: readonly (TokenLogprob | null)[];
+  /** [embeddingWidth], not normalised; once, at the end, when asked for. */
+  readonly pooled?: Float64Array;
   readonly finishReason?: FinishReason;
   /** The stop token that ended the sequence. */
   readonly stopTokenId?: number;
@@ -145,6 +150,8 @@ export interface EngineOptions {
   readonly batching: "continuous" | "static";
   /** paged: blocks on demand; contiguous: maxModelLen reserved per sequence at admission. */
   readonly kvLayout: "paged" | "contiguous";
+  /** How a prompt becomes one vector; auto: as the model says, the last position when it says nothing. */
+  readonly pooling: "auto" | Pooling;
   /** Requests waiting for a seat before new ones get queue_full. */
   readonly maxWaitingRequests: number;
   /** What guesses tokens ahead for the model to check; results are the same with any. */
@@ -169,6 +176,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   maxStepMs: "auto",
   batching: "continuous",
   kvLayout: "paged",
+  pooling: "auto",
   maxWaitingRequests: 1024,
   speculative: DEFAULT_SPECULATIVE_CONFIG,
 } as const satisfies Omit<EngineOptions, "modelPath" | "numThreads">;
@@ -182,6 +190,9 @@ export interface EngineInfo {
   readonly weightBytes: number;
   readonly vocabSize: number;
   readonly maxModelLen: number;
+  /** Values of a pooled vector. */
+  readonly embeddingWidth: number;
+  readonly pooling: Pooling;
   readonly blockSize: number;
   readonly numKvBlocks: number;
   readonly kvBytes: number;

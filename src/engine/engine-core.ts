@@ -166,6 +166,8 @@ export class EngineCore {
       weightBytes,
       vocabSize: config.vocabSize,
       maxModelLen,
+      embeddingWidth: config.width,
+      pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
       numKvBlocks: budget.numBlocks,
       kvBytes: budget.kvBytes,
@@ -341,6 +343,7 @@ export class EngineCore {
     for (let group = 0; group < this.#numGroups; group++) {
       batch.kvSlots[group]!.values[row] = sequence.blockTables[group]![block]! * blockSize + offset;
     }
+    if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
     if (needsScore(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
       this.#sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
@@ -354,9 +357,11 @@ export class EngineCore {
   #collect(scheduled: readonly ScheduledSequence[]): StepOutput[] {
     const outputs: StepOutput[] = [];
     let logitRow = 0;
+    let pooledRow = 0;
     for (const { sequence, numNewTokens } of scheduled) {
       const end = sequence.numComputedTokens + numNewTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) {
+        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#transformer.pooledRow(pooledRow++));
         if (!needsScore(sequence, position)) continue;
         const numTop = sequence.sampling.numPromptLogprobs ?? 0;
         sequence.promptLogprobs!.push(this.#sampler.logprob(logitRow++, sequence.tokens[position + 1]!, numTop));
@@ -414,6 +419,7 @@ export class EngineCore {
       queueMs: sequence.queueMs ?? 0,
       ...(sampling.numLogprobs === undefined ? {} : { logprobs }),
       ...(isFirst && sequence.promptLogprobs !== undefined ? { promptLogprobs: sequence.promptLogprobs } : {}),
+      ...(sequence.pooler === undefined ? {} : { pooled: sequence.pooler.result() }),
       ...(finishReason === undefined ? {} : { finishReason }),
       ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };

@@ -1,6 +1,7 @@
 /** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
 import type { EngineRequest, SamplingParams, TokenLogprob } from "./api.js";
 import type { PrefixNode } from "./kv/prefix-index.js";
+import { Pooler } from "./pooling.js";
 
 export class Sequence {
   readonly sampling: SamplingParams;
@@ -28,6 +29,7 @@ export class Sequence {
   numTableEntriesWritten = 0;
   /** Per KV group: block ids, append-only while admitted. */
   readonly blockTables: number[][];
+  readonly pooler: Pooler | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[] = [];
   prefixRoot: PrefixNode | undefined;
@@ -49,6 +51,7 @@ export class Sequence {
     this.tokens = request.promptIds;
     this.numPromptTokens = request.promptIds.length;
     this.numTokens = this.numPromptTokens;
+    this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
     this.blockTables = Array.from({ length: numGroups }, () => []);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
   }

@@ -24,6 +24,7 @@ export class StepBatch {
   /** Rows used in this step, of capacity.maxRows. */
   numRows = 0;
   numLogitRows = 0;
+  numPooledRows = 0;
   /** [maxRows] each */
   readonly tokenIds: HostInts;
   readonly positions: HostInts;
@@ -37,6 +38,8 @@ export class StepBatch {
   readonly blockTables: readonly HostInts[];
   /** [maxLogitRows]: rows whose logits are wanted. */
   readonly logitRows: HostInts;
+  /** [maxRows]: rows whose hidden state is wanted. */
+  readonly pooledRows: HostInts;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -51,11 +54,13 @@ export class StepBatch {
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
     this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
     this.logitRows = ints(maxLogitRows);
+    this.pooledRows = ints(maxRows);
   }
 
   clear(): void {
     this.numRows = 0;
     this.numLogitRows = 0;
+    this.numPooledRows = 0;
   }
 }
 

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { MillraceError } from "../core/errors.js";
+import type { AnthropicErrorBody } from "./anthropic/error-body.js";
 import { createApp, createAppWithLifecycle } from "./app.js";
 import type { ErrorBody } from "./error-response.js";
 
@@ -45,6 +46,26 @@ describe("paths and methods", () => {
     expect(wrong.status).toBe(405);
     expect(wrong.headers.get("allow")).toBe("POST");
     expect((await errorOf(wrong)).code).toBe("method_not_allowed");
+  });
+});
+
+describe("Anthropic's paths", () => {
+  const bodyOf = async (response: Response) => (await response.json()) as AnthropicErrorBody;
+
+  it("answer every failure in Anthropic's words", async () => {
+    const { app, lifecycle } = createAppWithLifecycle(fakeAppOptions({}, { apiKeys: ["key"] }).options);
+    const wrong = await app.request("/v1/messages");
+    expect(wrong.status).toBe(405);
+    expect((await bodyOf(wrong)).error.type).toBe("invalid_request_error");
+    const closed = await app.request("/v1/messages/count_tokens", { ...post, headers: { "x-api-key": "other" } });
+    expect(closed.status).toBe(401);
+    const { error, request_id } = await bodyOf(closed);
+    expect(error).toMatchObject({ type: "authentication_error", details: { error_code: "invalid_api_key" } });
+    expect(closed.headers.get("request-id")).toBe(request_id);
+    lifecycle.isDraining = true;
+    const refused = await app.request("/v1/messages", post);
+    expect(refused.status).toBe(503);
+    expect((await bodyOf(refused)).error.type).toBe("overloaded_error");
   });
 });
 

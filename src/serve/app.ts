@@ -3,14 +3,18 @@ import { randomUUID } from "node:crypto";
 import { Hono } from "hono";
 import { MillraceError } from "../core/errors.js";
 import { packageVersion } from "../core/package-root.js";
+import { countTokens } from "./anthropic/count-tokens.js";
+import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
+import { messages } from "./anthropic/messages.js";
 import { createKeyCheck } from "./auth.js";
 import { chatPage } from "./chat-page.js";
-import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
+import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
 import { corsHeaders, preflightHeaders } from "./cors.js";
-import { respondWithError } from "./error-response.js";
+import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
 import { createMetrics } from "./metrics.js";
 import { chatCompletions } from "./openai/chat-completions.js";
 import { completions } from "./openai/completions.js";
+import { embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
 import { responses } from "./openai/responses.js";
 import { detokenize, tokenize } from "./openai/tokenize.js";
@@ -26,10 +30,12 @@ interface Route {
   readonly isProtected: boolean;
   /** Answers while the server drains. */
   readonly isOpenWhileDraining: boolean;
+  readonly dialect: Dialect;
 }
 
-const api = { isProtected: true, isOpenWhileDraining: false } as const;
-const info = { isProtected: false, isOpenWhileDraining: true } as const;
+const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_DIALECT } as const;
+const anthropicApi = { ...api, dialect: ANTHROPIC_DIALECT } as const;
+const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_DIALECT } as const;
 
 const ROUTES: readonly Route[] = [
   { method: "GET", path: "/", handler: chatPage, ...info },
@@ -42,6 +48,9 @@ const ROUTES: readonly Route[] = [
   { method: "POST", path: "/v1/chat/completions", handler: chatCompletions, ...api },
   { method: "POST", path: "/v1/completions", handler: completions, ...api },
   { method: "POST", path: "/v1/responses", handler: responses, ...api },
+  { method: "POST", path: "/v1/embeddings", handler: embeddings, ...api },
+  { method: "POST", path: "/v1/messages", handler: messages, ...anthropicApi },
+  { method: "POST", path: "/v1/messages/count_tokens", handler: countTokens, ...anthropicApi },
   { method: "POST", path: "/tokenize", handler: tokenize, ...api },
   { method: "POST", path: "/detokenize", handler: detokenize, ...api },
 ];
@@ -82,6 +91,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
     c.set("startMs", performance.now());
     const requestId = requestIdOf(c.req.header("X-Request-Id"));
     c.set("requestId", requestId);
+    c.set("dialect", OPENAI_DIALECT);
     c.header("X-Request-Id", requestId);
     const origin = c.req.header("Origin");
     if (c.req.method === "OPTIONS" && c.req.header("Access-Control-Request-Method") !== undefined) {
@@ -99,12 +109,18 @@ function addRoute(
   context: ServeContext,
   checkKey: ReturnType<typeof createKeyCheck>,
 ): void {
+  const enter = (c: AppContext) => {
+    c.set("dialect", route.dialect);
+    c.header(route.dialect.requestIdHeader, c.get("requestId"));
+  };
   app.on(route.method, route.path, (c) => {
+    enter(c);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
-    if (route.isProtected) checkKey(c.req.header("Authorization"));
+    if (route.isProtected) checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
     return route.handler(c, context);
   });
   app.all(route.path, (c) => {
+    enter(c);
     c.header("Allow", route.method);
     throw new MillraceError("method_not_allowed", `expected ${route.method} ${route.path}, got ${c.req.method}`);
   });

@@ -1,6 +1,7 @@
 /** What every route shares: the engine and its companions, the limits, and the types Hono carries along. */
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
+import type { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -85,10 +86,17 @@ export interface Lifecycle {
   engineFailure: Error | undefined;
 }
 
+/** Where one vendor's API differs from another's on every path. */
+export interface Dialect {
+  errorBody(error: MillraceError, requestId: string): object;
+  /** Sent beside X-Request-Id. */
+  readonly requestIdHeader: string;
+}
+
 export interface AppEnv {
   /** Absent when a test calls app.request() without a socket. */
   Bindings: Partial<HttpBindings>;
-  Variables: { requestId: string; startMs: number };
+  Variables: { requestId: string; startMs: number; dialect: Dialect };
 }
 
 export type AppContext = Context<AppEnv>;

@@ -1,8 +1,8 @@
-/** The one place where errors become HTTP: status, OpenAI's error body, headers, and the single log line of a refused or failed request. */
+/** The one place where errors become HTTP: status, body, headers, and the single log line of a refused or failed request. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { AppContext, ServeLogger } from "./context.js";
+import type { AppContext, Dialect, ServeLogger } from "./context.js";
 
 export interface ErrorBody {
   readonly error: {
@@ -20,16 +20,20 @@ function errorType(status: number): string {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/** An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
-export function errorBody(error: MillraceError, requestId: string): ErrorBody {
-  const isUnforeseen = error.code === "internal_error";
-  const text = isUnforeseen
-    ? `the server failed on this request; its log has the reason under request id ${requestId}`
-    : error.hint === undefined
-      ? error.message
-      : `${error.message}; ${error.hint}`;
-  return { error: { message: text, type: errorType(error.status), param: error.param ?? null, code: error.code } };
+/** What a client is told. An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
+export function clientMessage(error: MillraceError, requestId: string): string {
+  if (error.code === "internal_error") {
+    return `the server failed on this request; its log has the reason under request id ${requestId}`;
+  }
+  return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
+
+export function errorBody(error: MillraceError, requestId: string): ErrorBody {
+  const message = clientMessage(error, requestId);
+  return { error: { message, type: errorType(error.status), param: error.param ?? null, code: error.code } };
+}
+
+export const OPENAI_DIALECT: Dialect = { errorBody, requestIdHeader: "X-Request-Id" };
 
 /** Logs a refused or failed request. Called exactly once for each. */
 export function logFailure(logger: ServeLogger, error: MillraceError, requestId: string, path: string): void {
@@ -49,5 +53,5 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: ServeLo
   // A body that stalled leaves the connection unusable, and a draining server wants it gone. (What is left of a body that was
   // too large is read and dropped by the adapter, within bounds: closing at once would reset the connection under the answer.)
   if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");
-  return c.json(errorBody(error, requestId), error.status as ContentfulStatusCode);
+  return c.json(c.get("dialect").errorBody(error, requestId), error.status as ContentfulStatusCode);
 }

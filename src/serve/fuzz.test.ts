@@ -5,7 +5,41 @@ import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ERROR_CODES } from "../core/errors.js";
 import { createApp } from "./app.js";
 
-const PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize"] as const;
+const PATHS = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/responses",
+  "/v1/embeddings",
+  "/v1/messages",
+  "/v1/messages/count_tokens",
+  "/tokenize",
+  "/detokenize",
+] as const;
+
+const CONVERSATION = {
+  model: "fake",
+  system: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }],
+  messages: [
+    { role: "user", content: "hi" },
+    {
+      role: "assistant",
+      content: [
+        { type: "text", text: "a" },
+        { type: "tool_use", id: "t", name: "n", input: { a: [1] } },
+      ],
+    },
+    {
+      role: "user",
+      content: [
+        { type: "tool_result", tool_use_id: "t", content: [{ type: "text", text: "r" }] },
+        { type: "text", text: "b" },
+      ],
+    },
+    { role: "assistant", content: "c" },
+  ],
+  thinking: { type: "disabled" },
+  tools: [],
+};
 
 /** Valid bodies whose parts get replaced. Streaming is left out: it needs a socket. */
 const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unknown>>>> = {
@@ -53,6 +87,31 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     max_output_tokens: 3,
     text: { format: { type: "text" } },
     tools: [],
+  },
+  "/v1/embeddings": {
+    model: "fake",
+    input: ["ab", "c"],
+    encoding_format: "float",
+    dimensions: 4,
+    user: "u",
+    add_special_tokens: true,
+    cache_salt: "s",
+  },
+  "/v1/messages": {
+    ...CONVERSATION,
+    max_tokens: 3,
+    stop_sequences: ["x", "yy"],
+    temperature: 0.5,
+    top_p: 0.5,
+    top_k: 3,
+    metadata: { user_id: "u" },
+  },
+  "/v1/messages/count_tokens": {
+    ...CONVERSATION,
+    cache_control: { type: "ephemeral" },
+    speed: "standard",
+    tool_choice: { type: "auto" },
+    user_profile_id: "u",
   },
   "/tokenize": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true, return_token_strs: true },
   "/detokenize": { model: "fake", tokens: [1, 2, 3] },
@@ -152,14 +211,16 @@ describe("random bodies", () => {
       fc.asyncProperty(body(path), async (text) => {
         lines.length = 0;
         const response = await app.request(path, { method: "POST", body: text });
-        const answer = (await response.json()) as { error?: { code: string; message: string } };
+        const answer = (await response.json()) as {
+          error?: { code?: string; details?: { error_code: string }; message: string };
+        };
         if (response.status === 200) {
           numAccepted++;
           expect(lines).toEqual([]);
         } else {
           expect(response.status).toBeGreaterThanOrEqual(400);
           expect(response.status).toBeLessThan(500);
-          expect(ERROR_CODES).toContain(answer.error?.code);
+          expect(ERROR_CODES).toContain(answer.error?.code ?? answer.error?.details?.error_code);
           expect(answer.error?.message.length).toBeLessThan(600);
           expect(lines).toHaveLength(1);
         }

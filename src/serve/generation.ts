@@ -4,6 +4,7 @@
  */
 import { type MillraceError, toMillraceError } from "../core/errors.js";
 import type { Engine, EngineHandle, EngineOutput, SamplingParams, TokenLogprob } from "../engine/api.js";
+import type { Pooling } from "../engine/pooling.js";
 import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -12,6 +13,8 @@ import { countCodePoints } from "./code-points.js";
 export interface GenerationRequest {
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
+  /** Asks for the prompt as one vector instead of an answer. */
+  readonly pooling?: Pooling;
   readonly stopStrings: readonly string[];
   /** Whether the stop string, or the stop token's text, ends the output. */
   readonly isStopIncluded: boolean;
@@ -40,6 +43,7 @@ export interface GenerationUpdate {
   /** One for each new token when log-probabilities were asked for, else empty. Tokens of a stop string that was cut off are among them. */
   readonly scored: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
+  readonly pooled: Float64Array | undefined;
   readonly numNewTokens: number;
   readonly numCachedTokens: number;
   /** Milliseconds the request waited for the engine to take it in. */
@@ -79,9 +83,14 @@ export class Generation {
 
   /** Throws what the engine refuses at once. */
   start(engine: Engine): void {
-    const { promptIds, sampling, cacheSalt } = this.#request;
+    const { promptIds, sampling, cacheSalt, pooling } = this.#request;
     this.#handle = engine.submit(
-      { promptIds, sampling, ...(cacheSalt === undefined ? {} : { cacheSalt }) },
+      {
+        promptIds,
+        sampling,
+        ...(cacheSalt === undefined ? {} : { cacheSalt }),
+        ...(pooling === undefined ? {} : { pooling }),
+      },
       { onOutput: (output) => this.#acceptSafely(output), onError: (error) => this.#fail(error) },
     );
   }
@@ -146,6 +155,7 @@ export class Generation {
       text,
       scored: scored ?? NO_SCORED,
       promptLogprobs: output.promptLogprobs,
+      pooled: output.pooled,
       numNewTokens: this.#numTokens - numBefore,
       numCachedTokens: output.numCachedTokens,
       queueMs: output.queueMs,

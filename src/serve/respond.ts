@@ -14,6 +14,7 @@ export interface ChoiceResult {
   readonly text: string;
   readonly scored: readonly ScoredToken[];
   readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
+  readonly pooled: GenerationUpdate["pooled"];
   readonly end: GenerationEnd;
 }
 
@@ -39,6 +40,7 @@ export function collectResults(
       text: "",
       scored: [] as ScoredToken[],
       promptLogprobs: undefined as GenerationUpdate["promptLogprobs"],
+      pooled: undefined as GenerationUpdate["pooled"],
       end: { reason: "stop", stopReason: null } as GenerationEnd,
     }));
     let endWatch = () => {};
@@ -51,6 +53,7 @@ export function collectResults(
           result.text += update.text;
           for (const token of update.scored) result.scored.push(token);
           if (update.promptLogprobs !== undefined) result.promptLogprobs = update.promptLogprobs;
+          if (update.pooled !== undefined) result.pooled = update.pooled;
           if (update.end !== undefined) result.end = update.end;
         },
         onDone: (totals) => {
@@ -110,7 +113,11 @@ export function streamResults(
       c.get("startMs"),
     );
     const stream = new SseStream(outgoing, {
-      headers: { "X-Request-Id": requestId, ...corsHeaders(c.req.header("Origin"), context.corsOrigins) },
+      headers: {
+        "X-Request-Id": requestId,
+        [c.get("dialect").requestIdHeader]: requestId,
+        ...corsHeaders(c.req.header("Origin"), context.corsOrigins),
+      },
       maxBufferedBytes: context.limits.maxBufferedBytes,
       onOverflow: (bufferedBytes) => {
         job.abort();

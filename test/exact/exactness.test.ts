@@ -25,7 +25,7 @@ import { loadKernels } from "../../src/kernels/load.js";
 import { KV_TYPES } from "../../src/kernels/program.js";
 import { ISAS } from "../../src/kernels/test-helpers.js";
 import type { Completion } from "../helpers/engine-requests.js";
-import { collect, request, runAlone } from "../helpers/engine-requests.js";
+import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomModel } from "../helpers/random-model.js";
 import { TestRng } from "../helpers/rng.js";
@@ -168,6 +168,7 @@ function expectEqual(got: Completion | undefined, alone: Completion, isCancelled
   expect(got?.tokenIds, what).toEqual(alone.tokenIds);
   expect(got?.logprobs, what).toEqual(alone.logprobs);
   expect(got?.promptLogprobs, what).toEqual(alone.promptLogprobs);
+  expect(got?.pooled, what).toEqual(alone.pooled);
   expect(got?.finishReason, what).toBe(alone.finishReason);
 }
 
@@ -195,7 +196,9 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
     const arriveAtStep = rng.int(0, 25);
     return {
       request: {
-        ...request(promptIds, randomSampling(rng, vocabSize)),
+        ...(rng.chance(0.15)
+          ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
+          : request(promptIds, randomSampling(rng, vocabSize))),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant" } : {}),
       },
       arriveAtStep,

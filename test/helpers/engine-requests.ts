@@ -2,6 +2,7 @@
 import type { EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../../src/engine/api.js";
 import { GREEDY_SAMPLING } from "../../src/engine/api.js";
 import type { EngineCore } from "../../src/engine/engine-core.js";
+import type { Pooling } from "../../src/engine/pooling.js";
 
 export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16 };
 
@@ -9,10 +10,15 @@ export function request(promptIds: ArrayLike<number>, sampling: Partial<Sampling
   return { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY, ...sampling } };
 }
 
+export function poolingRequest(promptIds: ArrayLike<number>, pooling: Pooling): EngineRequest {
+  return { ...request(promptIds, { maxTokens: 0 }), pooling };
+}
+
 export interface Completion {
   readonly tokenIds: number[];
   readonly logprobs: TokenLogprob[];
   promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
+  pooled: Float64Array | undefined;
   finishReason: string | undefined;
   numCachedTokens: number;
 }
@@ -21,12 +27,20 @@ export interface Completion {
 export function collect(completions: Map<number, Completion>, requestId: number, output: EngineOutput): void {
   let completion = completions.get(requestId);
   if (completion === undefined) {
-    completion = { tokenIds: [], logprobs: [], promptLogprobs: undefined, finishReason: undefined, numCachedTokens: 0 };
+    completion = {
+      tokenIds: [],
+      logprobs: [],
+      promptLogprobs: undefined,
+      pooled: undefined,
+      finishReason: undefined,
+      numCachedTokens: 0,
+    };
     completions.set(requestId, completion);
   }
   completion.tokenIds.push(...output.tokenIds);
   completion.logprobs.push(...(output.logprobs ?? []));
   completion.promptLogprobs ??= output.promptLogprobs;
+  completion.pooled ??= output.pooled;
   completion.finishReason ??= output.finishReason;
   completion.numCachedTokens = output.numCachedTokens;
 }

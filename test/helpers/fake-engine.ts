@@ -25,6 +25,15 @@ export interface FakeEngineOptions {
   readonly tokensPerStep?: number;
   readonly maxModelLen?: number;
   readonly maxWaitingRequests?: number;
+  /** Prompt tokens said to come from the prefix cache. */
+  readonly numCachedTokens?: number;
+}
+
+export const FAKE_EMBEDDING_WIDTH = 8;
+
+/** Any fixed function of the prompt will do. */
+export function fakePooled(promptIds: ArrayLike<number>): Float64Array {
+  return Float64Array.from({ length: FAKE_EMBEDDING_WIDTH }, (_, i) => promptIds[i % promptIds.length]! / 7 - 9 - i);
 }
 
 interface Live {
@@ -75,6 +84,8 @@ export class FakeEngine implements Engine {
       weightBytes: 4000,
       vocabSize: FAKE_VOCAB_SIZE,
       maxModelLen: options.maxModelLen ?? 4096,
+      embeddingWidth: FAKE_EMBEDDING_WIDTH,
+      pooling: "mean",
       blockSize: 16,
       numKvBlocks: 256,
       kvBytes: 1 << 20,
@@ -172,10 +183,11 @@ export class FakeEngine implements Engine {
         ? Array.from(promptIds, (id, i) => (i === 0 ? null : fakeLogprob(id, i, numTop)))
         : undefined;
     const prompt = promptLogprobs === undefined ? {} : { promptLogprobs };
-    const numCachedTokens = 0;
+    const { numCachedTokens = 0 } = this.#options;
     if (sampling.maxTokens === 0) {
       this.#live.delete(live);
-      listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt });
+      const pooled = request.pooling === undefined ? {} : { pooled: fakePooled(promptIds) };
+      listener.onOutput({ tokenIds: [], numCachedTokens, queueMs: 0, finishReason: "length", ...prompt, ...pooled });
       return;
     }
     const tokenIds: number[] = [];

@@ -29,6 +29,8 @@ export interface RandomModelOptions {
   readonly type?: TensorType;
   /** Stores the values of the type's blocks as F32: what a model of that type must compute. */
   readonly isDequantised?: boolean;
+  /** 0: the file does not say. */
+  readonly poolingType?: number;
 }
 
 type Dimensions = Required<RandomModelOptions>;
@@ -67,6 +69,7 @@ function completed(options: RandomModelOptions): Dimensions {
     contextLength: 512,
     type: "F32",
     isDequantised: false,
+    poolingType: 0,
     ...options,
     width,
     heads,
@@ -74,7 +77,7 @@ function completed(options: RandomModelOptions): Dimensions {
 }
 
 function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength } = dimensions;
+  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType } = dimensions;
   const key = (name: string) => `${architecture}.${name}`;
   const hasOwnHeadDim = headDim * heads !== width || architecture === "qwen3" || architecture === "gemma3";
   return {
@@ -90,6 +93,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("rope.freq_base")]: f32(architecture === "qwen2" || architecture === "qwen3" ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
+    ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
       : {}),

@@ -169,7 +169,8 @@ export class KvManager {
   }
 
   #reads(sequence: Sequence): boolean {
-    return this.options.isPrefixCachingEnabled && sequence.sampling.numPromptLogprobs === undefined;
+    const needsEveryPosition = sequence.sampling.numPromptLogprobs !== undefined || sequence.pooler?.needsAll === true;
+    return this.options.isPrefixCachingEnabled && !needsEveryPosition;
   }
 
   #root(sequence: Sequence): PrefixNode {

@@ -3,6 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import type { Activation, KvType } from "../../kernels/program.js";
 import { kvEntryBytes } from "../../kernels/program.js";
+import type { Pooling } from "../pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { ropeFromMetadata } from "./rope.js";
 
@@ -36,7 +37,15 @@ export interface ModelConfig {
   readonly isNeoxRope: boolean;
   readonly ropes: readonly RopeConfig[];
   readonly layers: readonly LayerConfig[];
+  /** How the model wants its hidden states pooled, when the file says so. */
+  readonly pooling: Pooling | undefined;
 }
+
+/** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
+const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
+  [1, "mean"],
+  [3, "last"],
+]);
 
 /** What sets an architecture apart from llama; the tensors present (biases, norms, fused projections) say the rest. */
 interface Traits {
@@ -131,6 +140,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
     isNeoxRope: traits.isNeoxRope,
     ropes,
     layers,
+    pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
   });
 }
 

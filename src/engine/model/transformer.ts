@@ -36,6 +36,8 @@ interface Scratch {
   readonly room: BufferHandle;
   /** [R, width] */
   readonly selected: BufferHandle;
+  /** [M, width] hidden states after the final norm, for the host */
+  readonly pooled: BufferHandle;
   /** [R, vocabSize] */
   readonly logits: BufferHandle;
 }
@@ -52,6 +54,7 @@ interface RopeTable {
 export class Transformer implements BlockMemory {
   readonly #program = new Program();
   readonly #scratch: Scratch;
+  readonly #pooled: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
   readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
   readonly #ropes: readonly RopeTable[];
@@ -77,6 +80,7 @@ export class Transformer implements BlockMemory {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
+    this.#pooled = new Float32Array(device.view(this.#scratch.pooled));
     this.#quantized = allocateQuantized(config, weights, device, batch);
     this.#ropes = config.ropes.map((rope) => {
       const isLong = kv.maxModelLen > rope.originalContextLength;
@@ -116,7 +120,7 @@ export class Transformer implements BlockMemory {
     });
   }
 
-  /** Computes the batch's rows, stores their keys and values, and samples at the batch's logit rows. */
+  /** Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its pooled rows. */
   forward(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
     const { config, weights } = this;
@@ -134,7 +138,14 @@ export class Transformer implements BlockMemory {
       this.#feedForward(layer, numRows);
     });
     if (batch.numLogitRows > 0) this.#logits(batch, samples);
+    if (batch.numPooledRows > 0) this.#pool(batch);
     this.device.submit(program.words, program.numWords);
+  }
+
+  /** [width]: hidden state of the latest step's pooled row `index`, until the next step. */
+  pooledRow(index: number): Float32Array {
+    const { width } = this.config;
+    return this.#pooled.subarray(index * width, (index + 1) * width);
   }
 
   #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
@@ -234,6 +245,14 @@ export class Transformer implements BlockMemory {
     program.add(hidden, normed, numRows, width);
   }
 
+  #pool(batch: StepBatch): void {
+    const { width, rmsEps } = this.config;
+    const { hidden, pooled } = this.#scratch;
+    const numRows = batch.numPooledRows;
+    this.#program.gatherRows(pooled, hidden, batch.pooledRows.buffer, numRows, width);
+    this.#program.rmsNorm(pooled, pooled, this.weights.outputNorm, numRows, width, rmsEps);
+  }
+
   #logits(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
     const { width, rmsEps, vocabSize } = this.config;
@@ -283,6 +302,7 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     gate: floats(maxRows, config.ffWidth),
     room: floats(maxRows, config.ffWidth),
     selected: floats(maxLogitRows, config.width),
+    pooled: floats(maxRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
   };
 }

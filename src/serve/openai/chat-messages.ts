@@ -11,6 +11,14 @@ export interface PlainMessage {
   readonly content: string;
   readonly name?: string;
   readonly tool_call_id?: string;
+  readonly tool_calls?: readonly PlainToolCall[];
+  readonly reasoning_content?: string;
+}
+
+export interface PlainToolCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly arguments: string };
 }
 
 const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });

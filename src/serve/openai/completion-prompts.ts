@@ -37,7 +37,7 @@ function emptyPrompt(param: string): MillraceError {
 function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
   const { maxModelLen, vocabSize } = context.engine.info;
   if (ids.length === 0) throw emptyPrompt(param);
-  if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, "prompt");
+  if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
   assertTokenIds(ids, vocabSize, param);
   return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
 }
@@ -52,18 +52,24 @@ function fromText(context: ServeContext, text: string, addSpecial: boolean, para
 export function encodePrompts(
   context: ServeContext,
   field: PromptField,
-  options: { readonly addSpecial: boolean; readonly keepSpecial: boolean },
+  options: {
+    readonly addSpecial: boolean;
+    readonly keepSpecial: boolean;
+    /** The field's name; prompt by default. */
+    readonly param?: string;
+  },
 ): Prompt[] {
-  if (typeof field === "string") return [fromText(context, field, options.addSpecial, "prompt")];
-  if (field.length === 0) throw emptyPrompt("prompt");
-  if (isTokenIdArray(field)) return [fromIds(context, field, options.keepSpecial, "prompt")];
+  const fieldName = options.param ?? "prompt";
+  if (typeof field === "string") return [fromText(context, field, options.addSpecial, fieldName)];
+  if (field.length === 0) throw emptyPrompt(fieldName);
+  if (isTokenIdArray(field)) return [fromIds(context, field, options.keepSpecial, fieldName)];
   const { maxSequencesPerRequest } = context.limits;
   if (field.length > maxSequencesPerRequest) {
-    const message = `prompt: expected at most ${maxSequencesPerRequest} prompts, got ${field.length}`;
-    throw new MillraceError("invalid_parameter", message, { param: "prompt" });
+    const message = `${fieldName}: expected at most ${maxSequencesPerRequest} prompts, got ${field.length}`;
+    throw new MillraceError("invalid_parameter", message, { param: fieldName });
   }
   return (field as readonly (string | readonly number[])[]).map((prompt, index) => {
-    const param = `prompt[${index}]`;
+    const param = `${fieldName}[${index}]`;
     return typeof prompt === "string"
       ? fromText(context, prompt, options.addSpecial, param)
       : fromIds(context, prompt, options.keepSpecial, param);

@@ -35,7 +35,7 @@ export const isTextFormat = (value: unknown): boolean =>
   typeof value === "object" && value !== null && "type" in value && value.type === "text";
 
 /** @example pathText(["messages", 0, "content"]) // "messages[0].content" */
-function pathText(path: readonly PropertyKey[]): string {
+export function pathText(path: readonly PropertyKey[]): string {
   let text = "";
   for (const key of path) {
     if (typeof key === "number") text += `[${key}]`;
@@ -85,12 +85,11 @@ function expectedOf(issue: z.core.$ZodIssue): string {
   }
 }
 
-function toFieldError(issue: z.core.$ZodIssue, body: unknown): MillraceError {
-  const param = pathText(issue.path);
-  if (issue.code === "unrecognized_keys") {
-    return unknownField(pathText([...issue.path, issue.keys[0] ?? ""]));
-  }
-  const value = valueAt(body, issue.path);
+function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly PropertyKey[]): MillraceError {
+  const path = [...rootPath, ...issue.path];
+  const param = pathText(path);
+  if (issue.code === "unrecognized_keys") return unknownField(pathText([...path, issue.keys[0] ?? ""]));
+  const value = valueAt(root, issue.path);
   if (issue.code === "custom") return new MillraceError("invalid_parameter", `${param}: ${issue.message}`, { param });
   const message = `${param}: expected ${expectedOf(issue)}, got ${describeValue(value)}`;
   return new MillraceError("invalid_parameter", message, { param });
@@ -127,7 +126,7 @@ function selectFields<Shape extends z.ZodRawShape>(
 }
 
 /** Nested unknown fields, under --unknown-fields warn, are taken out where the schema found them; then the rest is checked again. */
-function dropNestedUnknown(issues: readonly z.core.$ZodIssue[], selected: Record<string, unknown>): boolean {
+function dropNestedUnknown(issues: readonly z.core.$ZodIssue[], selected: unknown): boolean {
   let hasDropped = false;
   for (const issue of issues) {
     if (issue.code !== "unrecognized_keys") continue;
@@ -145,13 +144,23 @@ export function parseFields<Shape extends z.ZodRawShape>(
   rules: FieldRules<Shape>,
   body: Readonly<Record<string, unknown>>,
 ): z.output<z.ZodObject<Shape, z.core.$strict>> {
-  const selected = selectFields(c, context, rules, body);
-  let parsed = rules.schema.safeParse(selected);
-  if (!parsed.success && context.unknownFields === "warn" && dropNestedUnknown(parsed.error.issues, selected)) {
+  return parseNested(c, context, rules.schema, selectFields(c, context, rules, body), []);
+}
+
+/** Checks a part of a body that lies at `path`. */
+export function parseNested<Schema extends z.ZodType>(
+  c: AppContext,
+  context: ServeContext,
+  schema: Schema,
+  value: unknown,
+  path: readonly PropertyKey[],
+): z.output<Schema> {
+  let parsed = schema.safeParse(value);
+  if (!parsed.success && context.unknownFields === "warn" && dropNestedUnknown(parsed.error.issues, value)) {
     const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field" };
     context.logger.warn(fields, "ignored unknown fields inside others");
-    parsed = rules.schema.safeParse(selected);
+    parsed = schema.safeParse(value);
   }
   if (parsed.success) return parsed.data;
-  throw toFieldError(parsed.error.issues[0]!, selected);
+  throw toFieldError(parsed.error.issues[0]!, value, path);
 }

@@ -40,6 +40,12 @@ function isStopString(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= MAX_STOP_LENGTH;
 }
 
+/** A list of stop strings. */
+export const stopStringsField = checked<string[]>(
+  `up to ${MAX_STOP_STRINGS} non-empty strings (each at most ${MAX_STOP_LENGTH} characters)`,
+  (value) => Array.isArray(value) && value.length <= MAX_STOP_STRINGS && value.every(isStopString),
+);
+
 const stopField = checked<string | string[]>(
   `a non-empty string or up to ${MAX_STOP_STRINGS} of them (each at most ${MAX_STOP_LENGTH} characters)`,
   (value) =>

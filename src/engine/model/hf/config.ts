@@ -116,6 +116,7 @@ export function modelConfigFromHf(json: JsonObject, name: string, vocabSize: num
     isNeoxRope: true,
     ropes,
     layers,
+    pooling: undefined,
   };
   return {
     config: Object.freeze(config),

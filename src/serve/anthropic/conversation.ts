@@ -1,0 +1,195 @@
+/** From Anthropic's messages and content blocks to the template's messages, and through the template to token ids. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { encodeChat, type PlainMessage, type PlainToolCall } from "../openai/chat-messages.js";
+import { parseNested, pathText } from "../openai/fields.js";
+import { type AnyBlock, type ConversationFields, type MessageField, thinkingKwargs } from "./conversation-fields.js";
+
+type Path = readonly PropertyKey[];
+
+/** They hold nothing that a text model reads. */
+const ignoredFields = { cache_control: z.unknown().optional(), toolset_name: z.string().nullish() } as const;
+
+const textBlock = z.strictObject({
+  type: z.literal("text"),
+  text: z.string(),
+  citations: z.array(z.unknown()).nullish(),
+  cache_control: ignoredFields.cache_control,
+});
+
+const toolUseBlock = z.strictObject({
+  type: z.literal("tool_use"),
+  id: z.string(),
+  name: z.string(),
+  input: z.unknown(),
+  caller: z.unknown().optional(),
+  ...ignoredFields,
+});
+
+const toolResultBlock = z.strictObject({
+  type: z.literal("tool_result"),
+  tool_use_id: z.string(),
+  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).optional(),
+  is_error: z.boolean().optional(),
+  ...ignoredFields,
+});
+
+const thinkingBlock = z.strictObject({
+  type: z.literal("thinking"),
+  thinking: z.string(),
+  signature: z.string().optional(),
+});
+
+function noMessages(): MillraceError {
+  return new MillraceError("empty_prompt", "expected at least one message that says something, got none", {
+    param: "messages",
+  });
+}
+
+function invalid(param: string, message: string): MillraceError {
+  return new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
+}
+
+/** A message being put together. */
+interface Turn {
+  readonly role: "system" | "user" | "assistant" | "tool";
+  readonly texts: string[];
+  readonly thoughts: string[];
+  readonly toolCalls: PlainToolCall[];
+  readonly toolCallId?: string;
+}
+
+function newTurn(role: Turn["role"]): Turn {
+  return { role, texts: [], thoughts: [], toolCalls: [] };
+}
+
+/** Texts that follow each other, as blocks or as messages of one role, are lines of one text. */
+function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn): PlainMessage {
+  return {
+    role,
+    content: texts.join("\n"),
+    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
+    ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("\n") }),
+  };
+}
+
+class ConversationReader {
+  readonly #c: AppContext;
+  readonly #context: ServeContext;
+  readonly #turns: Turn[] = [];
+
+  constructor(c: AppContext, context: ServeContext) {
+    this.#c = c;
+    this.#context = context;
+  }
+
+  read(fields: ConversationFields): PlainMessage[] {
+    if (fields.messages.length === 0) throw noMessages();
+    const system = this.#texts(fields.system ?? "", ["system"]);
+    if (system.length > 0) this.#turns.push({ ...newTurn("system"), texts: system });
+    fields.messages.forEach(({ role, content }, index) => {
+      this.#turnOf(role);
+      this.#addContent(role, content, ["messages", index, "content"]);
+    });
+    return this.#turns.map(toPlainMessage);
+  }
+
+  /** Anthropic takes messages of the same role in a row as one. */
+  #turnOf(role: MessageField["role"]): Turn {
+    const last = this.#turns.at(-1);
+    if (last?.role === role) return last;
+    const turn = newTurn(role);
+    this.#turns.push(turn);
+    return turn;
+  }
+
+  #addContent(role: MessageField["role"], content: MessageField["content"], path: Path): void {
+    if (typeof content === "string") {
+      if (content !== "") this.#turnOf(role).texts.push(content);
+      return;
+    }
+    content.forEach((block, index) => {
+      const at = [...path, index];
+      if (role === "user" && block.type === "tool_result") this.#addToolResult(block, at);
+      else if (role === "assistant" && block.type === "tool_use") this.#addToolUse(block, at);
+      else if (role === "assistant" && block.type === "thinking") this.#addThought(block, at);
+      // Nobody can read it here.
+      else if (role === "assistant" && block.type === "redacted_thinking") return;
+      else this.#addText(this.#turnOf(role).texts, block, at);
+    });
+  }
+
+  /** Each result is a message of its own, in the blocks' order. */
+  #addToolResult(block: AnyBlock, path: Path): void {
+    const { tool_use_id, content } = parseNested(this.#c, this.#context, toolResultBlock, block, path);
+    // The user message that was begun for the block has nothing to say so far.
+    const last = this.#turns.at(-1);
+    if (last?.role === "user" && last.texts.length === 0) this.#turns.pop();
+    const texts = this.#texts(content ?? "", [...path, "content"]);
+    this.#turns.push({ ...newTurn("tool"), texts, toolCallId: tool_use_id });
+  }
+
+  #addToolUse(block: AnyBlock, path: Path): void {
+    const { id, name, input } = parseNested(this.#c, this.#context, toolUseBlock, block, path);
+    const call = { name, arguments: JSON.stringify(input ?? {}) };
+    this.#turnOf("assistant").toolCalls.push({ id, type: "function", function: call });
+  }
+
+  /** Templates show a model what it thought where it was trained to see it. */
+  #addThought(block: AnyBlock, path: Path): void {
+    const { thinking } = parseNested(this.#c, this.#context, thinkingBlock, block, path);
+    if (thinking !== "") this.#turnOf("assistant").thoughts.push(thinking);
+  }
+
+  #texts(content: MessageField["content"], path: Path): string[] {
+    if (typeof content === "string") return content === "" ? [] : [content];
+    const texts: string[] = [];
+    content.forEach((block, index) => {
+      this.#addText(texts, block, [...path, index]);
+    });
+    return texts;
+  }
+
+  #addText(texts: string[], block: AnyBlock, path: Path): void {
+    if (block.type !== "text") {
+      const param = `${pathText(path)}.type`;
+      throw new MillraceError(
+        "unsupported_field",
+        `${param}: expected "text", got ${JSON.stringify(block.type.slice(0, 40))}`,
+        { param, hint: "this server takes no images, documents or server tools" },
+      );
+    }
+    const { text } = parseNested(this.#c, this.#context, textBlock, block, path);
+    if (text !== "") texts.push(text);
+  }
+}
+
+/** Whether the answer continues the last message. */
+function isPrefilled(messages: readonly PlainMessage[], param: string): boolean {
+  const last = messages.at(-1);
+  if (last?.role !== "assistant") return false;
+  if (last.tool_calls !== undefined) {
+    throw invalid(param, "expected a tool_result for each tool_use in a message after it, got none");
+  }
+  if (last.content !== last.content.trimEnd()) {
+    throw invalid(param, "expected a last assistant message without white space at its end, got one with");
+  }
+  return true;
+}
+
+/** @example const promptIds = encodeConversation(c, context, request); */
+export function encodeConversation(c: AppContext, context: ServeContext, fields: ConversationFields): Int32Array {
+  const kwargs = thinkingKwargs(fields.thinking);
+  const messages = new ConversationReader(c, context).read(fields);
+  const lastIndex = fields.messages.length - 1;
+  let continuesFinalMessage = isPrefilled(messages, `messages[${lastIndex}].content`);
+  if (continuesFinalMessage && messages.at(-1)?.content === "") {
+    // Nothing to continue: the same as no message.
+    messages.pop();
+    if (messages.length === 0) throw noMessages();
+    continuesFinalMessage = false;
+  }
+  return encodeChat(context, messages, { continueFinalMessage: continuesFinalMessage, kwargs });
+}

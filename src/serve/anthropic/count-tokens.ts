@@ -1,0 +1,22 @@
+/** POST /v1/messages/count_tokens: the tokens of the prompt that /v1/messages would make. */
+import { z } from "zod";
+import type { AppContext, ServeContext } from "../context.js";
+import { type FieldRules, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
+import { readJsonObject } from "../read-body.js";
+import { encodeConversation } from "./conversation.js";
+import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
+
+const schema = z.strictObject(conversationShape);
+
+const RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set(CONVERSATION_INERT),
+  unsupported: CONVERSATION_UNSUPPORTED,
+};
+
+export async function countTokens(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  resolveModelName(context, request.model);
+  return c.json({ input_tokens: encodeConversation(c, context, request).length });
+}

@@ -1,0 +1,69 @@
+/** POST /v1/messages, Anthropic's Messages API. */
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { AppContext, ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
+import { type FieldRules, never, parseFields } from "../openai/fields.js";
+import { resolveModelName } from "../openai/model-name.js";
+import { planChoices } from "../openai/sampling.js";
+import { integerIn, numberIn, samplingShape, stopStringsField } from "../openai/schema-parts.js";
+import { readJsonObject } from "../read-body.js";
+import { collectResults, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
+import { encodeConversation } from "./conversation.js";
+import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
+import { type MessageFacts, messageFrames, messageObject } from "./message-objects.js";
+
+const schema = z.strictObject({
+  ...conversationShape,
+  max_tokens: integerIn(1, 2 ** 31 - 1),
+  stop_sequences: stopStringsField.optional(),
+  stream: z.boolean().optional(),
+  temperature: numberIn(0, 1).optional(),
+  top_p: samplingShape.top_p,
+  top_k: integerIn(0, 2 ** 31 - 1).optional(),
+});
+
+type MessagesRequest = z.output<typeof schema>;
+
+const RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set([...CONVERSATION_INERT, "metadata", "service_tier", "inference_geo"]),
+  unsupported: { ...CONVERSATION_UNSUPPORTED, container: never },
+};
+
+function planRequest(context: ServeContext, request: MessagesRequest, promptIds: Int32Array): GenerationRequest[] {
+  const { temperature, top_p, top_k, stop_sequences } = request;
+  return planChoices(
+    context,
+    {
+      fields: { temperature, top_p, top_k, stop: stop_sequences },
+      promptIds,
+      maxTokens: request.max_tokens,
+      maxTokensField: "max_tokens",
+      promptField: "messages",
+      numLogprobs: undefined,
+      numPromptLogprobs: undefined,
+    },
+    1,
+    seedOf(undefined, context.drawSeed),
+  );
+}
+
+export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const model = resolveModelName(context, request.model);
+  const promptIds = encodeConversation(c, context, request);
+  const generations = planRequest(context, request, promptIds);
+  const facts: MessageFacts = {
+    id: `msg_${randomUUID().replaceAll("-", "")}`,
+    model,
+    numPromptTokens: promptIds.length,
+  };
+  if (request.stream === true) {
+    return streamResults(c, context, generations, messageFrames(facts, c.get("requestId")));
+  }
+  const { results, totals } = await collectResults(c, context, generations);
+  const { text, end } = results[0]!;
+  return c.json(messageObject(facts, text, end, totals));
+}

@@ -1,0 +1,82 @@
+/** /v1/embeddings: the kinds of input and output, by the official client where it has them. */
+import OpenAI, { BadRequestError } from "openai";
+import { afterEach, describe, expect, it } from "vitest";
+import { fakePooled } from "../../../test/helpers/fake-engine.js";
+import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { BOS_ID } from "../../../test/helpers/fake-tokenizer.js";
+
+let fake: FakeServer | undefined;
+
+async function connect() {
+  fake = await startFakeServer({ maxModelLen: 100 });
+  return new OpenAI({ baseURL: `${fake.server.url}/v1`, apiKey: "secret", maxRetries: 0 });
+}
+
+afterEach(async () => {
+  expect(fake?.engine.numLive).toBe(0);
+  await fake?.server.close();
+});
+
+const idsOf = (text: string) => [BOS_ID, ...Buffer.from(text)];
+
+function unitVector(promptIds: readonly number[], numDimensions = 8): number[] {
+  const kept = [...fakePooled(promptIds)].slice(0, numDimensions);
+  const length = Math.sqrt(kept.reduce((sum, value) => sum + value * value, 0));
+  return kept.map((value) => Math.fround(value / length));
+}
+
+describe("embeddings", () => {
+  it("are of length 1, the same as numbers and as base64", async () => {
+    const client = await connect();
+    const request = { model: "fake", input: "a text" };
+    // Left to itself the client asks for base64 and decodes it.
+    const decoded = await client.embeddings.create(request);
+    const floats = await client.embeddings.create({ ...request, encoding_format: "float" });
+    expect(decoded).toEqual(floats);
+    expect(floats).toEqual({
+      object: "list",
+      data: [{ object: "embedding", index: 0, embedding: unitVector(idsOf("a text")) }],
+      model: "fake",
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+    });
+    const length = Math.hypot(...(floats.data[0]?.embedding ?? []));
+    expect(length).toBeCloseTo(1, 6);
+    expect(fake?.engine.submitted[0]).toMatchObject({ pooling: "mean", sampling: { maxTokens: 0 } });
+  });
+
+  it.each<[string, string | string[] | number[] | number[][], number[][]]>([
+    ["texts", ["ab", "c"], [idsOf("ab"), idsOf("c")]],
+    ["ids", [5, 6, 7], [[5, 6, 7]]],
+    ["lists of ids", [[5, 6], [7]], [[5, 6], [7]]],
+  ])("take %s", async (_, input, prompts) => {
+    const client = await connect();
+    const answer = await client.embeddings.create({ model: "fake", input });
+    expect(answer.data.map(({ embedding }) => embedding)).toEqual(prompts.map((ids) => unitVector(ids)));
+    expect(answer.data.map(({ index }) => index)).toEqual(prompts.map((_ids, index) => index));
+    expect(answer.usage.prompt_tokens).toBe(prompts.flat().length);
+  });
+
+  it("are cut to the wanted dimensions and made long again", async () => {
+    const client = await connect();
+    const answer = await client.embeddings.create({ model: "fake", input: "ab", dimensions: 3 });
+    expect(answer.data[0]?.embedding).toEqual(unitVector(idsOf("ab"), 3));
+  });
+
+  it.each<[object, string, string]>([
+    [{ input: "" }, "empty_prompt", "input"],
+    [{ input: ["a", ""] }, "empty_prompt", "input[1]"],
+    [{ input: [300] }, "token_out_of_range", "input"],
+    [{ input: "a".repeat(100) }, "context_length_exceeded", "input"],
+    [{ input: new Array(101).fill(1) }, "context_length_exceeded", "input"],
+    [{ input: 5 }, "invalid_parameter", "input"],
+    [{ input: "a", dimensions: 9 }, "invalid_parameter", "dimensions"],
+    [{ input: "a", encoding_format: "int8" }, "invalid_parameter", "encoding_format"],
+    [{ input: "a", colour: 1 }, "unknown_field", "colour"],
+  ])("refuse %j", async (fields, code, param) => {
+    const client = await connect();
+    const create = client.embeddings.create({ model: "fake", ...fields } as OpenAI.EmbeddingCreateParams);
+    const error = await create.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(BadRequestError);
+    expect(error).toMatchObject({ code, param });
+  });
+});
