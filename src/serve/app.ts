@@ -4,6 +4,7 @@ import { Hono } from "hono";
 import { MillraceError } from "../core/errors.js";
 import { packageVersion } from "../core/package-root.js";
 import { createKeyCheck } from "./auth.js";
+import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
 import { corsHeaders, preflightHeaders } from "./cors.js";
@@ -127,6 +128,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   const context: ServeContext = {
     ...options,
     drawSeed: options.drawSeed ?? randomSeed,
+    chatFormat: readChatFormat(options),
     metrics: createMetrics(options.engine, options.modelNames[0]),
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
