@@ -9,6 +9,8 @@ import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 const OPEN = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
 const CALL_ID = "[CALL_ID]";
+/** More than name, id and markers need; white space must not add up. */
+const MAX_HEAD_LENGTH = 200;
 
 /** A JSON array of calls. */
 class CallArray implements CallRegion {
@@ -70,7 +72,7 @@ class NamedCall implements CallRegion {
   /** Whether a brace may still make a call of the text before it. Names are short; text that goes on is text. */
   #mayBeHead(): boolean {
     const match = /^([\w-]{1,64})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
-    if (match === null) return false;
+    if (match === null || this.#head.length > MAX_HEAD_LENGTH) return false;
     const [, , first = "", callId = "", second = ""] = match;
     if (first === "") return true;
     if (ARGS.startsWith(first)) return callId === "" && second === "";
