@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
 import type { AppContext, ServeContext } from "../context.js";
+import type { GenerationRequest, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
@@ -92,12 +93,14 @@ function assertConsistent(request: ChatRequest): void {
   if (maxTokens === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
 }
 
-export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
-  assertConsistent(request);
-  const model = resolveModelName(context, request.model);
-  const numChoices = request.n ?? 1;
-  assertNumSequences(context, 1, numChoices);
+interface ChatGenerations {
+  readonly requests: readonly GenerationRequest[];
+  readonly numPromptTokens: number;
+  /** Answers come in parts: reasoning, content and calls. */
+  readonly isTakenApart: boolean;
+}
+
+function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
   const { promptIds, reading } = planChat(
     context,
     toChatMessages(request.messages),
@@ -109,7 +112,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     },
     request,
   );
-  const generations = planChoices(
+  const requests = planChoices(
     context,
     {
       fields: request,
@@ -124,6 +127,16 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     numChoices,
     seedOf(request.seed, context.drawSeed),
   );
+  return { requests, numPromptTokens: promptIds.length, isTakenApart: reading !== undefined };
+}
+
+export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  assertConsistent(request);
+  const model = resolveModelName(context, request.model);
+  const numChoices = request.n ?? 1;
+  assertNumSequences(context, 1, numChoices);
+  const { requests, numPromptTokens, isTakenApart } = planGenerations(context, request, numChoices);
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(Date.now() / 1000),
@@ -131,21 +144,14 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     system_fingerprint: `millrace-${context.version}`,
   };
   const isAsId = request.return_tokens_as_token_ids === true;
+  const logprobs = (scored: readonly ScoredToken[]) =>
+    request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null;
   if (request.stream === true) {
-    const frames = chatFrames(
-      envelope,
-      {
-        numChoices,
-        numPromptTokens: promptIds.length,
-        isTakenApart: reading !== undefined,
-        isUsageWanted: request.stream_options?.include_usage === true,
-        logprobs: (scored) => (request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null),
-      },
-      c.get("requestId"),
-    );
-    return streamResults(c, context, generations, frames);
+    const isUsageWanted = request.stream_options?.include_usage === true;
+    const options = { numChoices, numPromptTokens, isTakenApart, isUsageWanted, logprobs };
+    return streamResults(c, context, requests, chatFrames(envelope, options, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, generations);
+  const { results, totals } = await collectResults(c, context, requests);
   const promptScores = results[0]?.promptLogprobs;
   return c.json({
     ...envelope,
@@ -153,11 +159,11 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     choices: results.map((result, index) => ({
       index,
       message: chatMessage(result),
-      logprobs: request.logprobs === true ? chatLogprobs(context.tokenizer, result.scored, isAsId) : null,
+      logprobs: logprobs(result.scored),
       finish_reason: finishReason(result.end, result.parts),
       stop_reason: result.end.stopReason,
     })),
-    usage: usageOf([promptIds.length], numChoices, totals),
+    usage: usageOf([numPromptTokens], numChoices, totals),
     ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
   });
 }

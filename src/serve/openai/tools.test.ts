@@ -112,6 +112,16 @@ describe("the template", () => {
     expect(prompt).toContain("tool\nsun FOR call_1<|im_end|>");
   });
 
+  it("is given tools by /tokenize too", async () => {
+    const { options } = fakeAppOptions({}, { chatTemplate: toolTemplate });
+    const count = async (fields: object): Promise<number> => {
+      const request = { method: "POST", body: JSON.stringify({ messages, ...fields }) };
+      const answer = (await (await createApp(options).request("/tokenize", request)).json()) as { count: number };
+      return answer.count;
+    };
+    expect(await count({ tools })).toBeGreaterThan((await count({ tools: [] })) + 50);
+  });
+
   it("of Mistral is given ids of nine characters", async () => {
     const call = { id: "call_0123456789abcdef", function: { name: "now", arguments: "" } };
     const results = [{ role: "tool", tool_call_id: call.id, content: "12" }];
