@@ -22,7 +22,9 @@ export class ToolCallParser {
   readonly #isSingle: boolean;
   readonly #sink: CallSink;
   #parts: AnswerPart[] = [];
-  /** Text that may yet be part of a call (from 0) or has not been read (from #position). */
+  /** Text of earlier pieces that may yet be part of a call; kept apart, since adding to a string and then indexing it copies it. */
+  #held = "";
+  /** The piece being read: from #start it may yet be part of a call, from #position it has not been read. */
   #buffer = "";
   #start = 0;
   #position = 0;
@@ -64,7 +66,7 @@ export class ToolCallParser {
 
   /** The answer is over: what was held back is content. */
   flush(): AnswerPart[] {
-    while (this.#buffer !== "" && !this.isComplete) {
+    while (this.#held !== "" && !this.isComplete) {
       this.#region = undefined;
       this.#release();
       this.#run();
@@ -86,15 +88,16 @@ export class ToolCallParser {
       if (this.#region === undefined) this.#readText();
       else this.#readCall(this.#region, char);
     }
-    this.#buffer = this.#buffer.slice(this.#start);
-    this.#position -= this.#start;
+    this.#held += this.#buffer.slice(this.#start, this.#position);
+    this.#buffer = "";
+    this.#position = 0;
     this.#start = 0;
   }
 
   #readText(): void {
     const isAtStart = !this.#hasContent && this.#numCalls === 0;
     const openers = isAtStart ? this.#startOpeners : this.#format.openers;
-    const held = this.#buffer.slice(this.#start, this.#position + 1);
+    const held = this.#held + this.#buffer.slice(this.#start, this.#position + 1);
     if (!openers.some((opener) => opener.startsWith(held))) {
       this.#release();
       return;
@@ -109,19 +112,30 @@ export class ToolCallParser {
     const step = region.push(char);
     if (step === "rejected") {
       this.#region = undefined;
-      if (this.#hasTaken) this.#position = this.#start;
+      if (this.#hasTaken) this.#rewind();
       else this.#release();
       return;
     }
     this.#position++;
     if (step === "held") return;
     this.#hasTaken = true;
+    this.#held = "";
     this.#start = this.#position;
     if (step === "ended") this.#region = undefined;
   }
 
+  /** Back to the first held character. */
+  #rewind(): void {
+    if (this.#held !== "") {
+      this.#buffer = this.#held + this.#buffer;
+      this.#held = "";
+    }
+    this.#position = this.#start;
+  }
+
   /** No call begins at the first held character; reading goes on behind it. */
   #release(): void {
+    this.#rewind();
     const char = this.#buffer[this.#start]!;
     this.#start++;
     this.#position = this.#start;
