@@ -25,6 +25,7 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
       /--kv-cache-memory-bytes to be a positive size/,
       /--help/,
     ],
+    ["a format nobody reads", ["--tool-call-parser", "xml"], /--tool-call-parser to be one of auto, hermes/, /--help/],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
     ["a policy that is not there", ["--scheduling-policy", "fair"], /--scheduling-policy to be one of fcfs/, /--help/],
     ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],

@@ -3,6 +3,8 @@ import { type Command, Option } from "commander";
 import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
+import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
+import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../text/tool-calls/formats.js";
 import { addEngineOptions } from "./engine-options.js";
 import { modelOption } from "./model.js";
 import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
@@ -17,6 +19,8 @@ export interface ServerFlags extends EngineSource {
   readonly apiKey?: readonly string[];
   readonly allowedOrigins?: readonly string[];
   readonly unknownFields: UnknownFields;
+  readonly toolCallParser: ToolCallParserName;
+  readonly reasoningParser: ReasoningParserName;
   readonly seed?: bigint;
   readonly logLevel: LogLevel;
 }
@@ -46,6 +50,22 @@ export function addServerOptions(command: Command): Command {
       list("--allowed-origins <origins>", "origins browsers may call from (default: any)", "--allowed-origins"),
     )
     .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
+    .addOption(
+      option(
+        "--tool-call-parser <format>",
+        "how tool calls are read from answers: auto (as the chat template shows), hermes, llama3_json, mistral",
+        oneOf("--tool-call-parser", TOOL_CALL_PARSERS),
+        "auto",
+      ),
+    )
+    .addOption(
+      option(
+        "--reasoning-parser <format>",
+        "whether <think>…</think> is split from answers: auto (where the model knows it), none, think",
+        oneOf("--reasoning-parser", REASONING_PARSERS),
+        "auto",
+      ),
+    )
     .addOption(
       option(
         "--unknown-fields <what>",
@@ -95,6 +115,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       },
       logger: createLogger(flags.logLevel),
       unknownFields: flags.unknownFields,
+      toolCallParser: flags.toolCallParser,
+      reasoningParser: flags.reasoningParser,
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,

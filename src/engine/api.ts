@@ -5,10 +5,10 @@ import type { KvType } from "../kernels/program.js";
 import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
+import type { Pooling } from "./pooling.js";
 import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
 import type { SpeculationStats } from "./speculative/speculator.js";
-import type { Pooling } from "./pooling.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;

@@ -7,6 +7,7 @@ import { countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { messages } from "./anthropic/messages.js";
 import { createKeyCheck } from "./auth.js";
+import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
 import { corsHeaders, preflightHeaders } from "./cors.js";
@@ -143,6 +144,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   const context: ServeContext = {
     ...options,
     drawSeed: options.drawSeed ?? randomSeed,
+    chatFormat: readChatFormat(options),
     metrics: createMetrics(options.engine, options.modelNames[0]),
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),

@@ -4,12 +4,17 @@ import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
+import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";
+import type { ToolCallParserName } from "../text/tool-calls/formats.js";
+import type { ChatFormat } from "./chat-format.js";
 import type { ServeMetrics } from "./metrics.js";
 import type { SeedSource } from "./seeds.js";
 
 /** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
 export interface ChatRenderer {
+  /** The template's text, which shows what the model knows of tools and reasoning; absent = nothing. */
+  readonly source?: string;
   render(input: ChatTemplateInput): string;
 }
 
@@ -64,6 +69,10 @@ export interface AppOptions {
   readonly limits: ServeLimits;
   readonly logger: ServeLogger;
   readonly unknownFields: UnknownFields;
+  /** How calls are read from answers; auto (the default) = as the template shows. */
+  readonly toolCallParser?: ToolCallParserName | undefined;
+  /** Whether reasoning is split from answers; auto (the default) = where template or vocabulary know of it. */
+  readonly reasoningParser?: ReasoningParserName | undefined;
   /** Seeds of requests that bring none; random ones when absent. */
   readonly drawSeed?: SeedSource;
 }
@@ -72,6 +81,7 @@ export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
 
 export interface ServeContext extends AppOptions {
   readonly drawSeed: SeedSource;
+  readonly chatFormat: ChatFormat;
   readonly metrics: ServeMetrics;
   readonly version: string;
   /** Unix seconds at which this server was made; the model's `created`. */

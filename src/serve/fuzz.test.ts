@@ -1,6 +1,7 @@
 /** Random and mutated bodies on every endpoint: each answer is 200 or a coded 4xx, and nothing stays alive in the engine. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { toolTemplate } from "../../test/helpers/chat-templates.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ERROR_CODES } from "../core/errors.js";
 import { createApp } from "./app.js";
@@ -48,6 +49,8 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     messages: [
       { role: "system", content: "s" },
       { role: "user", content: [{ type: "text", text: "hi" }] },
+      { role: "assistant", tool_calls: [{ id: "a", type: "function", function: { name: "f", arguments: "{}" } }] },
+      { role: "tool", tool_call_id: "a", content: "1" },
     ],
     max_tokens: 3,
     n: 2,
@@ -62,7 +65,10 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     min_tokens: 1,
     stop_token_ids: [1],
     chat_template_kwargs: { a: { b: [1] } },
-    tools: [],
+    tools: [{ type: "function", function: { name: "f", parameters: {} } }],
+    tool_choice: "required",
+    parallel_tool_calls: false,
+    reasoning_effort: "low",
     response_format: { type: "text" },
     prompt_logprobs: 1,
   },
@@ -204,7 +210,10 @@ const body = (path: (typeof PATHS)[number]): fc.Arbitrary<string> =>
 
 describe("random bodies", () => {
   it.each(PATHS)("%s never answers 500", async (path) => {
-    const { engine, options, lines } = fakeAppOptions({ maxModelLen: 200, maxWaitingRequests: 300 });
+    const { engine, options, lines } = fakeAppOptions(
+      { maxModelLen: 600, maxWaitingRequests: 300 },
+      { chatTemplate: toolTemplate },
+    );
     const app = createApp(options);
     let numAccepted = 0;
     await fc.assert(

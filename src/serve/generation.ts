@@ -1,14 +1,23 @@
 /**
- * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the end. Streamed and whole answers
- * both come from here, so they cannot differ.
+ * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the parts of the answer, the end.
+ * Streamed and whole answers both come from here, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../core/errors.js";
 import type { Engine, EngineHandle, EngineOutput, SamplingParams, TokenLogprob } from "../engine/api.js";
 import type { Pooling } from "../engine/pooling.js";
+import { type AnswerPart, appendPart } from "../text/answer-part.js";
+import type { AnswerReader } from "../text/answer-reader.js";
 import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
+
+/** How an answer is taken apart into reasoning, content and calls. */
+export interface AnswerReading {
+  readonly openReader: () => AnswerReader;
+  /** Special tokens whose texts the reader needs to see. */
+  readonly keptTokenIds: ReadonlySet<number>;
+}
 
 export interface GenerationRequest {
   readonly promptIds: Int32Array;
@@ -21,6 +30,8 @@ export interface GenerationRequest {
   /** Whether special tokens' texts are part of the output. */
   readonly keepSpecial: boolean;
   readonly cacheSalt: string | undefined;
+  /** Absent: the text is all there is. */
+  readonly reading?: AnswerReading | undefined;
 }
 
 /** One output token with its log-probability. */
@@ -40,6 +51,8 @@ export interface GenerationEnd {
 export interface GenerationUpdate {
   /** New text; may be empty while characters or a possible stop string are incomplete. */
   readonly text: string;
+  /** The new text taken apart; undefined where nothing is. */
+  readonly parts: readonly AnswerPart[] | undefined;
   /** One for each new token when log-probabilities were asked for, else empty. Tokens of a stop string that was cut off are among them. */
   readonly scored: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
@@ -65,16 +78,25 @@ export class Generation {
   readonly #listener: GenerationListener;
   readonly #decoder: StreamDecoder;
   readonly #matcher: StopStringMatcher | undefined;
+  readonly #reader: AnswerReader | undefined;
   #handle: EngineHandle | undefined;
   #isOver = false;
   #numTokens = 0;
+  #numReasoningTokens = 0;
+  /** Of the update being made. */
+  #parts: AnswerPart[] = [];
   #numDecodedCodePoints = 0;
 
   constructor(request: GenerationRequest, tokenizer: Tokenizer, listener: GenerationListener) {
     this.#request = request;
     this.#modelStopIds = tokenizer.stopIds;
     this.#listener = listener;
-    this.#decoder = new StreamDecoder(tokenizer, { keepSpecial: request.keepSpecial, continuesText: true });
+    this.#decoder = new StreamDecoder(tokenizer, {
+      keepSpecial: request.keepSpecial,
+      keptTokenIds: request.reading?.keptTokenIds,
+      continuesText: true,
+    });
+    this.#reader = request.reading?.openReader();
     this.#matcher =
       request.stopStrings.length === 0
         ? undefined
@@ -105,6 +127,11 @@ export class Generation {
     return this.#numTokens;
   }
 
+  /** Tokens that reasoning was read from; undefined where the answer is not taken apart. */
+  get numReasoningTokens(): number | undefined {
+    return this.#reader === undefined ? undefined : this.#numReasoningTokens;
+  }
+
   #fail(error: MillraceError): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -127,7 +154,7 @@ export class Generation {
     let text = "";
     let matched: string | undefined;
     let scored: ScoredToken[] | undefined;
-    for (let i = 0; i < output.tokenIds.length && matched === undefined; i++) {
+    for (let i = 0; i < output.tokenIds.length && matched === undefined && !this.#isRead; i++) {
       const tokenId = output.tokenIds[i]!;
       this.#numTokens++;
       const logprob = output.logprobs?.[i];
@@ -140,19 +167,25 @@ export class Generation {
       const step = this.#match(this.#decode(this.#decoder.push(tokenId)));
       text += step.text;
       matched = step.matched;
+      this.#readToken(step.text);
     }
     let end: GenerationEnd | undefined;
-    if (matched !== undefined) {
+    if (matched !== undefined || this.#isRead) {
       this.#handle?.abort();
-      end = { reason: "stop", stopReason: matched };
+      end = { reason: "stop", stopReason: matched ?? null };
     } else if (output.finishReason !== undefined) {
       const last = this.#finish();
       text += last.text;
+      this.#addParts(this.#reader?.push(last.text));
       end = last.matched === undefined ? this.#naturalEnd(output) : { reason: "stop", stopReason: last.matched };
     }
-    if (end !== undefined) this.#isOver = true;
+    if (end !== undefined) {
+      this.#isOver = true;
+      this.#addParts(this.#reader?.flush());
+    }
     this.#listener.onUpdate({
       text,
+      parts: this.#takeParts(),
       scored: scored ?? NO_SCORED,
       promptLogprobs: output.promptLogprobs,
       pooled: output.pooled,
@@ -161,6 +194,29 @@ export class Generation {
       queueMs: output.queueMs,
       end,
     });
+  }
+
+  /** The reader wants no more, as behind the only call that was asked for. */
+  get #isRead(): boolean {
+    return this.#reader?.isComplete === true;
+  }
+
+  #readToken(text: string): void {
+    if (this.#reader === undefined) return;
+    const wasReasoning = this.#reader.isReasoning;
+    this.#addParts(this.#reader.push(text));
+    if (wasReasoning || this.#reader.isReasoning) this.#numReasoningTokens++;
+  }
+
+  #addParts(parts: readonly AnswerPart[] = []): void {
+    for (const part of parts) appendPart(this.#parts, part);
+  }
+
+  #takeParts(): readonly AnswerPart[] | undefined {
+    if (this.#reader === undefined) return undefined;
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts;
   }
 
   #decode(text: string): string {

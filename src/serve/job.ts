@@ -7,6 +7,8 @@ import type { RequestTimer } from "./metrics.js";
 /** What the usage block is made of; arrays are indexed like the job's requests. */
 export interface JobTotals {
   readonly numOutputTokens: number;
+  /** undefined where answers are not taken apart. */
+  readonly numReasoningTokens: number | undefined;
   readonly numCachedTokens: readonly number[];
 }
 
@@ -70,8 +72,18 @@ export class Job {
     if (update.end === undefined) return;
     this.#open.delete(index);
     if (this.#open.size > 0) return;
-    const numOutputTokens = this.#generations.reduce((sum, generation) => sum + generation.numTokens, 0);
-    this.#listener.onDone({ numOutputTokens, numCachedTokens: this.#numCachedTokens });
+    this.#listener.onDone(this.#totals());
+  }
+
+  #totals(): JobTotals {
+    let numOutputTokens = 0;
+    let numReasoningTokens: number | undefined;
+    for (const generation of this.#generations) {
+      numOutputTokens += generation.numTokens;
+      if (generation.numReasoningTokens === undefined) continue;
+      numReasoningTokens = (numReasoningTokens ?? 0) + generation.numReasoningTokens;
+    }
+    return { numOutputTokens, numReasoningTokens, numCachedTokens: this.#numCachedTokens };
   }
 
   #fail(index: number, error: MillraceError): void {

@@ -1,6 +1,7 @@
 /** The two ways to answer with a job: whole, or as server-sent events. Endpoints only say what their JSON looks like. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { MillraceError } from "../core/errors.js";
+import { type AnswerPart, appendPart } from "../text/answer-part.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { corsHeaders } from "./cors.js";
 import { onDisconnect } from "./disconnect.js";
@@ -12,6 +13,8 @@ import { SseStream } from "./sse.js";
 /** One choice of a whole answer. */
 export interface ChoiceResult {
   readonly text: string;
+  /** The text taken apart; undefined where nothing is. */
+  readonly parts: readonly AnswerPart[] | undefined;
   readonly scored: readonly ScoredToken[];
   readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
   readonly pooled: GenerationUpdate["pooled"];
@@ -38,6 +41,7 @@ export function collectResults(
   return new Promise((resolve, reject) => {
     const partial = requests.map(() => ({
       text: "",
+      parts: undefined as AnswerPart[] | undefined,
       scored: [] as ScoredToken[],
       promptLogprobs: undefined as GenerationUpdate["promptLogprobs"],
       pooled: undefined as GenerationUpdate["pooled"],
@@ -51,6 +55,10 @@ export function collectResults(
         onUpdate: (index, update) => {
           const result = partial[index]!;
           result.text += update.text;
+          if (update.parts !== undefined) {
+            result.parts ??= [];
+            for (const part of update.parts) appendPart(result.parts, part);
+          }
           for (const token of update.scored) result.scored.push(token);
           if (update.promptLogprobs !== undefined) result.promptLogprobs = update.promptLogprobs;
           if (update.pooled !== undefined) result.pooled = update.pooled;

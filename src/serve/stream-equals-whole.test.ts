@@ -1,6 +1,7 @@
 /** A streamed answer put together equals the whole answer, and both equal a plain reading of the ids, however many tokens a step brings. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
+import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
 import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
 import { EOS_ID, fakeTokenizer, IM_END_ID } from "../../test/helpers/fake-tokenizer.js";
 
@@ -93,6 +94,126 @@ describe("streamed and whole answers", () => {
         },
       ),
       { numRuns: 120, seed: 20261121 },
+    );
+    expect(fake.engine.numLive).toBe(0);
+  });
+});
+
+interface Message {
+  content?: string | null;
+  reasoning?: string;
+  reasoning_content?: string;
+  tool_calls?: { index?: number; id?: string; type?: string; function: { name?: string; arguments: string } }[];
+}
+
+interface ChatChoice {
+  readonly index: number;
+  readonly message?: Message;
+  readonly delta?: Message;
+  readonly finish_reason: string | null;
+  readonly stop_reason?: unknown;
+  readonly logprobs: { readonly content: readonly { readonly token: string }[] } | null;
+}
+
+interface ChatBody {
+  readonly choices: readonly ChatChoice[];
+  readonly usage: object | null;
+}
+
+/** A choice's messages or deltas as one, ids left out: two requests never have the same. */
+function mergeChoice(choices: readonly ChatChoice[]) {
+  const calls: { name: string; arguments: string }[] = [];
+  const ids = new Set<string>();
+  let content = "";
+  let reasoning = "";
+  for (const { message, delta } of choices) {
+    const { content: text, reasoning: thought, reasoning_content: twin, tool_calls = [] } = message ?? delta ?? {};
+    expect(twin).toBe(thought);
+    content += text ?? "";
+    reasoning += thought ?? "";
+    for (const [place, { index = place, id, function: called }] of tool_calls.entries()) {
+      if (id !== undefined) ids.add(id);
+      // Only a call's first delta has its name.
+      expect(called.name === undefined).toBe(calls[index] !== undefined);
+      calls[index] ??= { name: called.name ?? "", arguments: "" };
+      calls[index].arguments += called.arguments;
+    }
+  }
+  expect(ids.size).toBe(calls.length);
+  const last = choices.at(-1)!;
+  const tokens = choices.flatMap((choice) => choice.logprobs?.content.map((entry) => entry.token) ?? []);
+  return { content, reasoning, calls, tokens, finishReason: last.finish_reason, stopReason: last.stop_reason };
+}
+
+async function chat(fields: object, numChoices: number, stream: boolean) {
+  const options = stream ? { stream, stream_options: { include_usage: true } } : {};
+  const request = { messages: [{ role: "user", content: "hi" }], n: numChoices, ...options, ...fields };
+  const url = `${fake?.server.url}/v1/chat/completions`;
+  const response = await fetch(url, { method: "POST", body: JSON.stringify(request) });
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
+  const events = text.split("\n\n").filter((event) => event.startsWith("data: {"));
+  const bodies: ChatBody[] = stream ? events.map((event) => JSON.parse(event.slice(6))) : [JSON.parse(text)];
+  const choices = bodies.flatMap((body) => body.choices);
+  const merged = Array.from({ length: numChoices }, (_, index) =>
+    mergeChoice(choices.filter((choice) => choice.index === index)),
+  );
+  return { merged, usage: bodies.at(-1)?.usage };
+}
+
+const scrap = fc.constantFrom(
+  ...[
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    '{"name":"f","arguments":',
+    '{"a":"é"}',
+    "}",
+    "text",
+    " \n",
+    "<",
+  ],
+  ...[
+    '<tool_call>{"name":"f","arguments":{"a":[1]}}</tool_call>',
+    '<tool_call>{"name":"g","arguments":{}}</tool_call>',
+  ],
+);
+const chatText = fc.array(scrap, { minLength: 1, maxLength: 8 }).map((pieces) => pieces.join(""));
+const functionTools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
+const toolChoice = fc.constantFrom("auto", "none", "required", { type: "function", function: { name: "f" } });
+
+describe("streamed and whole chat answers", () => {
+  it.each([
+    ["tools", 1, toolTemplate],
+    ["reasoning", 1, thinkingTemplate],
+    ["reasoning", 4, thinkingTemplate],
+  ] as const)("are the same message with %s, %i tokens per step", async (_name, tokensPerStep, chatTemplate) => {
+    fake = await startFakeServer({ tokensPerStep, script: () => script }, { chatTemplate });
+    await fc.assert(
+      fc.asyncProperty(
+        chatText,
+        fc.constantFrom([], ["arg"], ["a", "}}"]),
+        toolChoice,
+        fc.record({
+          logprobs: fc.boolean(),
+          parallel_tool_calls: fc.boolean(),
+          hasTools: fc.boolean(),
+          isCut: fc.boolean(),
+        }),
+        async (text, stop, choice, { hasTools, isCut, ...rest }) => {
+          script = [...Buffer.from(text), EOS_ID];
+          const asked = hasTools ? { tools: functionTools, tool_choice: choice } : {};
+          const fields = { stop, ...asked, ...rest, max_tokens: Math.ceil(script.length / (isCut ? 2 : 1)) };
+          const whole = await chat(fields, 2, false);
+          expect(await chat(fields, 2, true)).toEqual(whole);
+          if (rest.logprobs) {
+            const numTokens = whole.merged.reduce((sum, { tokens }) => sum + tokens.length, 0);
+            expect(whole.usage).toMatchObject({ completion_tokens: numTokens });
+          }
+        },
+      ),
+      { numRuns: 150, seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });

@@ -15,6 +15,7 @@ export interface ChatMessage {
   readonly role: string;
   readonly content?: string | null | readonly TextPart[];
   readonly tool_calls?: readonly unknown[];
+  readonly reasoning_content?: string;
   readonly tool_call_id?: string;
   readonly name?: string;
 }
@@ -186,7 +187,8 @@ function textOfPart(part: TextPart): string {
 function withParsedArguments(call: unknown): unknown {
   if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
   try {
-    const parsed: unknown = JSON.parse(call.function.arguments);
+    // Clients send back an empty text for a call without arguments.
+    const parsed: unknown = JSON.parse(call.function.arguments || "{}");
     return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
     // A model's own broken call, sent back: the template prints its text.

@@ -71,4 +71,11 @@ describe("StreamDecoder", () => {
     expect(stream(new StreamDecoder(makeTokenizer(true), { keepSpecial: true }), ids).join("")).toBe("<s> a a");
     expect(stream(new StreamDecoder(makeTokenizer(false)), ids).join("")).toBe(" a a");
   });
+
+  it("keeps the special tokens it is told to keep", () => {
+    const keeping = (keptTokenIds: ReadonlySet<number>) =>
+      stream(new StreamDecoder(makeTokenizer(false), { keptTokenIds }), [1, 4, 1]).join("");
+    expect(keeping(new Set([1]))).toBe("<s> a<s>");
+    expect(keeping(new Set([0]))).toBe(" a");
+  });
 });

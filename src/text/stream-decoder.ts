@@ -4,6 +4,8 @@ import type { Tokenizer } from "./tokenizer.js";
 
 export interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;
+  /** Special tokens whose texts come out in any case. */
+  readonly keptTokenIds?: ReadonlySet<number> | undefined;
   /** The ids go on with a text (as generated tokens do), so a first space is the text's own, not SentencePiece's dummy prefix. */
   readonly continuesText?: boolean;
 }
@@ -19,19 +21,21 @@ const EMPTY = new Uint8Array(0);
 export class StreamDecoder {
   readonly #tokenizer: Tokenizer;
   readonly #keepsSpecial: boolean;
+  readonly #keptTokenIds: ReadonlySet<number> | undefined;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   #isAtStart: boolean;
 
   constructor(tokenizer: Tokenizer, options: StreamDecoderOptions = {}) {
     this.#tokenizer = tokenizer;
     this.#keepsSpecial = options.keepSpecial === true;
+    this.#keptTokenIds = options.keptTokenIds;
     this.#isAtStart = tokenizer.stripsLeadingSpace && options.continuesText !== true;
   }
 
   /** The characters that are complete now. */
   push(id: number): string {
     let bytes = this.#tokenizer.tokenBytes(id);
-    if (!this.#keepsSpecial && this.#tokenizer.isSpecial(id)) return "";
+    if (!this.#keepsSpecial && this.#tokenizer.isSpecial(id) && this.#keptTokenIds?.has(id) !== true) return "";
     if (this.#isAtStart && bytes.length > 0) {
       if (bytes[0] === SPACE) bytes = bytes.subarray(1);
       this.#isAtStart = false;

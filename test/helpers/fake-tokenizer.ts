@@ -6,16 +6,18 @@ export const BOS_ID = 256;
 export const EOS_ID = 257;
 export const IM_START_ID = 258;
 export const IM_END_ID = 259;
-export const FAKE_VOCAB_SIZE = 260;
+export const TOOL_CALLS_ID = 260;
+export const FAKE_VOCAB_SIZE = 261;
 
 const SPECIAL_TEXTS = new Map<number, string>([
   [BOS_ID, "<s>"],
   [EOS_ID, "</s>"],
   [IM_START_ID, "<|im_start|>"],
   [IM_END_ID, "<|im_end|>"],
+  [TOOL_CALLS_ID, "[TOOL_CALLS]"],
 ]);
 const ID_BY_SPECIAL_TEXT = new Map(Array.from(SPECIAL_TEXTS, ([id, text]) => [text, id]));
-const SPECIAL_PATTERN = /(<s>|<\/s>|<\|im_start\|>|<\|im_end\|>)/;
+const SPECIAL_PATTERN = /(<s>|<\/s>|<\|im_start\|>|<\|im_end\|>|\[TOOL_CALLS\])/;
 
 function tokenBytes(id: number): Uint8Array {
   const special = SPECIAL_TEXTS.get(id);

@@ -4,6 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { ServeContext } from "../context.js";
 import { assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
+import { toolCallsField } from "./tool-fields.js";
 
 /** A message whose content is flattened to one text. */
 export interface PlainMessage {
@@ -27,19 +28,22 @@ const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string
 
 /** Fields that clients send back from earlier answers; they hold nothing that a text model reads. */
 const echoedFields = {
-  name: z.string().nullish(),
   refusal: z.string().nullish(),
   annotations: z.array(z.unknown()).nullish(),
   audio: z.null().optional(),
   function_call: z.null().optional(),
-  tool_calls: z.array(z.unknown()).max(0).nullish(),
-  tool_call_id: z.string().nullish(),
-  reasoning_content: z.string().nullish(),
+  // The official client puts its own reading of an answer beside it, and sends it back.
+  parsed: z.unknown().optional(),
 } as const;
 
 const messageSchema = z.strictObject({
   role: z.enum(["system", "developer", "user", "assistant", "tool"]),
   content: contentField.nullish(),
+  name: z.string().nullish(),
+  tool_calls: toolCallsField.nullish(),
+  tool_call_id: z.string().nullish(),
+  reasoning_content: z.string().nullish(),
+  reasoning: z.string().nullish(),
   ...echoedFields,
 });
 
@@ -97,25 +101,53 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
   if (messages.length === 0) {
     throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
   }
-  return messages.map((message, index) => ({
-    role: message.role === "developer" ? "system" : message.role,
-    content: flattenContent(message, `messages[${index}].content`),
-    ...(message.name == null ? {} : { name: message.name }),
-    ...(message.tool_call_id == null ? {} : { tool_call_id: message.tool_call_id }),
-  }));
+  return messages.map((message, index) => {
+    const reasoning = message.reasoning_content ?? message.reasoning;
+    return {
+      role: message.role === "developer" ? "system" : message.role,
+      content: flattenContent(message, `messages[${index}].content`),
+      ...(message.name == null ? {} : { name: message.name }),
+      ...toolCallsOf(message, `messages[${index}]`),
+      ...(reasoning == null || reasoning === "" ? {} : { reasoning_content: reasoning }),
+    };
+  });
+}
+
+/** Calls belong to assistants, and to every result its call's id. */
+function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "tool_calls" | "tool_call_id"> {
+  const refuse = (param: string, message: string): never => {
+    throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
+  };
+  const { role, tool_calls: calls, tool_call_id: id } = message;
+  if (role === "tool") {
+    return id == null ? refuse(`${at}.tool_call_id`, "expected the id of the call, got nothing") : { tool_call_id: id };
+  }
+  if (calls == null || calls.length === 0) return {};
+  if (role !== "assistant")
+    refuse(`${at}.tool_calls`, `expected calls of an assistant only, got some of role "${role}"`);
+  return {
+    tool_calls: calls.map((call) => ({
+      id: call.id,
+      type: "function",
+      function: { name: call.function.name, arguments: call.function.arguments },
+    })),
+  };
 }
 
 export interface RenderOptions {
   readonly addGenerationPrompt?: boolean | undefined;
   readonly continueFinalMessage?: boolean | undefined;
   readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
+  readonly tools?: readonly object[] | undefined;
   /** Whether BOS/EOS are added around what the template wrote; templates write their own. */
   readonly addSpecialTokens?: boolean | undefined;
   /** Which field a complaint about the length names; messages by default. */
   readonly promptField?: string;
 }
 
-function renderText(context: ServeContext, messages: readonly PlainMessage[], options: RenderOptions): string {
+/** The prompt's text. */
+export function renderChat(context: ServeContext, messages: readonly PlainMessage[], options: RenderOptions): string {
+  assertMessagesMayFit(context, messages.length, options.promptField ?? "messages");
   if (context.chatTemplate === undefined) {
     throw new MillraceError("template_missing", "expected a model with a chat template, got one without", {
       hint: "use /v1/completions with a prompt you have formatted yourself",
@@ -136,8 +168,26 @@ function renderText(context: ServeContext, messages: readonly PlainMessage[], op
       { param: "add_generation_prompt" },
     );
   }
-  const text = context.chatTemplate.render({ messages, addGenerationPrompt, kwargs });
+  const text = context.chatTemplate.render({
+    messages: withTemplateIds(context, messages),
+    tools: options.tools,
+    addGenerationPrompt,
+    kwargs,
+  });
   return continues ? cutAfterFinalMessage(text, messages) : text;
+}
+
+/** Some templates refuse call ids that are not of their own form. */
+function withTemplateIds(context: ServeContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
+  const toId = context.chatFormat.toolCalls?.templateCallId;
+  if (toId === undefined) return messages;
+  return messages.map((message) => ({
+    ...message,
+    ...(message.tool_call_id === undefined ? {} : { tool_call_id: toId(message.tool_call_id) }),
+    ...(message.tool_calls === undefined
+      ? {}
+      : { tool_calls: message.tool_calls.map((call) => ({ ...call, id: toId(call.id) })) }),
+  }));
 }
 
 /** The last message stays open: what the template wrote after its text is cut off. */
@@ -158,10 +208,11 @@ export function encodeChat(
   messages: readonly PlainMessage[],
   options: RenderOptions,
 ): Int32Array {
-  const param = options.promptField ?? "messages";
-  assertMessagesMayFit(context, messages.length, param);
-  const text = renderText(context, messages, options);
-  assertTextMayFit(context, text, param);
+  return encodePrompt(context, renderChat(context, messages, options), options);
+}
+
+export function encodePrompt(context: ServeContext, text: string, options: RenderOptions): Int32Array {
+  assertTextMayFit(context, text, options.promptField ?? "messages");
   const addSpecial = options.addSpecialTokens ?? false;
   return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
 }

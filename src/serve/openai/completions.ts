@@ -45,7 +45,7 @@ type CompletionRequest = z.output<typeof schema>;
 
 const RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set(INERT_FIELDS),
+  inert: new Set([...INERT_FIELDS, "parallel_tool_calls"]),
   unsupported: {
     suffix: isOneOf(""),
     best_of: isOneOf(1),

@@ -21,7 +21,6 @@ export const INERT_FIELDS: readonly string[] = [
   "prompt_cache_key",
   "prompt_cache_retention",
   "safety_identifier",
-  "parallel_tool_calls",
   "spaces_between_special_tokens",
 ];
 

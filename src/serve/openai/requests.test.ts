@@ -66,7 +66,7 @@ const REFUSALS: readonly Refusal[] = [
     "unknown_field",
     "messages[0].colour",
   ],
-  ["a tool", CHAT, chat({ tools: [{ type: "function" }] }), "unsupported_field", "tools"],
+  ["legacy functions", CHAT, chat({ functions: [{ name: "f" }] }), "unsupported_field", "functions"],
   ["a JSON format", CHAT, chat({ response_format: { type: "json_object" } }), "unsupported_field", "response_format"],
   ["audio", CHAT, chat({ modalities: ["text", "audio"] }), "unsupported_field", "modalities"],
   [
@@ -188,7 +188,9 @@ describe("refusals", () => {
     const noWork = (): never => {
       throw new Error("tokenized");
     };
-    const tokenizer = { ...fakeTokenizer, encode: noWork, decode: noWork };
+    // Markers of tools and reasoning are looked up when the server is made.
+    const encode: typeof fakeTokenizer.encode = (text) => (text.length < 20 ? [] : noWork());
+    const tokenizer = { ...fakeTokenizer, encode, decode: noWork };
     // The longest token has 12 characters, so 64 tokens hold 768.
     const text = "a".repeat(769);
     const bodies: readonly (readonly [string, object, string])[] = [

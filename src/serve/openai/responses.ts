@@ -49,7 +49,7 @@ const isTextConfig = (value: unknown): boolean => {
 
 const RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set([...INERT_FIELDS, "max_tool_calls"]),
+  inert: new Set([...INERT_FIELDS, "max_tool_calls", "parallel_tool_calls"]),
   unsupported: {
     previous_response_id: never,
     conversation: never,

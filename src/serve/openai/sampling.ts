@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
-import type { GenerationRequest } from "../generation.js";
+import type { AnswerReading, GenerationRequest } from "../generation.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
@@ -17,6 +17,7 @@ export interface GenerationPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
+  readonly reading?: AnswerReading | undefined;
 }
 
 /**
@@ -90,6 +91,7 @@ export function planChoices(
     isStopIncluded: fields.include_stop_str_in_output ?? false,
     keepSpecial: fields.skip_special_tokens === false,
     cacheSalt: fields.cache_salt,
+    reading: plan.reading,
   }));
 }
 

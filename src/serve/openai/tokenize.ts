@@ -5,9 +5,10 @@ import { assertTokenIds } from "../../engine/admission.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { readJsonObject } from "../read-body.js";
 import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
-import { type FieldRules, isEmptyArray, never, parseFields } from "./fields.js";
+import { type FieldRules, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
+import { templateTools, toolsField } from "./tool-fields.js";
 
 const tokenizeSchema = z.strictObject({
   model: modelField.optional(),
@@ -17,13 +18,14 @@ const tokenizeSchema = z.strictObject({
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),
   chat_template_kwargs: templateKwargsField.optional(),
+  tools: toolsField.optional(),
   return_token_strs: z.boolean().optional(),
 });
 
 const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
   schema: tokenizeSchema,
   inert: new Set(),
-  unsupported: { tools: isEmptyArray, chat_template: never },
+  unsupported: { chat_template: never },
 };
 
 const detokenizeSchema = z.strictObject({
@@ -50,6 +52,7 @@ function encodeRequest(context: ServeContext, request: z.output<typeof tokenizeS
       addGenerationPrompt: request.add_generation_prompt,
       continueFinalMessage: request.continue_final_message,
       kwargs: request.chat_template_kwargs,
+      tools: templateTools(context, request.tools),
       addSpecialTokens: request.add_special_tokens,
     });
   }

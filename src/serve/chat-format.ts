@@ -1,0 +1,46 @@
+/** What the model's chat template and vocabulary show of its way to reason and to call tools. Read once, when the server is made. */
+import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../text/reasoning.js";
+import type { Tokenizer } from "../text/tokenizer.js";
+import type { ToolCallFormat } from "../text/tool-calls/format.js";
+import { type ToolCallParserName, toolCallFormat } from "../text/tool-calls/formats.js";
+
+export interface ChatFormat {
+  /** The template prints the tools it is given. */
+  readonly takesTools: boolean;
+  /** undefined: calls are written in a way no parser knows. */
+  readonly toolCalls: ToolCallFormat | undefined;
+  readonly toolTokenIds: ReadonlySet<number>;
+  readonly hasReasoning: boolean;
+  readonly reasoningTokenIds: ReadonlySet<number>;
+  /** The template takes `enable_thinking`. */
+  readonly hasThinkingSwitch: boolean;
+}
+
+export interface ChatFormatSource {
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: { readonly source?: string } | undefined;
+  readonly toolCallParser?: ToolCallParserName | undefined;
+  readonly reasoningParser?: ReasoningParserName | undefined;
+}
+
+/** The ids of those texts that are one token each. */
+function tokenIdsOf(tokenizer: Tokenizer, texts: readonly string[]): Set<number> {
+  const encoded = texts.map((text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: true }));
+  return new Set(encoded.flatMap((ids) => (ids.length === 1 ? ids : [])));
+}
+
+export function readChatFormat(model: ChatFormatSource): ChatFormat {
+  const { tokenizer, toolCallParser = "auto", reasoningParser = "auto" } = model;
+  const source = model.chatTemplate?.source ?? "";
+  const toolCalls = toolCallFormat(toolCallParser, source);
+  const reasoningTokenIds = tokenIdsOf(tokenizer, REASONING_MARKERS);
+  const knowsReasoning = mentionsReasoning(source) || reasoningTokenIds.size === REASONING_MARKERS.length;
+  return {
+    takesTools: /\btools\b/.test(source),
+    toolCalls,
+    toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),
+    hasReasoning: reasoningParser === "think" || (reasoningParser === "auto" && knowsReasoning),
+    reasoningTokenIds,
+    hasThinkingSwitch: /\benable_thinking\b/.test(source),
+  };
+}

@@ -1,0 +1,94 @@
+/** The streamed form of a chat answer. What does not change from chunk to chunk is turned into JSON once. */
+import type { AnswerPart } from "../../text/answer-part.js";
+import { errorBody } from "../error-response.js";
+import type { GenerationUpdate, ScoredToken } from "../generation.js";
+import type { StreamFrames } from "../respond.js";
+import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
+import { usageOf } from "./usage.js";
+
+/** What every object of one answer begins with. */
+export interface Envelope {
+  readonly id: string;
+  readonly created: number;
+  readonly model: string;
+  readonly system_fingerprint: string;
+}
+
+export interface ChatStreamOptions {
+  readonly numChoices: number;
+  readonly numPromptTokens: number;
+  /** Answers come in parts, and may have no content. */
+  readonly isTakenApart: boolean;
+  readonly isUsageWanted: boolean;
+  /** The `logprobs` of a chunk with these tokens. */
+  readonly logprobs: (scored: readonly ScoredToken[]) => object | null;
+}
+
+/** The JSON of `delta` for one part. */
+function deltaOf(part: AnswerPart): string {
+  switch (part.kind) {
+    case "content":
+      return `{"content":${JSON.stringify(part.text)}}`;
+    case "reasoning":
+      return JSON.stringify(reasoningFields(part.text));
+    case "call": {
+      const call = {
+        index: part.index,
+        id: newCallId(),
+        type: "function",
+        function: { name: part.name, arguments: "" },
+      };
+      return JSON.stringify({ tool_calls: [call] });
+    }
+    case "arguments":
+      return JSON.stringify({ tool_calls: [{ index: part.index, function: { arguments: part.text } }] });
+  }
+}
+
+/** Tokens without text still bring their log-probabilities. */
+function deltasOf({ text, parts, scored }: GenerationUpdate): string[] {
+  if (parts === undefined) return text === "" && scored.length === 0 ? [] : [deltaOf({ kind: "content", text })];
+  if (parts.length === 0 && scored.length > 0) return ["{}"];
+  return parts.map(deltaOf);
+}
+
+export function chatFrames(envelope: Envelope, options: ChatStreamOptions, requestId: string): StreamFrames {
+  const { numChoices, isUsageWanted } = options;
+  const head = JSON.stringify({ ...envelope, object: "chat.completion.chunk" }).slice(0, -1);
+  const tail = isUsageWanted ? `],"usage":null}\n\n` : "]}\n\n";
+  const prefixes = Array.from(
+    { length: numChoices },
+    (_, index) => `data: ${head},"choices":[{"index":${index},"delta":`,
+  );
+  const firstDelta = `{"role":"assistant","content":${options.isTakenApart ? "null" : '""'}}`;
+  const hasBegun = new Array<boolean>(numChoices).fill(false);
+  /** The calls of each choice, which decide how it ends. */
+  const calls = Array.from({ length: numChoices }, (): AnswerPart[] => []);
+  const chunk = (index: number, delta: string, rest: string) => `${prefixes[index]}${delta}${rest}}${tail}`;
+  return {
+    onUpdate(index, update) {
+      let text = "";
+      if (!hasBegun[index]) {
+        hasBegun[index] = true;
+        text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
+      }
+      // The update's log-probabilities go out once, with its first delta.
+      let logprobs = JSON.stringify(options.logprobs(update.scored));
+      for (const delta of deltasOf(update)) {
+        text += chunk(index, delta, `,"logprobs":${logprobs},"finish_reason":null`);
+        logprobs = "null";
+      }
+      for (const part of update.parts ?? []) if (part.kind === "call") calls[index]!.push(part);
+      if (update.end === undefined) return text;
+      const reason = finishReason(update.end, calls[index]);
+      const rest = `,"logprobs":null,"finish_reason":"${reason}","stop_reason":${JSON.stringify(update.end.stopReason)}`;
+      return text + chunk(index, "{}", rest);
+    },
+    onDone(totals) {
+      if (!isUsageWanted) return "data: [DONE]\n\n";
+      const usage = JSON.stringify(usageOf([options.numPromptTokens], numChoices, totals));
+      return `data: ${head},"choices":[],"usage":${usage}}\n\ndata: [DONE]\n\n`;
+    },
+    onError: (error) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\ndata: [DONE]\n\n`,
+  };
+}

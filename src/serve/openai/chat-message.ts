@@ -1,0 +1,48 @@
+/** What one choice of a chat answer says: the assistant's message of a whole answer, and why it ended. */
+import { randomUUID } from "node:crypto";
+import type { AnswerPart } from "../../text/answer-part.js";
+import type { GenerationEnd } from "../generation.js";
+import type { ChoiceResult } from "../respond.js";
+
+export function newCallId(): string {
+  return `call_${randomUUID().replaceAll("-", "")}`;
+}
+
+/** An answer cut off by its length says so, whatever was called before. */
+export function finishReason(end: GenerationEnd, parts: readonly AnswerPart[] | undefined): string {
+  const hasCalls = parts?.some((part) => part.kind === "call") === true;
+  return hasCalls && end.reason === "stop" ? "tool_calls" : end.reason;
+}
+
+/** Both names that clients know reasoning by: DeepSeek's, and the one vLLM took up after it. */
+export function reasoningFields(text: string) {
+  return { reasoning_content: text, reasoning: text };
+}
+
+function textOf(parts: readonly AnswerPart[], kind: "content" | "reasoning"): string {
+  return parts.map((part) => (part.kind === kind ? part.text : "")).join("");
+}
+
+function toolCalls(parts: readonly AnswerPart[]) {
+  const calls: { id: string; type: "function"; function: { name: string; arguments: string } }[] = [];
+  for (const part of parts) {
+    if (part.kind === "call") {
+      calls.push({ id: newCallId(), type: "function", function: { name: part.name, arguments: "" } });
+    } else if (part.kind === "arguments") calls[part.index]!.function.arguments += part.text;
+  }
+  return calls;
+}
+
+export function chatMessage({ text, parts }: ChoiceResult) {
+  const message = { role: "assistant", content: text, refusal: null };
+  if (parts === undefined) return message;
+  const content = textOf(parts, "content");
+  const reasoning = textOf(parts, "reasoning");
+  const calls = toolCalls(parts);
+  return {
+    ...message,
+    content: content === "" && parts.length > 0 ? null : content,
+    ...(reasoning === "" ? {} : reasoningFields(reasoning)),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  };
+}

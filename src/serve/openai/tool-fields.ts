@@ -1,0 +1,156 @@
+/** The fields of a request that are about tools: their schema, and what a request asks for with them. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { ToolCallFormat } from "../../text/tool-calls/format.js";
+import type { ServeContext } from "../context.js";
+import { describeValue } from "./describe-value.js";
+import { checked } from "./schema-parts.js";
+
+const MAX_TOOLS = 128;
+const NAME_PATTERN = /^[a-zA-Z0-9_-]{1,64}$/;
+
+const nameField = checked<string>(
+  "a name of 1 to 64 letters, digits, _ or -",
+  (value) => typeof value === "string" && NAME_PATTERN.test(value),
+);
+
+const parametersField = checked<Record<string, unknown>>(
+  "an object (a JSON schema)",
+  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+);
+
+const toolSchema = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({
+    name: nameField,
+    description: z.string().nullish(),
+    parameters: parametersField.nullish(),
+    strict: z.boolean().nullish(),
+  }),
+});
+
+export type ToolField = z.output<typeof toolSchema>;
+export const toolsField = z.array(toolSchema).max(MAX_TOOLS);
+
+export const toolChoiceField = z.union([
+  z.enum(["none", "auto", "required"]),
+  z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) }),
+]);
+
+/** An assistant's calls, sent back. */
+export const toolCallsField = z.array(
+  z.strictObject({
+    id: z.string(),
+    type: z.literal("function").nullish(),
+    function: z.strictObject({
+      name: z.string(),
+      arguments: z.string(),
+      // The official client's own reading of the arguments.
+      parsed_arguments: z.unknown().optional(),
+    }),
+    // Streams number their calls; clients that put a stream together send the number back.
+    index: z.number().nullish(),
+  }),
+);
+
+export interface ToolFields {
+  readonly tools?: readonly ToolField[] | undefined;
+  readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
+  readonly parallel_tool_calls?: boolean | undefined;
+}
+
+/** What a request wants to be done with tools. */
+export interface ToolUse {
+  readonly format: ToolCallFormat;
+  /** As templates take them. */
+  readonly tools: readonly object[];
+  /** Functions that may be called. */
+  readonly names: ReadonlySet<string>;
+  /** The answer is to end with its first call. */
+  readonly isSingle: boolean;
+  /** Text that a forced call begins the answer with; "" where the model is free. */
+  readonly opening: string;
+}
+
+function assertDistinctNames(tools: readonly ToolField[]): void {
+  const names = new Set<string>();
+  for (const [index, tool] of tools.entries()) {
+    const { name } = tool.function;
+    if (names.has(name)) {
+      const param = `tools[${index}].function.name`;
+      throw new MillraceError("invalid_parameter", `${param}: expected names that differ, got "${name}" twice`, {
+        param,
+      });
+    }
+    names.add(name);
+  }
+}
+
+/** The tools as a template takes them; undefined where there are none. */
+export function templateTools(
+  context: ServeContext,
+  tools: readonly ToolField[] | undefined,
+): readonly object[] | undefined {
+  if (tools === undefined || tools.length === 0) return undefined;
+  assertDistinctNames(tools);
+  if (!context.chatFormat.takesTools) {
+    throw new MillraceError(
+      "unsupported_field",
+      `tools: expected a model whose chat template takes tools, got ${describeValue(tools)} and a template that never mentions them`,
+      { param: "tools", hint: "use a model made for tools, or start the server with another --chat-template" },
+    );
+  }
+  return tools.map(({ type, function: { name, description, parameters } }) => ({
+    type,
+    function: { name, ...(description == null ? {} : { description }), ...(parameters == null ? {} : { parameters }) },
+  }));
+}
+
+function callFormat(context: ServeContext): ToolCallFormat {
+  const { toolCalls } = context.chatFormat;
+  if (toolCalls !== undefined) return toolCalls;
+  throw new MillraceError(
+    "unsupported_field",
+    "tools: expected a model whose tool calls can be read, got a chat template that shows no format known here",
+    { param: "tools", hint: "name the format with --tool-call-parser when starting the server" },
+  );
+}
+
+/** The function that must be called; undefined where any may be. */
+function forcedName({ tool_choice: choice, tools = [] }: ToolFields): string | undefined {
+  if (typeof choice !== "object") return undefined;
+  const { name } = choice.function;
+  if (tools.some((tool) => tool.function.name === name)) return name;
+  throw new MillraceError("invalid_parameter", `tool_choice: expected the name of one of the tools, got "${name}"`, {
+    param: "tool_choice",
+  });
+}
+
+/** undefined: the answer is text, whatever it looks like. */
+export function toolUseOf(context: ServeContext, fields: ToolFields): ToolUse | undefined {
+  const choice = fields.tool_choice ?? "auto";
+  const name = forcedName(fields);
+  const isForced = choice !== "auto" && choice !== "none";
+  if (isForced && (fields.tools ?? []).length === 0) {
+    throw new MillraceError(
+      "invalid_parameter",
+      `tool_choice: expected tools beside it, got ${describeValue(choice)} alone`,
+      {
+        param: "tool_choice",
+      },
+    );
+  }
+  // Without a template there is no chat at all, which is the better complaint.
+  if (choice === "none" || context.chatTemplate === undefined) return undefined;
+  const tools = templateTools(context, fields.tools);
+  if (tools === undefined) return undefined;
+  const format = callFormat(context);
+  return {
+    format,
+    tools,
+    names: new Set(name === undefined ? fields.tools?.map((tool) => tool.function.name) : [name]),
+    isSingle: name !== undefined || fields.parallel_tool_calls === false,
+    // Leads the model and no more: a mask that holds the tokens behind it to the tool's schema belongs beside it.
+    opening: isForced ? format.opening(name) : "",
+  };
+}

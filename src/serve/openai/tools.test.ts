@@ -1,0 +1,298 @@
+/** Tools and reasoning of chat completions: what is refused, what the template is given, what the answer says. */
+import { describe, expect, it } from "vitest";
+import {
+  mistralTemplate,
+  strangeToolTemplate,
+  thinkingTemplate,
+  toolTemplate,
+} from "../../../test/helpers/chat-templates.js";
+import { chatMl, fakeAppOptions } from "../../../test/helpers/fake-server.js";
+import { BOS_ID, EOS_ID, fakeTokenizer, TOOL_CALLS_ID } from "../../../test/helpers/fake-tokenizer.js";
+import { createApp } from "../app.js";
+import type { AppOptions } from "../context.js";
+
+const tool = (name: string, rest: object = {}) => ({ type: "function", function: { name, ...rest } });
+const tools = [
+  tool("get_weather", { description: "Weather", parameters: { type: "object", properties: {} }, strict: true }),
+  tool("now"),
+];
+const messages: object[] = [{ role: "user", content: "hi" }];
+const forced = (name: string) => ({ type: "function", function: { name } });
+const CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>';
+
+async function post(fields: object, script: string | readonly number[] = "ok", overrides: Partial<AppOptions> = {}) {
+  const ids = typeof script === "string" ? [...Buffer.from(script), EOS_ID] : script;
+  const fake = fakeAppOptions({ script: () => ids }, { chatTemplate: toolTemplate, ...overrides });
+  const request = { method: "POST", body: JSON.stringify({ messages, ...fields }) };
+  const response = await createApp(fake.options).request("/v1/chat/completions", request);
+  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
+  const body: any = await response.json();
+  const submitted = fake.engine.submitted[0];
+  const prompt = submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true });
+  return { status: response.status, error: body.error, choice: body.choices?.[0], body, prompt, fake };
+}
+
+type Refusal = readonly [name: string, fields: object, param: string, code?: string, overrides?: Partial<AppOptions>];
+
+const assistant = (call: object) => [{ role: "assistant", content: null, tool_calls: [call] }];
+const UNSUPPORTED = "unsupported_field";
+
+const REFUSALS: readonly Refusal[] = [
+  ["a tool without a function", { tools: [{ type: "function" }] }, "tools[0].function"],
+  ["another type of tool", { tools: [{ type: "custom", custom: {} }] }, "tools[0].type"],
+  ["a name with a space", { tools: [tool("a b")] }, "tools[0].function.name"],
+  ["an empty name", { tools: [tool("")] }, "tools[0].function.name"],
+  ["a long name", { tools: [tool("a".repeat(65))] }, "tools[0].function.name"],
+  ["a name twice", { tools: [...tools, tool("now")] }, "tools[2].function.name"],
+  ["parameters of text", { tools: [tool("f", { parameters: "{}" })] }, "tools[0].function.parameters"],
+  ["an unknown part of a tool", { tools: [tool("f", { colour: 1 })] }, "tools[0].function.colour", "unknown_field"],
+  ["129 tools", { tools: Array.from({ length: 129 }, (_, i) => tool(`f${i}`)) }, "tools"],
+  ["a strange choice", { tools, tool_choice: "any" }, "tool_choice"],
+  ["a choice of an unknown tool", { tools, tool_choice: forced("other") }, "tool_choice"],
+  ["a required call without tools", { tool_choice: "required" }, "tool_choice"],
+  ["a forced call without tools", { tools: [], tool_choice: forced("now") }, "tool_choice"],
+  ["tools for a template without", { tools }, "tools", UNSUPPORTED, { chatTemplate: chatMl }],
+  ["tools in an unknown format", { tools }, "tools", UNSUPPORTED, { chatTemplate: strangeToolTemplate }],
+  ["tools without a template", { tools }, "", "template_missing", { chatTemplate: undefined }],
+  ["a strange effort", { reasoning_effort: "much" }, "reasoning_effort"],
+  ["a result without a call", { messages: [{ role: "tool", content: "1" }] }, "messages[0].tool_call_id"],
+  [
+    "a user's call",
+    { messages: [{ ...assistant({ id: "a", function: { name: "f", arguments: "" } })[0], role: "user", content: "" }] },
+    "messages[0].tool_calls",
+  ],
+  [
+    "a call without an id",
+    { messages: assistant({ function: { name: "f", arguments: "{}" } }) },
+    "messages[0].tool_calls[0].id",
+  ],
+  [
+    "arguments that are no text",
+    { messages: assistant({ id: "a", function: { name: "f", arguments: {} } }) },
+    "messages[0].tool_calls[0].function.arguments",
+  ],
+];
+
+describe("refusals", () => {
+  it.each(REFUSALS)("%s", async (...refusal) => {
+    const [, fields, param, code = "invalid_parameter", overrides = {}] = refusal as unknown as Refusal;
+    const { status, error, fake } = await post(fields, "", overrides);
+    expect(error).toMatchObject({ code, param: param === "" ? null : param });
+    expect(error.message).toMatch(/expected .*got /);
+    expect(status).toBe(400);
+    expect(fake.engine.submitted).toHaveLength(0);
+  });
+});
+
+describe("the template", () => {
+  it("is given the tools without what only the server reads", async () => {
+    const { prompt } = await post({ tools });
+    const shown = JSON.parse(prompt.split("\n")[0]!);
+    expect(shown).toEqual([
+      tool("get_weather", { description: "Weather", parameters: { type: "object", properties: {} } }),
+      tool("now"),
+    ]);
+  });
+
+  it("is given calls with their arguments as objects, results with their ids, and reasoning", async () => {
+    const call = {
+      id: "call_1",
+      type: "function",
+      index: 0,
+      function: { name: "get_weather", arguments: '{"city":"Paris"}' },
+    };
+    const { prompt } = await post({
+      messages: [
+        ...messages,
+        { role: "assistant", content: null, tool_calls: [call], reasoning: "hm" },
+        { role: "tool", tool_call_id: "call_1", content: [{ type: "text", text: "sun" }] },
+      ],
+    });
+    expect(prompt).toContain('assistant\n<think>hm</think>CALL call_1 get_weather {"city": "Paris"}<|im_end|>');
+    expect(prompt).toContain("tool\nsun FOR call_1<|im_end|>");
+  });
+
+  it("is given tools by /tokenize too", async () => {
+    const { options } = fakeAppOptions({}, { chatTemplate: toolTemplate });
+    const count = async (fields: object): Promise<number> => {
+      const request = { method: "POST", body: JSON.stringify({ messages, ...fields }) };
+      const answer = (await (await createApp(options).request("/tokenize", request)).json()) as { count: number };
+      return answer.count;
+    };
+    expect(await count({ tools })).toBeGreaterThan((await count({ tools: [] })) + 50);
+  });
+
+  it("of Mistral is given ids of nine characters", async () => {
+    const call = { id: "call_0123456789abcdef", function: { name: "now", arguments: "" } };
+    const results = [{ role: "tool", tool_call_id: call.id, content: "12" }];
+    const { prompt } = await post({ messages: [...messages, ...assistant(call), ...results] }, "", {
+      chatTemplate: mistralTemplate,
+    });
+    expect(prompt).toContain("CALL 789abcdef now {}");
+    expect(prompt).toContain("12 FOR 789abcdef");
+  });
+
+  it("is given no tools when none may be called, and the answer is text", async () => {
+    const { prompt, choice } = await post({ tools, tool_choice: "none" }, CALL);
+    expect(prompt).not.toContain("get_weather");
+    expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
+    expect(choice.message).not.toHaveProperty("tool_calls");
+    // A template without tools is asked for nothing it has not.
+    expect((await post({ tools, tool_choice: "none" }, "ok", { chatTemplate: chatMl })).status).toBe(200);
+  });
+
+  it("is told the effort, and to leave out the reasoning where it can", async () => {
+    const none = await post({ reasoning_effort: "none" }, "", { chatTemplate: thinkingTemplate });
+    expect(none.prompt.endsWith("none<think></think>")).toBe(true);
+    const low = await post({ reasoning_effort: "low" }, "", { chatTemplate: thinkingTemplate });
+    expect(low.prompt.endsWith("low<think>\n")).toBe(true);
+    const own = { reasoning_effort: "none", chat_template_kwargs: { enable_thinking: true } };
+    expect((await post(own, "", { chatTemplate: thinkingTemplate })).prompt.endsWith("none<think>\n")).toBe(true);
+  });
+});
+
+describe("calls", () => {
+  it("come out of the text", async () => {
+    const { choice, body } = await post({ tools, logprobs: true }, `I look.\n${CALL}\n${CALL}`);
+    expect(choice.finish_reason).toBe("tool_calls");
+    expect(choice.message.content).toBe("I look.");
+    expect(choice.message.tool_calls).toEqual([
+      {
+        id: expect.stringMatching(/^call_\w{24,}$/),
+        type: "function",
+        function: { name: "get_weather", arguments: '{"city": "Paris"}' },
+      },
+      { id: expect.any(String), type: "function", function: { name: "get_weather", arguments: '{"city": "Paris"}' } },
+    ]);
+    expect(choice.message.tool_calls[0].id).not.toBe(choice.message.tool_calls[1].id);
+    expect(choice.logprobs.content).toHaveLength(body.usage.completion_tokens);
+  });
+
+  it("alone leave no content", async () => {
+    expect((await post({ tools }, CALL)).choice.message.content).toBeNull();
+  });
+
+  it("of unknown functions are text", async () => {
+    const { choice } = await post({ tools: [tool("now")] }, CALL);
+    expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
+  });
+
+  it("end the answer after the first when they may not be parallel", async () => {
+    const { choice, body, fake } = await post({ tools, parallel_tool_calls: false }, `${CALL}${CALL}`);
+    expect(choice.message.tool_calls).toHaveLength(1);
+    expect(choice).toMatchObject({ finish_reason: "tool_calls", stop_reason: null });
+    expect(body.usage.completion_tokens).toBe(CALL.indexOf("}}") + 2);
+    expect(fake.engine.numAborted).toBe(1);
+  });
+
+  it("are cut off by a stop string and by the length", async () => {
+    const stopped = await post({ tools, stop: "Par" }, CALL);
+    expect(stopped.choice).toMatchObject({ finish_reason: "tool_calls", stop_reason: "Par" });
+    expect(stopped.choice.message.tool_calls[0].function.arguments).toBe('{"city": "');
+    const short = await post({ tools, max_tokens: CALL.indexOf("ris") }, CALL);
+    expect(short.choice.finish_reason).toBe("length");
+    expect(short.choice.message.tool_calls[0].function.arguments).toBe('{"city": "Pa');
+  });
+
+  it("are seen behind a special token, and other special tokens are not", async () => {
+    const script = [97, BOS_ID, TOOL_CALLS_ID, ...Buffer.from('[{"name": "now", "arguments": {}}]'), EOS_ID];
+    const { choice } = await post({ tools }, script, { chatTemplate: mistralTemplate });
+    expect(choice.message).toMatchObject({
+      content: "a",
+      tool_calls: [{ function: { name: "now", arguments: "{}" } }],
+    });
+    const { choice: plain } = await post({}, script, { chatTemplate: mistralTemplate });
+    expect(plain.message.content).toBe('a[{"name": "now", "arguments": {}}]');
+  });
+
+  it("are read as the flag says", async () => {
+    const options = { chatTemplate: strangeToolTemplate, toolCallParser: "llama3_json" } as const;
+    const { choice } = await post({ tools }, '{"name": "now", "parameters": {}}', options);
+    expect(choice.message.tool_calls).toHaveLength(1);
+  });
+});
+
+describe("forced calls", () => {
+  it("of a function begin in the prompt and are the only one", async () => {
+    const fields = { tools, tool_choice: forced("get_weather") };
+    const { choice, prompt, body } = await post(fields, ` {"city": "Rome"}}\n</tool_call>${CALL}`);
+    expect(prompt.endsWith('<|im_start|>assistant\n<tool_call>\n{"name": "get_weather", "arguments":')).toBe(true);
+    expect(choice.message).toMatchObject({
+      content: null,
+      tool_calls: [{ function: { name: "get_weather", arguments: '{"city": "Rome"}' } }],
+    });
+    expect(choice.finish_reason).toBe("tool_calls");
+    expect(body.usage.completion_tokens).toBe(' {"city": "Rome"}}'.length);
+  });
+
+  it("of any function leave the name to the model", async () => {
+    const { choice, prompt } = await post(
+      { tools, tool_choice: "required" },
+      `now", "arguments": {}}\n</tool_call>${CALL}`,
+    );
+    expect(prompt.endsWith('<tool_call>\n{"name": "')).toBe(true);
+    const names = choice.message.tool_calls.map((call: { function: { name: string } }) => call.function.name);
+    expect(names).toEqual(["now", "get_weather"]);
+  });
+
+  it("that the model does not make are content, opening included", async () => {
+    const { choice } = await post({ tools, tool_choice: "required" }, "no");
+    expect(choice).toMatchObject({ finish_reason: "stop", message: { content: '<tool_call>\n{"name": "no' } });
+  });
+
+  it("close the reasoning that a template opens", async () => {
+    const fields = { tools, tool_choice: forced("now") };
+    const { choice, prompt } = await post(fields, "{}}", { chatTemplate: thinkingTemplate });
+    expect(prompt.endsWith('<think>\n\n</think>\n\n<tool_call>\n{"name": "now", "arguments":')).toBe(true);
+    expect(choice.message).toMatchObject({
+      content: null,
+      tool_calls: [{ function: { name: "now", arguments: "{}" } }],
+    });
+  });
+});
+
+describe("reasoning", () => {
+  const thinking = { chatTemplate: thinkingTemplate };
+
+  it("is split from the answer and counted", async () => {
+    const { choice, body } = await post({}, "why\n</think>\n\nbecause", thinking);
+    expect(choice.message).toEqual({
+      role: "assistant",
+      content: "because",
+      refusal: null,
+      reasoning_content: "why",
+      reasoning: "why",
+    });
+    expect(body.usage.completion_tokens_details).toEqual({ reasoning_tokens: "why\n</think>".length });
+  });
+
+  it("comes before calls", async () => {
+    const { choice } = await post({ tools }, `why</think>${CALL}`, thinking);
+    expect(choice.message).toMatchObject({ content: null, reasoning: "why" });
+    expect(choice.message.tool_calls).toHaveLength(1);
+  });
+
+  it("is all there is when the length ends it", async () => {
+    const { choice } = await post({ max_tokens: 3 }, "because", thinking);
+    expect(choice).toMatchObject({ finish_reason: "length", message: { content: null, reasoning: "bec" } });
+  });
+
+  it("is the flag's choice", async () => {
+    const text = "<think>a</think>b";
+    const off = await post({}, text, { ...thinking, reasoningParser: "none" });
+    expect(off.choice.message.content).toBe(text);
+    expect(off.body.usage).not.toHaveProperty("completion_tokens_details");
+    const on = await post({}, text, { chatTemplate: chatMl, reasoningParser: "think" });
+    expect(on.choice.message).toMatchObject({ content: "b", reasoning: "a" });
+    expect((await post({}, text, { chatTemplate: chatMl })).choice.message.content).toBe(text);
+  });
+
+  it("is expected where the vocabulary has tokens for it", async () => {
+    const idByText: Readonly<Record<string, number>> = { "<think>": 7, "</think>": 8 };
+    const encode: AppOptions["tokenizer"]["encode"] = (text, options) =>
+      idByText[text] === undefined ? fakeTokenizer.encode(text, options) : [idByText[text]];
+    const tokenizer = { ...fakeTokenizer, encode };
+    const split = await post({}, "<think>a</think>b", { chatTemplate: chatMl, tokenizer });
+    expect(split.choice.message).toMatchObject({ content: "b", reasoning: "a" });
+  });
+});

@@ -1,0 +1,54 @@
+/** Reads an answer's text as it comes: what is thought, what is said, what is called. */
+import { type AnswerPart, appendPart } from "./answer-part.js";
+import { ReasoningSplitter } from "./reasoning.js";
+import type { ToolCallFormat } from "./tool-calls/format.js";
+import { ToolCallParser, type ToolCallParserOptions } from "./tool-calls/tool-call-parser.js";
+
+export interface AnswerReaderOptions {
+  /** Absent: nothing is taken for reasoning. */
+  readonly reasoning?: { readonly startsInside: boolean } | undefined;
+  /** Absent: nothing is taken for a call. */
+  readonly toolCalls?: (ToolCallParserOptions & { readonly format: ToolCallFormat }) | undefined;
+}
+
+/** @example const reader = new AnswerReader({ reasoning: { startsInside: true } }); reader.push("hm</think>yes") */
+export class AnswerReader {
+  readonly #reasoning: ReasoningSplitter | undefined;
+  readonly #calls: ToolCallParser | undefined;
+
+  constructor({ reasoning, toolCalls }: AnswerReaderOptions) {
+    this.#reasoning = reasoning === undefined ? undefined : new ReasoningSplitter(reasoning.startsInside);
+    this.#calls = toolCalls === undefined ? undefined : new ToolCallParser(toolCalls.format, toolCalls);
+  }
+
+  get isReasoning(): boolean {
+    return this.#reasoning?.isReasoning === true;
+  }
+
+  /** Nothing that follows would be read. */
+  get isComplete(): boolean {
+    return this.#calls?.isComplete === true;
+  }
+
+  push(text: string): AnswerPart[] {
+    const split = this.#reasoning?.push(text) ?? { reasoning: "", content: text };
+    return this.#join(split.reasoning, this.#readCalls(split.content));
+  }
+
+  /** The answer is over. */
+  flush(): AnswerPart[] {
+    const split = this.#reasoning?.flush() ?? { reasoning: "", content: "" };
+    const parts = this.#readCalls(split.content);
+    for (const part of this.#calls?.flush() ?? []) appendPart(parts, part);
+    return this.#join(split.reasoning, parts);
+  }
+
+  #readCalls(content: string): AnswerPart[] {
+    if (this.#calls !== undefined) return this.#calls.push(content);
+    return content === "" ? [] : [{ kind: "content", text: content }];
+  }
+
+  #join(reasoning: string, parts: AnswerPart[]): AnswerPart[] {
+    return reasoning === "" ? parts : [{ kind: "reasoning", text: reasoning }, ...parts];
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Splits what a model thinks (`<think>…</think>` at the start of its turn) from what it answers, as the text comes. How the text is cut into pieces does not
+ * change the result. White space around the markers belongs to neither part.
+ */
+
+const OPEN = "<think>";
+const CLOSE = "</think>";
+
+export const REASONING_PARSERS = ["auto", "none", "think"] as const;
+export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
+
+/** Texts that may be special tokens, which a decoder would leave out. */
+export const REASONING_MARKERS: readonly string[] = [OPEN, CLOSE];
+
+export interface ReasoningSplit {
+  readonly reasoning: string;
+  readonly content: string;
+}
+
+export function mentionsReasoning(templateSource: string): boolean {
+  return templateSource.includes(OPEN);
+}
+
+/** Whether an answer to this prompt begins inside the reasoning. */
+export function endsInsideReasoning(prompt: string): boolean {
+  return prompt.trimEnd().endsWith(OPEN);
+}
+
+/** What ends the reasoning of a prompt that ends inside it. */
+export const REASONING_END = `\n${CLOSE}\n\n`;
+
+/** How many of the text's last characters the marker may begin with. */
+function partialLength(text: string, marker: string): number {
+  for (let length = Math.min(text.length, marker.length - 1); length > 0; length--) {
+    if (text.endsWith(marker.slice(0, length))) return length;
+  }
+  return 0;
+}
+
+/** @example new ReasoningSplitter(false).push("<think>hm</think>yes") // { reasoning: "hm", content: "yes" } */
+export class ReasoningSplitter {
+  #state: "start" | "reasoning" | "content";
+  #held = "";
+  /** White space is dropped until the part has begun. */
+  #isAtPartStart = true;
+
+  constructor(startsInside: boolean) {
+    this.#state = startsInside ? "reasoning" : "start";
+  }
+
+  get isReasoning(): boolean {
+    return this.#state === "reasoning";
+  }
+
+  push(text: string): ReasoningSplit {
+    this.#held += text;
+    if (this.#state === "start") this.#readStart();
+    const reasoning = this.#state === "reasoning" ? this.#readReasoning() : "";
+    // The content of an answer without reasoning is left as it is.
+    return { reasoning, content: this.#state === "content" ? this.#takeHeld() : "" };
+  }
+
+  /** The answer is over: what was held back belongs to the part it stands in. */
+  flush(): ReasoningSplit {
+    const text = this.#held;
+    this.#held = "";
+    if (this.#state === "reasoning")
+      return { reasoning: this.#isAtPartStart ? text.trim() : text.trimEnd(), content: "" };
+    return { reasoning: "", content: this.#state === "start" ? text : "" };
+  }
+
+  #readStart(): void {
+    const text = this.#held.trimStart();
+    if (text.startsWith(OPEN)) {
+      this.#state = "reasoning";
+      this.#held = text.slice(OPEN.length);
+    } else if (!OPEN.startsWith(text)) {
+      this.#state = "content";
+      this.#isAtPartStart = false;
+    }
+  }
+
+  /** Keeps back what may be the closing marker and the white space before it. */
+  #readReasoning(): string {
+    if (this.#isAtPartStart) this.#held = this.#held.trimStart();
+    const end = this.#held.indexOf(CLOSE);
+    const isOver = end !== -1;
+    const open = isOver
+      ? this.#held.slice(0, end)
+      : this.#held.slice(0, -partialLength(this.#held, CLOSE) || undefined);
+    const reasoning = open.trimEnd();
+    this.#held = this.#held.slice(isOver ? end + CLOSE.length : reasoning.length);
+    if (reasoning !== "") this.#isAtPartStart = false;
+    if (isOver) {
+      this.#state = "content";
+      this.#isAtPartStart = true;
+    }
+    return reasoning;
+  }
+
+  #takeHeld(): string {
+    const text = this.#isAtPartStart ? this.#held.trimStart() : this.#held;
+    this.#held = "";
+    if (text !== "") this.#isAtPartStart = false;
+    return text;
+  }
+}

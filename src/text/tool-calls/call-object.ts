@@ -1,0 +1,117 @@
+/** Reads one call written as a JSON object, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
+import type { CallSink, CallStep } from "./format.js";
+import { isJsonSpace, JsonScanner } from "./json-scanner.js";
+
+/** Llama says parameters where the others say arguments. */
+const ARGUMENT_KEYS: readonly string[] = ["arguments", "parameters"];
+/** Some models repeat what the API adds itself. */
+const IGNORED_KEYS: readonly string[] = ["id", "type"];
+
+type State = "open" | "key" | "inKey" | "colon" | "value" | "inValue" | "after";
+
+export class CallObject {
+  readonly #sink: CallSink;
+  #state: State = "open";
+  #scanner = new JsonScanner();
+  /** The key or value being read. */
+  #raw = "";
+  #key = "";
+  #name: string | undefined;
+  /** Arguments that came before the name. */
+  #earlyArguments = "";
+  #hasArguments = false;
+  #hasBegun = false;
+
+  constructor(sink: CallSink) {
+    this.#sink = sink;
+  }
+
+  push(char: string): CallStep {
+    if (this.#state === "inKey") return this.#readKey(char);
+    if (this.#state === "inValue") return this.#readValue(char);
+    if (isJsonSpace(char)) return "held";
+    switch (this.#state) {
+      case "open":
+        return this.#expect(char, "{", "key");
+      case "key":
+        this.#startScan("inKey");
+        return char === '"' ? this.#readKey(char) : "rejected";
+      case "colon":
+        return this.#expect(char, ":", "value");
+      case "value":
+        this.#startScan("inValue");
+        if (this.#key === "name" && char !== '"') return "rejected";
+        if (ARGUMENT_KEYS.includes(this.#key) && char !== "{") return "rejected";
+        return this.#readValue(char);
+      case "after":
+        return char === "}" ? this.#end() : this.#expect(char, ",", "key");
+    }
+  }
+
+  #expect(char: string, expected: string, next: State): CallStep {
+    this.#state = next;
+    return char === expected ? "held" : "rejected";
+  }
+
+  #startScan(state: State): void {
+    this.#scanner = new JsonScanner();
+    this.#raw = "";
+    this.#state = state;
+  }
+
+  #readKey(char: string): CallStep {
+    this.#raw += char;
+    if (!this.#scanner.push(char)) return "rejected";
+    if (!this.#scanner.isClosed) return "held";
+    this.#key = String(JSON.parse(this.#raw));
+    this.#state = "colon";
+    if (this.#key === "name") return this.#name === undefined ? "held" : "rejected";
+    if (ARGUMENT_KEYS.includes(this.#key)) return this.#hasArguments ? "rejected" : "held";
+    return IGNORED_KEYS.includes(this.#key) ? "held" : "rejected";
+  }
+
+  #readValue(char: string): CallStep {
+    if (!this.#scanner.push(char)) {
+      if (!this.#scanner.isComplete) return "rejected";
+      // A number ends with the character after it.
+      this.#state = "after";
+      return this.push(char);
+    }
+    if (this.#scanner.isClosed) this.#state = "after";
+    if (ARGUMENT_KEYS.includes(this.#key)) return this.#takeArgument(char);
+    this.#raw += char;
+    return this.#key === "name" && this.#scanner.isClosed ? this.#takeName() : "held";
+  }
+
+  #takeArgument(char: string): CallStep {
+    this.#hasArguments = true;
+    if (this.#name === undefined) {
+      this.#earlyArguments += char;
+      return "held";
+    }
+    if (!this.#hasBegun) this.#begin(this.#name);
+    this.#sink.arguments(char);
+    return "taken";
+  }
+
+  #takeName(): CallStep {
+    const name = String(JSON.parse(this.#raw));
+    if (!this.#sink.toolNames.has(name)) return "rejected";
+    this.#name = name;
+    if (!this.#hasArguments) return "held";
+    this.#begin(name);
+    this.#sink.arguments(this.#earlyArguments);
+    return "taken";
+  }
+
+  #begin(name: string): void {
+    this.#hasBegun = true;
+    this.#sink.begin(name);
+  }
+
+  #end(): CallStep {
+    if (!this.#hasBegun) return "rejected";
+    this.#sink.end();
+    return "ended";
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, and since its eleventh tokenizer `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
+ * each call, with `[CALL_ID]…` between name and arguments in some.
+ */
+import { CallObject } from "./call-object.js";
+import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./format.js";
+import { isJsonSpace, JsonScanner } from "./json-scanner.js";
+
+const OPEN = "[TOOL_CALLS]";
+const ARGS = "[ARGS]";
+const CALL_ID = "[CALL_ID]";
+/** More than name, id and markers need; white space must not add up. */
+const MAX_HEAD_LENGTH = 200;
+
+/** A JSON array of calls. */
+class CallArray implements CallRegion {
+  readonly #sink: CallSink;
+  #object: CallObject | undefined;
+
+  constructor(sink: CallSink) {
+    this.#sink = sink;
+    this.#object = new CallObject(sink);
+  }
+
+  push(char: string): CallStep {
+    if (this.#object !== undefined) {
+      const step = this.#object.push(char);
+      if (step !== "ended") return step;
+      this.#object = undefined;
+      return "taken";
+    }
+    if (isJsonSpace(char)) return "held";
+    if (char === "]") return "ended";
+    if (char !== ",") return "rejected";
+    this.#object = new CallObject(this.#sink);
+    return "held";
+  }
+}
+
+/** A name and, behind what may stand between the two, its arguments. */
+class NamedCall implements CallRegion {
+  readonly #sink: CallSink;
+  readonly #scanner = new JsonScanner();
+  #head = "";
+  #isInArguments = false;
+
+  constructor(sink: CallSink) {
+    this.#sink = sink;
+  }
+
+  push(char: string): CallStep {
+    if (this.#isInArguments) return this.#readArguments(char);
+    if (char !== "{") {
+      this.#head += char;
+      return this.#mayBeHead() ? "held" : "rejected";
+    }
+    const name = /^([\w-]+)(?:\[CALL_ID\][\w-]+)?(?:\[ARGS\])?\s*$/.exec(this.#head)?.[1];
+    if (name === undefined || !this.#sink.toolNames.has(name)) return "rejected";
+    this.#isInArguments = true;
+    this.#sink.begin(name);
+    return this.#readArguments(char);
+  }
+
+  #readArguments(char: string): CallStep {
+    if (!this.#scanner.push(char)) return "rejected";
+    this.#sink.arguments(char);
+    if (!this.#scanner.isClosed) return "taken";
+    this.#sink.end();
+    return "ended";
+  }
+
+  /** Whether a brace may still make a call of the text before it. Names are short; text that goes on is text. */
+  #mayBeHead(): boolean {
+    const match = /^([\w-]{1,64})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
+    if (match === null || this.#head.length > MAX_HEAD_LENGTH) return false;
+    const [, , first = "", callId = "", second = ""] = match;
+    if (first === "") return true;
+    if (ARGS.startsWith(first)) return callId === "" && second === "";
+    return CALL_ID.startsWith(first) && (first === CALL_ID || callId === "") && ARGS.startsWith(second);
+  }
+}
+
+class MistralRegion implements CallRegion {
+  readonly #sink: CallSink;
+  #calls: CallRegion | undefined;
+
+  constructor(sink: CallSink) {
+    this.#sink = sink;
+  }
+
+  push(char: string): CallStep {
+    if (this.#calls !== undefined) return this.#calls.push(char);
+    if (isJsonSpace(char)) return "held";
+    if (char === "[") {
+      this.#calls = new CallArray(this.#sink);
+      return "held";
+    }
+    this.#calls = char === "{" ? new CallObject(this.#sink) : new NamedCall(this.#sink);
+    return this.#calls.push(char);
+  }
+}
+
+/** Templates take nine letters or digits; the end of an id is its random part. */
+function templateCallId(id: string): string {
+  const CALL_ID_LENGTH = 9;
+  return id
+    .replace(/[^a-zA-Z0-9]/g, "")
+    .slice(-CALL_ID_LENGTH)
+    .padStart(CALL_ID_LENGTH, "0");
+}
+
+/** Which of its forms a model writes shows in its template. */
+export function mistral(templateSource: string): ToolCallFormat {
+  const writesArgs = templateSource.includes(ARGS);
+  const writesArray = !writesArgs && templateSource.includes(`${OPEN}[`);
+  return {
+    name: "mistral",
+    openers: [OPEN],
+    startOpeners: [],
+    markers: [OPEN, ARGS, CALL_ID],
+    opening: (name) => {
+      if (writesArray) return `${OPEN}[{"name": "${name === undefined ? "" : `${name}", "arguments":`}`;
+      return `${OPEN}${name === undefined ? "" : `${name}${writesArgs ? ARGS : ""}`}`;
+    },
+    startRegion: (_opener, sink) => new MistralRegion(sink),
+    templateCallId,
+  };
+}

@@ -1,0 +1,285 @@
+/** Every format: what is a call, what is text, and that neither depends on how the text is cut. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { cutting } from "../../../test/helpers/cut-text.js";
+import { type AnswerPart, appendPart } from "../answer-part.js";
+import type { ToolCallFormat } from "./format.js";
+import { toolCallFormat } from "./formats.js";
+import { hermes } from "./hermes.js";
+import { llama3Json } from "./llama3-json.js";
+import { mistral } from "./mistral.js";
+import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
+
+const mistralArray = mistral("[TOOL_CALLS][");
+const mistralArgs = mistral("[TOOL_CALLS] [ARGS]");
+const FORMATS: readonly ToolCallFormat[] = [hermes, llama3Json, mistralArray];
+
+function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
+  const parser = new ToolCallParser(format, { toolNames: new Set(["f", "g"]), isSingle: false, ...options });
+  const parts: AnswerPart[] = [];
+  for (const piece of pieces) for (const part of parser.push(piece)) appendPart(parts, part);
+  for (const part of parser.flush()) appendPart(parts, part);
+  return parts;
+}
+
+/** `f({"a":1})` for calls, text as it is: easier to read than parts. */
+function show(parts: readonly AnswerPart[]): string[] {
+  const shown: string[] = [];
+  for (const part of parts) {
+    if (part.kind === "call") shown.push(`${part.index}:${part.name}`);
+    else if (part.kind === "arguments") shown[shown.length - 1] += `(${part.text})`;
+    else shown.push(part.text);
+  }
+  return shown;
+}
+
+type Example = readonly [name: string, format: ToolCallFormat, text: string, shown: readonly string[]];
+
+const CALLS: readonly Example[] = [
+  [
+    "hermes",
+    hermes,
+    '<tool_call>\n{"name": "f", "arguments": {"a": [1, "}"]}}\n</tool_call>',
+    ['0:f({"a": [1, "}"]})'],
+  ],
+  [
+    "text, then two",
+    hermes,
+    'I look.\n<tool_call>\n{"name":"f","arguments":{}}\n</tool_call>\n<tool_call>{"name":"g","arguments":{"b":"\\"</tool_call>"}}</tool_call>\n',
+    ["I look.", "0:f({})", '1:g({"b":"\\"</tool_call>"})'],
+  ],
+  ["text around a call", hermes, 'a\n<tool_call>{"name":"f","arguments":{}}</tool_call> b ', ["a", "0:f({})", "\n b"]],
+  ["arguments before the name", hermes, '<tool_call>{"arguments": {"a":1}, "name": "f"}</tool_call>', ['0:f({"a":1})']],
+  [
+    "an id and a type",
+    hermes,
+    '<tool_call>{"id":7,"type":"function","name":"f","arguments":{}}</tool_call>',
+    ["0:f({})"],
+  ],
+  ["escaped names", hermes, '<tool_call>{"n\\u0061me":"\\u0066","arguments":{}}</tool_call>', ["0:f({})"]],
+  ["no closing tag", hermes, '<tool_call>{"name":"f","arguments":{}}', ["0:f({})"]],
+  ["arguments cut off", hermes, '<tool_call>{"name":"f","arguments":{"a": tr', ['0:f({"a": tr)']],
+  ["llama", llama3Json, '{"name": "f", "parameters": {"a": 1}}', ['0:f({"a": 1})']],
+  ["llama's tag", llama3Json, 'so: <|python_tag|>{"name": "f", "parameters": {}}', ["so:", "0:f({})"]],
+  [
+    "several by semicolon or line",
+    llama3Json,
+    '\n\n{"name":"f","parameters":{}}; {"name":"g","parameters":{}}\n{"name":"f","parameters":{}}',
+    ["0:f({})", "1:g({})", "2:f({})"],
+  ],
+  [
+    "mistral's array",
+    mistralArray,
+    '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, {"name": "g", "arguments": {}}]',
+    ['0:f({"a": 1})', "1:g({})"],
+  ],
+  ["mistral's names", mistralArgs, '[TOOL_CALLS]f{"a":1}[TOOL_CALLS]g {}', ['0:f({"a":1})', "1:g({})"]],
+  ["mistral's args", mistralArgs, 'ok[TOOL_CALLS]f[ARGS]{"a":1}', ["ok", '0:f({"a":1})']],
+  ["mistral's ids", mistralArgs, "[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{}", ["0:f({})"]],
+  ["one mistral object", mistralArray, '[TOOL_CALLS]{"name":"f","arguments":{}}', ["0:f({})"]],
+];
+
+const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
+  [hermes, "a < b <tool <tool_call> and <tool_call"],
+  [hermes, '<tool_call>{"name": "unknown", "arguments": {}}</tool_call>'],
+  [hermes, '<tool_call>{"name": "f", "arguments": "{}"}</tool_call>'],
+  [hermes, '<tool_call>{"name": "f", "arguments": null}</tool_call>'],
+  [hermes, '<tool_call>{"name": "f"}</tool_call>'],
+  [hermes, '<tool_call>{"name": "f", "other": 1, "arguments": {}}</tool_call>'],
+  [hermes, '<tool_call>{"name": "f", "name": "g", "arguments": {}}</tool_call>'],
+  [hermes, "<tool_call>{}</tool_call>"],
+  [hermes, "<tool_call>[]</tool_call> \n"],
+  [hermes, '<tool_call>{"arguments": {"a": 1}, "name": "f'],
+  [llama3Json, 'text first {"name": "f", "parameters": {}}'],
+  [llama3Json, '{"name": "Bob", "parameters": {}}'],
+  [llama3Json, '{"answer": 42}'],
+  [llama3Json, "<|python_tag|>print(1)"],
+  [mistralArray, "[TOOL_CALLS][]"],
+  [mistralArray, "[TOOL_CALLS]unknown{}"],
+  [mistralArray, "[TOOL_CALLS]f[ARGS]x"],
+  [mistralArray, "[TOOL_CALLS]f[CALL_ID][ARGS]{}"],
+  [mistralArray, "[TOOL] [INST]"],
+];
+
+describe("calls", () => {
+  it.each(CALLS)("%s", (_name, format, text, shown) => {
+    expect(show(parse(format, [text]))).toEqual(shown);
+    expect(show(parse(format, text.split("")))).toEqual(shown);
+  });
+
+  it("that break off inside their arguments keep what came, and the rest is content", () => {
+    const text =
+      '<tool_call>{"name":"f","arguments":{"a": oops}}</tool_call><tool_call>{"name":"g","arguments":{}}</tool_call>';
+    expect(show(parse(hermes, [text]))).toEqual(['0:f({"a": )', "oops}}</tool_call>", "1:g({})"]);
+  });
+
+  it("come out before they are complete", () => {
+    const parser = new ToolCallParser(hermes, { toolNames: new Set(["f"]), isSingle: false });
+    expect(parser.push('<tool_call>{"name": "f", "arguments": ')).toEqual([]);
+    expect(parser.push('{"city": "Par')).toEqual([
+      { kind: "call", index: 0, name: "f" },
+      { kind: "arguments", index: 0, text: '{"city": "Par' },
+    ]);
+    expect(parser.push('is"')).toEqual([{ kind: "arguments", index: 0, text: 'is"' }]);
+  });
+
+  it("are read on from an opening in the prompt", () => {
+    const named = parse(hermes, [' {"a": 1}}\n</tool_call>'], { opening: hermes.opening("f") });
+    expect(show(named)).toEqual(['0:f({"a": 1})']);
+    const any = parse(llama3Json, ['g", "parameters": {}}'], { opening: llama3Json.opening(undefined) });
+    expect(show(any)).toEqual(["0:g({})"]);
+    expect(show(parse(mistralArgs, ["{}"], { opening: mistralArgs.opening("f") }))).toEqual(["0:f({})"]);
+    expect(show(parse(mistralArray, ["{}}]"], { opening: mistralArray.opening("f") }))).toEqual(["0:f({})"]);
+    expect(show(parse(mistral("[TOOL_CALLS]"), ["f{}"], { opening: "[TOOL_CALLS]" }))).toEqual(["0:f({})"]);
+  });
+
+  it("end the reading after the first when only one is wanted", () => {
+    const text = '{"name":"f","parameters":{}};{"name":"g","parameters":{}} more';
+    expect(show(parse(llama3Json, [text], { isSingle: true }))).toEqual(["0:f({})"]);
+    expect(show(parse(llama3Json, text.split(""), { isSingle: true }))).toEqual(["0:f({})"]);
+  });
+});
+
+describe("text that is no call comes out as it is", () => {
+  it.each(TEXTS)("%# %s", (format, text) => {
+    expect(parse(format, [text])).toEqual([{ kind: "content", text }]);
+    expect(parse(format, text.split(""))).toEqual([{ kind: "content", text }]);
+  });
+});
+
+/** Pieces that often make calls, nearly make them, or break them. */
+const scrap = fc.constantFrom(
+  ...[
+    "<tool_call>",
+    "</tool_call>",
+    "<|python_tag|>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    ";",
+  ],
+  ...[
+    '"',
+    "\\",
+    "f",
+    '"f"',
+    '"name":"f"',
+    '"name": "x"',
+    '"arguments":{}',
+    '"parameters": {"a": [1, "é"]}',
+    '"id":1',
+    " ",
+    "\n",
+  ],
+  ...['{"name":"f","arguments":{"k":"v"}}', '{"name": "g", "parameters": {}}', "1.5e3", "null", "<", "😀", "text"],
+);
+const scraps = fc.array(scrap, { maxLength: 25 }).map((pieces) => pieces.join(""));
+
+describe("however the text is cut", () => {
+  it.each(FORMATS)("$name gives the same parts, throws nothing and loses nothing", (format) => {
+    fc.assert(
+      fc.property(
+        cutting(fc.oneof(scraps, fc.string({ unit: "binary" }))),
+        fc.boolean(),
+        ({ whole, pieces }, isSingle) => {
+          const parts = parse(format, [whole], { isSingle });
+          expect(parse(format, pieces, { isSingle })).toEqual(parts);
+          const calls = parts.filter((part) => part.kind === "call");
+          expect(calls.map((call) => call.index)).toEqual([...calls.keys()]);
+          if (calls.length === 0) expect(parts).toEqual(whole === "" ? [] : [{ kind: "content", text: whole }]);
+          const texts = parts.flatMap((part) => (part.kind === "call" ? [] : [part.text]));
+          // Each part stands in the text, in order but for arguments that came before their name.
+          for (const text of texts) expect(remove(whole, /\s/g)).toContain(remove(text, /\s/g));
+        },
+      ),
+      { numRuns: 3000, seed: 20261121 },
+    );
+  });
+
+  it("text between calls comes out between them", () => {
+    const text = fc.stringMatching(/^[a-z><{}"]{1,8}$/).filter((piece) => !piece.endsWith("<"));
+    const item = fc.oneof(text, fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 2 }));
+    fc.assert(
+      fc.property(
+        cutting(fc.array(item, { maxLength: 6 }).map((items) => JSON.stringify(items))),
+        ({ whole, pieces }) => {
+          const items = JSON.parse(whole) as (string | object)[];
+          const written = items.map((piece) =>
+            typeof piece === "string"
+              ? piece
+              : `<tool_call>{"name":"f","arguments":${JSON.stringify(piece)}}</tool_call>`,
+          );
+          const expected: string[] = [];
+          let index = 0;
+          for (const [place, piece] of items.entries()) {
+            if (typeof piece !== "string") expected.push(`${index++}:f(${JSON.stringify(piece)})`);
+            else if (typeof items[place - 1] === "string") expected[expected.length - 1] += piece;
+            else expected.push(piece);
+          }
+          expect(show(parse(hermes, [written.join("")]))).toEqual(expected);
+          expect(show(parse(hermes, written.join("").match(new RegExp(`[^]{1,${pieces.length}}`, "g")) ?? []))).toEqual(
+            expected,
+          );
+        },
+      ),
+      { numRuns: 500, seed: 20261121 },
+    );
+  });
+
+  it.each(FORMATS)("$name gives back the arguments that were written", (format) => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { minLength: 1, maxLength: 3 }),
+        fc.nat(9),
+        (all, width) => {
+          const calls = all.map((value) => `{"name": "f", "arguments": ${JSON.stringify(value)}}`);
+          const text = write(format, calls);
+          const pieces = text.match(new RegExp(`[^]{1,${width + 1}}`, "g")) ?? [];
+          const expected = all.map((value, index) => `${index}:f(${JSON.stringify(value)})`);
+          expect(show(parse(format, pieces))).toEqual(expected);
+        },
+      ),
+      { numRuns: 500, seed: 20261121 },
+    );
+  });
+});
+
+function remove(text: string, pattern: RegExp): string {
+  return text.replaceAll(pattern, "");
+}
+
+function write(format: ToolCallFormat, calls: readonly string[]): string {
+  if (format === hermes) return calls.map((call) => `<tool_call>\n${call}\n</tool_call>`).join("\n");
+  return format === llama3Json ? calls.join("; ") : `[TOOL_CALLS][${calls.join(", ")}]`;
+}
+
+describe("the format of a template", () => {
+  it.each([
+    ["hermes", "within <tool_call></tool_call> XML tags"],
+    ["mistral", "{{- '[TOOL_CALLS][' }}"],
+    [
+      "llama3_json",
+      `Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.`,
+    ],
+    [undefined, "<tool_call>\n<function=name>"],
+    [undefined, "{{ tools }}"],
+  ])("%s", (name, source) => {
+    expect(toolCallFormat("auto", source)?.name).toBe(name);
+  });
+
+  it("is what the flag says", () => {
+    expect(toolCallFormat("hermes", "[TOOL_CALLS]")?.name).toBe("hermes");
+  });
+
+  it("of Mistral takes ids of nine characters", () => {
+    expect(mistralArray.templateCallId?.("call_0123456789abcdef")).toBe("789abcdef");
+    expect(mistralArray.templateCallId?.("a-1")).toBe("0000000a1");
+    expect(mistralArray.templateCallId?.("abcDEF123")).toBe("abcDEF123");
+  });
+});

@@ -1,0 +1,160 @@
+/**
+ * Takes the tool calls out of an answer's text as it comes. How the text is cut into pieces does not change the result, and text that turns out to be no
+ * call comes out as content. A call counts from the moment its name and the start of its arguments are read; what breaks off later stays as far as it came.
+ */
+import { type AnswerPart, appendPart } from "../answer-part.js";
+import type { CallRegion, CallSink, ToolCallFormat } from "./format.js";
+import { isJsonSpace } from "./json-scanner.js";
+
+export interface ToolCallParserOptions {
+  /** Only these are called; a call of anything else is content. */
+  readonly toolNames: ReadonlySet<string>;
+  /** Nothing is read after the first call. */
+  readonly isSingle: boolean;
+  /** Text of the answer that stands in the prompt already. */
+  readonly opening?: string;
+}
+
+/** @example new ToolCallParser(hermes, options).push('<tool_call>{"name": "now", "arguments": {}}</tool_call>') */
+export class ToolCallParser {
+  readonly #format: ToolCallFormat;
+  readonly #startOpeners: readonly string[];
+  readonly #isSingle: boolean;
+  readonly #sink: CallSink;
+  #parts: AnswerPart[] = [];
+  /** Text of earlier pieces that may yet be part of a call; kept apart, since adding to a string and then indexing it copies it. */
+  #held = "";
+  /** The piece being read: from #start it may yet be part of a call, from #position it has not been read. */
+  #buffer = "";
+  #start = 0;
+  #position = 0;
+  #region: CallRegion | undefined;
+  /** A call of this region has gone out, so its opener is no text any more. */
+  #hasTaken = false;
+  #numCalls = 0;
+  #numFinishedCalls = 0;
+  #hasContent = false;
+  /** White space that is content only if more content follows, or no call does. */
+  #space = "";
+
+  constructor(format: ToolCallFormat, options: ToolCallParserOptions) {
+    this.#format = format;
+    this.#startOpeners = [...format.startOpeners, ...format.openers];
+    this.#isSingle = options.isSingle;
+    this.#sink = {
+      toolNames: options.toolNames,
+      begin: (name) => this.#begin(name),
+      arguments: (text) => appendPart(this.#parts, { kind: "arguments", index: this.#numCalls - 1, text }),
+      end: () => {
+        this.#numFinishedCalls++;
+      },
+    };
+    this.#buffer = options.opening ?? "";
+    this.#run();
+  }
+
+  /** The one call that was asked for is there. */
+  get isComplete(): boolean {
+    return this.#isSingle && this.#numFinishedCalls > 0;
+  }
+
+  push(text: string): AnswerPart[] {
+    this.#buffer += text;
+    this.#run();
+    return this.#drain();
+  }
+
+  /** The answer is over: what was held back is content. */
+  flush(): AnswerPart[] {
+    while (this.#held !== "" && !this.isComplete) {
+      this.#region = undefined;
+      this.#release();
+      this.#run();
+    }
+    if (this.#numCalls === 0) this.#emitContent(this.#space);
+    this.#space = "";
+    return this.#drain();
+  }
+
+  #drain(): AnswerPart[] {
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts;
+  }
+
+  #run(): void {
+    while (this.#position < this.#buffer.length && !this.isComplete) {
+      const char = this.#buffer[this.#position]!;
+      if (this.#region === undefined) this.#readText();
+      else this.#readCall(this.#region, char);
+    }
+    this.#held += this.#buffer.slice(this.#start, this.#position);
+    this.#buffer = "";
+    this.#position = 0;
+    this.#start = 0;
+  }
+
+  #readText(): void {
+    const isAtStart = !this.#hasContent && this.#numCalls === 0;
+    const openers = isAtStart ? this.#startOpeners : this.#format.openers;
+    const held = this.#held + this.#buffer.slice(this.#start, this.#position + 1);
+    if (!openers.some((opener) => opener.startsWith(held))) {
+      this.#release();
+      return;
+    }
+    this.#position++;
+    if (!openers.includes(held)) return;
+    this.#region = this.#format.startRegion(held, this.#sink);
+    this.#hasTaken = false;
+  }
+
+  #readCall(region: CallRegion, char: string): void {
+    const step = region.push(char);
+    if (step === "rejected") {
+      this.#region = undefined;
+      if (this.#hasTaken) this.#rewind();
+      else this.#release();
+      return;
+    }
+    this.#position++;
+    if (step === "held") return;
+    this.#hasTaken = true;
+    this.#held = "";
+    this.#start = this.#position;
+    if (step === "ended") this.#region = undefined;
+  }
+
+  /** Back to the first held character. */
+  #rewind(): void {
+    if (this.#held !== "") {
+      this.#buffer = this.#held + this.#buffer;
+      this.#held = "";
+    }
+    this.#position = this.#start;
+  }
+
+  /** No call begins at the first held character; reading goes on behind it. */
+  #release(): void {
+    this.#rewind();
+    const char = this.#buffer[this.#start]!;
+    this.#start++;
+    this.#position = this.#start;
+    if (isJsonSpace(char)) {
+      this.#space += char;
+      return;
+    }
+    if (this.#hasContent || this.#numCalls === 0) this.#emitContent(this.#space);
+    this.#space = "";
+    this.#hasContent = true;
+    this.#emitContent(char);
+  }
+
+  #begin(name: string): void {
+    if (!this.#hasContent) this.#space = "";
+    this.#parts.push({ kind: "call", index: this.#numCalls++, name });
+  }
+
+  #emitContent(text: string): void {
+    if (text !== "") appendPart(this.#parts, { kind: "content", text });
+  }
+}
