@@ -27,7 +27,7 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
     ],
     ["a format nobody reads", ["--tool-call-parser", "xml"], /--tool-call-parser to be one of auto, hermes/, /--help/],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
-    ["a policy that is not there", ["--scheduling-policy", "fair"], /--scheduling-policy to be one of fcfs/, /--help/],
+    ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
     ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],
     ["a missing option", ["generate"], /required option '--prompt <text>'/, /--help/],
     ["an argument too many", ["doctor", "now"], /too many arguments/, /--help/],
