@@ -1,10 +1,8 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { basename } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
-import { loadKernels } from "../kernels/load.js";
 import { KV_OCTET } from "../kernels/program.js";
 import type {
   EngineInfo,
@@ -19,17 +17,17 @@ import { GREEDY_SAMPLING } from "./api.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
+import { loadWeights } from "./model/load-weights.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
-import { type LoadReport, WeightPacker } from "./model/weight-packer.js";
-import { bindWeights } from "./model/weights.js";
-import { PackCache } from "./packs/pack-cache.js";
+import type { LoadReport } from "./model/weight-packer.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 import type { Drafter } from "./speculative/drafter.js";
+import { loadDraftModel } from "./speculative/load-draft-model.js";
 import { draftersOf, NO_SPECULATION_STATS, Speculator } from "./speculative/speculator.js";
 import { StepBatch } from "./step-batch.js";
 import { StepCost } from "./step-cost.js";
@@ -82,22 +80,13 @@ export class EngineCore {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-    const source = model.tensorsFor(device);
-    const packer = new WeightPacker(device, source, {
-      activationDtype: options.activationDtype,
-      modelName: basename(options.modelPath).replace(/\.gguf$/, ""),
-      files: model.files,
-      weightBytes: model.summary.weightBytes,
-      cache: options.packCache && new PackCache(options.packCache, loadKernels().packedLayoutVersion()),
-      report,
-    });
-    const weights = bindWeights(source, config, device, packer);
+    const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
     const budget = planKvBudget(
       config,
       kvType,
       blockSize,
       { maxNumSeqs, maxModelLen },
-      freeBytes - packer.numBytes,
+      freeBytes - numBytes,
       options.kvCacheMemoryBytes,
     );
     checkOptions(options, maxModelLen, budget.numBlocks);
@@ -154,7 +143,20 @@ export class EngineCore {
     this.#cost = this.#measureCost(options);
     if (this.#cost !== undefined) {
       if (options.speculative.method !== "none") {
-        this.#speculator = new Speculator(drafters ?? draftersOf(options.speculative), this.#cost, options.speculative);
+        const { draftModelPath } = options.speculative;
+        const draftModel =
+          draftModelPath === undefined
+            ? undefined
+            : loadDraftModel(
+                draftModelPath,
+                config,
+                options,
+                { maxModelLen, numBlocks: budget.numBlocks },
+                device,
+                report,
+              );
+        const sources = drafters ?? draftersOf(options.speculative);
+        this.#speculator = new Speculator(sources, this.#cost, options.speculative, draftModel);
       }
       if (options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
     }

@@ -132,7 +132,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     numThreads: rng.int(1, 3),
     maxNumBatchedTokens: Math.max(maxNumSeqs, rng.int(8, 96)),
     kvCacheMemoryBytes: numBlocks * blockSize * bytesPerToken,
-    speculative: randomSpeculation(rng),
+    speculative: randomSpeculation(rng, model),
     schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
     prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
@@ -217,10 +217,14 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   });
 }
 
-function randomSpeculation(rng: TestRng): SpeculativeConfig {
+function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
+  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model"] as const);
+  const mayGuess = method === "draft_model" || (method === "auto" && rng.chance(0.5));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
-    method: rng.pick(["none", "auto", "ngram", "suffix"]),
+    method,
+    // The model itself guesses right, another one of the same vocabulary wrong.
+    draftModelPath: mayGuess ? modelPath(rng.chance(0.5) ? model : rng.pick(MODELS)) : undefined,
     numSpeculativeTokens: rng.int(1, 16),
     promptLookupMin: rng.int(1, 3),
     isAdaptive: rng.chance(0.3),
