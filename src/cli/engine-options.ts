@@ -2,8 +2,7 @@
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
-import { SCHEDULING_POLICIES } from "../engine/scheduling-policy.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";

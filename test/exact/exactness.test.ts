@@ -11,10 +11,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
-import { SCHEDULING_POLICIES } from "../../src/engine/scheduling-policy.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   NO_SPECULATION,
