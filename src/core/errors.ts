@@ -25,6 +25,7 @@ const STATUS_BY_CODE = {
   internal_error: 500,
   engine_failed: 500,
   shutting_down: 503,
+  deadline_exceeded: 504,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -8,15 +8,7 @@ import { Acceptance, type RequestAcceptance } from "./acceptance.js";
 import type { SpeculativeConfig } from "./config.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
-
-/** Counters since start, as vLLM names them. */
-export interface SpeculationStats {
-  readonly numDrafts: number;
-  readonly numDraftTokens: number;
-  readonly numAcceptedTokens: number;
-  /** Drafts whose token at this place was accepted. */
-  readonly numAcceptedTokensPerPosition: readonly number[];
-}
+import type { SpeculationStats } from "./stats.js";
 
 export const NO_SPECULATION_STATS: SpeculationStats = {
   numDrafts: 0,

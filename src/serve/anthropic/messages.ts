@@ -3,10 +3,11 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
+import { jobTerms } from "../job-terms.js";
 import { type FieldRules, never, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
-import { integerIn, numberIn, samplingShape, stopStringsField } from "../openai/schema-parts.js";
+import { integerIn, numberIn, samplingShape, stopStringsField, termsShape } from "../openai/schema-parts.js";
 import { readJsonObject } from "../read-body.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
@@ -22,6 +23,7 @@ const schema = z.strictObject({
   temperature: numberIn(0, 1).optional(),
   top_p: samplingShape.top_p,
   top_k: integerIn(0, 2 ** 31 - 1).optional(),
+  ...termsShape,
 });
 
 type MessagesRequest = z.output<typeof schema>;
@@ -52,6 +54,7 @@ function planRequest(context: ServeContext, request: MessagesRequest, promptIds:
 
 export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const promptIds = encodeConversation(c, context, request);
   const generations = planRequest(context, request, promptIds);
@@ -61,9 +64,9 @@ export async function messages(c: AppContext, context: ServeContext): Promise<Re
     numPromptTokens: promptIds.length,
   };
   if (request.stream === true) {
-    return streamResults(c, context, generations, messageFrames(facts, c.get("requestId")));
+    return streamResults(c, context, generations, terms, messageFrames(facts, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, generations);
+  const { results, totals } = await collectResults(c, context, generations, terms);
   const { text, end } = results[0]!;
   return c.json(messageObject(facts, text, end, totals));
 }
