@@ -1,5 +1,13 @@
 /** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
-import type { Sequence } from "./sequence.js";
+
+/** What a policy looks at. */
+interface Sequence {
+  /** Counts up with arrival. */
+  readonly id: number;
+  readonly priority: number;
+  readonly tenant: string;
+  readonly numTokens: number;
+}
 
 export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
 export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
