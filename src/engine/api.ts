@@ -8,7 +8,7 @@ import type { PackCacheOptions } from "./packs/pack-cache.js";
 import type { Pooling } from "./pooling.js";
 import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
-import type { SpeculationStats } from "./speculative/speculator.js";
+import type { SpeculationStats } from "./speculative/stats.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
