@@ -7,6 +7,8 @@ const STATUS_BY_CODE = {
   invalid_request: 400,
   unknown_field: 400,
   unsupported_field: 400,
+  // Anthropic's own name: its client then sends whole conversations.
+  thread_unsupported_request: 400,
   invalid_parameter: 400,
   empty_prompt: 400,
   token_out_of_range: 400,
