@@ -28,6 +28,12 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
     ["a format nobody reads", ["--tool-call-parser", "xml"], /--tool-call-parser to be one of auto, hermes/, /--help/],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
     ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
+    [
+      "keys to isolate, but none",
+      ["engine", "--isolate-api-keys"],
+      /expected --api-key beside --isolate/,
+      /of its own/,
+    ],
     ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],
     ["a missing option", ["generate"], /required option '--prompt <text>'/, /--help/],
     ["an argument too many", ["doctor", "now"], /too many arguments/, /--help/],
