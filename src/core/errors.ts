@@ -12,6 +12,7 @@ const STATUS_BY_CODE = {
   token_out_of_range: 400,
   context_length_exceeded: 400,
   kv_capacity_exceeded: 400,
+  invalid_grammar: 400,
   template_failed: 400,
   template_missing: 400,
   invalid_api_key: 401,
@@ -23,6 +24,7 @@ const STATUS_BY_CODE = {
   queue_full: 429,
   client_closed: 499,
   internal_error: 500,
+  grammar_failed: 500,
   engine_failed: 500,
   shutting_down: 503,
   // model files

@@ -147,6 +147,13 @@ class WorkerEngine implements Engine {
       }
       listener.onOutput(output);
     }
+    for (const { requestId, error } of message.failures) {
+      const listener = this.#listeners.get(requestId);
+      if (listener === undefined) continue;
+      this.#listeners.delete(requestId);
+      this.#rate.countFreed();
+      listener.onError(errorFromRecord(error));
+    }
     this.#wakeIfIdle();
   }
 
