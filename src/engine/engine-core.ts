@@ -17,7 +17,7 @@ import type {
 } from "./api.js";
 import { GREEDY_SAMPLING } from "./api.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
-import { kvGroups, planKvBudget } from "./kv/groups.js";
+import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
@@ -92,16 +92,18 @@ export class EngineCore {
       report,
     });
     const weights = bindWeights(source, config, device, packer);
+    const groups = kvGroups(config, options.kvLayout === "paged" ? maxModelLen : 0);
+    const windows = groups.map(({ window }) => window);
     const budget = planKvBudget(
       config,
+      groups,
       kvType,
       blockSize,
-      { maxNumSeqs, maxModelLen },
+      { maxNumSeqs, maxModelLen, maxNumBatchedTokens: options.maxNumBatchedTokens },
       freeBytes - packer.numBytes,
       options.kvCacheMemoryBytes,
     );
-    checkOptions(options, maxModelLen, budget.numBlocks);
-    const groups = kvGroups(config);
+    checkOptions(options, maxModelLen, budget.numBlocks[mainGroup(windows)]!);
     this.#numGroups = groups.length;
     this.#vocabSize = config.vocabSize;
     const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
@@ -120,9 +122,10 @@ export class EngineCore {
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
     this.#kv = new KvManager({
-      numGroups: groups.length,
+      windows,
       numBlocks: budget.numBlocks,
       blockSize,
+      maxStepTokens: options.maxNumBatchedTokens,
       isPrefixCachingEnabled: options.enablePrefixCaching && options.kvLayout === "paged",
       reservedTokens: options.kvLayout === "contiguous" ? maxModelLen : 0,
     });
@@ -169,7 +172,7 @@ export class EngineCore {
       embeddingWidth: config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
-      numKvBlocks: budget.numBlocks,
+      numKvBlocks: this.#kv.numBlocks,
       kvBytes: budget.kvBytes,
       kvCacheDtype: kvType,
       numThreads: device.numThreads,
@@ -369,7 +372,7 @@ export class EngineCore {
       const isSampled = needsSample(sequence, end - 1);
       const { numDraftTokens } = sequence;
       sequence.numComputedTokens = end;
-      if (end < sequence.numTokens) this.#kv.publishFull(sequence);
+      if (end < sequence.numTokens) this.#kv.settle(sequence);
       else outputs.push({ requestId: sequence.id, output: this.#advance(sequence, isSampled ? logitRow : undefined) });
       if (isSampled) logitRow += 1 + numDraftTokens;
     }
@@ -406,7 +409,7 @@ export class EngineCore {
       sequence.numComputedTokens++;
     }
     this.#numGenerationTokens += tokenIds.length;
-    this.#kv.publishFull(sequence);
+    this.#kv.settle(sequence);
     this.#speculator?.observe(
       sequence,
       numDraftTokens,
