@@ -1,6 +1,7 @@
 /** An engine inside the command's own process, for `generate` and `chat`: prompt in, text out as it comes, with timings. */
 import { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
+import { SOLE_USER_TERMS } from "../serve/job-terms.js";
 import type { ChatTemplate } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import type { EngineFlags } from "./engine-options.js";
@@ -92,7 +93,7 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
         finish("cancelled");
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      generation.start(engine);
+      generation.start(engine, SOLE_USER_TERMS);
     });
   }
 

@@ -10,6 +10,7 @@ import {
 interface Values {
   readonly [name: string]: unknown;
   readonly method?: SpeculativeMethod;
+  readonly model?: string;
   readonly adaptive?: boolean;
 }
 
@@ -28,6 +29,7 @@ const KEYS: Readonly<Record<string, Key>> = {
     expected: `one of ${SPECULATIVE_METHODS.join(", ")}`,
     accepts: (value) => (SPECULATIVE_METHODS as readonly unknown[]).includes(value),
   },
+  model: { expected: "a model's path", accepts: (value) => typeof value === "string" && value !== "" },
   num_speculative_tokens: integer(1, 64),
   prompt_lookup_min: integer(1, 16),
   // Checked and otherwise without meaning: longer matches are always preferred.
@@ -55,8 +57,14 @@ export function parseSpeculativeConfig(text: string): SpeculativeConfig {
   if (promptLookupMin > promptLookupMax) {
     throw refused(`prompt_lookup_min of at most prompt_lookup_max ${promptLookupMax}`, `${promptLookupMin}`);
   }
+  const method = values.method ?? (values.model === undefined ? defaults.method : "draft_model");
+  const takesModel = method === "draft_model" || (method === "auto" && values.model !== undefined);
+  if (takesModel !== (values.model !== undefined)) {
+    throw refused(takesModel ? "a model for method draft_model" : `no model for method ${method}`, text);
+  }
   return {
-    method: values.method ?? defaults.method,
+    method,
+    draftModelPath: values.model,
     promptLookupMin,
     numSpeculativeTokens: numberOf("num_speculative_tokens", defaults.numSpeculativeTokens),
     suffixMaxCachedRequests: numberOf("suffix_decoding_max_cached_requests", defaults.suffixMaxCachedRequests),

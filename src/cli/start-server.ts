@@ -1,5 +1,6 @@
 /** What `serve` and `engine` share: flags, an engine with its HTTP server, and how the two end. */
 import { type Command, Option } from "commander";
+import { MillraceError } from "../core/errors.js";
 import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
@@ -17,6 +18,7 @@ export interface ServerFlags extends EngineSource {
   readonly port: number;
   readonly servedModelName?: readonly string[];
   readonly apiKey?: readonly string[];
+  readonly isolateApiKeys?: boolean;
   readonly allowedOrigins?: readonly string[];
   readonly unknownFields: UnknownFields;
   readonly toolCallParser: ToolCallParserName;
@@ -45,6 +47,11 @@ export function addServerOptions(command: Command): Command {
     .addOption(list("--served-model-name <names>", "names the model answers to", "--served-model-name"))
     .addOption(
       list("--api-key <keys>", "keys that open the API; none = open to all", "--api-key").env("MILLRACE_API_KEY"),
+    )
+    .addOption(
+      new Option("--isolate-api-keys", "share cached prefixes only between requests of the same key").helpGroup(
+        "Server:",
+      ),
     )
     .addOption(
       list("--allowed-origins <origins>", "origins browsers may call from (default: any)", "--allowed-origins"),
@@ -83,7 +90,15 @@ export function addServerOptions(command: Command): Command {
   return addEngineOptions(command);
 }
 
+function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
+  if (isolateApiKeys !== true || apiKey.length > 0) return;
+  throw new MillraceError("invalid_option", "expected --api-key beside --isolate-api-keys, got no keys", {
+    hint: "Give each of those who share the server a key of its own.",
+  });
+}
+
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
+  assertKeysToIsolate(flags);
   // Loaded beside the weights, not after them.
   const serving = Promise.all([
     import("../serve/server.js"),
@@ -104,6 +119,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       chatTemplate,
       modelNames,
       apiKeys: flags.apiKey ?? [],
+      isolatesApiKeys: flags.isolateApiKeys === true,
+      schedulingPolicy: flags.schedulingPolicy,
       corsOrigins: flags.allowedOrigins ?? DEFAULT_CORS_ORIGINS,
       limits: {
         ...DEFAULT_LIMITS,

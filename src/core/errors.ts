@@ -7,6 +7,8 @@ const STATUS_BY_CODE = {
   invalid_request: 400,
   unknown_field: 400,
   unsupported_field: 400,
+  // Anthropic's own name: its client then sends whole conversations.
+  thread_unsupported_request: 400,
   invalid_parameter: 400,
   empty_prompt: 400,
   token_out_of_range: 400,
@@ -25,6 +27,7 @@ const STATUS_BY_CODE = {
   internal_error: 500,
   engine_failed: 500,
   shutting_down: 503,
+  deadline_exceeded: 504,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -6,9 +6,8 @@ import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
 import type { Pooling } from "./pooling.js";
-import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
-import type { SpeculationStats } from "./speculative/speculator.js";
+import type { SpeculationStats } from "./speculative/stats.js";
 
 /** Bounds of a request's lists; `submit` refuses more with invalid_parameter. */
 export const MAX_LOGPROBS = 20;
@@ -118,6 +117,9 @@ export interface EngineHandle {
   /** Stops costing within one step; no further callbacks. Safe at any time, any number of times. */
   abort(): void;
 }
+
+export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
+export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
 
 export interface EngineOptions {
   /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */

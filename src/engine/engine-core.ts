@@ -1,11 +1,8 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { basename } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
-import { loadKernels } from "../kernels/load.js";
-import { KV_OCTET } from "../kernels/program.js";
 import type {
   EngineInfo,
   EngineOptions,
@@ -16,24 +13,27 @@ import type {
   TokenLogprob,
 } from "./api.js";
 import { GREEDY_SAMPLING } from "./api.js";
+import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
 import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
+import { loadWeights } from "./model/load-weights.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
-import { type LoadReport, WeightPacker } from "./model/weight-packer.js";
-import { bindWeights } from "./model/weights.js";
-import { PackCache } from "./packs/pack-cache.js";
+import type { LoadReport } from "./model/weight-packer.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 import type { Drafter } from "./speculative/drafter.js";
-import { draftersOf, NO_SPECULATION_STATS, Speculator } from "./speculative/speculator.js";
+import { loadDraftModel } from "./speculative/load-draft-model.js";
+import { draftersOf, Speculator } from "./speculative/speculator.js";
+import { NO_SPECULATION_STATS } from "./speculative/stats.js";
 import { StepBatch } from "./step-batch.js";
 import { StepCost } from "./step-cost.js";
 import { StepPace } from "./step-pace.js";
+import { addRow, writeBlockTables } from "./step-rows.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -82,16 +82,7 @@ export class EngineCore {
     const { config } = model;
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-    const source = model.tensorsFor(device);
-    const packer = new WeightPacker(device, source, {
-      activationDtype: options.activationDtype,
-      modelName: basename(options.modelPath).replace(/\.gguf$/, ""),
-      files: model.files,
-      weightBytes: model.summary.weightBytes,
-      cache: options.packCache && new PackCache(options.packCache, loadKernels().packedLayoutVersion()),
-      report,
-    });
-    const weights = bindWeights(source, config, device, packer);
+    const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
     const groups = kvGroups(config, options.kvLayout === "paged" ? maxModelLen : 0);
     const windows = groups.map(({ window }) => window);
     const budget = planKvBudget(
@@ -100,7 +91,7 @@ export class EngineCore {
       kvType,
       blockSize,
       { maxNumSeqs, maxModelLen, maxNumBatchedTokens: options.maxNumBatchedTokens },
-      freeBytes - packer.numBytes,
+      freeBytes - numBytes,
       options.kvCacheMemoryBytes,
     );
     checkOptions(options, maxModelLen, budget.numBlocks[mainGroup(windows)]!);
@@ -157,7 +148,20 @@ export class EngineCore {
     this.#cost = this.#measureCost(options);
     if (this.#cost !== undefined) {
       if (options.speculative.method !== "none") {
-        this.#speculator = new Speculator(drafters ?? draftersOf(options.speculative), this.#cost, options.speculative);
+        const { draftModelPath } = options.speculative;
+        const draftModel =
+          draftModelPath === undefined
+            ? undefined
+            : loadDraftModel(
+                draftModelPath,
+                config,
+                options,
+                { maxModelLen, numBlocks: this.#kv.numBlocks },
+                device,
+                report,
+              );
+        const sources = drafters ?? draftersOf(options.speculative);
+        this.#speculator = new Speculator(sources, this.#cost, options.speculative, draftModel);
       }
       if (options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
     }
@@ -317,35 +321,16 @@ export class EngineCore {
     this.#sampler.clear();
     for (const { sequence, numNewTokens } of scheduled) {
       sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
-      this.#writeBlockTables(sequence);
+      writeBlockTables(this.#batch, sequence);
       const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) this.#addRow(sequence, position);
     }
   }
 
-  /** The seat's rows of the block tables get the entries they lack. */
-  #writeBlockTables(sequence: Sequence): void {
-    const start = sequence.seat * this.#batch.capacity.tableStride;
-    sequence.blockTables.forEach((table, group) => {
-      const { values } = this.#batch.blockTables[group]!;
-      for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
-    });
-    sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
-  }
-
   #addRow(sequence: Sequence, position: number): void {
     const batch = this.#batch;
-    const { blockSize } = this.#kv;
-    const row = batch.numRows++;
-    batch.tokenIds.values[row] = sequence.tokens[position]!;
-    batch.positions.values[row] = position;
-    batch.kvLengths.values[row] = position + 1;
-    batch.seats.values[row] = sequence.seat;
-    const block = Math.floor(position / blockSize);
-    const offset = position % blockSize;
-    for (let group = 0; group < this.#numGroups; group++) {
-      batch.kvSlots[group]!.values[row] = sequence.blockTables[group]![block]! * blockSize + offset;
-    }
+    const row = batch.numRows;
+    addRow(batch, sequence, position, this.#kv.blockSize);
     if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
     if (needsScore(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
@@ -461,42 +446,4 @@ function needsScore(sequence: Sequence, position: number): boolean {
 
 function needsSample(sequence: Sequence, position: number): boolean {
   return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
-}
-
-function resolveMaxModelLen(asked: number | undefined, contextLength: number): number {
-  if (asked === undefined) return contextLength;
-  if (asked <= contextLength) return asked;
-  throw new MillraceError(
-    "invalid_option",
-    `expected --max-model-len of at most the model's context of ${contextLength} tokens, got ${asked}`,
-  );
-}
-
-function checkOptions(options: EngineOptions, maxModelLen: number, numKvBlocks: number): void {
-  if (options.blockSize % KV_OCTET !== 0) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --block-size to be a multiple of ${KV_OCTET}, got ${options.blockSize}`,
-    );
-  }
-  if (!options.enableChunkedPrefill && options.maxNumBatchedTokens < maxModelLen) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --max-num-batched-tokens of at least --max-model-len (${maxModelLen}) without chunked prefill, got ${options.maxNumBatchedTokens}`,
-    );
-  }
-  if (options.maxNumBatchedTokens < options.maxNumSeqs) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --max-num-batched-tokens of at least --max-num-seqs (${options.maxNumSeqs}), got ${options.maxNumBatchedTokens}`,
-    );
-  }
-  const reservedBlocks = Math.ceil(maxModelLen / options.blockSize);
-  if (options.kvLayout === "contiguous" && numKvBlocks < reservedBlocks) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected KV memory for one sequence of ${maxModelLen} tokens (${reservedBlocks} blocks), got ${numKvBlocks} blocks`,
-      { hint: "Raise --kv-cache-memory-bytes, lower --max-model-len, or use --kv-layout paged." },
-    );
-  }
 }

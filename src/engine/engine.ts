@@ -8,11 +8,13 @@ import type {
   EngineInfo,
   EngineListener,
   EngineOptions,
+  EngineOutput,
   EngineRequest,
   EngineStats,
 } from "./api.js";
 import type { FromWorker, ToWorker } from "./messages.js";
 import { unpackOutputs } from "./messages.js";
+import { ServiceRate } from "./service-rate.js";
 
 /** How far start-up has come. */
 export interface EngineProgress {
@@ -76,12 +78,19 @@ class WorkerEngine implements Engine {
     checkRequest(request, this.info);
     this.#refuseWhenFull();
     const requestId = this.#nextRequestId++;
-    this.#listeners.set(requestId, listener);
+    if (this.#listeners.size === 0) this.#rate.countFirst();
+    let isServed = false;
+    const onOutput = (output: EngineOutput) => {
+      isServed = true;
+      listener.onOutput(output);
+    };
+    this.#listeners.set(requestId, { onOutput, onError: (error) => listener.onError(error) });
     this.#send({ kind: "add", requestId, request });
     return {
       abort: () => {
         if (!this.#listeners.delete(requestId)) return;
-        this.#rate.countFreed();
+        // One that never had its turn says nothing about how fast turns come.
+        if (isServed) this.#rate.countEnded();
         this.#send({ kind: "abort", requestId });
         this.#wakeIfIdle();
       },
@@ -143,7 +152,7 @@ class WorkerEngine implements Engine {
       if (listener === undefined) continue;
       if (output.finishReason !== undefined) {
         this.#listeners.delete(requestId);
-        this.#rate.countFreed();
+        this.#rate.countEnded();
       }
       listener.onOutput(output);
     }
@@ -168,28 +177,5 @@ class WorkerEngine implements Engine {
   #wakeIfIdle(): void {
     if (this.#listeners.size > 0) return;
     for (const resolve of this.#onIdle.splice(0)) resolve();
-  }
-}
-
-/** How far back the service rate looks. */
-const RATE_WINDOW_MS = 30_000;
-
-/** Seats freed per second lately, for Retry-After. */
-class ServiceRate {
-  readonly #freedAtMs: number[] = [];
-
-  countFreed(): void {
-    this.#freedAtMs.push(performance.now());
-    if (this.#freedAtMs.length > 256) this.#freedAtMs.shift();
-  }
-
-  /** How long `numRequests` take at the recent rate, in whole seconds from 1 to 60. */
-  secondsFor(numRequests: number): number {
-    const nowMs = performance.now();
-    const recent = this.#freedAtMs.filter((freedAtMs) => nowMs - freedAtMs < RATE_WINDOW_MS);
-    const [oldest] = recent;
-    if (oldest === undefined) return 1;
-    const perSecond = (1000 * recent.length) / Math.max(1, nowMs - oldest);
-    return Math.min(60, Math.max(1, Math.ceil(numRequests / perSecond)));
   }
 }

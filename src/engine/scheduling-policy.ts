@@ -1,8 +1,6 @@
 /** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
+import type { SchedulingPolicyName } from "./api.js";
 import type { Sequence } from "./sequence.js";
-
-export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
-export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
 
 export interface SchedulingPolicy {
   /** Negative: `a` goes first. A total order. */

@@ -6,7 +6,7 @@ import { packageVersion } from "../core/package-root.js";
 import { countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { messages } from "./anthropic/messages.js";
-import { createKeyCheck } from "./auth.js";
+import { createKeyCheck, type KeyCheck } from "./auth.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
@@ -104,12 +104,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
   });
 }
 
-function addRoute(
-  app: Hono<AppEnv>,
-  route: Route,
-  context: ServeContext,
-  checkKey: ReturnType<typeof createKeyCheck>,
-): void {
+function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkKey: KeyCheck): void {
   const enter = (c: AppContext) => {
     c.set("dialect", route.dialect);
     c.header(route.dialect.requestIdHeader, c.get("requestId"));
@@ -117,7 +112,7 @@ function addRoute(
   app.on(route.method, route.path, (c) => {
     enter(c);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
-    if (route.isProtected) checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
+    if (route.isProtected) c.set("tenant", checkKey(c.req.header("Authorization"), c.req.header("x-api-key")));
     return route.handler(c, context);
   });
   app.all(route.path, (c) => {

@@ -2,26 +2,38 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { MillraceError } from "../core/errors.js";
 
-function digest(key: string): Buffer {
-  return createHash("sha256").update(key).digest();
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
 }
 
-/** Returns a check of the Authorization and x-api-key headers that throws invalid_api_key unless one of them has a key. */
-export function createKeyCheck(
-  apiKeys: readonly string[],
-): (authorization: string | undefined, apiKey: string | undefined) => void {
-  const digests = apiKeys.map(digest);
+/** What a key's requests are known by inside: stable over restarts, and nothing that the key or the digest compared below could be told from. */
+function tenantOf(key: string): string {
+  return digest(`tenant of ${key}`).toString("hex", 0, 16);
+}
+
+/** The requests of a server without keys are all of one tenant. */
+const NOBODY = "";
+
+/** The tenant that the Authorization and x-api-key headers speak for. */
+export type KeyCheck = (authorization: string | undefined, apiKey: string | undefined) => string;
+
+/** Returns a check that throws invalid_api_key unless one of the headers has a key. With keys in both, Authorization counts. */
+export function createKeyCheck(apiKeys: readonly string[]): KeyCheck {
+  const known = apiKeys.map((key) => ({ digest: digest(key), tenant: tenantOf(key) }));
   return (authorization, apiKey) => {
-    if (digests.length === 0) return;
+    if (known.length === 0) return NOBODY;
     const bearer = /^Bearer +(\S+)\s*$/i.exec(authorization ?? "")?.[1];
-    const given = [bearer, apiKey?.trim()].filter((key) => key !== undefined && key !== "");
-    let isKnown = false;
+    const given = [apiKey?.trim(), bearer].filter((key) => key !== undefined && key !== "");
+    let matched = -1;
     for (const key of given) {
       const actual = digest(key ?? "");
-      // Every key is compared, so that the time does not tell which one matched.
-      for (const expected of digests) isKnown = timingSafeEqual(expected, actual) || isKnown;
+      // Every key is compared, and the match is taken over without a branch, so that the time does not tell which one it was.
+      known.forEach((each, index) => {
+        matched += Number(timingSafeEqual(each.digest, actual)) * (index - matched);
+      });
     }
-    if (isKnown) return;
+    const match = known[matched];
+    if (match !== undefined) return match.tenant;
     throw new MillraceError(
       "invalid_api_key",
       `expected a valid API key, got ${given.length === 0 ? "none" : "an unknown one"}`,

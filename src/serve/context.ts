@@ -2,7 +2,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
-import type { Engine } from "../engine/api.js";
+import type { Engine, SchedulingPolicyName } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -64,6 +64,10 @@ export interface AppOptions {
   readonly modelNames: readonly [string, ...string[]];
   /** Any of these opens /v1/*, /tokenize and /detokenize; empty = no key needed. */
   readonly apiKeys: readonly string[];
+  /** Cached prefixes are shared only between requests of the same key. */
+  readonly isolatesApiKeys?: boolean;
+  /** The engine's; fcfs when absent. */
+  readonly schedulingPolicy?: SchedulingPolicyName;
   /** `*` = any origin. Credentials (cookies) are never allowed, so `*` gives a foreign page no more than a reachable port gives any program. */
   readonly corsOrigins: readonly string[];
   readonly limits: ServeLimits;
@@ -106,7 +110,13 @@ export interface Dialect {
 export interface AppEnv {
   /** Absent when a test calls app.request() without a socket. */
   Bindings: Partial<HttpBindings>;
-  Variables: { requestId: string; startMs: number; dialect: Dialect };
+  Variables: {
+    requestId: string;
+    startMs: number;
+    dialect: Dialect;
+    /** Whose request it is, behind routes that need a key. */
+    tenant: string;
+  };
 }
 
 export type AppContext = Context<AppEnv>;

@@ -39,6 +39,7 @@ export const OPENAI_DIALECT: Dialect = { errorBody, requestIdHeader: "X-Request-
 export function logFailure(logger: ServeLogger, error: MillraceError, requestId: string, path: string): void {
   const fields = { requestId, path, code: error.code, status: error.status, param: error.param };
   if (error.code === "client_closed") logger.debug(fields, "client went away");
+  else if (error.code === "deadline_exceeded") logger.warn(fields, `ended: ${error.message}`);
   else if (error.status < 500) logger.warn(fields, `refused: ${error.message}`);
   else logger.error({ ...fields, err: error.cause ?? error }, `failed: ${error.message}`);
 }
@@ -49,6 +50,8 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: ServeLo
   logFailure(logger, error, requestId, c.req.path);
   if (error.code === "client_closed" && c.env?.outgoing !== undefined) return RESPONSE_ALREADY_SENT;
   if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(Math.ceil(error.retryAfterSeconds)));
+  // Sent again it would cost as much, and come too late again; both vendors' clients heed the header.
+  if (error.code === "deadline_exceeded") c.header("x-should-retry", "false");
   if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
   // A body that stalled leaves the connection unusable, and a draining server wants it gone. (What is left of a body that was
   // too large is read and dropped by the adapter, within bounds: closing at once would reset the connection under the answer.)

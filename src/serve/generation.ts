@@ -11,6 +11,7 @@ import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
+import { type EngineTerms, prefixSalt } from "./job-terms.js";
 
 /** How an answer is taken apart into reasoning, content and calls. */
 export interface AnswerReading {
@@ -104,12 +105,15 @@ export class Generation {
   }
 
   /** Throws what the engine refuses at once. */
-  start(engine: Engine): void {
-    const { promptIds, sampling, cacheSalt, pooling } = this.#request;
+  start(engine: Engine, terms: EngineTerms): void {
+    const { promptIds, sampling, pooling } = this.#request;
+    const cacheSalt = prefixSalt(terms, this.#request.cacheSalt);
     this.#handle = engine.submit(
       {
         promptIds,
         sampling,
+        priority: terms.priority,
+        tenant: terms.tenant,
         ...(cacheSalt === undefined ? {} : { cacheSalt }),
         ...(pooling === undefined ? {} : { pooling }),
       },

@@ -2,6 +2,7 @@
 import { type MillraceError, toMillraceError } from "../core/errors.js";
 import type { ServeContext } from "./context.js";
 import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
+import { deadlineExceeded, type JobTerms } from "./job-terms.js";
 import type { RequestTimer } from "./metrics.js";
 
 /** What the usage block is made of; arrays are indexed like the job's requests. */
@@ -26,18 +27,16 @@ export class Job {
   readonly #numCachedTokens: number[];
   readonly #open: Set<number>;
   readonly #listener: JobListener;
+  readonly #terms: JobTerms;
+  #deadline: NodeJS.Timeout | undefined;
 
-  constructor(
-    context: ServeContext,
-    requests: readonly GenerationRequest[],
-    listener: JobListener,
-    arrivedAtMs: number,
-  ) {
+  constructor(context: ServeContext, requests: readonly GenerationRequest[], listener: JobListener, terms: JobTerms) {
     this.#context = context;
     this.#listener = listener;
+    this.#terms = terms;
     this.#numCachedTokens = requests.map(() => 0);
     this.#open = new Set(requests.keys());
-    this.#timers = requests.map((request) => context.metrics.startRequest(request, arrivedAtMs));
+    this.#timers = requests.map((request) => context.metrics.startRequest(request, terms.arrivedAtMs));
     this.#generations = requests.map(
       (request, index) =>
         new Generation(request, context.tokenizer, {
@@ -50,7 +49,9 @@ export class Job {
   /** Submits all, or none: when one is refused, the ones before it are aborted and the refusal is thrown. */
   start(): void {
     try {
-      for (const generation of this.#generations) generation.start(this.#context.engine);
+      const leftMs = this.#timeLeftMs();
+      for (const generation of this.#generations) generation.start(this.#context.engine, this.#terms);
+      if (leftMs !== undefined) this.#deadline = setTimeout(() => this.#expire(), leftMs);
     } catch (thrown) {
       // A refused request never ran, so it is not counted as finished.
       for (const generation of this.#generations) generation.abort();
@@ -64,6 +65,21 @@ export class Job {
     this.#endAll("abort");
   }
 
+  /** Throws when the time was up before the work began, as with a body that came slowly. */
+  #timeLeftMs(): number | undefined {
+    const { arrivedAtMs, timeoutMs } = this.#terms;
+    if (timeoutMs === undefined) return undefined;
+    const leftMs = arrivedAtMs + timeoutMs - performance.now();
+    if (leftMs <= 0) throw deadlineExceeded(timeoutMs, 0);
+    return leftMs;
+  }
+
+  #expire(): void {
+    const { numOutputTokens } = this.#totals();
+    this.#endAll("error");
+    this.#listener.onError(deadlineExceeded(this.#terms.timeoutMs ?? 0, numOutputTokens));
+  }
+
   #update(index: number, update: GenerationUpdate): void {
     this.#numCachedTokens[index] = update.numCachedTokens;
     this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
@@ -72,6 +88,7 @@ export class Job {
     if (update.end === undefined) return;
     this.#open.delete(index);
     if (this.#open.size > 0) return;
+    clearTimeout(this.#deadline);
     this.#listener.onDone(this.#totals());
   }
 
@@ -93,6 +110,7 @@ export class Job {
   }
 
   #endAll(reason: "abort" | "error"): void {
+    clearTimeout(this.#deadline);
     for (const index of this.#open) {
       this.#generations[index]!.abort();
       this.#timers[index]!.onEnd(reason);

@@ -1,5 +1,12 @@
 /** The official OpenAI client, unchanged, against a server with a fake engine. */
-import OpenAI, { APIUserAbortError, AuthenticationError, BadRequestError, NotFoundError, RateLimitError } from "openai";
+import OpenAI, {
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  RateLimitError,
+} from "openai";
 import { afterEach, describe, expect, it } from "vitest";
 import type { FakeEngineOptions } from "../../test/helpers/fake-engine.js";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
@@ -185,6 +192,28 @@ describe("errors are the client's own types", () => {
   it("wrong key", async () => {
     const client = await connect({}, { apiKeys: ["another"] });
     await expect(client.models.list()).rejects.toBeInstanceOf(AuthenticationError);
+  });
+
+  it("a deadline, after which the client does not try again", async () => {
+    const client = (await connect({ stepsByItself: false })).withOptions({ maxRetries: 2 });
+    const params = { model: "fake", messages, ...{ timeout: 0.05 } };
+    const error = await client.chat.completions.create(params).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(InternalServerError);
+    expect(error).toMatchObject({ status: 504, code: "deadline_exceeded" });
+    expect(fake?.engine.submitted).toHaveLength(1);
+    expect(fake?.engine.numAborted).toBe(1);
+  });
+
+  it("a deadline in the middle of a stream", async () => {
+    const client = await connect({ stepsByItself: false });
+    const params = { model: "fake", messages, stream: true as const, ...{ timeout: 0.3 } };
+    const opened = client.chat.completions.create(params);
+    await until(() => fake?.engine.numLive === 1, "the request to reach the engine");
+    fake?.engine.step();
+    const read = async () => {
+      for await (const _ of await opened);
+    };
+    await expect(read()).rejects.toMatchObject({ code: "deadline_exceeded" });
   });
 
   it("a full queue", async () => {

@@ -8,6 +8,7 @@ import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
 import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "./generation.js";
 import { Job, type JobTotals } from "./job.js";
+import type { JobTerms } from "./job-terms.js";
 import { SseStream } from "./sse.js";
 
 /** One choice of a whole answer. */
@@ -37,6 +38,7 @@ export function collectResults(
   c: AppContext,
   context: ServeContext,
   requests: readonly GenerationRequest[],
+  terms: JobTerms,
 ): Promise<{ readonly results: readonly ChoiceResult[]; readonly totals: JobTotals }> {
   return new Promise((resolve, reject) => {
     const partial = requests.map(() => ({
@@ -73,7 +75,7 @@ export function collectResults(
           reject(error);
         },
       },
-      c.get("startMs"),
+      terms,
     );
     job.start();
     endWatch = onDisconnect(c, () => {
@@ -88,6 +90,7 @@ export function streamResults(
   c: AppContext,
   context: ServeContext,
   requests: readonly GenerationRequest[],
+  terms: JobTerms,
   frames: StreamFrames,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
@@ -118,7 +121,7 @@ export function streamResults(
         },
         onError: fail,
       },
-      c.get("startMs"),
+      terms,
     );
     const stream = new SseStream(outgoing, {
       headers: {

@@ -1,5 +1,5 @@
 /**
- * The promise: batching, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
+ * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
  * instruction set.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import {
@@ -55,7 +55,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test(
   "together with everything on equals one by one with everything off, bit for bit",
-  () => {
+  async () => {
     const endMs = performance.now() + minutes * 60_000;
     const totals = {
       rounds: 0,
@@ -66,6 +66,7 @@ test(
       cancelled: 0,
       drafted: 0,
       accepted: 0,
+      fromDisk: 0,
     };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
@@ -74,9 +75,10 @@ test(
       totals.hits > 100 &&
       totals.cancelled > 10 &&
       totals.drafted - totals.accepted > 100 &&
-      totals.accepted > 100;
+      totals.accepted > 100 &&
+      totals.fromDisk > 100;
     do {
-      runRound(seed, totals);
+      await runRound(seed, totals);
       totals.rounds++;
       seed++;
     } while (onlySeed === undefined && (performance.now() < endMs || !isTelling()));
@@ -91,9 +93,12 @@ interface Planned {
   readonly cancelAtStep: number | undefined;
 }
 
-type Totals = Record<"requests" | "tokens" | "preemptions" | "hits" | "cancelled" | "drafted" | "accepted", number>;
+type Totals = Record<
+  "requests" | "tokens" | "preemptions" | "hits" | "cancelled" | "drafted" | "accepted" | "fromDisk",
+  number
+>;
 
-function runRound(seed: number, totals: Totals) {
+async function runRound(seed: number, totals: Totals): Promise<void> {
   const rng = new TestRng(seed);
   const model = rng.pick(MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
@@ -126,35 +131,38 @@ function runRound(seed: number, totals: Totals) {
     numThreads: rng.int(1, 3),
     maxNumBatchedTokens: Math.max(maxNumSeqs, rng.int(8, 96)),
     kvCacheMemoryBytes: numBlocks * blockSize * bytesPerToken,
-    speculative: randomSpeculation(rng),
+    speculative: randomSpeculation(rng, model),
+    schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
+    maxStepMs: rng.pick(["auto", 0, 0.01] as const),
+    prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
-  const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? [oracle] : undefined);
-  try {
-    const planned = planRequests(rng, full.core.info.vocabSize);
-    for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
-    const together = runTogether(full.core, planned);
-    planned.forEach(({ cancelAtStep }, index) => {
-      const got = together.get(index);
-      const alone = outputs[index]!;
-      expectEqual(
-        got,
-        alone,
-        cancelAtStep !== undefined,
-        `seed ${seed}, request ${index}, ${model.architecture}, ${isa}`,
-      );
-      totals.tokens += got?.tokenIds.length ?? 0;
-      if (cancelAtStep !== undefined) totals.cancelled++;
-    });
-    const stats = full.core.stats();
-    expect(stats.numUsedKvBlocks).toBe(0);
-    totals.requests += planned.length;
-    totals.preemptions += stats.numPreemptions;
-    totals.hits += stats.prefixCacheHitTokens;
-    totals.drafted += stats.speculation.numDraftTokens;
-    totals.accepted += stats.speculation.numAcceptedTokens;
-  } finally {
-    plain.device.destroy();
-    full.device.destroy();
+  const planned = planRequests(rng, plain.core.info.vocabSize);
+  for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
+  plain.device.destroy();
+  // With a disk, a second process finds what the first one left.
+  for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
+    const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? [oracle] : undefined);
+    try {
+      const together = runTogether(full.core, planned);
+      planned.forEach(({ cancelAtStep }, index) => {
+        const got = together.get(index);
+        const what = `seed ${seed}, run ${run}, request ${index}, ${model.architecture}, ${isa}`;
+        expectEqual(got, outputs[index]!, cancelAtStep !== undefined, what);
+        totals.tokens += got?.tokenIds.length ?? 0;
+        if (cancelAtStep !== undefined) totals.cancelled++;
+      });
+      const stats = full.core.stats();
+      expect(stats.numUsedKvBlocks).toBe(0);
+      totals.requests += planned.length;
+      totals.preemptions += stats.numPreemptions;
+      totals.hits += stats.prefixCacheHitTokens;
+      totals.drafted += stats.speculation.numDraftTokens;
+      totals.accepted += stats.speculation.numAcceptedTokens;
+      totals.fromDisk += stats.prefixCacheDisk.numHits;
+    } finally {
+      await full.core.close();
+      full.device.destroy();
+    }
   }
 }
 
@@ -199,7 +207,8 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
         ...(rng.chance(0.15)
           ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
           : request(promptIds, randomSampling(rng, vocabSize))),
-        ...(rng.chance(0.2) ? { cacheSalt: "tenant" } : {}),
+        ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
+        priority: rng.int(-1, 1),
       },
       arriveAtStep,
       cancelAtStep: rng.chance(0.2) ? arriveAtStep + rng.int(0, 20) : undefined,
@@ -207,10 +216,14 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   });
 }
 
-function randomSpeculation(rng: TestRng): SpeculativeConfig {
+function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
+  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model"] as const);
+  const mayGuess = method === "draft_model" || (method === "auto" && rng.chance(0.5));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
-    method: rng.pick(["none", "auto", "ngram", "suffix"]),
+    method,
+    // The model itself guesses right, another one of the same vocabulary wrong.
+    draftModelPath: mayGuess ? modelPath(rng.chance(0.5) ? model : rng.pick(MODELS)) : undefined,
     numSpeculativeTokens: rng.int(1, 16),
     promptLookupMin: rng.int(1, 3),
     isAdaptive: rng.chance(0.3),

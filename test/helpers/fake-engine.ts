@@ -13,7 +13,7 @@ import type {
   TokenLogprob,
 } from "../../src/engine/api.js";
 import { NO_DISK_TIER } from "../../src/engine/kv/disk-tier.js";
-import { NO_SPECULATION_STATS } from "../../src/engine/speculative/speculator.js";
+import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 
 export interface FakeEngineOptions {

@@ -1,5 +1,5 @@
 /** What guesses tokens ahead, and how far. */
-export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix"] as const;
+export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", "draft_model"] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
 
 export interface SpeculativeConfig {
@@ -13,6 +13,8 @@ export interface SpeculativeConfig {
   readonly suffixMaxCachedRequests: number;
   /** A draft ends where its drafter thinks it less likely than this. */
   readonly suffixMinTokenProb: number;
+  /** A model of the same vocabulary that guesses too: alone with method draft_model, after the others with auto. */
+  readonly draftModelPath: string | undefined;
   /** true: as many tokens as pay off, none if need be; false: always as many as there are. */
   readonly isAdaptive: boolean;
 }
@@ -23,6 +25,7 @@ export const DEFAULT_SPECULATIVE_CONFIG: SpeculativeConfig = {
   promptLookupMin: 2,
   suffixMaxCachedRequests: 10_000,
   suffixMinTokenProb: 0.1,
+  draftModelPath: undefined,
   isAdaptive: true,
 };
 

@@ -1,5 +1,6 @@
 /** Where drafts come from: a guess at a sequence's next tokens, which the model then checks all at once. */
 import type { Sequence } from "../sequence.js";
+import type { StepCost } from "../step-cost.js";
 
 export interface Draft {
   readonly tokens: readonly number[];
@@ -16,6 +17,18 @@ export interface Drafter {
   /** At most maxTokens (1 or more) tokens that may come next; undefined: no idea. Called when all of the sequence's tokens are computed but the last. */
   propose(sequence: Sequence, maxTokens: number): Draft | undefined;
   /** The sequence has ended, finished or not. */
+  forget(sequence: Sequence): void;
+}
+
+/** A drafter that guesses for many sequences at once, at a cost that is worth weighing. */
+export interface BatchDrafter {
+  readonly name: string;
+  /** Of one guess for each of so many sequences. */
+  readonly cost: StepCost;
+  /** Those of the sequences that it can guess for now. */
+  ready(sequences: readonly Sequence[]): readonly Sequence[];
+  /** At most numTokens guesses for each of `sequences`, which are ready. */
+  propose(sequences: readonly Sequence[], numTokens: number): readonly (readonly number[])[];
   forget(sequence: Sequence): void;
 }
 

@@ -6,33 +6,21 @@ import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
 import { Acceptance, type RequestAcceptance } from "./acceptance.js";
 import type { SpeculativeConfig } from "./config.js";
-import type { Draft, Drafter } from "./drafter.js";
+import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
+import type { SpeculationStats } from "./stats.js";
 
-/** Counters since start, as vLLM names them. */
-export interface SpeculationStats {
-  readonly numDrafts: number;
-  readonly numDraftTokens: number;
-  readonly numAcceptedTokens: number;
-  /** Drafts whose token at this place was accepted. */
-  readonly numAcceptedTokensPerPosition: readonly number[];
-}
-
-export const NO_SPECULATION_STATS: SpeculationStats = {
-  numDrafts: 0,
-  numDraftTokens: 0,
-  numAcceptedTokens: 0,
-  numAcceptedTokensPerPosition: [],
-};
-
-/** The drafters that a configuration names. */
+/** The drafters that a configuration names, a draft model aside. */
 export function draftersOf(config: SpeculativeConfig): readonly Drafter[] {
+  if (config.method === "draft_model") return [];
   const own = new PromptLookup(config);
   return config.method === "ngram" ? [own] : [own, new SuffixLookup(config)];
 }
 
 /** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
 const MIN_GAIN = 1.02;
+/** All guesses of a draft model are of this kind. */
+const MODEL_KIND = 3;
 
 interface Candidate {
   readonly sequence: Sequence;
@@ -60,8 +48,10 @@ export class Speculator {
     private readonly drafters: readonly Drafter[],
     private readonly cost: StepCost,
     private readonly config: SpeculativeConfig,
+    private readonly model?: BatchDrafter,
   ) {
-    this.#acceptance = drafters.map(() => new Acceptance());
+    // The last one is the draft model's.
+    this.#acceptance = Array.from({ length: drafters.length + 1 }, () => new Acceptance());
     this.#acceptedPerPosition = new Array<number>(config.numSpeculativeTokens).fill(0);
   }
 
@@ -71,12 +61,18 @@ export class Speculator {
    */
   propose(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): void {
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
+    const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows);
+    if (this.model === undefined || numFound === maxDraftRows) return;
+    const others = sequences.filter((sequence) => sequence.numDraftTokens === 0 && sequence.numTokensLeft > 1);
+    this.#askModel(this.model, others, sequences.length, numRows + numFound, maxDraftRows - numFound);
+  }
+
+  /** Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many. */
+  #keepBest(candidates: readonly Candidate[], numSequences: number, numRows: number, maxDraftRows: number): number {
     const chances = candidates.flatMap(({ chances }) => chances).sort((a, b) => b - a);
-    const numChosen = Math.min(
-      maxDraftRows,
-      this.config.isAdaptive ? this.#bestCount(chances, sequences.length, numRows) : chances.length,
-    );
-    if (numChosen === 0) return;
+    const numWorth = this.config.isAdaptive ? this.#bestCount(chances, numSequences, numRows) : chances.length;
+    const numChosen = Math.min(maxDraftRows, numWorth);
+    if (numChosen === 0) return 0;
     const least = chances[numChosen - 1]!;
     let numLeft = numChosen;
     for (const { sequence, drafter, draft, chances } of candidates) {
@@ -86,6 +82,54 @@ export class Speculator {
       sequence.setDraft(draft.tokens.slice(0, numTokens));
       this.#planned.set(sequence, { drafter, kind: draft.kind });
     }
+    return numChosen - numLeft;
+  }
+
+  /** Lets the draft model guess for the sequences nothing else was found for, as far as its own time pays too. */
+  #askModel(
+    model: BatchDrafter,
+    sequences: readonly Sequence[],
+    numSequences: number,
+    numRows: number,
+    maxRows: number,
+  ): void {
+    const drafter = this.drafters.length;
+    const ready = model.ready(sequences);
+    for (const sequence of ready) this.#requestOf(sequence)[drafter]!.idle();
+    const rates = ready.map((sequence) => this.#requestOf(sequence)[drafter]!.estimate(MODEL_KIND));
+    const numTokens = this.#bestLength(model, rates, numSequences, numRows, maxRows);
+    if (numTokens === 0) return;
+    model.propose(ready, numTokens).forEach((tokens, i) => {
+      const sequence = ready[i]!;
+      const draft = tokens.slice(0, sequence.numTokensLeft - 1);
+      if (draft.length === 0) return;
+      sequence.setDraft(draft);
+      this.#planned.set(sequence, { drafter, kind: MODEL_KIND });
+    });
+  }
+
+  /** How far the draft model shall guess for all of them: 0, or what makes tokens per second the most. */
+  #bestLength(
+    model: BatchDrafter,
+    rates: readonly number[],
+    numSequences: number,
+    numRows: number,
+    maxRows: number,
+  ): number {
+    const most = Math.min(this.config.numSpeculativeTokens, Math.floor(maxRows / Math.max(1, rates.length)));
+    if (rates.length === 0 || !this.config.isAdaptive) return rates.length === 0 ? 0 : most;
+    const guessMs = model.cost.ms(rates.length);
+    let best = (numSequences / this.cost.ms(numRows)) * MIN_GAIN;
+    let bestLength = 0;
+    let expected = numSequences;
+    for (let length = 1; length <= most; length++) {
+      expected += rates.reduce((sum, rate) => sum + rate ** length, 0);
+      const speed = expected / (length * guessMs + this.cost.ms(numRows + length * rates.length));
+      if (speed <= best) continue;
+      best = speed;
+      bestLength = length;
+    }
+    return bestLength;
   }
 
   /** The model has checked a sequence's draft. */
@@ -102,6 +146,7 @@ export class Speculator {
 
   forget(sequence: Sequence): void {
     for (const drafter of this.drafters) drafter.forget(sequence);
+    this.model?.forget(sequence);
     this.#ofRequest.delete(sequence);
     this.#planned.delete(sequence);
   }

@@ -1,4 +1,7 @@
-/** The stream events of an answer's content blocks: each is opened before its first delta, and closed before the next one opens. */
+/** An answer's content blocks: whole, and as stream events. A block is opened before its first delta, and closed before the next one opens. */
+import type { AnswerPart } from "../../text/answer-part.js";
+import { readArguments } from "../../text/tool-calls/read-arguments.js";
+import { type AnswerItem, addPart, textOfPart } from "../answer-items.js";
 
 export function streamEvent(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
@@ -6,40 +9,70 @@ export function streamEvent(type: string, fields: object): string {
 
 const PING = streamEvent("ping", {});
 
-/** What a block is opened with; its deltas are of the same kind. */
-interface OpenBlock {
-  readonly kind: "text";
-  /** Everything of a delta event up to its text. */
-  readonly deltaHead: string;
+/** What the deltas of a block are called, and their field that holds the text. */
+const DELTAS: Readonly<Record<AnswerItem["kind"], { readonly type: string; readonly field: string }>> = {
+  content: { type: "text_delta", field: "text" },
+  reasoning: { type: "thinking_delta", field: "thinking" },
+  call: { type: "input_json_delta", field: "partial_json" },
+};
+
+/** Thoughts are not signed: whoever has this server's prompts could write them as well. */
+const SIGNATURE = "";
+
+export function contentBlock({ kind, id, name, text }: AnswerItem, hidesThoughts: boolean): object {
+  switch (kind) {
+    case "content":
+      return { type: "text", text };
+    case "reasoning":
+      return { type: "thinking", thinking: hidesThoughts ? "" : text, signature: SIGNATURE };
+    case "call":
+      return { type: "tool_use", id: `toolu_${id}`, name, input: readArguments(text), caller: { type: "direct" } };
+  }
 }
 
 export class BlockEvents {
-  #numBlocks = 0;
-  #open: OpenBlock | undefined;
+  readonly #hidesThoughts: boolean;
+  readonly #items: AnswerItem[] = [];
+  /** Of the block that was opened last. */
+  #index = -1;
+  #isOpen = false;
+  /** Everything of a delta event of the open block up to its text. */
+  #deltaHead = "";
 
-  /** More of the text that the user sees. */
-  text(text: string): string {
-    const begin =
-      this.#open?.kind === "text" ? "" : this.#begin("text", { type: "text", text: "" }, "text_delta", "text");
-    return `${begin}${this.#open?.deltaHead}${JSON.stringify(text)}}}\n\n`;
+  constructor(hidesThoughts: boolean) {
+    this.#hidesThoughts = hidesThoughts;
+  }
+
+  get items(): readonly AnswerItem[] {
+    return this.#items;
+  }
+
+  add(part: AnswerPart): string {
+    const begin = addPart(this.#items, part) ? this.close() + this.#open() : "";
+    const text = part.kind === "reasoning" && this.#hidesThoughts ? "" : textOfPart(part);
+    return text === "" ? begin : `${begin}${this.#deltaHead}${JSON.stringify(text)}}}\n\n`;
   }
 
   /** Ends the block that is open, if any. */
   close(): string {
-    if (this.#open === undefined) return "";
-    this.#open = undefined;
-    return streamEvent("content_block_stop", { index: this.#numBlocks - 1 });
+    if (!this.#isOpen) return "";
+    this.#isOpen = false;
+    const index = this.#index;
+    const isThought = this.#items[index]?.kind === "reasoning";
+    const delta = { type: "signature_delta", signature: SIGNATURE };
+    const signature = isThought ? streamEvent("content_block_delta", { index, delta }) : "";
+    return signature + streamEvent("content_block_stop", { index });
   }
 
-  /** @param field of the delta that holds its text */
-  #begin(kind: OpenBlock["kind"], block: object, deltaType: string, field: string): string {
-    const closing = this.close();
-    const index = this.#numBlocks++;
-    const deltaHead =
+  #open(): string {
+    const index = ++this.#index;
+    const item = this.#items[index]!;
+    const { type, field } = DELTAS[item.kind];
+    this.#isOpen = true;
+    this.#deltaHead =
       `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},` +
-      `"delta":{"type":"${deltaType}","${field}":`;
-    this.#open = { kind, deltaHead };
-    const start = streamEvent("content_block_start", { index, content_block: block });
-    return closing + start + (index === 0 ? PING : "");
+      `"delta":{"type":"${type}","${field}":`;
+    const block = contentBlock({ ...item, text: "" }, this.#hidesThoughts);
+    return streamEvent("content_block_start", { index, content_block: block }) + (index === 0 ? PING : "");
   }
 }

@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { type FieldRules, isEmptyArray, never } from "../openai/fields.js";
-import { modelField } from "../openai/schema-parts.js";
+import { integerIn, modelField } from "../openai/schema-parts.js";
+import { toolChoiceField, toolsField } from "./tool-fields.js";
 
 /** Blocks are checked by type later, so that one of a kind that is not served is named as such. */
 const anyBlock = z.looseObject({ type: z.string() });
@@ -12,17 +13,25 @@ const contentField = z.union([z.string(), z.array(anyBlock)]);
 const messageSchema = z.strictObject({ role: z.enum(["user", "assistant", "system"]), content: contentField });
 export type MessageField = z.output<typeof messageSchema>;
 
+/** Thoughts cannot be summed up here: `summarized` shows all of them. How long they get is the model's own doing. */
+const displayField = z.enum(["summarized", "omitted"]).nullish();
+const thinkingField = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("disabled") }),
+  z.strictObject({ type: z.literal("adaptive"), display: displayField }),
+  z.strictObject({ type: z.literal("enabled"), budget_tokens: integerIn(1, 2 ** 31 - 1), display: displayField }),
+]);
+
 export const conversationShape = {
   model: modelField.optional(),
   messages: z.array(messageSchema),
   system: contentField.optional(),
-  thinking: z.looseObject({ type: z.string() }).optional(),
+  thinking: thinkingField.optional(),
+  tools: toolsField.optional(),
+  tool_choice: toolChoiceField.optional(),
+  thread: z.unknown().optional(),
 } as const;
 
 export type ConversationFields = z.output<z.ZodObject<typeof conversationShape, z.core.$strict>>;
-
-const isChoiceWithoutTools = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && "type" in value && (value.type === "none" || value.type === "auto");
 
 /** About the provider's bookkeeping: prefixes are always cached here. */
 export const CONVERSATION_INERT: readonly string[] = [
@@ -34,21 +43,26 @@ export const CONVERSATION_INERT: readonly string[] = [
 ];
 
 export const CONVERSATION_UNSUPPORTED: FieldRules<z.ZodRawShape>["unsupported"] = {
-  tools: isEmptyArray,
-  tool_choice: isChoiceWithoutTools,
   mcp_servers: isEmptyArray,
   context_management: never,
   output_config: never,
   output_format: never,
 };
 
-/** Variables of the template. Only an explicit wish is passed on: without one the model does as it was trained. */
-export function thinkingKwargs(thinking: ConversationFields["thinking"]): Readonly<Record<string, unknown>> {
-  if (thinking === undefined) return {};
+/**
+ * Variables of the template. Only an explicit wish is passed on: without one the model does as it was trained. `adaptive` leaves it to the model,
+ * which may be one that never thinks.
+ */
+export function thinkingKwargs(
+  thinking: ConversationFields["thinking"],
+  hasReasoning: boolean,
+): Readonly<Record<string, unknown>> {
+  if (thinking === undefined || thinking.type === "adaptive") return {};
   if (thinking.type === "disabled") return { enable_thinking: false };
+  if (hasReasoning) return { enable_thinking: true };
   throw new MillraceError(
     "unsupported_field",
-    `thinking.type: expected "disabled", got ${JSON.stringify(thinking.type.slice(0, 40))}`,
-    { param: "thinking.type", hint: "this server does not separate thinking from the answer" },
+    'thinking.type: expected "disabled" or "adaptive" for a model that does not mark its thoughts, got "enabled"',
+    { param: "thinking.type", hint: "use a model made for thinking" },
   );
 }

@@ -138,8 +138,12 @@ describe("fields", () => {
   it("that ask for nothing are taken, others refused", async () => {
     const neutral = { tools: [], tool_choice: { type: "auto" }, metadata: {}, service_tier: "auto", thinking: null };
     expect((await ask({ messages, ...neutral })).status).toBe(200);
-    expect(await refusal({ messages, tools: [{ name: "a" }] })).toContain('unsupported_field expected no "tools"');
-    expect(await refusal({ messages, thinking: { type: "enabled", budget_tokens: 1024 } })).toContain("thinking.type");
+    expect(await refusal({ messages, thinking: { type: "enabled", budget_tokens: 1024 } })).toContain(
+      'unsupported_field thinking.type: expected "disabled" or "adaptive" for a model that does not mark its thoughts',
+    );
+    expect(await refusal({ messages, thinking: { type: "much" } })).toContain(
+      'thinking.type: expected one of "disabled", "adaptive", "enabled", got "much"',
+    );
     expect(await refusal({ messages, temperature: 1.5 })).toContain("expected a number in [0, 1], got 1.5");
     expect(await refusal({ messages, stop_sequences: "a" })).toContain("stop_sequences: expected up to 16");
     expect(await refusal({ messages, max_tokens: undefined })).toContain("max_tokens: expected an integer");
@@ -147,6 +151,7 @@ describe("fields", () => {
 
   it("tell the template when thinking is switched off", async () => {
     expect((await ask({ messages, thinking: { type: "disabled" } })).input?.kwargs).toEqual({ enable_thinking: false });
+    expect((await ask({ messages, thinking: { type: "adaptive" } })).input?.kwargs).toEqual({});
     expect((await ask({ messages })).input?.kwargs).toEqual({});
   });
 });

@@ -2,9 +2,11 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../context.js";
-import { encodeChat, type PlainMessage, type PlainToolCall } from "../openai/chat-messages.js";
+import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
+import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested, pathText } from "../openai/fields.js";
 import { type AnyBlock, type ConversationFields, type MessageField, thinkingKwargs } from "./conversation-fields.js";
+import { readTools } from "./tool-fields.js";
 
 type Path = readonly PropertyKey[];
 
@@ -179,9 +181,17 @@ function isPrefilled(messages: readonly PlainMessage[], param: string): boolean 
   return true;
 }
 
-/** @example const promptIds = encodeConversation(c, context, request); */
-export function encodeConversation(c: AppContext, context: ServeContext, fields: ConversationFields): Int32Array {
-  const kwargs = thinkingKwargs(fields.thinking);
+/** @example const { promptIds, reading } = planConversation(c, context, request); */
+export function planConversation(c: AppContext, context: ServeContext, fields: ConversationFields): ChatPlan {
+  if (fields.thread !== undefined) {
+    const message = "expected a request without a thread, got one with: nothing is kept between requests";
+    throw new MillraceError("thread_unsupported_request", message, {
+      param: "thread",
+      hint: "send the whole conversation in messages",
+    });
+  }
+  const kwargs = thinkingKwargs(fields.thinking, context.chatFormat.hasReasoning);
+  const tools = readTools(c, context, fields);
   const messages = new ConversationReader(c, context).read(fields);
   const lastIndex = fields.messages.length - 1;
   let continuesFinalMessage = isPrefilled(messages, `messages[${lastIndex}].content`);
@@ -191,5 +201,5 @@ export function encodeConversation(c: AppContext, context: ServeContext, fields:
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;
   }
-  return encodeChat(context, messages, { continueFinalMessage: continuesFinalMessage, kwargs });
+  return planChat(context, messages, { continueFinalMessage: continuesFinalMessage, kwargs }, tools);
 }

@@ -4,7 +4,7 @@ import type { AppContext, ServeContext } from "../context.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { readJsonObject } from "../read-body.js";
-import { encodeConversation } from "./conversation.js";
+import { planConversation } from "./conversation.js";
 import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
 
 const schema = z.strictObject(conversationShape);
@@ -18,5 +18,5 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
 export async function countTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
-  return c.json({ input_tokens: encodeConversation(c, context, request).length });
+  return c.json({ input_tokens: planConversation(c, context, request).promptIds.length });
 }

@@ -19,6 +19,7 @@ const TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map([
   [413, "request_too_large"],
   [429, "rate_limit_error"],
   [503, "overloaded_error"],
+  [504, "timeout_error"],
 ]);
 
 function errorType(status: number): string {

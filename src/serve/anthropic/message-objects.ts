@@ -1,24 +1,32 @@
 /** The JSON of /v1/messages: the whole message, and the sequence of stream events. */
+
+import { type AnswerItem, itemsOf, partsOf } from "../answer-items.js";
 import type { GenerationEnd, GenerationUpdate } from "../generation.js";
 import type { JobTotals } from "../job.js";
-import type { StreamFrames } from "../respond.js";
-import { BlockEvents, streamEvent } from "./block-events.js";
+import type { ChoiceResult, StreamFrames } from "../respond.js";
+import { BlockEvents, contentBlock, streamEvent } from "./block-events.js";
 import { anthropicErrorBody } from "./error-body.js";
 
 export interface MessageFacts {
   readonly id: string;
   readonly model: string;
   readonly numPromptTokens: number;
+  /** Thinking blocks are to be empty. */
+  readonly hidesThoughts: boolean;
 }
 
-type StopReason = "end_turn" | "max_tokens" | "stop_sequence";
+type StopReason = "end_turn" | "max_tokens" | "stop_sequence" | "tool_use";
 
-function stopOf({ reason, stopReason }: GenerationEnd): {
+function stopOf(
+  { reason, stopReason }: GenerationEnd,
+  items: readonly AnswerItem[],
+): {
   readonly stop_reason: StopReason;
   readonly stop_sequence: string | null;
 } {
   if (reason === "length") return { stop_reason: "max_tokens", stop_sequence: null };
   if (typeof stopReason === "string") return { stop_reason: "stop_sequence", stop_sequence: stopReason };
+  if (items.some((item) => item.kind === "call")) return { stop_reason: "tool_use", stop_sequence: null };
   return { stop_reason: "end_turn", stop_sequence: null };
 }
 
@@ -33,29 +41,31 @@ function usageObject(facts: MessageFacts, numCachedTokens: number, numOutputToke
 }
 
 function usageOfTotals(facts: MessageFacts, totals: JobTotals) {
-  return usageObject(facts, totals.numCachedTokens[0] ?? 0, totals.numOutputTokens);
-}
-
-/** An answer without text has no block, as its stream opens none. */
-function contentBlocks(text: string): object[] {
-  return text === "" ? [] : [{ type: "text", text }];
+  const { numCachedTokens, numOutputTokens, numReasoningTokens } = totals;
+  return {
+    ...usageObject(facts, numCachedTokens[0] ?? 0, numOutputTokens),
+    ...(numReasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: numReasoningTokens } }),
+  };
 }
 
 function envelope(facts: MessageFacts, content: readonly object[]) {
   return { id: facts.id, type: "message", role: "assistant", model: facts.model, content };
 }
 
-export function messageObject(facts: MessageFacts, text: string, end: GenerationEnd, totals: JobTotals) {
+/** An answer without text has no block, as its stream opens none. */
+export function messageObject(facts: MessageFacts, result: ChoiceResult, totals: JobTotals) {
+  const items = itemsOf(result);
+  const blocks = items.map((item) => contentBlock(item, facts.hidesThoughts));
   return {
-    ...envelope(facts, contentBlocks(text)),
-    ...stopOf(end),
+    ...envelope(facts, blocks),
+    ...stopOf(result.end, items),
     usage: usageOfTotals(facts, totals),
   };
 }
 
 /** The documented event sequence. */
 export function messageFrames(facts: MessageFacts, requestId: string): StreamFrames {
-  const blocks = new BlockEvents();
+  const blocks = new BlockEvents(facts.hidesThoughts);
   let hasBegun = false;
   let end: GenerationEnd = { reason: "stop", stopReason: null };
   const start = (update: GenerationUpdate) => {
@@ -68,11 +78,16 @@ export function messageFrames(facts: MessageFacts, requestId: string): StreamFra
       const begin = hasBegun ? "" : start(update);
       hasBegun = true;
       if (update.end !== undefined) end = update.end;
-      return update.text === "" ? begin : begin + blocks.text(update.text);
+      return (
+        begin +
+        partsOf(update)
+          .map((part) => blocks.add(part))
+          .join("")
+      );
     },
     onDone(totals) {
       const usage = usageOfTotals(facts, totals);
-      const delta = streamEvent("message_delta", { delta: stopOf(end), usage });
+      const delta = streamEvent("message_delta", { delta: stopOf(end, blocks.items), usage });
       return blocks.close() + delta + streamEvent("message_stop", {});
     },
     onError: (error) => `event: error\ndata: ${JSON.stringify(anthropicErrorBody(error, requestId))}\n\n`,

@@ -3,14 +3,16 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
+import type { ChatPlan } from "../openai/chat-plan.js";
 import { type FieldRules, never, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
-import { integerIn, numberIn, samplingShape, stopStringsField } from "../openai/schema-parts.js";
+import { integerIn, numberIn, samplingShape, stopStringsField, termsShape } from "../openai/schema-parts.js";
 import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
-import { encodeConversation } from "./conversation.js";
+import { planConversation } from "./conversation.js";
 import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
 import { type MessageFacts, messageFrames, messageObject } from "./message-objects.js";
 
@@ -22,6 +24,7 @@ const schema = z.strictObject({
   temperature: numberIn(0, 1).optional(),
   top_p: samplingShape.top_p,
   top_k: integerIn(0, 2 ** 31 - 1).optional(),
+  ...termsShape,
 });
 
 type MessagesRequest = z.output<typeof schema>;
@@ -32,13 +35,13 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: { ...CONVERSATION_UNSUPPORTED, container: never },
 };
 
-function planRequest(context: ServeContext, request: MessagesRequest, promptIds: Int32Array): GenerationRequest[] {
+function planRequest(context: ServeContext, request: MessagesRequest, plan: ChatPlan): GenerationRequest[] {
   const { temperature, top_p, top_k, stop_sequences } = request;
   return planChoices(
     context,
     {
       fields: { temperature, top_p, top_k, stop: stop_sequences },
-      promptIds,
+      ...plan,
       maxTokens: request.max_tokens,
       maxTokensField: "max_tokens",
       promptField: "messages",
@@ -50,20 +53,25 @@ function planRequest(context: ServeContext, request: MessagesRequest, promptIds:
   );
 }
 
+function isHidden(thinking: MessagesRequest["thinking"]): boolean {
+  return thinking !== undefined && thinking.type !== "disabled" && thinking.display === "omitted";
+}
+
 export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const promptIds = encodeConversation(c, context, request);
-  const generations = planRequest(context, request, promptIds);
+  const plan = planConversation(c, context, request);
+  const generations = planRequest(context, request, plan);
   const facts: MessageFacts = {
     id: `msg_${randomUUID().replaceAll("-", "")}`,
     model,
-    numPromptTokens: promptIds.length,
+    numPromptTokens: plan.promptIds.length,
+    hidesThoughts: isHidden(request.thinking),
   };
   if (request.stream === true) {
-    return streamResults(c, context, generations, messageFrames(facts, c.get("requestId")));
+    return streamResults(c, context, generations, terms, messageFrames(facts, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, generations);
-  const { text, end } = results[0]!;
-  return c.json(messageObject(facts, text, end, totals));
+  const { results, totals } = await collectResults(c, context, generations, terms);
+  return c.json(messageObject(facts, results[0]!, totals));
 }

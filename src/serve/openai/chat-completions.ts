@@ -6,6 +6,7 @@ import { MAX_LOGPROBS } from "../../engine/api.js";
 import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
@@ -23,6 +24,7 @@ import {
   numChoicesField,
   samplingShape,
   streamOptionsField,
+  termsShape,
 } from "./schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
 import { usageOf } from "./usage.js";
@@ -46,6 +48,7 @@ const schema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   ...samplingShape,
+  ...termsShape,
 });
 
 type ChatRequest = z.output<typeof schema>;
@@ -64,7 +67,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
     best_of: isOneOf(1),
     use_beam_search: isOneOf(false),
     echo: isOneOf(false),
-    priority: isOneOf(0),
     structured_outputs: never,
     chat_template: never,
     documents: isEmptyArray,
@@ -133,6 +135,7 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
@@ -149,9 +152,9 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   if (request.stream === true) {
     const isUsageWanted = request.stream_options?.include_usage === true;
     const options = { numChoices, numPromptTokens, isTakenApart, isUsageWanted, logprobs };
-    return streamResults(c, context, requests, chatFrames(envelope, options, c.get("requestId")));
+    return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, requests);
+  const { results, totals } = await collectResults(c, context, requests, terms);
   const promptScores = results[0]?.promptLogprobs;
   return c.json({
     ...envelope,

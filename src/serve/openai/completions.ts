@@ -8,6 +8,7 @@ import type { AppContext, ServeContext } from "../context.js";
 import { errorBody } from "../error-response.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
@@ -22,6 +23,7 @@ import {
   numChoicesField,
   samplingShape,
   streamOptionsField,
+  termsShape,
 } from "./schema-parts.js";
 import { usageOf } from "./usage.js";
 
@@ -39,6 +41,7 @@ const schema = z.strictObject({
   echo: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   ...samplingShape,
+  ...termsShape,
 });
 
 type CompletionRequest = z.output<typeof schema>;
@@ -52,7 +55,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
     use_beam_search: isOneOf(false),
     response_format: isTextFormat,
     structured_outputs: never,
-    priority: isOneOf(0),
     prompt_embeds: isEmptyArray,
   },
 };
@@ -192,6 +194,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
 export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   const prompts = encodePrompts(context, request.prompt as PromptField, {
@@ -211,9 +214,9 @@ export async function completions(c: AppContext, context: ServeContext): Promise
   };
   if (request.stream === true) {
     const frames = completionFrames(envelope, request, prompts, writers, c.get("requestId"));
-    return streamResults(c, context, generations, frames);
+    return streamResults(c, context, generations, terms, frames);
   }
-  const { results, totals } = await collectResults(c, context, generations);
+  const { results, totals } = await collectResults(c, context, generations, terms);
   return c.json({
     ...envelope,
     object: "text_completion",

@@ -4,12 +4,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
 import { collectResults } from "../respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
-import { integerIn, modelField, samplingShape } from "./schema-parts.js";
+import { integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
 
 const schema = z.strictObject({
   model: modelField.optional(),
@@ -18,6 +19,7 @@ const schema = z.strictObject({
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   cache_salt: samplingShape.cache_salt,
+  ...termsShape,
 });
 
 const RULES: FieldRules<(typeof schema)["shape"]> = { schema, inert: new Set(["user"]), unsupported: {} };
@@ -64,6 +66,7 @@ function planPrompt(context: ServeContext, promptIds: Int32Array, cacheSalt: str
 
 export async function embeddings(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
   const prompts = encodePrompts(context, request.input as PromptField, {
@@ -72,7 +75,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
     keepSpecial: true,
   });
   const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, request.cache_salt));
-  const { results } = await collectResults(c, context, generations);
+  const { results } = await collectResults(c, context, generations, terms);
   const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
   return c.json({
     object: "list",

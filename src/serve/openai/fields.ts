@@ -76,6 +76,7 @@ function expectedOf(issue: z.core.$ZodIssue): string {
     case "too_big":
       return `at most ${issue.maximum} ${issue.origin === "array" ? "elements" : "characters"}`;
     case "invalid_union":
+      if ("options" in issue) return `one of ${issue.options.map((option) => JSON.stringify(option)).join(", ")}`;
       return issue.errors
         .map((alternative) => (alternative[0] ? expectedOf(alternative[0]) : "another value"))
         .join(" or ");

@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { encodeChat, type PlainMessage } from "./chat-messages.js";
@@ -12,7 +13,7 @@ import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseField
 import { resolveModelName } from "./model-name.js";
 import { type ResponseFacts, responseFrames, responseObject } from "./response-objects.js";
 import { planChoices } from "./sampling.js";
-import { maxTokensField, modelField, samplingShape, streamOptionsField } from "./schema-parts.js";
+import { maxTokensField, modelField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
 
 const inputPart = z.looseObject({ type: z.string(), text: z.string().optional() });
 
@@ -35,6 +36,7 @@ const schema = z.strictObject({
   stream_options: streamOptionsField.pick({ include_obfuscation: true }).optional(),
   temperature: samplingShape.temperature,
   top_p: samplingShape.top_p,
+  ...termsShape,
 });
 
 type ResponseRequest = z.output<typeof schema>;
@@ -130,6 +132,7 @@ function planRequest(context: ServeContext, request: ResponseRequest): Generatio
 
 export async function responses(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const generations = planRequest(context, request);
   const facts: ResponseFacts = {
@@ -144,9 +147,9 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
     numPromptTokens: generations[0]!.promptIds.length,
   };
   if (request.stream === true) {
-    return streamResults(c, context, generations, responseFrames(facts, c.get("requestId")));
+    return streamResults(c, context, generations, terms, responseFrames(facts, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, generations);
+  const { results, totals } = await collectResults(c, context, generations, terms);
   const result = results[0]!;
   return c.json(responseObject(facts, { text: result.text, end: result.end, totals }));
 }

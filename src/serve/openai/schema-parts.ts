@@ -94,6 +94,12 @@ export const samplingShape = {
   return_tokens_as_token_ids: z.boolean().optional(),
 } as const;
 
+/** When a request runs, and how long it may; the same on every endpoint that asks the engine for something. */
+export const termsShape = {
+  priority: integerIn(-(2 ** 31), 2 ** 31 - 1).optional(),
+  timeout: numberAbove(0, 86_400).optional(),
+} as const;
+
 export type SamplingFields = z.output<z.ZodObject<typeof samplingShape>>;
 
 /** n's upper limit is the server's and is checked with it. */

@@ -9,12 +9,12 @@ import { checked } from "./schema-parts.js";
 const MAX_TOOLS = 128;
 const NAME_PATTERN = /^[a-zA-Z0-9_-]{1,64}$/;
 
-const nameField = checked<string>(
+export const nameField = checked<string>(
   "a name of 1 to 64 letters, digits, _ or -",
   (value) => typeof value === "string" && NAME_PATTERN.test(value),
 );
 
-const parametersField = checked<Record<string, unknown>>(
+export const parametersField = checked<Record<string, unknown>>(
   "an object (a JSON schema)",
   (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 );
@@ -72,12 +72,15 @@ export interface ToolUse {
   readonly opening: string;
 }
 
-function assertDistinctNames(tools: readonly ToolField[]): void {
+/** @param pathOf a function's name in the request */
+export function assertDistinctNames(
+  functions: readonly { readonly name: string }[],
+  pathOf: (index: number) => string,
+): void {
   const names = new Set<string>();
-  for (const [index, tool] of tools.entries()) {
-    const { name } = tool.function;
+  for (const [index, { name }] of functions.entries()) {
     if (names.has(name)) {
-      const param = `tools[${index}].function.name`;
+      const param = pathOf(index);
       throw new MillraceError("invalid_parameter", `${param}: expected names that differ, got "${name}" twice`, {
         param,
       });
@@ -92,7 +95,8 @@ export function templateTools(
   tools: readonly ToolField[] | undefined,
 ): readonly object[] | undefined {
   if (tools === undefined || tools.length === 0) return undefined;
-  assertDistinctNames(tools);
+  const functions = tools.map((tool) => tool.function);
+  assertDistinctNames(functions, (index) => `tools[${index}].function.name`);
   if (!context.chatFormat.takesTools) {
     throw new MillraceError(
       "unsupported_field",

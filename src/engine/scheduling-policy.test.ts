@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { request } from "../../test/helpers/engine-requests.js";
+import { createPolicy } from "./scheduling-policy.js";
+import { Sequence } from "./sequence.js";
+
+let nextId = 1;
+const sequenceOf = (tenant: string, priority = 0, length = 10): Sequence =>
+  new Sequence(nextId++, { ...request(new Array<number>(length).fill(1)), tenant, priority }, 1, 0);
+
+const order = (policy: ReturnType<typeof createPolicy>, sequences: readonly Sequence[]): readonly number[] =>
+  [...sequences].sort((a, b) => policy.compare(a, b)).map((sequence) => sequences.indexOf(sequence));
+
+describe("priority", () => {
+  test("lower numbers first, then who came first; only lower numbers displace", () => {
+    const policy = createPolicy("priority");
+    const sequences = [sequenceOf("", 1), sequenceOf("", 0), sequenceOf("", 0), sequenceOf("", -1)];
+    expect(order(policy, sequences)).toEqual([3, 1, 2, 0]);
+    expect(policy.mayDisplace(sequences[3]!, sequences[1]!)).toBe(true);
+    expect(policy.mayDisplace(sequences[1]!, sequences[2]!)).toBe(false);
+  });
+});
+
+describe("fair", () => {
+  test("the tenant served least goes first, whoever came first", () => {
+    const policy = createPolicy("fair");
+    const sequences = [sequenceOf("a"), sequenceOf("a"), sequenceOf("b")];
+    for (const sequence of sequences) policy.add(sequence);
+    expect(order(policy, sequences)).toEqual([0, 1, 2]);
+    policy.charge(sequences[0]!, 100, 0);
+    expect(order(policy, sequences)).toEqual([2, 0, 1]);
+    // An output token counts twice.
+    policy.charge(sequences[2]!, 0, 51);
+    expect(order(policy, sequences)).toEqual([0, 1, 2]);
+  });
+
+  test("who comes, or comes back, starts level with the least served of those present", () => {
+    const policy = createPolicy("fair");
+    const [busy, late] = [sequenceOf("a"), sequenceOf("b")];
+    policy.add(busy);
+    policy.charge(busy, 1000, 0);
+    policy.add(late);
+    expect(policy.compare(busy, late)).toBeLessThan(0);
+    policy.charge(busy, 1, 0);
+    expect(policy.compare(busy, late)).toBeGreaterThan(0);
+    policy.remove(late);
+    policy.charge(busy, 5000, 0);
+    const back = sequenceOf("b");
+    policy.add(back);
+    policy.charge(back, 1, 0);
+    expect(policy.compare(busy, back)).toBeLessThan(0);
+  });
+
+  test("displaces another tenant only when it stays behind it afterwards", () => {
+    const policy = createPolicy("fair");
+    const [greedy, modest] = [sequenceOf("a"), sequenceOf("b")];
+    policy.add(greedy);
+    policy.add(modest);
+    policy.charge(greedy, 20, 0);
+    expect(policy.mayDisplace(modest, greedy)).toBe(false);
+    policy.charge(greedy, 2000, 0);
+    expect(policy.mayDisplace(modest, greedy)).toBe(true);
+    expect(policy.mayDisplace(greedy, modest)).toBe(false);
+    const own = sequenceOf("a");
+    policy.add(own);
+    expect(policy.mayDisplace(own, greedy)).toBe(false);
+  });
+});

@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Completion, collect, request } from "../../../test/helpers/engine-requests.js";
+import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import { loadKernels } from "../../kernels/load.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+import { openModel } from "../model/open-model.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
+
+let folder = "";
+const pathOf = (name: string): string => join(folder, `${name}.gguf`);
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-draft-model-"));
+  writeRandomModel(pathOf("model"), { architecture: "llama", seed: 1, type: "F16", contextLength: 512 });
+  writeRandomModel(pathOf("other"), { architecture: "qwen3", seed: 2, type: "Q8_0", contextLength: 512 });
+  writeRandomModel(pathOf("short"), { architecture: "llama", seed: 3, type: "F16", contextLength: 64 });
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const SAMPLING: readonly Partial<SamplingParams>[] = [
+  { temperature: 0 },
+  { temperature: 0.8, seed: 7n, topP: 0.9, topK: 40 },
+  { temperature: 1.3, seed: 8n, repetitionPenalty: 1.2, presencePenalty: 0.5, minTokens: 10 },
+];
+
+function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}) {
+  const device = loadKernels().createDevice({ numThreads: 1 });
+  const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
+  try {
+    const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative, ...options }, device, 0);
+    const completions = new Map<number, Completion>();
+    SAMPLING.forEach((sampling, id) => {
+      const ids = Array.from({ length: 20 + 30 * id }, (_, i) => (i * (id + 3)) % 97);
+      core.add(id, request(ids, { ...sampling, maxTokens: 60, numLogprobs: 2 }));
+    });
+    while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    return { completions, stats: core.stats() };
+  } finally {
+    device.destroy();
+  }
+}
+
+const guessedBy = (name: string): SpeculativeConfig => ({
+  ...DEFAULT_SPECULATIVE_CONFIG,
+  method: "draft_model",
+  draftModelPath: pathOf(name),
+  isAdaptive: false,
+  numSpeculativeTokens: 5,
+});
+
+describe("draft model", () => {
+  test("a model that guesses for itself is always right, at any temperature and with any filter", () => {
+    const plain = run(NO_SPECULATION);
+    const guessed = run(guessedBy("model"));
+    expect(guessed.completions).toEqual(plain.completions);
+    const { numDraftTokens, numAcceptedTokens } = guessed.stats.speculation;
+    expect(numDraftTokens).toBeGreaterThan(100);
+    expect(numAcceptedTokens).toBe(numDraftTokens);
+    expect(guessed.stats.numSteps).toBeLessThan(plain.stats.numSteps / 4);
+  });
+
+  test("another model's guesses are taken back without a trace", () => {
+    const { completions, stats } = run(guessedBy("other"));
+    expect(completions).toEqual(run(NO_SPECULATION).completions);
+    expect(stats.speculation.numDraftTokens).toBeGreaterThan(stats.speculation.numAcceptedTokens);
+  });
+
+  test("refuses a draft model whose context is too short", () => {
+    expect(() => run(guessedBy("short"))).toThrow(/a context of 512 tokens, got 64/);
+  });
+});

@@ -1,0 +1,232 @@
+/**
+ * A small model of the same vocabulary that guesses ahead for a large one: its own weights, KV memory and batches. It samples with the noise and
+ * the filters of the sequence it guesses for, which is what makes the two agree at any temperature.
+ */
+import { MillraceError } from "../../core/errors.js";
+import type { Device } from "../../kernels/kernels.js";
+import type { KvType } from "../../kernels/program.js";
+import { GREEDY_SAMPLING } from "../api.js";
+import { kvGroups } from "../kv/groups.js";
+import { KvManager } from "../kv/kv-manager.js";
+import type { ModelConfig } from "../model/config.js";
+import { Transformer } from "../model/transformer.js";
+import type { ModelWeights } from "../model/weights.js";
+import { SamplerIo } from "../sampler/sampler-io.js";
+import { Sequence } from "../sequence.js";
+import { StepBatch } from "../step-batch.js";
+import { StepCost } from "../step-cost.js";
+import { addRow, writeBlockTables } from "../step-rows.js";
+import type { BatchDrafter } from "./drafter.js";
+
+export interface DraftModelCapacity {
+  readonly maxNumSeqs: number;
+  readonly maxModelLen: number;
+  readonly blockSize: number;
+  readonly numBlocks: number;
+  readonly kvType: KvType;
+}
+
+/** Prompt tokens computed in one engine step, for all sequences together. */
+const MAX_ROWS = 512;
+const MEASURED_STEPS = 2;
+
+/** What the draft model knows of a sequence. */
+interface Shadow {
+  readonly sequence: Sequence;
+  /** The first so many tokens are the sequence's own, not guesses. */
+  numCertain: number;
+}
+
+export class DraftModel implements BatchDrafter {
+  readonly name = "draft_model";
+  readonly cost: StepCost;
+  readonly #batch: StepBatch;
+  readonly #sampler: SamplerIo;
+  readonly #transformer: Transformer;
+  readonly #kv: KvManager;
+  readonly #freeSeats: number[];
+  readonly #shadows = new Map<Sequence, Shadow>();
+  readonly #numGroups: number;
+
+  /** Throws invalid_option when the draft model cannot stand in for `target`. */
+  constructor(
+    config: ModelConfig,
+    weights: ModelWeights,
+    target: ModelConfig,
+    private readonly capacity: DraftModelCapacity,
+    device: Device,
+  ) {
+    const { maxNumSeqs, maxModelLen, blockSize, numBlocks, kvType } = capacity;
+    checkDraftModel(config, target, maxModelLen);
+    // Guesses are taken back, so that a window would see again what it had left behind: everything is kept.
+    const groups = kvGroups(config, 0);
+    this.#numGroups = groups.length;
+    this.#batch = new StepBatch(
+      {
+        maxRows: Math.max(MAX_ROWS, 2 * maxNumSeqs),
+        maxLogitRows: maxNumSeqs,
+        maxSeats: maxNumSeqs,
+        tableStride: Math.ceil(maxModelLen / blockSize),
+        numGroups: groups.length,
+      },
+      device,
+    );
+    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
+    this.#transformer = new Transformer(
+      config,
+      weights,
+      device,
+      { kvType, blockSize, numBlocks: [numBlocks], groups, maxModelLen },
+      this.#batch,
+    );
+    this.#kv = new KvManager({
+      windows: groups.map(({ window }) => window),
+      numBlocks: [numBlocks],
+      blockSize,
+      maxStepTokens: MAX_ROWS,
+      isPrefixCachingEnabled: true,
+      reservedTokens: 0,
+    });
+    this.#freeSeats = Array.from({ length: maxNumSeqs }, (_, i) => maxNumSeqs - 1 - i);
+    const maxMeasured = Math.min(32, maxNumSeqs, maxModelLen, numBlocks * blockSize);
+    this.cost = new StepCost((numRows) => this.#measure(numRows), maxMeasured);
+  }
+
+  /** Computes what it lacks of the sequences, as much as one step may; returns those that can be guessed for now. */
+  ready(sequences: readonly Sequence[]): readonly Sequence[] {
+    const caughtUp: Sequence[] = [];
+    let numRowsLeft = MAX_ROWS;
+    this.#batch.clear();
+    this.#sampler.clear();
+    for (const target of sequences) {
+      const shadow = this.#shadowOf(target);
+      if (shadow === undefined) continue;
+      const { sequence } = shadow;
+      // Its last token is computed with the first guess.
+      const numRows = Math.min(numRowsLeft, sequence.numTokens - 1 - sequence.numComputedTokens);
+      if (!this.#kv.ensureCapacity(sequence, sequence.numComputedTokens + numRows)) continue;
+      if (numRows > 1) {
+        this.#addRows(sequence, sequence.numComputedTokens + numRows);
+        numRowsLeft -= numRows;
+      }
+      if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
+    }
+    if (this.#batch.numRows > 0) this.#transformer.forward(this.#batch, this.#sampler.buffers);
+    for (const { sequence } of this.#shadows.values()) this.#kv.settle(sequence);
+    return caughtUp;
+  }
+
+  /** `numTokens` guesses for each of the sequences, which are ready; fewer for those whose memory does not suffice. */
+  propose(targets: readonly Sequence[], numTokens: number): number[][] {
+    const shadows = targets.map((target) => this.#shadows.get(target)!.sequence);
+    const drafts = targets.map((): number[] => []);
+    for (let i = 0; i < numTokens; i++) {
+      this.#batch.clear();
+      this.#sampler.clear();
+      const computed = shadows.flatMap((sequence, index) => {
+        if (drafts[index]!.length < i || !this.#kv.ensureCapacity(sequence, sequence.numTokens)) return [];
+        this.#addRows(sequence, sequence.numTokens);
+        this.#batch.logitRows.values[this.#batch.numLogitRows++] = this.#batch.numRows - 1;
+        this.#sampler.addSampleRow(sequence, sequence.numTokens);
+        return [index];
+      });
+      if (computed.length === 0) break;
+      const startMs = performance.now();
+      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      if (i > 0) this.cost.observe(this.#batch.numRows, performance.now() - startMs);
+      computed.forEach((index, row) => {
+        const token = this.#sampler.tokenId(row);
+        drafts[index]!.push(token);
+        shadows[index]!.append(token);
+      });
+    }
+    return drafts;
+  }
+
+  forget(target: Sequence): void {
+    const shadow = this.#shadows.get(target);
+    if (shadow === undefined) return;
+    this.#shadows.delete(target);
+    this.#kv.release(shadow.sequence);
+    this.#freeSeats.push(shadow.sequence.seat);
+  }
+
+  /** The sequence as it stands now: guesses that did not come true are taken back. */
+  #shadowOf(target: Sequence): Shadow | undefined {
+    const shadow = this.#shadows.get(target) ?? this.#cast(target);
+    if (shadow === undefined) return undefined;
+    const { sequence } = shadow;
+    let numSame = shadow.numCertain;
+    const most = Math.min(sequence.numTokens, target.numTokens);
+    while (numSame < most && sequence.tokens[numSame] === target.tokens[numSame]) numSame++;
+    sequence.numTokens = numSame;
+    while (sequence.numTokens < target.numTokens) sequence.append(target.tokens[sequence.numTokens]!);
+    sequence.numComputedTokens = Math.min(sequence.numComputedTokens, numSame);
+    shadow.numCertain = target.numTokens;
+    return shadow;
+  }
+
+  #cast(target: Sequence): Shadow | undefined {
+    const seat = this.#freeSeats.pop();
+    if (seat === undefined) return undefined;
+    const promptIds = target.tokens.slice(0, target.numPromptTokens);
+    const sampling = { ...target.sampling, numLogprobs: undefined, numPromptLogprobs: undefined };
+    const { cacheSalt } = target;
+    const sequence = new Sequence(target.id, { promptIds, sampling, cacheSalt }, this.#numGroups, 0);
+    sequence.seat = seat;
+    this.#kv.attachPrefix(sequence);
+    const shadow = { sequence, numCertain: target.numPromptTokens };
+    this.#shadows.set(target, shadow);
+    return shadow;
+  }
+
+  /** Rows for the tokens from numComputedTokens to `end`, which are computed from then on. */
+  #addRows(sequence: Sequence, end: number): void {
+    writeBlockTables(this.#batch, sequence);
+    for (let position = sequence.numComputedTokens; position < end; position++) {
+      addRow(this.#batch, sequence, position, this.capacity.blockSize);
+    }
+    sequence.numComputedTokens = end;
+  }
+
+  /** Milliseconds of a step of `numRows` sequences, as rows of one; before any sequence has come. */
+  #measure(numRows: number): number {
+    const sampling = { ...GREEDY_SAMPLING, maxTokens: 1 };
+    const sequence = new Sequence(-1, { promptIds: new Int32Array(numRows), sampling }, this.#numGroups, 0);
+    sequence.seat = 0;
+    this.#kv.ensureCapacity(sequence, numRows);
+    let fastest = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < MEASURED_STEPS; round++) {
+      this.#batch.clear();
+      this.#sampler.clear();
+      sequence.numComputedTokens = 0;
+      this.#addRows(sequence, numRows);
+      for (let row = 0; row < numRows; row++) {
+        this.#batch.logitRows.values[this.#batch.numLogitRows++] = row;
+        this.#sampler.addSampleRow(sequence, row + 1);
+      }
+      const startMs = performance.now();
+      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      fastest = Math.min(fastest, performance.now() - startMs);
+    }
+    this.#kv.release(sequence);
+    return fastest;
+  }
+}
+
+function checkDraftModel(config: ModelConfig, target: ModelConfig, maxModelLen: number): void {
+  if (config.vocabSize !== target.vocabSize) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected a draft model with the model's vocabulary of ${target.vocabSize} tokens, got one of ${config.vocabSize}`,
+      { hint: "Draft models come from the same family, with the same tokenizer." },
+    );
+  }
+  if (config.contextLength < maxModelLen) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected a draft model with a context of ${maxModelLen} tokens, got ${config.contextLength}`,
+      { hint: "Lower --max-model-len, or take a draft model with a longer context." },
+    );
+  }
+}

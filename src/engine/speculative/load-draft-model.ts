@@ -1,0 +1,23 @@
+/** Opens the model that `--speculative-config` names. */
+import type { Device } from "../../kernels/kernels.js";
+import type { EngineOptions } from "../api.js";
+import type { ModelConfig } from "../model/config.js";
+import { loadWeights } from "../model/load-weights.js";
+import { openModel } from "../model/open-model.js";
+import type { LoadReport } from "../model/weight-packer.js";
+import { DraftModel } from "./draft-model.js";
+
+/** Its KV memory holds as many tokens as the target's. Throws what opening a model throws, and invalid_option when the two do not fit. */
+export function loadDraftModel(
+  path: string,
+  target: ModelConfig,
+  options: EngineOptions,
+  kv: { readonly maxModelLen: number; readonly numBlocks: number },
+  device: Device,
+  report: LoadReport,
+): DraftModel {
+  const model = openModel(path);
+  const { weights } = loadWeights(model, path, options, device, report);
+  const { maxNumSeqs, blockSize, kvCacheDtype: kvType } = options;
+  return new DraftModel(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, device);
+}

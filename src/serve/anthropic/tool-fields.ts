@@ -1,0 +1,69 @@
+/** Anthropic's fields about tools, in the words of OpenAI's, which the rest of the server knows. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { parseNested } from "../openai/fields.js";
+import { assertDistinctNames, nameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
+
+/** Tools that the provider runs are named as such before anything else is said of them. */
+export const toolsField = z.array(z.looseObject({ type: z.string().nullish() })).max(128);
+
+const toolSchema = z.strictObject({
+  type: z.literal("custom").nullish(),
+  name: nameField,
+  description: z.string().nullish(),
+  input_schema: parametersField,
+  strict: z.boolean().nullish(),
+  eager_input_streaming: z.boolean().nullish(),
+  defer_loading: z.literal(false).nullish(),
+  allowed_callers: z.array(z.literal("direct")).nullish(),
+  cache_control: z.unknown().optional(),
+});
+
+const isSingleField = { disable_parallel_tool_use: z.boolean().nullish() };
+
+export const toolChoiceField = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("auto"), ...isSingleField }),
+  z.strictObject({ type: z.literal("any"), ...isSingleField }),
+  z.strictObject({ type: z.literal("tool"), name: z.string(), ...isSingleField }),
+  z.strictObject({ type: z.literal("none") }),
+]);
+
+type ToolChoice = z.output<typeof toolChoiceField>;
+
+function choiceOf(choice: ToolChoice): ToolFields["tool_choice"] {
+  if (choice.type === "tool") return { type: "function", function: { name: choice.name } };
+  return choice.type === "any" ? "required" : choice.type;
+}
+
+export function readTools(
+  c: AppContext,
+  context: ServeContext,
+  fields: {
+    readonly tools?: z.output<typeof toolsField> | undefined;
+    readonly tool_choice?: ToolChoice | undefined;
+  },
+): ToolFields {
+  const { tools = [], tool_choice: choice } = fields;
+  const read = tools.map((tool, index) => {
+    if (tool.type != null && tool.type !== "custom") {
+      const param = `tools[${index}].type`;
+      const got = JSON.stringify(tool.type.slice(0, 40));
+      throw new MillraceError("unsupported_field", `${param}: expected "custom", got ${got}`, {
+        param,
+        hint: "this server runs no tools itself",
+      });
+    }
+    return parseNested(c, context, toolSchema, tool, ["tools", index]);
+  });
+  assertDistinctNames(read, (index) => `tools[${index}].name`);
+  const isSingle = choice !== undefined && "disable_parallel_tool_use" in choice && choice.disable_parallel_tool_use;
+  return {
+    tools: read.map(({ name, description, input_schema }) => ({
+      type: "function",
+      function: { name, description, parameters: input_schema },
+    })),
+    ...(choice === undefined ? {} : { tool_choice: choiceOf(choice) }),
+    parallel_tool_calls: isSingle !== true,
+  };
+}
