@@ -17,7 +17,7 @@ import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints, type FailedSequence } from "./constraint/constraints.js";
 import { GrammarService } from "./constraint/grammar-service.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
-import { kvGroups, planKvBudget } from "./kv/groups.js";
+import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import { loadWeights } from "./model/load-weights.js";
 import type { OpenModel } from "./model/tensor-source.js";
@@ -96,16 +96,18 @@ export class EngineCore {
     const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
     const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
     const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
+    const groups = kvGroups(config, options.kvLayout === "paged" ? maxModelLen : 0);
+    const windows = groups.map(({ window }) => window);
     const budget = planKvBudget(
       config,
+      groups,
       kvType,
       blockSize,
-      { maxNumSeqs, maxModelLen },
+      { maxNumSeqs, maxModelLen, maxNumBatchedTokens: options.maxNumBatchedTokens },
       freeBytes - numBytes,
       options.kvCacheMemoryBytes,
     );
-    checkOptions(options, maxModelLen, budget.numBlocks);
-    const groups = kvGroups(config);
+    checkOptions(options, maxModelLen, budget.numBlocks[mainGroup(windows)]!);
     this.#numGroups = groups.length;
     this.#vocabSize = config.vocabSize;
     const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
@@ -127,9 +129,10 @@ export class EngineCore {
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
     this.#kv = new KvManager({
-      numGroups: groups.length,
+      windows,
       numBlocks: budget.numBlocks,
       blockSize,
+      maxStepTokens: options.maxNumBatchedTokens,
       isPrefixCachingEnabled: options.enablePrefixCaching && options.kvLayout === "paged",
       reservedTokens: options.kvLayout === "contiguous" ? maxModelLen : 0,
     });
@@ -169,7 +172,7 @@ export class EngineCore {
                 draftModelPath,
                 config,
                 options,
-                { maxModelLen, numBlocks: budget.numBlocks },
+                { maxModelLen, numBlocks: this.#kv.numBlocks },
                 device,
                 report,
               );
@@ -189,7 +192,7 @@ export class EngineCore {
       embeddingWidth: config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
-      numKvBlocks: budget.numBlocks,
+      numKvBlocks: this.#kv.numBlocks,
       kvBytes: budget.kvBytes,
       kvCacheDtype: kvType,
       numThreads: device.numThreads,
@@ -408,7 +411,7 @@ export class EngineCore {
       const isSampled = needsSample(sequence, end - 1);
       const { numDraftTokens } = sequence;
       sequence.numComputedTokens = end;
-      if (end < sequence.numTokens) this.#kv.publishFull(sequence);
+      if (end < sequence.numTokens) this.#kv.settle(sequence);
       else outputs.push({ requestId: sequence.id, output: this.#advance(sequence, isSampled ? logitRow : undefined) });
       if (isSampled) logitRow += 1 + numDraftTokens;
     }
@@ -445,7 +448,7 @@ export class EngineCore {
       sequence.numComputedTokens++;
     }
     this.#numGenerationTokens += tokenIds.length;
-    this.#kv.publishFull(sequence);
+    this.#kv.settle(sequence);
     this.#speculator?.observe(
       sequence,
       numDraftTokens,

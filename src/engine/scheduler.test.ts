@@ -7,15 +7,18 @@ import { describe, expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
 import { SCHEDULING_POLICIES, type SchedulingPolicyName } from "./api.js";
 import { KvManager } from "./kv/kv-manager.js";
+import { blocksAtOnce } from "./kv/windows.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 
 interface World {
-  readonly numGroups: number;
+  /** Per KV group; 0 = everything is kept. */
+  readonly windows: readonly number[];
   readonly blockSize: number;
-  readonly numBlocks: number;
+  /** Per KV group. */
+  readonly numBlocks: readonly number[];
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly isPrefixCachingEnabled: boolean;
@@ -48,10 +51,16 @@ class Simulation {
   readonly #memory: string[][];
   readonly live = new Map<number, { sequence: Sequence; outputLength: number; cancelAtStep: number | undefined }>();
   numSteps = 0;
+  /** Steps of a sequence that has given blocks back. */
+  numStepsWithGaps = 0;
 
   constructor(readonly world: World) {
-    const { numGroups, numBlocks, blockSize } = world;
-    this.kv = new KvManager({ ...world, reservedTokens: world.isContiguous ? MAX_TOKENS : 0 });
+    const { numBlocks, blockSize } = world;
+    this.kv = new KvManager({
+      ...world,
+      maxStepTokens: world.maxNumBatchedTokens,
+      reservedTokens: world.isContiguous ? MAX_TOKENS : 0,
+    });
     this.scheduler = new Scheduler(
       { ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true },
       this.kv,
@@ -61,9 +70,7 @@ class Simulation {
         draft: (decoding, _, maxRows) => this.#draft(decoding, maxRows),
       },
     );
-    this.#memory = Array.from({ length: numGroups }, () =>
-      new Array<string>(numBlocks * blockSize).fill("never written"),
-    );
+    this.#memory = numBlocks.map((count) => new Array<string>(count * blockSize).fill("never written"));
   }
 
   arrive(id: number, arrival: Arrival): void {
@@ -78,7 +85,7 @@ class Simulation {
         priority: arrival.priority,
         tenant: arrival.salt,
       },
-      this.world.numGroups,
+      this.world.windows.length,
       0,
     );
     const cancelAtStep = arrival.cancelAfterSteps === undefined ? undefined : this.numSteps + arrival.cancelAfterSteps;
@@ -109,28 +116,37 @@ class Simulation {
   }
 
   #compute({ sequence, numNewTokens }: ScheduledSequence): void {
-    const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
-    for (let position = sequence.numComputedTokens; position < end; position++) {
-      this.#forEachSlot(sequence, position, (slots, slot) => {
-        slots[slot] = prefixName(sequence, position);
-      });
-    }
-    for (let position = 0; position < end; position++) {
-      this.#forEachSlot(sequence, position, (slots, slot) => {
-        if (slots[slot] !== prefixName(sequence, position)) {
-          throw new Error(`sequence ${sequence.id} reads ${slots[slot]} at position ${position}`);
-        }
-      });
-    }
+    const first = sequence.numComputedTokens;
+    const end = first + numNewTokens + sequence.numDraftTokens;
+    this.world.windows.forEach((window, group) => {
+      const slots = this.#memory[group]!;
+      for (let position = first; position < end; position++) {
+        slots[this.#slot(sequence, group, position)] = prefixName(sequence, position);
+      }
+      const seen = window === 0 ? 0 : Math.max(0, first + 1 - window);
+      for (let position = seen; position < end; position++) {
+        const found = slots[this.#slot(sequence, group, position)];
+        if (found === prefixName(sequence, position)) continue;
+        throw new Error(`sequence ${sequence.id} reads ${found} at position ${position} of group ${group}`);
+      }
+      this.#checkHeld(sequence, group, end - seen);
+    });
   }
 
-  #forEachSlot(sequence: Sequence, position: number, visit: (slots: string[], slot: number) => void): void {
+  #slot(sequence: Sequence, group: number, position: number): number {
     const { blockSize } = this.world;
-    sequence.blockTables.forEach((table, group) => {
-      const block = table[Math.floor(position / blockSize)];
-      if (block === undefined) throw new Error(`sequence ${sequence.id} has no block for position ${position}`);
-      visit(this.#memory[group]!, block * blockSize + (position % blockSize));
-    });
+    const block = sequence.blockTables[group]![Math.floor(position / blockSize)] ?? -1;
+    if (block < 0) throw new Error(`sequence ${sequence.id} has no block for position ${position} of group ${group}`);
+    return block * blockSize + (position % blockSize);
+  }
+
+  /** No more than what the step sees, the ends of its first and last block, and what a longer draft has left. */
+  #checkHeld(sequence: Sequence, group: number, numSeen: number): void {
+    const { blockSize, draftLength, isContiguous } = this.world;
+    if (isContiguous) return;
+    const numHeld = sequence.blockTables[group]!.filter((block) => block !== -1).length;
+    expect(numHeld * blockSize).toBeLessThanOrEqual(numSeen + 2 * (blockSize - 1) + draftLength);
+    if (numHeld < sequence.blockTables[group]!.length) this.numStepsWithGaps++;
   }
 
   #advance({ sequence, numNewTokens }: ScheduledSequence): void {
@@ -140,7 +156,7 @@ class Simulation {
     sequence.numComputedTokens += numNewTokens;
     const numScored = Math.min(sequence.numComputedTokens, sequence.numPromptTokens - 1);
     while (promptLogprobs !== undefined && promptLogprobs.length - 1 < numScored) promptLogprobs.push(null);
-    this.kv.publishFull(sequence);
+    this.kv.settle(sequence);
     if (sequence.numComputedTokens < sequence.numTokens) return;
     const { outputLength } = this.live.get(sequence.id)!;
     if (sequence.numOutputTokens >= outputLength) {
@@ -153,7 +169,7 @@ class Simulation {
       if (drafted !== sequence.tokens[sequence.numTokens - 1]) return;
       sequence.numComputedTokens++;
     }
-    this.kv.publishFull(sequence);
+    this.kv.settle(sequence);
     if (sequence.numOutputTokens >= outputLength) this.#end(sequence.id, sequence);
     else sequence.append(nextToken(sequence));
   }
@@ -183,10 +199,15 @@ function prefixName(sequence: Sequence, position: number): string {
   return `${sequence.cacheSalt}:${sequence.tokens.subarray(0, position + 1).join(",")}`;
 }
 
-const worlds: fc.Arbitrary<World> = fc.record({
-  numGroups: fc.integer({ min: 1, max: 2 }),
+interface Drawn extends Omit<World, "numBlocks"> {
+  /** Blocks of each group beyond those that one sequence needs. */
+  readonly numSpareBlocks: number;
+}
+
+const worlds: fc.Arbitrary<Drawn> = fc.record({
+  windows: fc.constantFrom([0], [0, 0], [0, 5], [0, 12], [0, 1, 20], [9], [7, 16]),
   blockSize: fc.constantFrom(2, 4, 8),
-  numBlocks: fc.constant(0),
+  numSpareBlocks: fc.integer({ min: 0, max: 6 }),
   maxNumSeqs: fc.constantFrom(1, 3, 4, 6),
   maxNumBatchedTokens: fc.integer({ min: 6, max: 40 }),
   isPrefixCachingEnabled: fc.constantFrom(true, true, false),
@@ -196,6 +217,19 @@ const worlds: fc.Arbitrary<World> = fc.record({
   promptTokensBeside: fc.constantFrom(1, 7, 1000),
   draftLength: fc.constantFrom(0, 1, 3, 9),
 });
+
+function worldOf(drawn: Drawn): World {
+  const { blockSize, isContiguous, maxNumBatchedTokens, numSpareBlocks } = drawn;
+  const windows = drawn.windows.map((window) => (isContiguous ? 0 : window));
+  return {
+    ...drawn,
+    windows,
+    isPrefixCachingEnabled: drawn.isPrefixCachingEnabled && !isContiguous,
+    numBlocks: windows.map(
+      (window) => blocksAtOnce(window, MAX_TOKENS, maxNumBatchedTokens, blockSize) + numSpareBlocks,
+    ),
+  };
+}
 
 const arrivals: fc.Arbitrary<Arrival[]> = fc.array(
   fc.record({
@@ -215,14 +249,11 @@ describe("scheduler and KV manager", () => {
   test("every step reads exactly its own prefix, everything ends, nothing leaks", () => {
     let numPreemptions = 0;
     let numHits = 0;
+    let numWindowHits = 0;
+    let numStepsWithGaps = 0;
     fc.assert(
-      fc.property(worlds, fc.integer({ min: 0, max: 6 }), arrivals, (drawn, numSpareBlocks, requests) => {
-        const world = {
-          ...drawn,
-          isPrefixCachingEnabled: drawn.isPrefixCachingEnabled && !drawn.isContiguous,
-          numBlocks: Math.ceil(MAX_TOKENS / drawn.blockSize) + numSpareBlocks,
-        };
-        const simulation = new Simulation(world);
+      fc.property(worlds, arrivals, (drawn, requests) => {
+        const simulation = new Simulation(worldOf(drawn));
         const pending = requests.map((arrival, index) => ({ arrival, id: index + 1 }));
         while (pending.length > 0 || simulation.live.size > 0) {
           for (const { arrival, id } of pending.filter(({ arrival }) => arrival.atStep <= simulation.numSteps)) {
@@ -232,24 +263,30 @@ describe("scheduler and KV manager", () => {
           simulation.step();
           expect(simulation.numSteps).toBeLessThan(2000);
         }
-        expect(simulation.kv.numUsedBlocks).toBe(0);
+        expect(simulation.world.windows.map((_, group) => simulation.kv.usedBlocksOf(group) === 0)).not.toContain(
+          false,
+        );
         expect(simulation.scheduler.running).toEqual([]);
         expect(simulation.scheduler.waiting).toEqual([]);
         numPreemptions += simulation.scheduler.numPreemptions;
         numHits += simulation.kv.hitTokens;
+        if (simulation.world.windows.some((window) => window > 0)) numWindowHits += simulation.kv.hitTokens;
+        numStepsWithGaps += simulation.numStepsWithGaps;
       }),
-      { numRuns: 300, seed: 20260101 },
+      { numRuns: 400, seed: 20260101 },
     );
     // The property is empty unless the drawn worlds are tight and share prefixes.
     expect(numPreemptions).toBeGreaterThan(50);
     expect(numHits).toBeGreaterThan(500);
+    expect(numWindowHits).toBeGreaterThan(200);
+    expect(numStepsWithGaps).toBeGreaterThan(500);
   });
 
   test("a static batch admits nobody until its last row has finished", () => {
     const simulation = new Simulation({
-      numGroups: 1,
+      windows: [0],
       blockSize: 4,
-      numBlocks: 64,
+      numBlocks: [64],
       maxNumSeqs: 2,
       maxNumBatchedTokens: 64,
       isPrefixCachingEnabled: false,
@@ -271,9 +308,9 @@ describe("scheduler and KV manager", () => {
 
   test("requests that share an uncomputed prefix wait for the first and then reuse it", () => {
     const simulation = new Simulation({
-      numGroups: 1,
+      windows: [0],
       blockSize: 4,
-      numBlocks: 64,
+      numBlocks: [64],
       maxNumSeqs: 4,
       maxNumBatchedTokens: 64,
       isPrefixCachingEnabled: true,

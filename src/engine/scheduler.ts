@@ -120,15 +120,14 @@ export class Scheduler {
   /** Admits a waiting sequence if this step can compute something of it and the memory holds all its present tokens. */
   #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
-    const hasRoom = this.kv.hasRoomFor(sequence, sequence.numTokens);
+    const hasRoom = this.kv.hasRoomFor(sequence);
     if (hasRoom) this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan);
     const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
-    if (!hasRoom || !isComputable) {
+    if (!hasRoom || !isComputable || !this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
       this.kv.release(sequence);
       return false;
     }
-    this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens);
     if (sequence.numAdmissions++ === 0) this.kv.countFirstAdmission(sequence);
     sequence.seat = this.#freeSeats.pop()!;
     this.waiting.splice(this.waiting.indexOf(sequence), 1);
@@ -140,15 +139,12 @@ export class Scheduler {
   /** Admits a sequence in the place of running ones that the policy puts behind it: all that are needed, or none. */
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
     const victims = this.running.filter((running) => this.policy.mayDisplace(sequence, running)).reverse();
-    let numBlocks = this.kv.numFreeBlocks;
-    const numNeeded = this.kv.blocksFor(sequence.numTokens);
     const chosen: Sequence[] = [];
     for (const victim of victims) {
-      if (numBlocks >= numNeeded && this.#freeSeats.length + chosen.length > 0) break;
+      if (this.#freeSeats.length + chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen)) break;
       chosen.push(victim);
-      numBlocks += victim.blockTables[0]!.length;
     }
-    if (chosen.length === 0 || numBlocks < numNeeded) return false;
+    if (chosen.length === 0 || !this.kv.hasRoomFor(sequence, chosen)) return false;
     for (const victim of chosen) this.#preempt(victim, plan);
     return this.#admit(sequence, plan);
   }

@@ -27,8 +27,10 @@ export class Sequence {
   seat = -1;
   /** Entries of the block tables that the seat's row already has. */
   numTableEntriesWritten = 0;
-  /** Per KV group: block ids, append-only while admitted. */
+  /** Per KV group: block ids, append-only while admitted; −1 where the block was given back as no query to come sees it. */
   readonly blockTables: number[][];
+  /** Per KV group: how many entries those are, all at the start. */
+  readonly numGivenBack: number[];
   readonly pooler: Pooler | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[] = [];
@@ -53,6 +55,7 @@ export class Sequence {
     this.numTokens = this.numPromptTokens;
     this.pooler = request.pooling === undefined ? undefined : new Pooler(request.pooling, this.numPromptTokens);
     this.blockTables = Array.from({ length: numGroups }, () => []);
+    this.numGivenBack = new Array<number>(numGroups).fill(0);
     this.promptLogprobs = request.sampling.numPromptLogprobs === undefined ? undefined : [null];
   }
 

@@ -1,13 +1,19 @@
 /** Gives sequences their KV blocks: allocation on demand, sharing of published prefixes, release in an order that keeps heads cached longest. */
 import type { Sequence } from "../sequence.js";
 import { BlockPool } from "./block-pool.js";
+import { mainGroup } from "./groups.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
+import { blocksAtOnce, countUsable, firstSeenBlock } from "./windows.js";
 
 export interface KvManagerOptions {
-  readonly numGroups: number;
-  readonly numBlocks: number;
+  /** Per KV group; 0 = everything is kept. */
+  readonly windows: readonly number[];
+  /** Per KV group. */
+  readonly numBlocks: readonly number[];
   readonly blockSize: number;
+  /** Tokens of one sequence that a step may compute. */
+  readonly maxStepTokens: number;
   readonly isPrefixCachingEnabled: boolean;
   /** Tokens to reserve blocks for at admission; 0 = on demand. */
   readonly reservedTokens: number;
@@ -27,6 +33,7 @@ export class KvManager {
   readonly blockSize: number;
   readonly #pools: readonly BlockPool[];
   readonly #index: PrefixIndex;
+  readonly #main: number;
   /** Keys of prompt blocks that an admitted sequence is about to compute, with that sequence: the leader others wait for. */
   readonly #leaders = new Map<number, Sequence>();
   /** Set once, before the first sequence. */
@@ -36,28 +43,26 @@ export class KvManager {
 
   constructor(private readonly options: KvManagerOptions) {
     this.blockSize = options.blockSize;
-    this.#index = new PrefixIndex(options.numGroups, options.blockSize);
-    this.#pools = Array.from(
-      { length: options.numGroups },
-      (_, group) => new BlockPool(options.numBlocks, (blockId) => this.#index.forget(group, blockId)),
+    this.#index = new PrefixIndex(options.windows.length, options.blockSize);
+    this.#pools = options.numBlocks.map(
+      (numBlocks, group) => new BlockPool(numBlocks, (blockId) => this.#index.forget(group, blockId)),
     );
+    this.#main = mainGroup(options.windows);
   }
 
-  /** Blocks referenced by sequences, in the fullest group. */
+  /** Blocks referenced by sequences, in the main group. */
   get numUsedBlocks(): number {
-    return this.options.numBlocks - this.numFreeBlocks;
+    return this.usedBlocksOf(this.#main);
   }
 
-  get numFreeBlocks(): number {
-    return Math.min(...this.#pools.map((pool) => pool.numFree));
-  }
-
+  /** Blocks of the main group. */
   get numBlocks(): number {
-    return this.options.numBlocks;
+    return this.#pools[this.#main]!.numBlocks;
   }
 
-  blocksFor(numTokens: number): number {
-    return Math.ceil(numTokens / this.blockSize);
+  usedBlocksOf(group: number): number {
+    const { numBlocks, numFree } = this.#pools[group]!;
+    return numBlocks - numFree;
   }
 
   /** True while another admitted sequence is computing the first block this one misses: waiting for it is cheaper than computing it twice. */
@@ -76,15 +81,17 @@ export class KvManager {
   attachPrefix(sequence: Sequence): void {
     if (!this.options.isPrefixCachingEnabled) return;
     const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
-    for (const node of hits) {
-      for (let group = 0; group < this.#pools.length; group++) {
-        const blockId = node.blocks[group]!;
-        this.#pools[group]!.retain(blockId);
-        sequence.blockTables[group]!.push(blockId);
-      }
-      sequence.nodes.push(node);
-    }
     sequence.numComputedTokens = hits.length * this.blockSize;
+    this.#pools.forEach((pool, group) => {
+      const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
+      hits.forEach((node, block) => {
+        const blockId = block < firstSeen ? -1 : node.blocks[group]!;
+        if (blockId !== -1) pool.retain(blockId);
+        sequence.blockTables[group]!.push(blockId);
+      });
+      sequence.numGivenBack[group] = firstSeen;
+    });
+    sequence.nodes.push(...hits);
     for (const key of sequence.promptKeys.slice(hits.length)) {
       if (!this.#leaders.has(key)) this.#leaders.set(key, sequence);
     }
@@ -104,7 +111,7 @@ export class KvManager {
       const blocks = sequence.blockTables.map((table) => table[start / blockSize]!);
       if (!store.restore(parent, tokens, blocks)) return;
       sequence.numComputedTokens += blockSize;
-      this.publishFull(sequence);
+      this.settle(sequence);
     }
   }
 
@@ -115,24 +122,43 @@ export class KvManager {
     this.hitTokens += sequence.numComputedTokens;
   }
 
-  /** Could the tables be made long enough for `numTokens` tokens now? */
-  hasRoomFor(sequence: Sequence, numTokens: number): boolean {
-    const missing = this.#missingBlocks(sequence, numTokens);
-    return this.#pools.every((pool) => pool.numFree >= missing);
+  /** Could the sequence's present tokens all be computed with the blocks that are free, and those that `departing` sequences hold? */
+  hasRoomFor(sequence: Sequence, departing: readonly Sequence[] = []): boolean {
+    const { windows, reservedTokens, maxStepTokens } = this.options;
+    const numTokens = Math.max(sequence.numTokens, reservedTokens);
+    return this.#pools.every((pool, group) => {
+      const wanted = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
+      const numFreed = departing.reduce((sum, each) => sum + numHeld(each, group), 0);
+      return pool.numFree + numFreed >= wanted - numHeld(sequence, group);
+    });
   }
 
   /** Makes the tables long enough for `numTokens` tokens; all or nothing. False when memory is short. */
   ensureCapacity(sequence: Sequence, numTokens: number): boolean {
-    if (!this.hasRoomFor(sequence, numTokens)) return false;
-    const missing = this.#missingBlocks(sequence, numTokens);
+    const wanted = Math.ceil(Math.max(numTokens, this.options.reservedTokens) / this.blockSize);
+    const missing = wanted - sequence.blockTables[0]!.length;
+    if (this.#pools.some((pool) => pool.numFree < missing)) return false;
     this.#pools.forEach((pool, group) => {
       for (let i = 0; i < missing; i++) sequence.blockTables[group]!.push(pool.allocate()!);
     });
     return true;
   }
 
-  /** Publishes the blocks that numComputedTokens has filled since the last call. */
-  publishFull(sequence: Sequence): void {
+  /** Publishes the blocks that numComputedTokens has filled since the last call, and gives back those that no query to come sees. */
+  settle(sequence: Sequence): void {
+    this.#publishFull(sequence);
+    this.#pools.forEach((pool, group) => {
+      const table = sequence.blockTables[group]!;
+      const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
+      for (let block = sequence.numGivenBack[group]!; block < firstSeen; block++) {
+        pool.release(table[block]!);
+        table[block] = -1;
+        sequence.numGivenBack[group]!++;
+      }
+    });
+  }
+
+  #publishFull(sequence: Sequence): void {
     if (!this.options.isPrefixCachingEnabled) return;
     const numFull = Math.floor(sequence.numComputedTokens / this.blockSize);
     while (sequence.isPublishing && sequence.nodes.length < numFull) {
@@ -155,17 +181,19 @@ export class KvManager {
   release(sequence: Sequence): void {
     this.#unleadAll(sequence);
     sequence.blockTables.forEach((table, group) => {
-      for (let i = table.length - 1; i >= 0; i--) this.#pools[group]!.release(table[i]!);
+      const numGivenBack = sequence.numGivenBack[group]!;
+      for (let i = table.length - 1; i >= numGivenBack; i--) this.#pools[group]!.release(table[i]!);
       table.length = 0;
+      sequence.numGivenBack[group] = 0;
     });
     sequence.nodes.length = 0;
     sequence.numComputedTokens = 0;
     sequence.isPublishing = true;
   }
 
-  #missingBlocks(sequence: Sequence, numTokens: number): number {
-    const wanted = this.blocksFor(Math.max(numTokens, this.options.reservedTokens));
-    return Math.max(0, wanted - sequence.blockTables[0]!.length);
+  /** The first block of a group that the query at `position`, or any later one, sees. */
+  #firstSeen(group: number, position: number): number {
+    return firstSeenBlock(this.options.windows[group]!, position, this.blockSize);
   }
 
   #reads(sequence: Sequence): boolean {
@@ -178,7 +206,7 @@ export class KvManager {
     return sequence.prefixRoot;
   }
 
-  /** Nodes of the longest cached prefix that leaves at least one token to compute. */
+  /** Nodes of the longest cached prefix that leaves at least one token to compute; of a window, the blocks before it may be missing. */
   #walk(sequence: Sequence): PrefixNode[] {
     const hits: PrefixNode[] = [];
     let parent = this.#root(sequence);
@@ -192,7 +220,7 @@ export class KvManager {
       hits.push(node);
       parent = node;
     }
-    return hits;
+    return hits.slice(0, countUsable(hits, this.options.windows, this.blockSize));
   }
 
   /** Keys of the prompt's full blocks (those a follower could use), computed once per sequence. */
@@ -215,3 +243,6 @@ export class KvManager {
     if (key !== undefined && this.#leaders.get(key) === sequence) this.#leaders.delete(key);
   }
 }
+
+const numHeld = ({ blockTables, numGivenBack }: Sequence, group: number): number =>
+  blockTables[group]!.length - numGivenBack[group]!;

@@ -24,17 +24,22 @@ test("a salt sees only its own tree", () => {
   expect(index.find(index.root("b"), 42, FIRST, 0)).toBeUndefined();
 });
 
-test("a node is a hit only while every group has its block, and nothing is published below a forgotten one", () => {
+test("a node keeps its place while a block or another node hangs from it", () => {
   const index = new PrefixIndex(2, 4);
   const root = index.root("");
-  const node = index.publish(root, FIRST, 0, [7, 9]);
+  const node = index.publish(root, FIRST, 0, [7, 9])!;
   index.forget(1, 9);
-  expect(index.find(root, 42, FIRST, 0)).toBeUndefined();
-  expect(index.publish(root, FIRST, 0, [3, 4])).toBe(node);
-  expect([...node!.blocks]).toEqual([7, 4]);
   expect(index.find(root, 42, FIRST, 0)).toBe(node);
+  expect([...node.blocks]).toEqual([7, -1]);
+  expect(index.publish(root, FIRST, 0, [3, 4])).toBe(node);
+  expect([...node.blocks]).toEqual([7, 4]);
+});
+
+test("nothing is published below a forgotten node", () => {
+  const index = new PrefixIndex(2, 4);
+  const node = index.publish(index.root(""), FIRST, 0, [7, 9])!;
   index.forget(0, 7);
-  index.forget(1, 4);
+  index.forget(1, 9);
   expect(index.numNodes).toBe(0);
-  expect(index.publish(node!, OTHER, 0, [1, 2])).toBeUndefined();
+  expect(index.publish(node, OTHER, 0, [1, 2])).toBeUndefined();
 });

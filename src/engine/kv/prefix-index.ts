@@ -13,6 +13,8 @@ export interface PrefixNode {
   readonly tokens: Int32Array;
   /** Block id per KV group; −1 where that group's block was reused. */
   readonly blocks: Int32Array;
+  /** Nodes below it: while there are any it stays, blocks or not, as their way from the root. */
+  numChildren: number;
   /** False once the index forgot it; nothing is published below such a node. */
   isLive: boolean;
 }
@@ -44,6 +46,7 @@ export class PrefixIndex {
       parent: null,
       tokens: new Int32Array(0),
       blocks: new Int32Array(0),
+      numChildren: 0,
       isLive: true,
     };
     if (this.#roots.size >= 1024) this.#sweepRoots();
@@ -55,10 +58,10 @@ export class PrefixIndex {
     return blockKey(parentKey, tokens, start, this.blockSize);
   }
 
-  /** The node below `parent` with exactly these tokens, with its block present in every group. */
+  /** The node below `parent` with exactly these tokens, whichever of its blocks are there. */
   find(parent: PrefixNode, key: number, tokens: ArrayLike<number>, start: number): PrefixNode | undefined {
     const node = this.#nodes.get(key);
-    if (node === undefined || node.parent !== parent || node.blocks.includes(-1)) return undefined;
+    if (node === undefined || node.parent !== parent) return undefined;
     return this.#hasTokens(node, tokens, start) ? node : undefined;
   }
 
@@ -86,9 +89,17 @@ export class PrefixIndex {
     if (node === undefined) return;
     this.#nodeOfBlock[group]![blockId] = undefined;
     node.blocks[group] = -1;
-    if (node.blocks.some((block) => block !== -1)) return;
-    node.isLive = false;
-    this.#nodes.delete(node.key);
+    this.#removeUnused(node);
+  }
+
+  /** Removes the node if nothing hangs from it, and so on towards the root. */
+  #removeUnused(node: PrefixNode): void {
+    for (let each = node; each.parent !== null; each = each.parent) {
+      if (each.numChildren > 0 || each.blocks.some((block) => block !== -1)) return;
+      each.isLive = false;
+      this.#nodes.delete(each.key);
+      each.parent.numChildren--;
+    }
   }
 
   #create(key: number, parent: PrefixNode, tokens: Int32Array): PrefixNode {
@@ -98,8 +109,10 @@ export class PrefixIndex {
       salt: parent.salt,
       tokens,
       blocks: new Int32Array(this.numGroups).fill(-1),
+      numChildren: 0,
       isLive: true,
     };
+    parent.numChildren++;
     this.#nodes.set(key, node);
     return node;
   }

@@ -13,7 +13,8 @@ import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
 export interface KvLayout {
   readonly kvType: KvType;
   readonly blockSize: number;
-  readonly numBlocks: number;
+  /** Per group. */
+  readonly numBlocks: readonly number[];
   readonly groups: readonly KvGroupSpec[];
   /** The context actually served; decides between short and long rope factors. */
   readonly maxModelLen: number;
@@ -92,17 +93,18 @@ export class Transformer implements BlockMemory {
       return { table: device.allocate(batch.capacity.maxRows * half * 8), invFreq: handle, half, magnitude };
     });
     this.#kvShape = { kvType: kv.kvType, numHeads, numKvHeads, headDim, blockSize: kv.blockSize };
-    const cacheBytes = kv.numBlocks * kv.blockSize * numKvHeads * kvEntryBytes(kv.kvType, headDim);
-    this.#keyCaches = config.layers.map(() => device.allocate(cacheBytes));
-    this.#valueCaches = config.layers.map(() => device.allocate(cacheBytes));
+    this.#layerBlockBytes = kv.blockSize * numKvHeads * kvEntryBytes(kv.kvType, headDim);
     this.#groupOfLayer = config.layers.map((_, layer) => kv.groups.findIndex((group) => group.layers.includes(layer)));
+    const allocateCaches = () =>
+      this.#groupOfLayer.map((group) => device.allocate(kv.numBlocks[group]! * this.#layerBlockBytes));
+    this.#keyCaches = allocateCaches();
+    this.#valueCaches = allocateCaches();
     this.#kvBytes = config.layers.flatMap((_, layer) =>
       [this.#keyCaches[layer]!, this.#valueCaches[layer]!].map((cache) => ({
         group: this.#groupOfLayer[layer]!,
         bytes: new Uint8Array(device.view(cache)),
       })),
     );
-    this.#layerBlockBytes = cacheBytes / kv.numBlocks;
     this.blockBytes = this.#layerBlockBytes * this.#kvBytes.length;
   }
 

@@ -58,7 +58,8 @@ export class DraftModel implements BatchDrafter {
   ) {
     const { maxNumSeqs, maxModelLen, blockSize, numBlocks, kvType } = capacity;
     checkDraftModel(config, target, maxModelLen);
-    const groups = kvGroups(config);
+    // Guesses are taken back, so that a window would see again what it had left behind: everything is kept.
+    const groups = kvGroups(config, 0);
     this.#numGroups = groups.length;
     this.#batch = new StepBatch(
       {
@@ -75,13 +76,14 @@ export class DraftModel implements BatchDrafter {
       config,
       weights,
       device,
-      { kvType, blockSize, numBlocks, groups, maxModelLen },
+      { kvType, blockSize, numBlocks: [numBlocks], groups, maxModelLen },
       this.#batch,
     );
     this.#kv = new KvManager({
-      numGroups: groups.length,
-      numBlocks,
+      windows: groups.map(({ window }) => window),
+      numBlocks: [numBlocks],
       blockSize,
+      maxStepTokens: MAX_ROWS,
       isPrefixCachingEnabled: true,
       reservedTokens: 0,
     });
@@ -110,7 +112,7 @@ export class DraftModel implements BatchDrafter {
       if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
     }
     if (this.#batch.numRows > 0) this.#transformer.forward(this.#batch, this.#sampler.buffers);
-    for (const { sequence } of this.#shadows.values()) this.#kv.publishFull(sequence);
+    for (const { sequence } of this.#shadows.values()) this.#kv.settle(sequence);
     return caughtUp;
   }
 
