@@ -200,6 +200,7 @@ export interface EngineInfo {
   readonly embeddingWidth: number;
   readonly pooling: Pooling;
   readonly blockSize: number;
+  /** Of the layers that attend to everything; those with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
   readonly kvCacheDtype: KvType;

@@ -14,6 +14,7 @@ import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/eng
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
 import type { Grammar } from "../../src/engine/constraint/grammar.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
+import { kvGroups, planKvBudget } from "../../src/engine/kv/groups.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
@@ -70,6 +71,7 @@ test(
       fromDisk: 0,
       constrained: 0,
       ended: 0,
+      outgrown: 0,
     };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
@@ -81,7 +83,8 @@ test(
       totals.accepted > 100 &&
       totals.fromDisk > 100 &&
       totals.constrained > 10 &&
-      totals.ended > 5;
+      totals.ended > 5 &&
+      totals.outgrown > 5;
     do {
       await runRound(seed, totals);
       totals.rounds++;
@@ -108,7 +111,9 @@ type Totals = Record<
   | "accepted"
   | "fromDisk"
   | "constrained"
-  | "ended",
+  | "ended"
+  /** Requests longer than all blocks of a window together, which so have used blocks that they had given back. */
+  | "outgrown",
   number
 >;
 
@@ -150,6 +155,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
     prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
+  const windowTokens = windowCapacity(model, fullOptions);
   const planned = planRequests(rng, plain.core.info.vocabSize);
   for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
   expect(plain.core.takeFailures()).toEqual([]);
@@ -170,6 +176,8 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
           totals.constrained++;
           if (outputs[index]!.finishReason === "stop") totals.ended++;
         }
+        const numTokens = planned[index]!.request.promptIds.length + outputs[index]!.tokenIds.length;
+        if (cancelAtStep === undefined && numTokens > windowTokens) totals.outgrown++;
       });
       expect(full.core.takeFailures()).toEqual([]);
       const stats = full.core.stats();
@@ -185,6 +193,23 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
       full.device.destroy();
     }
   }
+}
+
+/** Tokens that the KV memory of a model's sliding window holds; infinite without one. */
+function windowCapacity(
+  model: RandomModelOptions,
+  options: Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
+    readonly kvCacheMemoryBytes: number;
+  },
+): number {
+  const { kvCacheDtype, blockSize, kvCacheMemoryBytes, maxNumSeqs, maxNumBatchedTokens } = options;
+  const { config } = openModel(modelPath(model));
+  const groups = kvGroups(config, MAX_MODEL_LEN);
+  const demand = { maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN };
+  const { numBlocks } = planKvBudget(config, groups, kvCacheDtype, blockSize, demand, 0, kvCacheMemoryBytes);
+  return Math.min(
+    ...groups.map(({ window }, group) => (window === 0 ? Number.POSITIVE_INFINITY : numBlocks[group]! * blockSize)),
+  );
 }
 
 function expectEqual(got: Completion | undefined, alone: Completion, isCancelled: boolean, what: string): void {
@@ -223,7 +248,7 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   const prefixes = Array.from({ length: 3 }, () => randomIds(rng, rng.int(1, 120), vocabSize));
   return Array.from({ length: rng.int(6, 20) }, (): Planned => {
     const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
-    const promptIds = [...prefix, ...randomIds(rng, rng.int(1, 60), vocabSize)];
+    const promptIds = [...prefix, ...randomIds(rng, rng.int(1, rng.chance(0.15) ? 140 : 60), vocabSize)];
     const arriveAtStep = rng.int(0, 25);
     return {
       request: {

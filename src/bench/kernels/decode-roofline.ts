@@ -1,6 +1,7 @@
 /** Decoding one sequence with a whole model, as a share of the read bandwidth measured around each round. */
 
 import type { Engine } from "../../engine/api.js";
+import { kvBytesPerToken, modelConfigFromGguf } from "../../engine/model/config.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { runRound } from "../engine-round.js";
 import { randomPrompts } from "../random-prompts.js";
@@ -31,9 +32,10 @@ export function weightBytesPerStep(gguf: GgufFile): number {
 }
 
 export async function measureDecodeRoofline(engine: Engine, gguf: GgufFile, probes: Probes): Promise<DecodeRoofline> {
-  const { kvBytes, numKvBlocks, blockSize, vocabSize } = engine.info;
+  const { kvCacheDtype, vocabSize } = engine.info;
   const meanContext = PROMPT_TOKENS + GEN_TOKENS / 2;
-  const bytesPerToken = weightBytesPerStep(gguf) + (meanContext * kvBytes) / (numKvBlocks * blockSize);
+  const bytesPerToken =
+    weightBytesPerStep(gguf) + meanContext * kvBytesPerToken(modelConfigFromGguf(gguf), kvCacheDtype);
   const rounds: { readonly tokensPerS: number; readonly ceilingGbPerS: number; readonly rooflineShare: number }[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
     const shape = { batch: 1, promptTokens: PROMPT_TOKENS, sharedPrefix: 0, vocabSize };

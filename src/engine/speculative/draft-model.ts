@@ -95,6 +95,7 @@ export class DraftModel implements BatchDrafter {
   /** Computes what it lacks of the sequences, as much as one step may; returns those that can be guessed for now. */
   ready(sequences: readonly Sequence[]): readonly Sequence[] {
     const caughtUp: Sequence[] = [];
+    const certain: Sequence[] = [];
     let numRowsLeft = MAX_ROWS;
     this.#batch.clear();
     this.#sampler.clear();
@@ -102,6 +103,7 @@ export class DraftModel implements BatchDrafter {
       const shadow = this.#shadowOf(target);
       if (shadow === undefined) continue;
       const { sequence } = shadow;
+      certain.push(sequence);
       // Its last token is computed with the first guess.
       const numRows = Math.min(numRowsLeft, sequence.numTokens - 1 - sequence.numComputedTokens);
       if (!this.#kv.ensureCapacity(sequence, sequence.numComputedTokens + numRows)) continue;
@@ -112,7 +114,8 @@ export class DraftModel implements BatchDrafter {
       if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
     }
     if (this.#batch.numRows > 0) this.#transformer.forward(this.#batch, this.#sampler.buffers);
-    for (const { sequence } of this.#shadows.values()) this.#kv.settle(sequence);
+    // Not those that hold guesses: what is published must stay.
+    for (const sequence of certain) this.#kv.settle(sequence);
     return caughtUp;
   }
 
@@ -161,7 +164,8 @@ export class DraftModel implements BatchDrafter {
     while (numSame < most && sequence.tokens[numSame] === target.tokens[numSame]) numSame++;
     sequence.numTokens = numSame;
     while (sequence.numTokens < target.numTokens) sequence.append(target.tokens[sequence.numTokens]!);
-    sequence.numComputedTokens = Math.min(sequence.numComputedTokens, numSame);
+    // The last token is computed anew if it was a guess: what follows it is wanted.
+    sequence.numComputedTokens = Math.min(sequence.numComputedTokens, numSame, sequence.numTokens - 1);
     shadow.numCertain = target.numTokens;
     return shadow;
   }
