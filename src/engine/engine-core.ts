@@ -14,6 +14,8 @@ import type {
 } from "./api.js";
 import { GREEDY_SAMPLING } from "./api.js";
 import { checkOptions, resolveMaxModelLen } from "./check-options.js";
+import { Constraints, type FailedSequence } from "./constraint/constraints.js";
+import { GrammarService } from "./constraint/grammar-service.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
 import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
@@ -33,7 +35,7 @@ import { NO_SPECULATION_STATS } from "./speculative/stats.js";
 import { StepBatch } from "./step-batch.js";
 import { StepCost } from "./step-cost.js";
 import { StepPace } from "./step-pace.js";
-import { addRow, writeBlockTables } from "./step-rows.js";
+import { addRow, countRows, needsSample, needsScore, type StepRows, writeBlockTables } from "./step-rows.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -41,8 +43,17 @@ export interface StepOutput {
   readonly output: EngineOutput;
 }
 
+/** A request that ended without a finish reason. */
+export interface FailedRequest {
+  readonly requestId: number;
+  readonly error: MillraceError;
+}
+
 /** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
 const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
+
+/** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
+const GRAMMAR_TIMEOUT_MS = 10_000;
 
 /** How often a step is measured for the cost of drafts; the fastest counts. */
 const MEASURED_STEPS = 2;
@@ -61,6 +72,8 @@ export class EngineCore {
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
   readonly #disk: DiskTier | undefined;
+  readonly #constraints: Constraints;
+  #failures: FailedRequest[] = [];
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
@@ -109,6 +122,9 @@ export class EngineCore {
       },
       device,
     );
+    const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
+    const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
+    this.#constraints = new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS));
     this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
@@ -192,7 +208,8 @@ export class EngineCore {
   add(requestId: number, request: EngineRequest): void {
     const sequence = new Sequence(requestId, request, this.#numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
-    this.#scheduler.add(sequence);
+    if (request.constraint === undefined) this.#scheduler.add(sequence);
+    else this.#constraints.add(sequence, request.constraint.grammar);
   }
 
   /** Unknown ids (already finished) are fine. */
@@ -200,7 +217,8 @@ export class EngineCore {
     const sequence = this.#sequences.get(requestId);
     if (sequence === undefined) return;
     this.#sequences.delete(requestId);
-    this.#scheduler.remove(sequence);
+    if (!this.#constraints.isCompiling(sequence)) this.#scheduler.remove(sequence);
+    this.#constraints.remove(sequence);
     this.#speculator?.forget(sequence);
   }
 
@@ -211,18 +229,29 @@ export class EngineCore {
 
   /** Resolves when what is to outlive this process is on disk. */
   async close(): Promise<void> {
+    this.#constraints.close();
     await this.#disk?.close();
   }
 
   step(): StepOutput[] {
-    const startMs = performance.now();
-    const scheduled = this.#scheduler.schedule();
-    if (scheduled.length === 0) {
+    const { opened, failed } = this.#constraints.look();
+    for (const sequence of opened) this.#scheduler.add(sequence);
+    this.#fail(failed);
+    const planned = this.#scheduler.schedule();
+    if (planned.length === 0) {
+      if (this.#sequences.size === 0) return [];
+      if (this.#constraints.numCompiling > 0) {
+        this.#constraints.waitForGrammars();
+        return [];
+      }
       throw new MillraceError(
         "engine_failed",
         `nothing could be scheduled though ${this.#sequences.size} requests wait`,
       );
     }
+    const scheduled = this.#withMasks(planned);
+    if (scheduled.length === 0) return [];
+    const startMs = performance.now();
     this.#fillBatch(scheduled, startMs);
     const submitMs = performance.now();
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
@@ -237,6 +266,29 @@ export class EngineCore {
     return outputs;
   }
 
+  /** Requests that failed since the last call. */
+  takeFailures(): readonly FailedRequest[] {
+    const failures = this.#failures;
+    this.#failures = [];
+    return failures;
+  }
+
+  #fail(failed: readonly FailedSequence[]): void {
+    for (const { sequence, error } of failed) {
+      this.#failures.push({ requestId: sequence.id, error });
+      this.abort(sequence.id);
+    }
+  }
+
+  /** Without sequences whose masks are not there yet, and those that have come to a dead end. */
+  #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
+    const ready = this.#constraints.ready(planned);
+    const stranded = this.#constraints.stranded(ready);
+    if (stranded.length === 0) return ready;
+    this.#fail(stranded);
+    return ready.filter(({ sequence }) => this.#sequences.has(sequence.id));
+  }
+
   /** How long a decoding step of so many rows takes at present, if that is followed; 0 otherwise. */
   stepMs(numRows: number): number {
     return this.#cost?.ms(numRows) ?? 0;
@@ -246,7 +298,7 @@ export class EngineCore {
     const { read, unshared } = this.device.kvBytes();
     return {
       numRunning: this.#scheduler.running.length,
-      numWaiting: this.#scheduler.waiting.length,
+      numWaiting: this.#scheduler.waiting.length + this.#constraints.numCompiling,
       numUsedKvBlocks: this.#kv.numUsedBlocks,
       prefixCacheQueriedTokens: this.#kv.queriedTokens,
       prefixCacheHitTokens: this.#kv.hitTokens,
@@ -257,6 +309,7 @@ export class EngineCore {
       kvBytesRead: read,
       kvBytesUnshared: unshared,
       speculation: this.#speculator?.stats() ?? NO_SPECULATION_STATS,
+      constraints: this.#constraints.stats,
       prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
       kernelMs: this.#kernelMs,
       stepMs: this.#stepMs,
@@ -337,7 +390,8 @@ export class EngineCore {
       this.#sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
     } else if (needsSample(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
-      this.#sampler.addSampleRow(sequence, position + 1);
+      const mask = this.#constraints.maskOf(sequence, position + 1 - sequence.numTokens);
+      this.#sampler.addSampleRow(sequence, position + 1, mask);
     }
   }
 
@@ -401,6 +455,7 @@ export class EngineCore {
       sequence.numComputedTokens - (sequence.numTokens - tokenIds.length),
     );
     if (finishReason !== undefined) this.abort(sequence.id);
+    else this.#constraints.advance(sequence);
     return {
       tokenIds,
       numCachedTokens: sequence.numCachedTokens,
@@ -420,30 +475,4 @@ function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
     const { size, mtimeMs } = statSync(file);
     return [size, mtimeMs];
   });
-}
-
-interface StepRows {
-  /** Rows of sequences that decode, drafts among them. */
-  readonly numDecoding: number;
-  readonly numPrompt: number;
-}
-
-/** Before the step's results are taken in. */
-function countRows(scheduled: readonly ScheduledSequence[]): StepRows {
-  let [numDecoding, numPrompt] = [0, 0];
-  for (const { sequence, numNewTokens } of scheduled) {
-    if (numNewTokens === 1) numDecoding += 1 + sequence.numDraftTokens;
-    else numPrompt += numNewTokens;
-  }
-  return { numDecoding, numPrompt };
-}
-
-/** The prompt token after `position` still lacks its log-probability. */
-function needsScore(sequence: Sequence, position: number): boolean {
-  if (sequence.promptLogprobs === undefined) return false;
-  return position < sequence.numPromptTokens - 1 && position >= sequence.promptLogprobs.length - 1;
-}
-
-function needsSample(sequence: Sequence, position: number): boolean {
-  return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
 }

@@ -1,6 +1,6 @@
 /**
  * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
- * instruction set.
+ * instruction set, with and without a grammar.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
@@ -12,8 +12,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
+import type { Grammar } from "../../src/engine/constraint/grammar.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { kvGroups, planKvBudget } from "../../src/engine/kv/groups.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
@@ -27,6 +27,7 @@ import { KV_TYPES } from "../../src/kernels/program.js";
 import { ISAS } from "../../src/kernels/test-helpers.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
+import { leastKvBudget } from "../helpers/kv-memory.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomModel } from "../helpers/random-model.js";
 import { TestRng } from "../helpers/rng.js";
@@ -69,6 +70,8 @@ test(
       accepted: 0,
       fromDisk: 0,
       outgrown: 0,
+      constrained: 0,
+      ended: 0,
     };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
@@ -79,7 +82,9 @@ test(
       totals.drafted - totals.accepted > 100 &&
       totals.accepted > 100 &&
       totals.fromDisk > 100 &&
-      totals.outgrown > 5;
+      totals.outgrown > 5 &&
+      totals.constrained > 10 &&
+      totals.ended > 5;
     do {
       await runRound(seed, totals);
       totals.rounds++;
@@ -105,8 +110,9 @@ type Totals = Record<
   | "drafted"
   | "accepted"
   | "fromDisk"
-  /** Requests longer than all blocks of a window together, which so have used blocks that they had given back. */
-  | "outgrown",
+  /** Requests longer than all blocks of a group together: they have written to blocks that they had given back. */
+  | "outgrown"
+  "constrained" | "ended",
   number
 >;
 
@@ -126,7 +132,6 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     kvCacheMemoryBytes: KV_BYTES_AMPLE,
     speculative: NO_SPECULATION,
   });
-  const bytesPerToken = plain.core.info.kvBytes / (plain.core.info.numKvBlocks * plain.core.info.blockSize);
   const blockSize = rng.pick([8, 16, 32]);
   const numBlocks = Math.ceil(MAX_MODEL_LEN / blockSize) + rng.int(0, 12);
   const maxNumSeqs = rng.int(2, 12);
@@ -136,21 +141,24 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     rng.pick([0, 0.5, 0.9, 1]),
     () => rng.next(),
   );
+  const maxNumBatchedTokens = Math.max(maxNumSeqs, rng.int(8, 96));
+  const kvOptions = { kvCacheDtype, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN };
+  const budget = leastKvBudget(modelPath(model), numBlocks, kvOptions);
+  /** Of the smallest window, in tokens. */
+  const poolTokens = Math.min(...budget.numBlocks) * blockSize;
   const fullOptions = {
-    kvCacheDtype,
-    blockSize,
-    maxNumSeqs,
+    ...kvOptions,
     numThreads: rng.int(1, 3),
-    maxNumBatchedTokens: Math.max(maxNumSeqs, rng.int(8, 96)),
-    kvCacheMemoryBytes: numBlocks * blockSize * bytesPerToken,
+    kvCacheMemoryBytes: budget.kvBytes,
     speculative: randomSpeculation(rng, model),
     schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
     prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
-  const windowTokens = windowCapacity(model, fullOptions);
   const planned = planRequests(rng, plain.core.info.vocabSize);
   for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
+  expect(plain.core.takeFailures()).toEqual([]);
+  await plain.core.close();
   plain.device.destroy();
   // With a disk, a second process finds what the first one left.
   for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
@@ -164,8 +172,13 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
         totals.tokens += got?.tokenIds.length ?? 0;
         if (cancelAtStep !== undefined) totals.cancelled++;
         const numTokens = planned[index]!.request.promptIds.length + outputs[index]!.tokenIds.length;
-        if (cancelAtStep === undefined && numTokens > windowTokens) totals.outgrown++;
+        if (cancelAtStep === undefined && numTokens > poolTokens) totals.outgrown++;
+        if (planned[index]!.request.constraint !== undefined) {
+          totals.constrained++;
+          if (outputs[index]!.finishReason === "stop") totals.ended++;
+        }
       });
+      expect(full.core.takeFailures()).toEqual([]);
       const stats = full.core.stats();
       expect(stats.numUsedKvBlocks).toBe(0);
       totals.requests += planned.length;
@@ -179,23 +192,6 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
       full.device.destroy();
     }
   }
-}
-
-/** Tokens that the KV memory of a model's sliding window holds; infinite without one. */
-function windowCapacity(
-  model: RandomModelOptions,
-  options: Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
-    readonly kvCacheMemoryBytes: number;
-  },
-): number {
-  const { kvCacheDtype, blockSize, kvCacheMemoryBytes, maxNumSeqs, maxNumBatchedTokens } = options;
-  const { config } = openModel(modelPath(model));
-  const groups = kvGroups(config, MAX_MODEL_LEN);
-  const demand = { maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN };
-  const { numBlocks } = planKvBudget(config, groups, kvCacheDtype, blockSize, demand, 0, kvCacheMemoryBytes);
-  return Math.min(
-    ...groups.map(({ window }, group) => (window === 0 ? Number.POSITIVE_INFINITY : numBlocks[group]! * blockSize)),
-  );
 }
 
 function expectEqual(got: Completion | undefined, alone: Completion, isCancelled: boolean, what: string): void {
@@ -229,6 +225,8 @@ function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number,
 }
 
 function planRequests(rng: TestRng, vocabSize: number): Planned[] {
+  // Every such round starts two grammar threads.
+  const isConstraining = rng.chance(0.4);
   const prefixes = Array.from({ length: 3 }, () => randomIds(rng, rng.int(1, 120), vocabSize));
   return Array.from({ length: rng.int(6, 20) }, (): Planned => {
     const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
@@ -238,7 +236,9 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
       request: {
         ...(rng.chance(0.15)
           ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
-          : request(promptIds, randomSampling(rng, vocabSize))),
+          : isConstraining && rng.chance(0.6)
+            ? constrainedRequest(rng, promptIds, vocabSize)
+            : request(promptIds, randomSampling(rng, vocabSize))),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
         priority: rng.int(-1, 1),
       },
@@ -278,6 +278,29 @@ function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams
     logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
     numLogprobs: rng.pick([undefined, 0, 5]),
     numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
+  };
+}
+
+/** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
+const GRAMMARS: readonly Grammar[] = [
+  { kind: "choice", text: '["the other thing and the other other thing", "no"]' },
+  { kind: "regex", text: "(ab|the )*!" },
+  { kind: "ebnf", text: 'root ::= "[" (root ("," root)*)? "]" | [0-9]' },
+  { kind: "json_object", text: "" },
+  {
+    kind: "json_schema",
+    text: '{"type":"array","items":{"type":"object","properties":{"in":{"type":"boolean"},"on":{"enum":[1,2]}},"required":["in","on"]}}',
+  },
+];
+
+/** A request under a grammar, which the model's own end token ends. */
+function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number): EngineRequest {
+  const endOfText = vocabSize - 3;
+  const sampling = randomSampling(rng, vocabSize);
+  const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
+  return {
+    ...request(promptIds, { ...sampling, stopTokenIds, maxTokens: rng.int(1, 60) }),
+    constraint: { grammar: rng.pick(GRAMMARS) },
   };
 }
 
