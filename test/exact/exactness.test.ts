@@ -112,7 +112,8 @@ type Totals = Record<
   | "fromDisk"
   /** Requests longer than all blocks of a group together: they have written to blocks that they had given back. */
   | "outgrown"
-  "constrained" | "ended",
+  | "constrained"
+  | "ended",
   number
 >;
 
