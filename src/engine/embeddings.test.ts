@@ -4,14 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
+import { leastKvBudget } from "../../test/helpers/kv-memory.js";
 import { type RandomModelOptions, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { loadKernels } from "../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type EngineRequest } from "./api.js";
 import { EngineCore } from "./engine-core.js";
-import { kvGroups, planKvBudget } from "./kv/groups.js";
-import { kvBytesPerToken } from "./model/config.js";
 import { openModel } from "./model/open-model.js";
 import { POOLINGS } from "./pooling.js";
 
@@ -104,19 +103,6 @@ describe("the kind of pooling", () => {
   });
 });
 
-/** Bytes of KV memory that hold nine blocks of full attention, and what windows get beside them. */
-function leastMemory(path: string, maxNumBatchedTokens: number): number {
-  const { config } = openModel(path);
-  const { blockSize } = DEFAULT_ENGINE_OPTIONS;
-  const demand = { maxNumSeqs: 8, maxModelLen: 128, maxNumBatchedTokens };
-  const groups = kvGroups(config, demand.maxModelLen);
-  const evenBytes = kvBytesPerToken(config, "f16") * blockSize;
-  for (let bytes = evenBytes; ; bytes += evenBytes / config.numLayers) {
-    const { numBlocks, kvBytes } = planKvBudget(config, groups, "f16", blockSize, demand, 0, bytes);
-    if (Math.max(...numBlocks) === 9) return kvBytes;
-  }
-}
-
 describe("nothing else changes a bit", () => {
   const models: readonly RandomModelOptions[] = [
     { architecture: "llama", seed: 3, type: "Q4_0" },
@@ -134,11 +120,9 @@ describe("nothing else changes a bit", () => {
     const alone = withCore(path, options, (core) => requests.map((each) => runAlone(core, each)));
     let numPreemptions = 0;
     for (const maxNumBatchedTokens of [9, 31, 200]) {
-      const crowded = {
-        maxNumSeqs: 8,
-        maxNumBatchedTokens,
-        kvCacheMemoryBytes: leastMemory(path, maxNumBatchedTokens),
-      };
+      const options = { ...DEFAULT_ENGINE_OPTIONS, maxNumSeqs: 8, maxModelLen: 128, maxNumBatchedTokens };
+      const { kvBytes } = leastKvBudget(path, 9, options);
+      const crowded = { maxNumSeqs: 8, maxNumBatchedTokens, kvCacheMemoryBytes: kvBytes };
       withCore(path, crowded, (core) => {
         const together = runTogether(core, requests);
         alone.forEach((wanted, index) => {

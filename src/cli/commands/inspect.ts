@@ -192,6 +192,7 @@ async function describeModel(
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../engine/model/open-model.js");
   const { kvBytesPerToken } = await import("../../engine/model/config.js");
+  const { kvGroups, planKvBudget } = await import("../../engine/kv/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api.js");
   try {
     const { config }: OpenModel = openModel(path);
@@ -202,10 +203,12 @@ async function describeModel(
       });
     }
     const numTokens = context ?? contextLength;
-    const { blockSize } = DEFAULT_ENGINE_OPTIONS;
+    const { blockSize, maxNumBatchedTokens } = DEFAULT_ENGINE_OPTIONS;
+    const groups = kvGroups(config, numTokens);
+    const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
     const memory = KV_TYPES.map((kvType): KvReport => {
       const bytesPerToken = kvBytesPerToken(config, kvType);
-      const kvBytes = Math.ceil(numTokens / blockSize) * blockSize * bytesPerToken * concurrency;
+      const { kvBytes } = planKvBudget(config, groups, kvType, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
     const windows = config.layers.map((layer) => layer.window).filter((window) => window > 0);

@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { request } from "../../../test/helpers/engine-requests.js";
+import { Sequence } from "../sequence.js";
+import { KvManager } from "./kv-manager.js";
+
+const BLOCK_SIZE = 4;
+const WINDOW = 8;
+const IDS = Array.from({ length: 60 }, (_, i) => i);
+
+/** Full attention, and a window with as many blocks as a sequence holds at once and one more. */
+function createManager(): KvManager {
+  return new KvManager({
+    ...{ windows: [0, WINDOW], numBlocks: [32, 5], blockSize: BLOCK_SIZE, maxStepTokens: BLOCK_SIZE },
+    ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+  });
+}
+
+/** Computes the prompt block by block. */
+function compute(kv: KvManager, sequence: Sequence): void {
+  kv.attachPrefix(sequence);
+  while (sequence.numComputedTokens < sequence.numTokens) {
+    const end = Math.min(sequence.numComputedTokens + BLOCK_SIZE, sequence.numTokens);
+    expect(kv.ensureCapacity(sequence, end)).toBe(true);
+    sequence.numComputedTokens = end;
+    kv.settle(sequence);
+  }
+}
+
+const prompt = (id: number, length: number) => new Sequence(id, request(IDS.slice(0, length)), 2, 0);
+
+describe("sliding windows", () => {
+  test("what no query to come sees is given back", () => {
+    const kv = createManager();
+    const sequence = prompt(1, 40);
+    compute(kv, sequence);
+    expect([kv.usedBlocksOf(0), kv.usedBlocksOf(1)]).toEqual([10, 2]);
+    // The query at 40 sees 33 … 40.
+    expect(sequence.blockTables[1]!.map((block) => block >= 0)).toEqual([
+      ...new Array<boolean>(8).fill(false),
+      ...[true, true],
+    ]);
+    kv.release(sequence);
+    expect([kv.usedBlocksOf(0), kv.usedBlocksOf(1)]).toEqual([0, 0]);
+  });
+
+  test("a prefix is a hit as long as its last window is there, whatever became of the blocks before", () => {
+    const kv = createManager();
+    const first = prompt(1, 40);
+    compute(kv, first);
+    kv.release(first);
+    const longer = prompt(2, 60);
+    kv.attachPrefix(longer);
+    expect(longer.numComputedTokens).toBe(40);
+    expect(longer.numGivenBack).toEqual([0, 8]);
+    compute(kv, longer);
+    expect(longer.numComputedTokens).toBe(60);
+    kv.release(longer);
+  });
+
+  test("a prefix is a miss when a block of its last window is gone, though later ones are there", () => {
+    const kv = createManager();
+    const first = prompt(1, 60);
+    compute(kv, first);
+    kv.release(first);
+    const shorter = prompt(2, 24);
+    kv.attachPrefix(shorter);
+    expect(shorter.numComputedTokens).toBe(0);
+    kv.release(shorter);
+    const same = prompt(3, 60);
+    kv.attachPrefix(same);
+    expect(same.numComputedTokens).toBe(56);
+    kv.release(same);
+  });
+});

@@ -1,0 +1,22 @@
+/** KV memory that is as tight as a test wants it. */
+import type { EngineOptions } from "../../src/engine/api.js";
+import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/kv/groups.js";
+import { kvBytesPerToken } from "../../src/engine/model/config.js";
+import { openModel } from "../../src/engine/model/open-model.js";
+
+type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
+  readonly maxModelLen: number;
+};
+
+/** The least memory in which full attention (or the widest window, where there is none) has `numBlocks` blocks. */
+export function leastKvBudget(modelPath: string, numBlocks: number, options: KvOptions): KvBudget {
+  const { config } = openModel(modelPath);
+  const { kvCacheDtype, blockSize, maxModelLen } = options;
+  const groups = kvGroups(config, maxModelLen);
+  const evenBytes = kvBytesPerToken(config, kvCacheDtype) * blockSize;
+  // One layer's block at a time.
+  for (let bytes = evenBytes; ; bytes += evenBytes / config.numLayers) {
+    const budget = planKvBudget(config, groups, kvCacheDtype, blockSize, options, 0, bytes);
+    if (Math.max(...budget.numBlocks) >= numBlocks) return budget;
+  }
+}
