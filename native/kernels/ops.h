@@ -213,6 +213,7 @@ struct SampleArgs {
   const int32_t* biasIds;
   const float* biasValues;
   const int32_t* bannedIds;
+  const int32_t* masks;
   int32_t* outIds;
   float* outLogprobs;
   int32_t* outRanks;
@@ -226,8 +227,10 @@ struct SampleArgs {
 enum SampleParam {
   kMode, kTarget, kTemperature, kTopK, kTopP, kMinP, kPresencePenalty, kFrequencyPenalty, kRepetitionPenalty, kSeedHigh,
   kSeedLow, kPosition, kNumTop, kHistoryStart, kNumPromptTokens, kNumOutputTokens, kBiasStart, kNumBiases, kBanStart, kNumBanned,
+  kMaskStart,
 };
 constexpr int64_t kSampleParams = 24;
+constexpr int64_t maskWords(int64_t vocabSize) { return (vocabSize + 31) / 32; }
 
 struct PackArgs {
   uint8_t* out;  // packedBytes(weight)

@@ -37,7 +37,7 @@ bool hasLogprobs(const double* params) { return params[kNumTop] >= 0.0; }
 bool hasPenalties(const double* params) {
   return params[kRepetitionPenalty] != 1.0 || params[kFrequencyPenalty] != 0.0 || params[kPresencePenalty] != 0.0;
 }
-bool isAdjusted(const double* params) { return params[kNumBiases] > 0 || params[kNumBanned] > 0 || hasPenalties(params); }
+bool isAdjusted(const double* params) { return params[kNumBiases] > 0 || params[kNumBanned] > 0 || params[kMaskStart] >= 0 || hasPenalties(params); }
 
 bool hasTopK(const double* params, int64_t vocabSize) { return params[kTopK] > 0.0 && params[kTopK] < static_cast<double>(vocabSize); }
 
@@ -67,11 +67,14 @@ void reportTop(Row& row, double maximum, double logSumExp) {
   }
 }
 
+// Null when every token may come.
+const int32_t* maskOf(const Row& row) { return row.params[kMaskStart] < 0 ? nullptr : row.args.masks + row.integer(kMaskStart); }
+
 // The candidate of a token that is to be adjusted, made when first asked for.
 Candidate& adjustedToken(Row& row, int32_t id, int64_t* numAdjusted) {
   if (row.slots[id] == 0) {
     const double logit = row.raw.logits[id];
-    row.candidates[*numAdjusted] = {logit == logit ? logit : kMinusInfinity, id, 0};
+    row.candidates[*numAdjusted] = {logit == logit && mayCome(maskOf(row), id) ? logit : kMinusInfinity, id, 0};
     row.slots[id] = static_cast<int32_t>(++*numAdjusted);
   }
   return row.candidates[row.slots[id] - 1];
@@ -111,7 +114,7 @@ int64_t adjust(Row& row) {
   }
   if (hasPenalties(row.params)) applyPenalties(row, &numAdjusted);
 
-  memcpy(row.logits, row.raw.logits, static_cast<size_t>(row.args.vocabSize) * 4);
+  copyMasked(row.raw.logits, maskOf(row), row.args.vocabSize, row.logits);
   for (int64_t i = 0; i < numAdjusted; i++) row.logits[row.candidates[i].id] = kLowest;
   const double temperature = temperatureOfSums(row.params, row.args.vocabSize);
   for (int64_t part = 0; part < sampleParts(row.args.vocabSize); part++) scanPart(row.adjusted, part, false, temperature);

@@ -42,6 +42,26 @@ MILLRACE_INLINE const float* chunkAt(const VocabularyScan& scan, int64_t chunk, 
   return padded;
 }
 
+// Whether the mask's bit of a token is set; without a mask every token may come.
+MILLRACE_INLINE bool mayCome(const int32_t* mask, int64_t id) {
+  return mask == nullptr || (static_cast<uint32_t>(mask[id / 32]) >> (id % 32) & 1) != 0;
+}
+
+// Logits with −∞ where the mask has no bit: 32 at a time, most of which a grammar allows all or none of.
+static inline void copyMasked(const float* logits, const int32_t* mask, int64_t vocabSize, float* out) {
+  if (mask == nullptr) {
+    std::copy(logits, logits + vocabSize, out);
+    return;
+  }
+  for (int64_t first = 0; first < vocabSize; first += 32) {
+    const int64_t end = minOf(first + 32, vocabSize);
+    const int32_t word = mask[first / 32];
+    if (word == 0) std::fill(out + first, out + end, kLowest);
+    else if (word == -1) std::copy(logits + first, logits + end, out + first);
+    else for (int64_t id = first; id < end; id++) out[id] = mayCome(mask, id) ? logits[id] : kLowest;
+  }
+}
+
 MILLRACE_INLINE float maximumOfChunk(const float* x) {
   // In this order of operands a NaN loses.
   f32x8 maxima[4] = {splat8(kLowest), splat8(kLowest), splat8(kLowest), splat8(kLowest)};

@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-const int kNumArgs[kNumOps] = {5, 6, 5, 6, 4, 10, 6, 15, 16, 5, 14, 3};
+const int kNumArgs[kNumOps] = {5, 6, 5, 6, 4, 10, 6, 15, 16, 5, 15, 3};
 
 namespace {
 

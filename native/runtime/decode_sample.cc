@@ -13,6 +13,7 @@ struct Lists {
   int64_t numBiasIds;
   int64_t numBiasValues;
   int64_t numBannedIds;
+  int64_t numMaskWords;
 };
 
 struct ParamName {
@@ -39,6 +40,7 @@ constexpr ParamName kIntegers[] = {
     {kNumBiases, "params.numBiases", 0, kMaxCount},
     {kBanStart, "params.banStart", 0, kMaxCount},
     {kNumBanned, "params.numBanned", 0, kMaxCount},
+    {kMaskStart, "params.maskStart", -1, kMaxCount},
 };
 
 constexpr double kMaxFloat = 3.4e38;
@@ -76,6 +78,10 @@ void checkRow(const Operands& in, const SampleArgs& args, const double* row, con
   checkIds(in, "history", args.history, lists.numHistory, row[kHistoryStart], row[kNumPromptTokens] + row[kNumOutputTokens], args.vocabSize);
   checkIds(in, "biasIds", args.biasIds, lists.numBiasIds, row[kBiasStart], row[kNumBiases], args.vocabSize);
   checkIds(in, "bannedIds", args.bannedIds, lists.numBannedIds, row[kBanStart], row[kNumBanned], args.vocabSize);
+  const double maskEnd = row[kMaskStart] + static_cast<double>(maskWords(args.vocabSize));
+  if (row[kMaskStart] >= 0 && maskEnd > static_cast<double>(lists.numMaskWords)) {
+    in.refuse("masks", "at least " + std::to_string(static_cast<int64_t>(maskEnd)) + " values long", static_cast<double>(lists.numMaskWords));
+  }
   if (row[kNumBiases] > 0 && row[kBiasStart] + row[kNumBiases] > static_cast<double>(lists.numBiasValues)) {
     in.refuse("biasValues", "as long as biasIds", static_cast<double>(lists.numBiasValues));
   }
@@ -89,18 +95,19 @@ Op decodeSample(const Operands& in) {
   SampleArgs args{};
   Lists lists{};
   args.vocabSize = vocabSize;
-  args.topStride = in.integer(13, "topStride");
+  args.topStride = in.integer(14, "topStride");
   args.logits = in.f32(0, "logits", saturatedProduct(numRows, vocabSize));
   args.params = in.f64(3, "params", saturatedProduct(numRows, kSampleParams));
   args.history = in.whole<int32_t>(4, "history", &lists.numHistory);
   args.biasIds = in.whole<int32_t>(5, "biasIds", &lists.numBiasIds);
   args.biasValues = in.whole<float>(6, "biasValues", &lists.numBiasValues);
   args.bannedIds = in.whole<int32_t>(7, "bannedIds", &lists.numBannedIds);
-  args.outIds = in.i32(8, "outIds", numRows);
-  args.outLogprobs = in.f32(9, "outLogprobs", numRows);
-  args.outRanks = in.i32(10, "outRanks", numRows);
-  args.topIds = in.i32(11, "topIds", saturatedProduct(numRows, args.topStride));
-  args.topLogprobs = in.f32(12, "topLogprobs", saturatedProduct(numRows, args.topStride));
+  args.masks = in.whole<int32_t>(8, "masks", &lists.numMaskWords);
+  args.outIds = in.i32(9, "outIds", numRows);
+  args.outLogprobs = in.f32(10, "outLogprobs", numRows);
+  args.outRanks = in.i32(11, "outRanks", numRows);
+  args.topIds = in.i32(12, "topIds", saturatedProduct(numRows, args.topStride));
+  args.topLogprobs = in.f32(13, "topLogprobs", saturatedProduct(numRows, args.topStride));
   for (int64_t r = 0; r < numRows; r++) checkRow(in, args, args.params + r * kSampleParams, lists);
   // A row's tokens are more than its parts, so this cannot overflow where the logits fit in memory.
   const int64_t numParts = numRows == 0 ? 0 : sampleParts(vocabSize);

@@ -30,6 +30,7 @@ struct Inputs {
   std::vector<int32_t> biasIds;
   std::vector<float> biasValues;
   std::vector<int32_t> banned;
+  std::vector<int32_t> mask{};  // one bit a token; empty: all may come
 };
 
 struct Result {
@@ -47,14 +48,14 @@ void recordSample(Bench& bench, const std::vector<float>& logits, const Settings
   const double values[] = {s.mode, s.target, s.temperature, s.topK, s.topP, s.minP, s.presence, s.frequency, s.repetition,
                            static_cast<double>(s.seed >> 32), static_cast<double>(s.seed & 0xffffffffu), static_cast<double>(s.position), s.numTop, 0,
                            static_cast<double>(in.prompt.size()), static_cast<double>(in.output.size()), 0, static_cast<double>(in.biasIds.size()), 0,
-                           static_cast<double>(in.banned.size())};
+                           static_cast<double>(in.banned.size()), in.mask.empty() ? -1.0 : 0.0};
   std::copy(std::begin(values), std::end(values), row.begin());
   std::vector<int32_t> history = in.prompt;
   history.insert(history.end(), in.output.begin(), in.output.end());
   const double sizes[] = {4, 4, 4, kTopStride * 4, kTopStride * 4};
   for (int i = 0; i < 5; i++) outputs[i] = bench.device.allocate(sizes[i]);
   bench.record(OpCode::sample, {bench.put(logits), 1, static_cast<double>(logits.size()), bench.put(row), bench.put(history), bench.put(in.biasIds),
-                                bench.put(in.biasValues), bench.put(in.banned), outputs[0], outputs[1], outputs[2], outputs[3], outputs[4], kTopStride});
+                                bench.put(in.biasValues), bench.put(in.banned), bench.put(in.mask), outputs[0], outputs[1], outputs[2], outputs[3], outputs[4], kTopStride});
 }
 
 Result sampleOne(Bench& bench, const std::vector<float>& logits, const Settings& s, const Inputs& in = {}) {
@@ -80,6 +81,9 @@ std::vector<double> widen(const std::vector<float>& logits) {
 
 int32_t expectedChoice(const std::vector<float>& logits, const Settings& s, const Inputs& in) {
   std::vector<double> l = widen(logits);
+  for (size_t id = 0; id < l.size() && !in.mask.empty(); id++) {
+    if ((static_cast<uint32_t>(in.mask[id / 32]) >> (id % 32) & 1) == 0) l[id] = -HUGE_VAL;
+  }
   for (size_t i = 0; i < in.biasIds.size(); i++) l[static_cast<size_t>(in.biasIds[i])] += in.biasValues[i];
   for (int32_t id : in.banned) l[static_cast<size_t>(id)] = -HUGE_VAL;
   for (size_t id = 0; id < l.size(); id++) {
@@ -149,6 +153,9 @@ void checkAgainstDefinition(const char* isa, std::vector<int32_t>& choices) {
       in.biasValues.push_back(random.unit() * 5);
       if (round % 2 == 0) in.banned.push_back(static_cast<int32_t>(random.below(vocabSize)));
     }
+    for (int64_t word = 0; round % 4 == 1 && word < maskWords(vocabSize); word++) {
+      in.mask.push_back(word % 5 == 0 ? 0 : word % 5 == 1 ? -1 : static_cast<int32_t>(random.bits()));
+    }
     const Result got = sampleOne(bench, logits, s, in);
     choices.push_back(got.id);
     check(got.id == expectedChoice(logits, s, in), std::string("sample ") + isa + " round " + std::to_string(round));
@@ -204,6 +211,8 @@ void checkOddities(const char* isa) {
   check(bench.isRefused(), "temperature NaN");
   recordSample(bench, {1, 2}, {}, {{2}, {}, {}, {}, {}}, outputs);
   check(bench.isRefused(), "history outside");
+  recordSample(bench, std::vector<float>(33, 1.0f), {}, {{}, {}, {}, {}, {}, {-1}}, outputs);
+  check(bench.isRefused(), "a mask too short");
 }
 
 }  // namespace

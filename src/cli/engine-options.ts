@@ -2,8 +2,7 @@
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
-import { SCHEDULING_POLICIES } from "../engine/scheduling-policy.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
@@ -118,7 +117,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-step-ms <ms>",
-      "how long prompts may stretch a step in which others decode; auto: to 1.8 times of decoding alone; 0: as they like",
+      "how long prompts may stretch a step in which others decode; auto: to twice decoding alone; 0: as they like",
       autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
       defaults.maxStepMs,
     ),

@@ -2,11 +2,12 @@
 import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
+import type { Grammar } from "./constraint/grammar.js";
+import type { ConstraintStats } from "./constraint/stats.js";
 import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
 import type { PackCacheOptions } from "./packs/pack-cache.js";
 import type { Pooling } from "./pooling.js";
-import type { SchedulingPolicyName } from "./scheduling-policy.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
 import type { SpeculationStats } from "./speculative/stats.js";
 
@@ -68,6 +69,8 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
+  /** What the output must be. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
+  readonly constraint?: { readonly grammar: Grammar };
   /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
   readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */
@@ -118,6 +121,9 @@ export interface EngineHandle {
   /** Stops costing within one step; no further callbacks. Safe at any time, any number of times. */
   abort(): void;
 }
+
+export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
+export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
 
 export interface EngineOptions {
   /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */
@@ -217,6 +223,7 @@ export interface EngineStats {
   readonly kvBytesRead: number;
   readonly kvBytesUnshared: number;
   readonly speculation: SpeculationStats;
+  readonly constraints: ConstraintStats;
   readonly prefixCacheDisk: DiskTierStats;
   /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
   readonly kernelMs: number;

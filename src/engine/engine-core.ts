@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
-import { KV_OCTET } from "../kernels/program.js";
 import type {
   EngineInfo,
   EngineOptions,
@@ -14,6 +13,9 @@ import type {
   TokenLogprob,
 } from "./api.js";
 import { GREEDY_SAMPLING } from "./api.js";
+import { checkOptions, resolveMaxModelLen } from "./check-options.js";
+import { Constraints, type FailedSequence } from "./constraint/constraints.js";
+import { GrammarService } from "./constraint/grammar-service.js";
 import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
 import { kvGroups, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
@@ -28,10 +30,12 @@ import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 import type { Drafter } from "./speculative/drafter.js";
 import { loadDraftModel } from "./speculative/load-draft-model.js";
-import { draftersOf, NO_SPECULATION_STATS, Speculator } from "./speculative/speculator.js";
+import { draftersOf, Speculator } from "./speculative/speculator.js";
+import { NO_SPECULATION_STATS } from "./speculative/stats.js";
 import { StepBatch } from "./step-batch.js";
 import { StepCost } from "./step-cost.js";
 import { StepPace } from "./step-pace.js";
+import { addRow, countRows, needsSample, needsScore, type StepRows, writeBlockTables } from "./step-rows.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -39,8 +43,17 @@ export interface StepOutput {
   readonly output: EngineOutput;
 }
 
+/** A request that ended without a finish reason. */
+export interface FailedRequest {
+  readonly requestId: number;
+  readonly error: MillraceError;
+}
+
 /** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
 const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
+
+/** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
+const GRAMMAR_TIMEOUT_MS = 10_000;
 
 /** How often a step is measured for the cost of drafts; the fastest counts. */
 const MEASURED_STEPS = 2;
@@ -59,6 +72,8 @@ export class EngineCore {
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
   readonly #disk: DiskTier | undefined;
+  readonly #constraints: Constraints;
+  #failures: FailedRequest[] = [];
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
@@ -105,6 +120,9 @@ export class EngineCore {
       },
       device,
     );
+    const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
+    const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
+    this.#constraints = new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS));
     this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
     const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
     this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
@@ -187,7 +205,8 @@ export class EngineCore {
   add(requestId: number, request: EngineRequest): void {
     const sequence = new Sequence(requestId, request, this.#numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
-    this.#scheduler.add(sequence);
+    if (request.constraint === undefined) this.#scheduler.add(sequence);
+    else this.#constraints.add(sequence, request.constraint.grammar);
   }
 
   /** Unknown ids (already finished) are fine. */
@@ -195,7 +214,8 @@ export class EngineCore {
     const sequence = this.#sequences.get(requestId);
     if (sequence === undefined) return;
     this.#sequences.delete(requestId);
-    this.#scheduler.remove(sequence);
+    if (!this.#constraints.isCompiling(sequence)) this.#scheduler.remove(sequence);
+    this.#constraints.remove(sequence);
     this.#speculator?.forget(sequence);
   }
 
@@ -206,18 +226,29 @@ export class EngineCore {
 
   /** Resolves when what is to outlive this process is on disk. */
   async close(): Promise<void> {
+    this.#constraints.close();
     await this.#disk?.close();
   }
 
   step(): StepOutput[] {
-    const startMs = performance.now();
-    const scheduled = this.#scheduler.schedule();
-    if (scheduled.length === 0) {
+    const { opened, failed } = this.#constraints.look();
+    for (const sequence of opened) this.#scheduler.add(sequence);
+    this.#fail(failed);
+    const planned = this.#scheduler.schedule();
+    if (planned.length === 0) {
+      if (this.#sequences.size === 0) return [];
+      if (this.#constraints.numCompiling > 0) {
+        this.#constraints.waitForGrammars();
+        return [];
+      }
       throw new MillraceError(
         "engine_failed",
         `nothing could be scheduled though ${this.#sequences.size} requests wait`,
       );
     }
+    const scheduled = this.#withMasks(planned);
+    if (scheduled.length === 0) return [];
+    const startMs = performance.now();
     this.#fillBatch(scheduled, startMs);
     const submitMs = performance.now();
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
@@ -232,6 +263,29 @@ export class EngineCore {
     return outputs;
   }
 
+  /** Requests that failed since the last call. */
+  takeFailures(): readonly FailedRequest[] {
+    const failures = this.#failures;
+    this.#failures = [];
+    return failures;
+  }
+
+  #fail(failed: readonly FailedSequence[]): void {
+    for (const { sequence, error } of failed) {
+      this.#failures.push({ requestId: sequence.id, error });
+      this.abort(sequence.id);
+    }
+  }
+
+  /** Without sequences whose masks are not there yet, and those that have come to a dead end. */
+  #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
+    const ready = this.#constraints.ready(planned);
+    const stranded = this.#constraints.stranded(ready);
+    if (stranded.length === 0) return ready;
+    this.#fail(stranded);
+    return ready.filter(({ sequence }) => this.#sequences.has(sequence.id));
+  }
+
   /** How long a decoding step of so many rows takes at present, if that is followed; 0 otherwise. */
   stepMs(numRows: number): number {
     return this.#cost?.ms(numRows) ?? 0;
@@ -241,7 +295,7 @@ export class EngineCore {
     const { read, unshared } = this.device.kvBytes();
     return {
       numRunning: this.#scheduler.running.length,
-      numWaiting: this.#scheduler.waiting.length,
+      numWaiting: this.#scheduler.waiting.length + this.#constraints.numCompiling,
       numUsedKvBlocks: this.#kv.numUsedBlocks,
       prefixCacheQueriedTokens: this.#kv.queriedTokens,
       prefixCacheHitTokens: this.#kv.hitTokens,
@@ -252,6 +306,7 @@ export class EngineCore {
       kvBytesRead: read,
       kvBytesUnshared: unshared,
       speculation: this.#speculator?.stats() ?? NO_SPECULATION_STATS,
+      constraints: this.#constraints.stats,
       prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
       kernelMs: this.#kernelMs,
       stepMs: this.#stepMs,
@@ -316,42 +371,24 @@ export class EngineCore {
     this.#sampler.clear();
     for (const { sequence, numNewTokens } of scheduled) {
       sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
-      this.#writeBlockTables(sequence);
+      writeBlockTables(this.#batch, sequence);
       const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) this.#addRow(sequence, position);
     }
   }
 
-  /** The seat's rows of the block tables get the entries they lack. */
-  #writeBlockTables(sequence: Sequence): void {
-    const start = sequence.seat * this.#batch.capacity.tableStride;
-    sequence.blockTables.forEach((table, group) => {
-      const { values } = this.#batch.blockTables[group]!;
-      for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
-    });
-    sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
-  }
-
   #addRow(sequence: Sequence, position: number): void {
     const batch = this.#batch;
-    const { blockSize } = this.#kv;
-    const row = batch.numRows++;
-    batch.tokenIds.values[row] = sequence.tokens[position]!;
-    batch.positions.values[row] = position;
-    batch.kvLengths.values[row] = position + 1;
-    batch.seats.values[row] = sequence.seat;
-    const block = Math.floor(position / blockSize);
-    const offset = position % blockSize;
-    for (let group = 0; group < this.#numGroups; group++) {
-      batch.kvSlots[group]!.values[row] = sequence.blockTables[group]![block]! * blockSize + offset;
-    }
+    const row = batch.numRows;
+    addRow(batch, sequence, position, this.#kv.blockSize);
     if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
     if (needsScore(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
       this.#sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
     } else if (needsSample(sequence, position)) {
       batch.logitRows.values[batch.numLogitRows++] = row;
-      this.#sampler.addSampleRow(sequence, position + 1);
+      const mask = this.#constraints.maskOf(sequence, position + 1 - sequence.numTokens);
+      this.#sampler.addSampleRow(sequence, position + 1, mask);
     }
   }
 
@@ -415,6 +452,7 @@ export class EngineCore {
       sequence.numComputedTokens - (sequence.numTokens - tokenIds.length),
     );
     if (finishReason !== undefined) this.abort(sequence.id);
+    else this.#constraints.advance(sequence);
     return {
       tokenIds,
       numCachedTokens: sequence.numCachedTokens,
@@ -434,68 +472,4 @@ function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
     const { size, mtimeMs } = statSync(file);
     return [size, mtimeMs];
   });
-}
-
-interface StepRows {
-  /** Rows of sequences that decode, drafts among them. */
-  readonly numDecoding: number;
-  readonly numPrompt: number;
-}
-
-/** Before the step's results are taken in. */
-function countRows(scheduled: readonly ScheduledSequence[]): StepRows {
-  let [numDecoding, numPrompt] = [0, 0];
-  for (const { sequence, numNewTokens } of scheduled) {
-    if (numNewTokens === 1) numDecoding += 1 + sequence.numDraftTokens;
-    else numPrompt += numNewTokens;
-  }
-  return { numDecoding, numPrompt };
-}
-
-/** The prompt token after `position` still lacks its log-probability. */
-function needsScore(sequence: Sequence, position: number): boolean {
-  if (sequence.promptLogprobs === undefined) return false;
-  return position < sequence.numPromptTokens - 1 && position >= sequence.promptLogprobs.length - 1;
-}
-
-function needsSample(sequence: Sequence, position: number): boolean {
-  return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
-}
-
-function resolveMaxModelLen(asked: number | undefined, contextLength: number): number {
-  if (asked === undefined) return contextLength;
-  if (asked <= contextLength) return asked;
-  throw new MillraceError(
-    "invalid_option",
-    `expected --max-model-len of at most the model's context of ${contextLength} tokens, got ${asked}`,
-  );
-}
-
-function checkOptions(options: EngineOptions, maxModelLen: number, numKvBlocks: number): void {
-  if (options.blockSize % KV_OCTET !== 0) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --block-size to be a multiple of ${KV_OCTET}, got ${options.blockSize}`,
-    );
-  }
-  if (!options.enableChunkedPrefill && options.maxNumBatchedTokens < maxModelLen) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --max-num-batched-tokens of at least --max-model-len (${maxModelLen}) without chunked prefill, got ${options.maxNumBatchedTokens}`,
-    );
-  }
-  if (options.maxNumBatchedTokens < options.maxNumSeqs) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected --max-num-batched-tokens of at least --max-num-seqs (${options.maxNumSeqs}), got ${options.maxNumBatchedTokens}`,
-    );
-  }
-  const reservedBlocks = Math.ceil(maxModelLen / options.blockSize);
-  if (options.kvLayout === "contiguous" && numKvBlocks < reservedBlocks) {
-    throw new MillraceError(
-      "invalid_option",
-      `expected KV memory for one sequence of ${maxModelLen} tokens (${reservedBlocks} blocks), got ${numKvBlocks} blocks`,
-      { hint: "Raise --kv-cache-memory-bytes, lower --max-model-len, or use --kv-layout paged." },
-    );
-  }
 }

@@ -156,6 +156,12 @@ class WorkerEngine implements Engine {
       }
       listener.onOutput(output);
     }
+    for (const { requestId, error } of message.failures) {
+      const listener = this.#listeners.get(requestId);
+      if (listener === undefined) continue;
+      this.#listeners.delete(requestId);
+      listener.onError(errorFromRecord(error));
+    }
     this.#wakeIfIdle();
   }
 

@@ -16,8 +16,19 @@ export type FromWorker =
   | { readonly kind: "progress"; readonly stage: string; readonly fraction?: number }
   | { readonly kind: "note"; readonly text: string }
   | { readonly kind: "ready"; readonly info: EngineInfo; readonly stats: EngineStats }
-  | { readonly kind: "step"; readonly outputs: PackedOutputs; readonly stats: EngineStats }
+  | {
+      readonly kind: "step";
+      readonly outputs: PackedOutputs;
+      readonly failures: readonly Failure[];
+      readonly stats: EngineStats;
+    }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
+
+/** A request that ended without a finish reason. */
+export interface Failure {
+  readonly requestId: number;
+  readonly error: ErrorRecord;
+}
 
 /** Most outputs are one token and nothing else: those travel as numbers, the rest keep their object beside them. */
 export interface PackedOutputs {

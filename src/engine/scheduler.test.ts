@@ -5,10 +5,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
+import { SCHEDULING_POLICIES, type SchedulingPolicyName } from "./api.js";
 import { KvManager } from "./kv/kv-manager.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
-import { createPolicy, SCHEDULING_POLICIES, type SchedulingPolicyName } from "./scheduling-policy.js";
+import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 
 interface World {

@@ -1,16 +1,6 @@
 /** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
-
-/** What a policy looks at. */
-interface Sequence {
-  /** Counts up with arrival. */
-  readonly id: number;
-  readonly priority: number;
-  readonly tenant: string;
-  readonly numTokens: number;
-}
-
-export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
-export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
+import type { SchedulingPolicyName } from "./api.js";
+import type { Sequence } from "./sequence.js";
 
 export interface SchedulingPolicy {
   /** Negative: `a` goes first. A total order. */

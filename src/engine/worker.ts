@@ -4,7 +4,7 @@ import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { loadKernels } from "../kernels/load.js";
-import { EngineCore } from "./engine-core.js";
+import { EngineCore, type StepOutput } from "./engine-core.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
 import { openModel } from "./model/open-model.js";
@@ -36,6 +36,10 @@ function run(port: MessagePort, { options }: WorkerData): void {
         });
       }
     };
+    const sendStep = (outputs: readonly StepOutput[]) => {
+      const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
+      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats() });
+    };
     // What a busy engine left for later, in pieces between which mail is read.
     const tidy = () => {
       if (!core.hasWork && core.tidy()) setImmediate(tidy);
@@ -44,14 +48,13 @@ function run(port: MessagePort, { options }: WorkerData): void {
       try {
         receive(message);
         while (core.hasWork && !isStopping) {
-          const outputs = packOutputs(core.step());
-          send({ kind: "step", outputs, stats: core.stats() });
+          sendStep(core.step());
           for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
             receive(mail.message as ToWorker);
           }
         }
         // Aborts may have emptied the engine without a step to say so.
-        send({ kind: "step", outputs: packOutputs([]), stats: core.stats() });
+        sendStep([]);
         tidy();
       } catch (thrown) {
         // Whatever its code, to the requests it is the engine that failed.

@@ -66,6 +66,7 @@ function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
     output: fc.array(id, { maxLength: 20 }),
     biases: fc.uniqueArray(fc.tuple(id, fc.constantFrom(-100, -1, 0.5, 100)), { maxLength: 5, selector: ([i]) => i }),
     banned: fc.array(id, { maxLength: 5 }),
+    allowed: fc.oneof(fc.constant(undefined), fc.array(id, { maxLength: 40 })),
   });
 }
 

@@ -73,6 +73,8 @@ export interface SampleBuffers {
   readonly biasValues: BufferHandle;
   /** i32: ids whose logit becomes −inf, at each row's banStart */
   readonly bannedIds: BufferHandle;
+  /** i32: at each row's maskStart, ceil(V / 32) words whose bits say which ids may come (bit i of word w: id 32w + i) */
+  readonly masks: BufferHandle;
   /** i32 [R] chosen ids; f32 [R] their log-probabilities; i32 [R] their ranks (1 = most likely) */
   readonly outIds: BufferHandle;
   readonly outLogprobs: BufferHandle;
@@ -114,6 +116,8 @@ export const SAMPLE_PARAM = {
   numBiases: 17,
   banStart: 18,
   numBanned: 19,
+  /** −1: no mask */
+  maskStart: 20,
 } as const;
 /** f64 values per row. */
 export const SAMPLE_PARAMS = 24;
@@ -275,14 +279,14 @@ export class Program {
 
   /**
    * Chooses (or scores) one token per row of logits [R, V]; logits stay unchanged. Order of work: log-probabilities and ranks from the raw
-   * logits; biases; bans; repetition, then frequency and presence penalties; temperature; min-p, top-k, top-p; Gumbel noise; arg-max.
+   * logits; mask; biases; bans; repetition, then frequency and presence penalties; temperature; min-p, top-k, top-p; Gumbel noise; arg-max.
    * Ties everywhere: logit descending, id ascending. Noise: a function of (seed, position, id) only (E5).
    */
   sample(logits: BufferHandle, numRows: number, vocabSize: number, buffers: SampleBuffers): void {
-    this.#op("sample", 0, 14);
+    this.#op("sample", 0, 15);
     this.#push(logits, numRows, vocabSize, buffers.params, buffers.history, buffers.biasIds, buffers.biasValues);
-    this.#push(buffers.bannedIds, buffers.outIds, buffers.outLogprobs, buffers.outRanks, buffers.topIds);
-    this.#push(buffers.topLogprobs, buffers.topStride);
+    this.#push(buffers.bannedIds, buffers.masks, buffers.outIds, buffers.outLogprobs, buffers.outRanks);
+    this.#push(buffers.topIds, buffers.topLogprobs, buffers.topStride);
   }
 
   /** Writes `weight`, which lies in rows, to `out` from `byteOffset` on in its packed layout: packedByteLength bytes. */

@@ -32,8 +32,8 @@ export const OPERAND_NAMES = {
   ],
   gatherRows: ["out", "x", "rows", "numRows", "width"],
   sample: [
-    ...["logits", "numRows", "vocabSize", "params", "history", "biasIds", "biasValues", "bannedIds"],
-    ...["outIds", "outLogprobs", "outRanks", "topIds", "topLogprobs", "topStride"],
+    ...["logits", "numRows", "vocabSize", "params", "history", "biasIds", "biasValues"],
+    ...["bannedIds", "masks", "outIds", "outLogprobs", "outRanks", "topIds", "topLogprobs", "topStride"],
   ],
   pack: ["out", "byteOffset", "weight"],
 } as const satisfies Readonly<Record<OpName, readonly string[]>>;

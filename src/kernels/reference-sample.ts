@@ -13,6 +13,8 @@ interface SampleRow {
   readonly biasIds: Int32Array;
   readonly biasValues: Float32Array;
   readonly bannedIds: Int32Array;
+  /** One bit an id; undefined: all may come. */
+  readonly mask: Int32Array | undefined;
 }
 
 export function sample(operands: Operands): Work {
@@ -51,6 +53,8 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
   const biasIds = operands.allI32("biasIds");
   const biasValues = operands.allF32("biasValues");
   const bannedIds = operands.allI32("bannedIds");
+  const masks = operands.allI32("masks");
+  const numMaskWords = Math.ceil(vocabSize / 32);
   return Array.from({ length: numRows }, (_, r) => {
     const param = (name: keyof typeof SAMPLE_PARAM): number => params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name]]!;
     checkParams(operands, param, vocabSize, topStride);
@@ -61,6 +65,10 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
       if (stray !== undefined) operands.refuse(operand, `ids in [0, ${vocabSize})`, stray);
       return slice;
     };
+    const maskStart = param("maskStart");
+    if (maskStart >= 0 && maskStart + numMaskWords > masks.length) {
+      operands.refuse("masks", `at least ${maskStart + numMaskWords} values long`, masks.length);
+    }
     const biasStart = param("biasStart");
     const numBiases = param("numBiases");
     const numPromptTokens = param("numPromptTokens");
@@ -75,6 +83,7 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
       biasIds: ids("biasIds", biasIds, biasStart, numBiases),
       biasValues: biasValues.subarray(biasStart, biasStart + numBiases),
       bannedIds: ids("bannedIds", bannedIds, param("banStart"), param("numBanned")),
+      mask: maskStart < 0 ? undefined : masks.subarray(maskStart, maskStart + numMaskWords),
     };
   });
 }
@@ -111,6 +120,7 @@ function checkParams(
   within("mode", 0, 1);
   if (param("mode") === 1) within("target", 0, vocabSize - 1);
   within("numTop", -1, topStride);
+  within("maskStart", -1, 2 ** 31 - 1);
   for (const name of COUNTS) within(name, 0, 2 ** 31 - 1);
   within("seedHigh", 0, 2 ** 32 - 1);
   within("seedLow", 0, 2 ** 32 - 1);
@@ -162,9 +172,13 @@ function chooseToken(raw: Float64Array, row: SampleRow): number {
   ).id;
 }
 
-/** Biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence over the output. */
+function mayCome(mask: Int32Array | undefined, id: number): boolean {
+  return mask === undefined || ((mask[id >> 5]! >> (id & 31)) & 1) === 1;
+}
+
+/** Mask, biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence over the output. */
 function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
-  const logits = raw.slice();
+  const logits = raw.map((logit, id) => (mayCome(row.mask, id) ? logit : LOWEST));
   row.biasIds.forEach((id, i) => {
     logits[id] = logits[id]! + row.biasValues[i]!;
   });

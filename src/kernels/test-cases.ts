@@ -267,7 +267,14 @@ function sampleCases(): OpCase[] {
       op: "sample",
       label: "two rows with every input",
       record: (bench) => {
-        const row = { temperature: 1, prompt: [1], output: [2, 2], biases: [[3, 1]] as const, banned: [4] };
+        const row = {
+          temperature: 1,
+          prompt: [1],
+          output: [2, 2],
+          biases: [[3, 1]] as const,
+          banned: [4],
+          allowed: [0, 1, 2, 3, 4, 6],
+        };
         const outputs = recordSample(
           bench,
           [20, 21].map((seed) => ({ ...row, seed, repetitionPenalty: 1.1, logits: normals(9, seed) })),

@@ -108,6 +108,8 @@ export interface SampleRowInput {
   readonly output?: readonly number[];
   readonly biases?: readonly (readonly [id: number, value: number])[];
   readonly banned?: readonly number[];
+  /** The only ids that may come. */
+  readonly allowed?: readonly number[] | undefined;
 }
 
 export interface SampleOutputs {
@@ -118,10 +120,18 @@ export interface SampleOutputs {
   readonly topLogprobs: BufferHandle;
 }
 
+/** One bit an id. */
+function maskOf(allowed: readonly number[], vocabSize: number): Int32Array {
+  const words = new Int32Array(Math.ceil(vocabSize / 32));
+  for (const id of allowed) words[id >> 5]! |= 1 << (id & 31);
+  return words;
+}
+
 export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topStride = 4): SampleOutputs {
   const history: number[] = [];
   const biases: (readonly [number, number])[] = [];
   const banned: number[] = [];
+  const masks: number[] = [];
   const params = new Float64Array(rows.length * SAMPLE_PARAMS);
   rows.forEach((row, r) => {
     const values: Record<keyof typeof SAMPLE_PARAM, number> = {
@@ -145,6 +155,7 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
       numBiases: row.biases?.length ?? 0,
       banStart: banned.length,
       numBanned: row.banned?.length ?? 0,
+      maskStart: row.allowed === undefined ? -1 : masks.length,
     };
     for (const [name, value] of Object.entries(values)) {
       params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name as keyof typeof SAMPLE_PARAM]] = value;
@@ -152,6 +163,7 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
     history.push(...(row.prompt ?? []), ...(row.output ?? []));
     biases.push(...(row.biases ?? []));
     banned.push(...(row.banned ?? []));
+    if (row.allowed !== undefined) masks.push(...maskOf(row.allowed, row.logits.length));
   });
   const outputs = {
     ids: bench.i32(rows.map(() => -1)),
@@ -170,6 +182,7 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
       biasIds: bench.i32(biases.map(([id]) => id)),
       biasValues: bench.f32(biases.map(([, value]) => value)),
       bannedIds: bench.i32(banned),
+      masks: bench.i32(masks),
       outIds: outputs.ids,
       outLogprobs: outputs.logprobs,
       outRanks: outputs.ranks,

@@ -2,8 +2,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
-import type { Engine } from "../engine/api.js";
-import type { SchedulingPolicyName } from "../engine/scheduling-policy.js";
+import type { Engine, SchedulingPolicyName } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";

@@ -44,7 +44,8 @@ test("a seeded stream equals the same request without streaming", async () => {
     .filter((event) => event.startsWith("data: {"))
     .map((event) => JSON.parse(event.slice(6)) as Completion);
   expect(events.map((event) => event.choices[0]?.text ?? "").join("")).toBe(whole.choices[0]!.text);
-  expect(events.length).toBeGreaterThan(40);
+  // An event a step: drafts from the first answer make the second one's steps long.
+  expect(events.length).toBeGreaterThan(3);
 });
 
 test("a client that leaves frees its seat at once", async () => {

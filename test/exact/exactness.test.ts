@@ -1,6 +1,6 @@
 /**
  * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
- * instruction set.
+ * instruction set, with and without a grammar.
  * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
  * log-probability must be equal.
  * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
@@ -11,10 +11,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
+import type { Grammar } from "../../src/engine/constraint/grammar.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
-import { SCHEDULING_POLICIES } from "../../src/engine/scheduling-policy.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   NO_SPECULATION,
@@ -68,6 +68,8 @@ test(
       drafted: 0,
       accepted: 0,
       fromDisk: 0,
+      constrained: 0,
+      ended: 0,
     };
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
@@ -77,7 +79,9 @@ test(
       totals.cancelled > 10 &&
       totals.drafted - totals.accepted > 100 &&
       totals.accepted > 100 &&
-      totals.fromDisk > 100;
+      totals.fromDisk > 100 &&
+      totals.constrained > 10 &&
+      totals.ended > 5;
     do {
       await runRound(seed, totals);
       totals.rounds++;
@@ -95,7 +99,16 @@ interface Planned {
 }
 
 type Totals = Record<
-  "requests" | "tokens" | "preemptions" | "hits" | "cancelled" | "drafted" | "accepted" | "fromDisk",
+  | "requests"
+  | "tokens"
+  | "preemptions"
+  | "hits"
+  | "cancelled"
+  | "drafted"
+  | "accepted"
+  | "fromDisk"
+  | "constrained"
+  | "ended",
   number
 >;
 
@@ -139,6 +152,8 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   };
   const planned = planRequests(rng, plain.core.info.vocabSize);
   for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
+  expect(plain.core.takeFailures()).toEqual([]);
+  await plain.core.close();
   plain.device.destroy();
   // With a disk, a second process finds what the first one left.
   for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
@@ -151,7 +166,12 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
         expectEqual(got, outputs[index]!, cancelAtStep !== undefined, what);
         totals.tokens += got?.tokenIds.length ?? 0;
         if (cancelAtStep !== undefined) totals.cancelled++;
+        if (planned[index]!.request.constraint !== undefined) {
+          totals.constrained++;
+          if (outputs[index]!.finishReason === "stop") totals.ended++;
+        }
       });
+      expect(full.core.takeFailures()).toEqual([]);
       const stats = full.core.stats();
       expect(stats.numUsedKvBlocks).toBe(0);
       totals.requests += planned.length;
@@ -198,6 +218,8 @@ function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number,
 }
 
 function planRequests(rng: TestRng, vocabSize: number): Planned[] {
+  // Every such round starts two grammar threads.
+  const isConstraining = rng.chance(0.4);
   const prefixes = Array.from({ length: 3 }, () => randomIds(rng, rng.int(1, 120), vocabSize));
   return Array.from({ length: rng.int(6, 20) }, (): Planned => {
     const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
@@ -207,7 +229,9 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
       request: {
         ...(rng.chance(0.15)
           ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
-          : request(promptIds, randomSampling(rng, vocabSize))),
+          : isConstraining && rng.chance(0.6)
+            ? constrainedRequest(rng, promptIds, vocabSize)
+            : request(promptIds, randomSampling(rng, vocabSize))),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
         priority: rng.int(-1, 1),
       },
@@ -247,6 +271,29 @@ function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams
     logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
     numLogprobs: rng.pick([undefined, 0, 5]),
     numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
+  };
+}
+
+/** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
+const GRAMMARS: readonly Grammar[] = [
+  { kind: "choice", text: '["the other thing and the other other thing", "no"]' },
+  { kind: "regex", text: "(ab|the )*!" },
+  { kind: "ebnf", text: 'root ::= "[" (root ("," root)*)? "]" | [0-9]' },
+  { kind: "json_object", text: "" },
+  {
+    kind: "json_schema",
+    text: '{"type":"array","items":{"type":"object","properties":{"in":{"type":"boolean"},"on":{"enum":[1,2]}},"required":["in","on"]}}',
+  },
+];
+
+/** A request under a grammar, which the model's own end token ends. */
+function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number): EngineRequest {
+  const endOfText = vocabSize - 3;
+  const sampling = randomSampling(rng, vocabSize);
+  const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
+  return {
+    ...request(promptIds, { ...sampling, stopTokenIds, maxTokens: rng.int(1, 60) }),
+    constraint: { grammar: rng.pick(GRAMMARS) },
   };
 }
 

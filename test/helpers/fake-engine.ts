@@ -12,8 +12,9 @@ import type {
   FinishReason,
   TokenLogprob,
 } from "../../src/engine/api.js";
+import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
 import { NO_DISK_TIER } from "../../src/engine/kv/disk-tier.js";
-import { NO_SPECULATION_STATS } from "../../src/engine/speculative/speculator.js";
+import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 
 export interface FakeEngineOptions {
@@ -149,6 +150,7 @@ export class FakeEngine implements Engine {
       numGenerationTokens: this.#numGenerationTokens,
       numSteps: this.#numSteps,
       speculation: NO_SPECULATION_STATS,
+      constraints: NO_CONSTRAINTS,
       prefixCacheDisk: NO_DISK_TIER,
       kvBytesRead: 0,
       kvBytesUnshared: 0,

@@ -74,7 +74,7 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
     repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (room) => {
       const params = new Float64Array(numRows * SAMPLE_PARAMS);
       for (let row = 0; row < numRows; row++) {
-        const asked = { topP: 1, repetitionPenalty: 1, seedLow: row, position: row, ...settings };
+        const asked = { topP: 1, repetitionPenalty: 1, maskStart: -1, seedLow: row, position: row, ...settings };
         for (const [param, value] of Object.entries(asked)) {
           params[row * SAMPLE_PARAMS + SAMPLE_PARAM[param as keyof typeof SAMPLE_PARAM]] = value;
         }
@@ -84,7 +84,7 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
       const topStride = 5;
       const buffers = {
         params: room.f64(params),
-        ...{ history: four(), biasIds: four(), biasValues: four(), bannedIds: four() },
+        ...{ history: four(), biasIds: four(), biasValues: four(), bannedIds: four(), masks: four() },
         ...{ outIds: four(), outLogprobs: four(), outRanks: four() },
         ...{
           topIds: room.filled(4 * numRows * topStride),

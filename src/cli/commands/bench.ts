@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { benchEngineCommand } from "./bench-engine.js";
 import { benchKernelsCommand } from "./bench-kernels.js";
 import { benchPeersCommand } from "./bench-peers.js";
+import { benchServingCommand } from "./bench-serving.js";
 import { benchSpeculationCommand } from "./bench-speculation.js";
 
 export function benchCommand(): Command {
@@ -11,5 +12,6 @@ export function benchCommand(): Command {
     .addCommand(benchEngineCommand())
     .addCommand(benchKernelsCommand())
     .addCommand(benchPeersCommand())
+    .addCommand(benchServingCommand())
     .addCommand(benchSpeculationCommand());
 }

@@ -4,12 +4,14 @@ import type { SampleBuffers } from "../../kernels/program.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
 import type { SamplingParams, TokenLogprob } from "../api.js";
 import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
+import type { PositionMask } from "../constraint/mask-memory.js";
 import type { Sequence } from "../sequence.js";
 import { allocateInts } from "../step-batch.js";
 
 const MODE_SAMPLE = 0;
 const MODE_SCORE = 1;
 const NO_LOGPROBS = -1;
+const NO_MASK = -1;
 const INITIAL_HISTORY_LENGTH = 4096;
 
 interface SharedLists {
@@ -36,6 +38,8 @@ export class SamplerIo {
   #historyEnd = 0;
   #biasEnd = 0;
   #bannedEnd = 0;
+  #masks: Int32Array;
+  #masksEnd = 0;
   /** Of the sequence whose rows are being added: they share its history, biases and bans. */
   #shared: SharedLists = NOTHING_SHARED;
 
@@ -54,6 +58,7 @@ export class SamplerIo {
     const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
     const biasValues = floats(maxNumSeqs * MAX_LOGIT_BIASES);
     const bannedIds = ints(maxNumSeqs * MAX_STOP_TOKENS);
+    const masks = ints(0);
     const outIds = ints(maxLogitRows);
     const outLogprobs = floats(maxLogitRows);
     const outRanks = ints(maxLogitRows);
@@ -64,6 +69,7 @@ export class SamplerIo {
     this.#biasIds = biasIds.values;
     this.#biasValues = biasValues.values;
     this.#bannedIds = bannedIds.values;
+    this.#masks = masks.values;
     this.#outIds = outIds.values;
     this.#outLogprobs = outLogprobs.values;
     this.#outRanks = outRanks.values;
@@ -75,6 +81,7 @@ export class SamplerIo {
       biasIds: biasIds.buffer,
       biasValues: biasValues.buffer,
       bannedIds: bannedIds.buffer,
+      masks: masks.buffer,
       outIds: outIds.buffer,
       outLogprobs: outLogprobs.buffer,
       outRanks: outRanks.buffer,
@@ -94,11 +101,12 @@ export class SamplerIo {
     this.#historyEnd = 0;
     this.#biasEnd = 0;
     this.#bannedEnd = 0;
+    this.#masksEnd = 0;
     this.#shared = NOTHING_SHARED;
   }
 
   /** The next logit row chooses the token at `position` of the sequence, were all before it right; rows of a sequence come one after another. */
-  addSampleRow(sequence: Sequence, position: number): void {
+  addSampleRow(sequence: Sequence, position: number, mask?: PositionMask): void {
     const { sampling, numPromptTokens } = sequence;
     const shared = this.#sharedOf(sequence);
     const row = this.#row(MODE_SAMPLE, sampling.numLogprobs);
@@ -119,7 +127,9 @@ export class SamplerIo {
     }
     row[SAMPLE_PARAM.biasStart] = shared.biasStart;
     row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
-    if (position - numPromptTokens < sampling.minTokens) {
+    if (mask !== undefined) row[SAMPLE_PARAM.maskStart] = this.#addMask(mask.words);
+    // Where a grammar has come to its end, nothing could be chosen instead.
+    if (position - numPromptTokens < sampling.minTokens && mask?.isOnlyStop !== true) {
       row[SAMPLE_PARAM.banStart] = shared.banStart;
       row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
     }
@@ -151,6 +161,7 @@ export class SamplerIo {
     row[SAMPLE_PARAM.topP] = 1;
     row[SAMPLE_PARAM.repetitionPenalty] = 1;
     row[SAMPLE_PARAM.numTop] = numTop ?? NO_LOGPROBS;
+    row[SAMPLE_PARAM.maskStart] = NO_MASK;
     return row;
   }
 
@@ -184,6 +195,20 @@ export class SamplerIo {
     this.device.release(this.#buffers.history);
     this.#history = values;
     this.#buffers = { ...this.#buffers, history: buffer };
+  }
+
+  #addMask(words: Int32Array): number {
+    const start = this.#masksEnd;
+    this.#masksEnd += words.length;
+    if (this.#masksEnd > this.#masks.length) {
+      const { buffer, values } = allocateInts(this.device, Math.max(this.#masksEnd, 2 * this.#masks.length));
+      values.set(this.#masks.subarray(0, start));
+      this.device.release(this.#buffers.masks);
+      this.#masks = values;
+      this.#buffers = { ...this.#buffers, masks: buffer };
+    }
+    this.#masks.set(words, start);
+    return start;
   }
 
   #addBiases(sampling: SamplingParams): void {

@@ -10,13 +10,6 @@ import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
 import type { SpeculationStats } from "./stats.js";
 
-export const NO_SPECULATION_STATS: SpeculationStats = {
-  numDrafts: 0,
-  numDraftTokens: 0,
-  numAcceptedTokens: 0,
-  numAcceptedTokensPerPosition: [],
-};
-
 /** The drafters that a configuration names, a draft model aside. */
 export function draftersOf(config: SpeculativeConfig): readonly Drafter[] {
   if (config.method === "draft_model") return [];

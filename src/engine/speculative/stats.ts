@@ -1,3 +1,5 @@
+/** What came of drafts. */
+
 /** Counters since start, as vLLM names them. */
 export interface SpeculationStats {
   readonly numDrafts: number;
@@ -6,3 +8,10 @@ export interface SpeculationStats {
   /** Drafts whose token at this place was accepted. */
   readonly numAcceptedTokensPerPosition: readonly number[];
 }
+
+export const NO_SPECULATION_STATS: SpeculationStats = {
+  numDrafts: 0,
+  numDraftTokens: 0,
+  numAcceptedTokens: 0,
+  numAcceptedTokensPerPosition: [],
+};

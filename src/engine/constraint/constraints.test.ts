@@ -1,0 +1,111 @@
+/** A random model held to grammars: what it writes is in the language, and a grammar that cannot be had ends its own request only. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Completion } from "../../../test/helpers/engine-requests.js";
+import { collect, request } from "../../../test/helpers/engine-requests.js";
+import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
+import type { Device } from "../../kernels/kernels.js";
+import { loadKernels } from "../../kernels/load.js";
+import type { EngineRequest, SamplingParams } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { EngineCore, type FailedRequest } from "../engine-core.js";
+import { openModel } from "../model/open-model.js";
+import type { Grammar } from "./grammar.js";
+import { readTokenBytes } from "./token-bytes.js";
+
+let folder = "";
+let model: RandomModel;
+let device: Device;
+let core: EngineCore;
+let textOf: (completion: Completion | undefined) => string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-constraints-"));
+  model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1, contextLength: 2048 });
+  device = loadKernels().createDevice({ numThreads: 1 });
+  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: model.path, numThreads: 1, maxNumSeqs: 8 };
+  core = new EngineCore(openModel(model.path), options, device, 2 ** 28);
+  const { bytes } = readTokenBytes(model.path);
+  textOf = (completion) => Buffer.concat((completion?.tokenIds ?? []).map((id) => bytes[id]!)).toString("utf8");
+});
+afterAll(async () => {
+  await core.close();
+  device.destroy();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function constrained(grammar: Grammar, sampling: Partial<SamplingParams> = {}): EngineRequest {
+  const defaults = { temperature: 1, seed: 7n, maxTokens: 400, stopTokenIds: [model.eosTokenId] };
+  return { ...request([1, 2, 3], { ...defaults, ...sampling }), constraint: { grammar } };
+}
+
+function runAll(requests: readonly EngineRequest[]) {
+  const completions = new Map<number, Completion>();
+  const failures: FailedRequest[] = [];
+  requests.forEach((each, index) => {
+    core.add(index + 1, each);
+  });
+  while (core.hasWork) {
+    for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    failures.push(...core.takeFailures());
+  }
+  return { completions: requests.map((_, index) => completions.get(index + 1)), failures };
+}
+
+describe("a random model under a grammar", () => {
+  test.each<[string, Grammar, RegExp]>([
+    ["choices", { kind: "choice", text: '["north","so\\"uth","é日"]' }, /^(north|so"uth|é日)$/],
+    ["a regular expression", { kind: "regex", text: "[a-c]{3,5}-[0-9]+x" }, /^[a-c]{3,5}-[0-9]+x$/],
+    ["EBNF", { kind: "ebnf", text: 'root ::= "(" root ")" | "x"' }, /^\(*x\)*$/],
+  ])("writes %s", (_, grammar, expected) => {
+    const seeds = [1n, 2n, 3n, 4n, 5n, 6n];
+    const { completions, failures } = runAll(seeds.map((seed) => constrained(grammar, { seed })));
+    expect(failures).toEqual([]);
+    for (const completion of completions) {
+      expect(textOf(completion)).toMatch(expected);
+      expect(completion?.finishReason).toBe("stop");
+    }
+  });
+
+  test("writes JSON objects, beside requests that are free", () => {
+    const grammar: Grammar = {
+      kind: "json_schema",
+      text: '{"type":"object","properties":{"a":{"type":"integer","minimum":5,"maximum":17},"b":{"enum":["x","y"]}},"required":["a","b"]}',
+    };
+    const free = request([1, 2, 3], { maxTokens: 30 });
+    const { completions } = runAll([free, constrained(grammar), free, constrained(grammar, { seed: 9n }), free]);
+    for (const index of [1, 3]) {
+      const { a, b } = JSON.parse(textOf(completions[index])) as { readonly a: number; readonly b: string };
+      expect(a).toBeGreaterThanOrEqual(5);
+      expect(a).toBeLessThanOrEqual(17);
+      expect(["x", "y"]).toContain(b);
+    }
+    expect(completions[0]?.tokenIds).toEqual(runAll([free]).completions[0]?.tokenIds);
+  });
+
+  test("ends where the grammar does, whatever min_tokens says", () => {
+    const { completions } = runAll([constrained({ kind: "choice", text: '["a"]' }, { minTokens: 50 })]);
+    expect(textOf(completions[0])).toBe("a");
+  });
+
+  test("is cut by max_tokens", () => {
+    const { completions } = runAll([constrained({ kind: "regex", text: "[a-z]{50}" }, { maxTokens: 10 })]);
+    expect(completions[0]?.finishReason).toBe("length");
+  });
+
+  test("a grammar that cannot be compiled fails alone", () => {
+    const good: Grammar = { kind: "choice", text: '["good"]' };
+    const bad: Grammar = { kind: "ebnf", text: 'root ::= "unclosed' };
+    const { completions, failures } = runAll([constrained(good), constrained(bad), constrained(good)]);
+    expect(failures.map(({ requestId, error }) => [requestId, error.code])).toEqual([[2, "invalid_grammar"]]);
+    expect([textOf(completions[0]), textOf(completions[2])]).toEqual(["good", "good"]);
+    expect(core.stats().constraints.numThreadsReplaced).toBe(1);
+  });
+
+  test("a request that nothing can end is refused", () => {
+    const { failures } = runAll([constrained({ kind: "choice", text: '["a"]' }, { stopTokenIds: [] })]);
+    expect(failures.map(({ error }) => error.code)).toEqual(["invalid_grammar"]);
+  });
+});

@@ -1,0 +1,253 @@
+/**
+ * Holds constrained sequences to their grammars: compiles before admission, has the next mask computed while others are at work, and cuts
+ * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
+ */
+import { MillraceError } from "../../core/errors.js";
+import type { ScheduledSequence } from "../scheduler.js";
+import type { Sequence } from "../sequence.js";
+import type { Grammar } from "./grammar.js";
+import type { GrammarService, LostThread } from "./grammar-service.js";
+import { NOTHING, ONLY_STOP, type PositionMask } from "./mask-memory.js";
+import type { FromGrammarThread } from "./messages.js";
+import { type ConstraintStats, NO_CONSTRAINTS } from "./stats.js";
+
+export interface FailedSequence {
+  readonly sequence: Sequence;
+  readonly error: MillraceError;
+}
+
+/** A step that computes others too waits no longer than this for masks. */
+const PATIENCE_MS = 20;
+/** Without others to compute, mail is still to be read. */
+const SLICE_MS = 5;
+
+interface Constrained {
+  readonly sequence: Sequence;
+  readonly grammar: Grammar;
+  isOpen: boolean;
+  /** Output tokens the grammar thread has been told of. */
+  numSent: number;
+  /** Where and for how many tokens the last masks were asked for. */
+  slot: number;
+  numTokens: number;
+  numDrafted: number;
+  ticket: number;
+  /** A step has waited for the masks asked for last, in vain. */
+  isLate: boolean;
+}
+
+export class Constraints {
+  readonly #byId = new Map<number, Constrained>();
+  /** By slot: what was asked for last. */
+  readonly #ticketOfSlot = new Map<number, number>();
+  #ticket = 0;
+  #stats = NO_CONSTRAINTS;
+
+  constructor(private readonly service: GrammarService) {}
+
+  get stats(): ConstraintStats {
+    return this.#stats;
+  }
+
+  get numCompiling(): number {
+    let count = 0;
+    for (const { isOpen } of this.#byId.values()) if (!isOpen) count++;
+    return count;
+  }
+
+  /** Whether the sequence is not to be scheduled yet. */
+  isCompiling(sequence: Sequence): boolean {
+    return this.#byId.get(sequence.id)?.isOpen === false;
+  }
+
+  add(sequence: Sequence, grammar: Grammar): void {
+    const constrained = {
+      sequence,
+      grammar,
+      isOpen: false,
+      numSent: 0,
+      slot: -1,
+      numTokens: -1,
+      numDrafted: 0,
+      ticket: 0,
+      isLate: false,
+    };
+    this.#byId.set(sequence.id, constrained);
+    this.#count({ numRequests: 1 });
+    this.#open(constrained);
+  }
+
+  remove(sequence: Sequence): void {
+    if (this.#byId.delete(sequence.id) && this.service.isStarted)
+      this.service.send({ kind: "close", requestId: sequence.id });
+  }
+
+  /** Takes in what the grammar thread has to say: sequences that may be scheduled from now on, and those that failed. */
+  look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
+    const opened: Sequence[] = [];
+    const failed: FailedSequence[] = [];
+    if (this.#byId.size === 0) return { opened, failed };
+    const { messages, lost } = this.service.look();
+    for (const message of messages) this.#take(message, opened, failed);
+    if (lost !== undefined) this.#replaceThread(lost, failed);
+    return { opened, failed };
+  }
+
+  /** Waits a moment for grammars that are being compiled. */
+  waitForGrammars(): void {
+    this.service.memory.waitForNews(this.service.memory.news, SLICE_MS);
+  }
+
+  /**
+   * Those of a step's sequences that can be computed in it: the unconstrained ones, and those whose masks are there. Their drafts end where
+   * the grammar refuses them.
+   */
+  ready(scheduled: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
+    if (this.#byId.size === 0) return scheduled;
+    const awaited: Constrained[] = [];
+    for (const { sequence, numNewTokens } of scheduled) {
+      const constrained = this.#byId.get(sequence.id);
+      if (constrained === undefined) continue;
+      this.#ask(constrained, sequence.numDraftTokens);
+      if (sequence.numComputedTokens + numNewTokens >= sequence.numTokens) awaited.push(constrained);
+    }
+    if (awaited.length === 0) return scheduled;
+    const isOthersToo = awaited.length < scheduled.length;
+    this.#await(isOthersToo ? awaited.filter(({ isLate }) => !isLate) : awaited, isOthersToo ? PATIENCE_MS : SLICE_MS);
+    const late = new Set<Sequence>();
+    for (const constrained of awaited) {
+      constrained.isLate = !this.#isThere(constrained);
+      if (constrained.isLate) late.add(constrained.sequence);
+    }
+    for (const { sequence, slot } of awaited) {
+      const numAllowed = late.has(sequence) ? 0 : this.service.memory.numMasks(slot) - 1;
+      sequence.numDraftTokens = Math.min(sequence.numDraftTokens, numAllowed);
+    }
+    if (late.size === 0) return scheduled;
+    this.#count({ numSkippedSteps: late.size });
+    return scheduled.filter(({ sequence }) => !late.has(sequence));
+  }
+
+  /** The mask for the token `ahead` places after the sequence's next; undefined: any may come. */
+  maskOf(sequence: Sequence, ahead: number): PositionMask | undefined {
+    const constrained = this.#byId.get(sequence.id);
+    if (constrained === undefined) return undefined;
+    const { memory } = this.service;
+    const flags = memory.flags(constrained.slot, ahead);
+    return { words: memory.mask(constrained.slot, ahead), isOnlyStop: (flags & ONLY_STOP) !== 0 };
+  }
+
+  /** Of the sequences that are about to be computed, those to which the grammar leaves no token. */
+  stranded(scheduled: readonly ScheduledSequence[]): readonly FailedSequence[] {
+    if (this.#byId.size === 0) return [];
+    const failed: FailedSequence[] = [];
+    for (const { sequence } of scheduled) {
+      const constrained = this.#byId.get(sequence.id);
+      if (constrained === undefined || !this.#isThere(constrained)) continue;
+      if ((this.service.memory.flags(constrained.slot, 0) & NOTHING) === 0) continue;
+      const problem = "expected tokens in the vocabulary that spell what the grammar asks for next, got none";
+      failed.push({ sequence, error: new MillraceError("grammar_failed", problem) });
+    }
+    return failed;
+  }
+
+  /** The sequence has new tokens and goes on: its next mask can be computed meanwhile. */
+  advance(sequence: Sequence): void {
+    const constrained = this.#byId.get(sequence.id);
+    if (constrained !== undefined) this.#ask(constrained, 0);
+  }
+
+  close(): void {
+    this.service.stop();
+  }
+
+  /** Whoever's work ended the thread fails; the others go on with a new one. */
+  #replaceThread({ requestId, problem }: LostThread, failed: FailedSequence[]): void {
+    this.#count({ numThreadsReplaced: 1 });
+    const hasFailed = new Set(failed.map(({ sequence }) => sequence));
+    for (const constrained of this.#byId.values()) {
+      if (hasFailed.has(constrained.sequence)) continue;
+      // A thread that broke at nobody's work could not even start.
+      const isAffected = requestId === 0 || requestId === constrained.sequence.id;
+      if (isAffected) failed.push({ sequence: constrained.sequence, error: failure(problem) });
+      else this.#open(constrained);
+    }
+  }
+
+  #open(constrained: Constrained): void {
+    const { sequence, grammar } = constrained;
+    const tokenIds = [...sequence.tokens.subarray(sequence.numPromptTokens, sequence.numTokens)];
+    constrained.numSent = tokenIds.length;
+    constrained.numTokens = -1;
+    const { stopTokenIds } = sequence.sampling;
+    this.service.send({ kind: "open", requestId: sequence.id, grammar, stopTokenIds, tokenIds });
+  }
+
+  #take(message: FromGrammarThread, opened: Sequence[], failed: FailedSequence[]): void {
+    const constrained = this.#byId.get(message.requestId);
+    if (message.kind === "failed") {
+      if (constrained === undefined) return;
+      const isRefusal = message.isRefusal && !constrained.isOpen;
+      const error = isRefusal ? refusal(message.problem) : failure(message.problem);
+      failed.push({ sequence: constrained.sequence, error });
+      return;
+    }
+    const { compileMs, isFromCache } = message;
+    this.#count({ compileMs, ...(isFromCache ? { numCacheHits: 1 } : { numCompiled: 1 }) });
+    if (constrained === undefined || constrained.isOpen) return;
+    constrained.isOpen = true;
+    opened.push(constrained.sequence);
+  }
+
+  /** Has the masks for the sequence's next token and after each drafted one computed, unless they are or were asked for. */
+  #ask(constrained: Constrained, numDrafted: number): void {
+    const { sequence } = constrained;
+    const { seat, numTokens, numPromptTokens, tokens } = sequence;
+    if (seat < 0) return;
+    const isOwnSlot = constrained.slot === seat && this.#ticketOfSlot.get(seat) === constrained.ticket;
+    const hasFirst = isOwnSlot && constrained.numTokens === numTokens;
+    if (hasFirst && constrained.numDrafted === 0 && numDrafted === 0) return;
+    const ticket = ++this.#ticket;
+    this.service.send({
+      kind: "masks",
+      requestId: sequence.id,
+      slot: seat,
+      ticket,
+      tokenIds: [...tokens.subarray(numPromptTokens + constrained.numSent, numTokens)],
+      hasFirst,
+      draft: [...tokens.subarray(numTokens, numTokens + numDrafted)],
+    });
+    constrained.numSent = numTokens - numPromptTokens;
+    this.#ticketOfSlot.set(seat, ticket);
+    Object.assign(constrained, { slot: seat, numTokens, numDrafted, ticket, isLate: false });
+  }
+
+  #isThere({ slot, ticket }: Constrained): boolean {
+    return this.service.memory.ticket(slot) === ticket;
+  }
+
+  #await(awaited: readonly Constrained[], patienceMs: number): void {
+    const { memory } = this.service;
+    const startMs = performance.now();
+    for (;;) {
+      const { news } = memory;
+      if (awaited.every((constrained) => this.#isThere(constrained))) break;
+      const leftMs = startMs + patienceMs - performance.now();
+      if (leftMs <= 0) break;
+      memory.waitForNews(news, leftMs);
+    }
+    this.#count({ maskWaitMs: performance.now() - startMs });
+  }
+
+  #count(more: Partial<ConstraintStats>): void {
+    const counts = Object.entries(more) as [keyof ConstraintStats, number][];
+    this.#stats = { ...this.#stats };
+    for (const [name, count] of counts) Object.assign(this.#stats, { [name]: this.#stats[name] + count });
+  }
+}
+
+const failure = (problem: string): MillraceError => new MillraceError("grammar_failed", problem);
+
+function refusal(problem: string): MillraceError {
+  return new MillraceError("invalid_grammar", `expected a grammar that can be compiled, got: ${problem}`);
+}

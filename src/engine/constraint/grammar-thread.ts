@@ -1,0 +1,177 @@
+/** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
+import { type MessagePort, workerData } from "node:worker_threads";
+import { ebnfOfChoices, type Grammar, grammarKey } from "./grammar.js";
+import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
+import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
+import { readTokenBytes } from "./token-bytes.js";
+import type { CompiledGrammar, GrammarCompiler, GrammarMatcher, Xgrammar } from "./xgrammar.js";
+import { loadXgrammar } from "./xgrammar.js";
+
+/** Compiled grammars that are kept, with and without open requests. */
+const MAX_CACHED_GRAMMARS = 64;
+/** White space between JSON tokens in a row, at most: without a bound a model can write blanks until its tokens run out. */
+const MAX_WHITESPACE = 2;
+
+interface OpenRequest {
+  readonly matcher: GrammarMatcher;
+  readonly stopIds: ReadonlySet<number>;
+  /** One bit a stop token, the request's own among them. */
+  readonly stopMask: Int32Array;
+}
+
+class Refusal extends Error {}
+
+class GrammarThread {
+  readonly #requests = new Map<number, OpenRequest>();
+  /** Least recently used first. */
+  readonly #compiled = new Map<string, CompiledGrammar>();
+
+  constructor(
+    private readonly xgrammar: Xgrammar,
+    private readonly compiler: GrammarCompiler,
+    private readonly modelStopIds: ReadonlySet<number>,
+    private readonly memory: MaskMemory,
+    private readonly send: (message: FromGrammarThread) => void,
+  ) {}
+
+  async open({ requestId, grammar, stopTokenIds, tokenIds }: OpenGrammar): Promise<void> {
+    const startMs = performance.now();
+    const stopIds = new Set(stopTokenIds.filter((id) => this.modelStopIds.has(id)));
+    if (stopIds.size === 0) {
+      throw new Refusal("expected a request that the model's end token ends, got one without (ignore_eos?)");
+    }
+    const key = grammarKey(grammar);
+    const known = this.#compiled.get(key);
+    const compiled = known ?? (await this.#compile(grammar));
+    this.#compiled.delete(key);
+    this.#compiled.set(key, compiled);
+    if (this.#compiled.size > MAX_CACHED_GRAMMARS) this.#forgetOldest();
+    const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(compiled, [...stopIds]);
+    for (const id of tokenIds) matcher.acceptToken(id);
+    const stopMask = new Int32Array(this.memory.numWords);
+    for (const id of stopTokenIds) stopMask[id >> 5]! |= 1 << (id & 31);
+    this.#requests.set(requestId, { matcher, stopIds, stopMask });
+    const compileMs = performance.now() - startMs;
+    this.send({ kind: "opened", requestId, compileMs, isFromCache: known !== undefined });
+  }
+
+  async masks({ requestId, slot, ticket, tokenIds, hasFirst, draft }: ComputeMasks): Promise<void> {
+    const request = this.#requests.get(requestId);
+    if (request === undefined) return;
+    const { matcher, stopIds } = request;
+    for (const id of tokenIds) {
+      if (!matcher.acceptToken(id)) throw new Error(`expected a token that the mask allows, got ${id}`);
+    }
+    if (!hasFirst) await this.#writeMask(request, slot, 0);
+    let numAccepted = 0;
+    for (const id of draft) {
+      // What follows an end is never asked for.
+      if (stopIds.has(id) || !matcher.acceptToken(id)) break;
+      await this.#writeMask(request, slot, ++numAccepted);
+    }
+    if (numAccepted > 0) matcher.rollBack(numAccepted);
+    this.memory.finish(slot, 1 + numAccepted, ticket);
+  }
+
+  close(requestId: number): void {
+    this.#requests.get(requestId)?.matcher.dispose();
+    this.#requests.delete(requestId);
+  }
+
+  async #writeMask({ matcher, stopMask }: OpenRequest, slot: number, index: number): Promise<void> {
+    const mask = await matcher.getNextTokenBitmask();
+    const isNothing = mask.every((word) => word === 0);
+    const isOnlyStop = mask.every((word, i) => (word & ~stopMask[i]!) === 0);
+    this.memory.setMask(slot, index, mask, isNothing ? NOTHING : isOnlyStop ? ONLY_STOP : 0);
+  }
+
+  #compile({ kind, text }: Grammar): Promise<CompiledGrammar> {
+    switch (kind) {
+      case "json_object":
+        return this.#compileSchema('{"type":"object"}');
+      case "json_schema":
+        return this.#compileSchema(text);
+      case "regex":
+        return this.compiler.compileStructuralTag({
+          type: "structural_tag",
+          format: { type: "regex", pattern: text },
+        });
+      case "choice":
+        return this.compiler.compileGrammar(ebnfOfChoices(text));
+      case "ebnf":
+        return this.compiler.compileGrammar(text);
+    }
+  }
+
+  #compileSchema(schema: string): Promise<CompiledGrammar> {
+    return this.compiler.compileJSONSchema(schema, true, -1, [",", ":"], false, MAX_WHITESPACE);
+  }
+
+  #forgetOldest(): void {
+    const [key, compiled] = this.#compiled.entries().next().value!;
+    this.#compiled.delete(key);
+    compiled.dispose();
+  }
+}
+
+async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData): Promise<void> {
+  const memory = new MaskMemory(shape, buffer);
+  const send = (message: FromGrammarThread) => {
+    port.postMessage(message);
+    memory.announce();
+  };
+  let printed = "";
+  const xgrammar = await loadXgrammar((text) => {
+    printed += `${text}\n`;
+  });
+  const { bytes, stopIds } = readTokenBytes(modelPath);
+  const padded = Array.from({ length: shape.vocabSize }, (_, id) => bytes[id] ?? new Uint8Array());
+  const tokenizer = await xgrammar.TokenizerInfo.createTokenizerInfo(padded, "raw", false, shape.vocabSize, [
+    ...stopIds,
+  ]);
+  const compiler = await xgrammar.GrammarCompiler.createGrammarCompiler(tokenizer, false);
+  const thread = new GrammarThread(xgrammar, compiler, stopIds, memory, send);
+  let isBroken = false;
+  const handle = async (message: ToGrammarThread): Promise<void> => {
+    if (isBroken) return;
+    printed = "";
+    memory.setBusy(message.requestId);
+    try {
+      if (message.kind === "open") await thread.open(message);
+      else if (message.kind === "masks") await thread.masks(message);
+      else thread.close(message.requestId);
+    } catch (thrown) {
+      // Only a thread whose grammar engine was not reached still stands.
+      const isRefusal = thrown instanceof Refusal;
+      isBroken = !isRefusal;
+      const problem = reasonOf(printed) ?? (thrown instanceof Error ? thrown.message : String(thrown));
+      send({ kind: "failed", requestId: message.requestId, problem, isRefusal: message.kind === "open", isBroken });
+      if (isBroken) closeSoon(port);
+    }
+    memory.setBusy(0);
+  };
+  let queue = Promise.resolve();
+  port.on("message", (message: ToGrammarThread) => {
+    queue = queue.then(() => handle(message));
+  });
+}
+
+/** The engine ends the thread when it has read the last message. */
+function closeSoon(port: MessagePort): void {
+  port.removeAllListeners("message");
+}
+
+/** @example reasonOf('[FATAL] /a/b.cc:902: Unsupported type "strin"\nAborted()') // 'Unsupported type "strin"' */
+function reasonOf(printed: string): string | undefined {
+  return /\[FATAL\] \S+?:\d+: (.*)/.exec(printed)?.[1];
+}
+
+function main(data: GrammarThreadData): void {
+  run(data).catch((thrown: unknown) => {
+    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    data.port.postMessage({ kind: "failed", requestId: 0, problem, isRefusal: false, isBroken: true });
+    new MaskMemory(data.shape, data.memory).announce();
+  });
+}
+
+if (workerData !== null) main(workerData as GrammarThreadData);

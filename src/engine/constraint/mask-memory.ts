@@ -1,0 +1,120 @@
+/**
+ * The memory that the engine's thread and the grammar thread share: a header, and for each seat a slot with the masks of its next position and
+ * of those after each drafted token. The grammar thread writes a slot, then its ticket; the engine reads it once the ticket is the one it waits for.
+ */
+
+/** Words of the header. */
+const NEWS = 0;
+const BUSY = 1;
+const JOBS = 2;
+const HEADER_WORDS = 16;
+
+/** Words of a slot before its flags. */
+const TICKET = 0;
+const NUM_MASKS = 1;
+const SLOT_WORDS = 2;
+
+/** Nothing but stop tokens may come. */
+export const ONLY_STOP = 1;
+/** No token may come at all: the vocabulary cannot spell what the grammar wants. */
+export const NOTHING = 2;
+
+/** A position's mask, in memory that stays as it is until the sequence moves on. */
+export interface PositionMask {
+  /** One bit a token. */
+  readonly words: Int32Array;
+  readonly isOnlyStop: boolean;
+}
+
+export interface MaskShape {
+  readonly numSlots: number;
+  /** 1 + the longest draft. */
+  readonly masksPerSlot: number;
+  readonly vocabSize: number;
+}
+
+export class MaskMemory {
+  readonly numWords: number;
+  readonly #words: Int32Array<SharedArrayBuffer>;
+  readonly #slotWords: number;
+
+  constructor(
+    readonly shape: MaskShape,
+    readonly buffer: SharedArrayBuffer = new SharedArrayBuffer(bytesOf(shape)),
+  ) {
+    this.numWords = maskWords(shape);
+    this.#slotWords = slotWords(shape);
+    this.#words = new Int32Array(buffer);
+  }
+
+  /** The grammar thread begins (or, with 0, ends) work for a request. */
+  setBusy(requestId: number): void {
+    Atomics.store(this.#words, BUSY, requestId);
+    Atomics.add(this.#words, JOBS, 1);
+  }
+
+  /** Whose work the grammar thread is at, and a number that changes with every piece of work. */
+  busy(): { readonly requestId: number; readonly job: number } {
+    return { requestId: Atomics.load(this.#words, BUSY), job: Atomics.load(this.#words, JOBS) };
+  }
+
+  get news(): number {
+    return Atomics.load(this.#words, NEWS);
+  }
+
+  announce(): void {
+    Atomics.add(this.#words, NEWS, 1);
+    Atomics.notify(this.#words, NEWS);
+  }
+
+  /** Returns when there is news after `seen`, or the time is over. */
+  waitForNews(seen: number, timeoutMs: number): void {
+    Atomics.wait(this.#words, NEWS, seen, timeoutMs);
+  }
+
+  setMask(slot: number, index: number, mask: Int32Array, flags: number): void {
+    const start = this.#start(slot);
+    this.#words[start + SLOT_WORDS + index] = flags;
+    this.#words.set(mask, start + SLOT_WORDS + this.shape.masksPerSlot + index * this.numWords);
+  }
+
+  finish(slot: number, numMasks: number, ticket: number): void {
+    const start = this.#start(slot);
+    this.#words[start + NUM_MASKS] = numMasks;
+    Atomics.store(this.#words, start + TICKET, ticket);
+    this.announce();
+  }
+
+  ticket(slot: number): number {
+    return Atomics.load(this.#words, this.#start(slot) + TICKET);
+  }
+
+  numMasks(slot: number): number {
+    return this.#words[this.#start(slot) + NUM_MASKS]!;
+  }
+
+  flags(slot: number, index: number): number {
+    return this.#words[this.#start(slot) + SLOT_WORDS + index]!;
+  }
+
+  mask(slot: number, index: number): Int32Array {
+    const start = this.#start(slot) + SLOT_WORDS + this.shape.masksPerSlot + index * this.numWords;
+    return this.#words.subarray(start, start + this.numWords);
+  }
+
+  #start(slot: number): number {
+    return HEADER_WORDS + slot * this.#slotWords;
+  }
+}
+
+function maskWords({ vocabSize }: MaskShape): number {
+  return Math.ceil(vocabSize / 32);
+}
+
+function slotWords(shape: MaskShape): number {
+  return SLOT_WORDS + shape.masksPerSlot * (1 + maskWords(shape));
+}
+
+function bytesOf(shape: MaskShape): number {
+  return 4 * (HEADER_WORDS + shape.numSlots * slotWords(shape));
+}

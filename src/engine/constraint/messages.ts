@@ -1,0 +1,52 @@
+/** What the engine's thread and the grammar thread say to each other; masks go through shared memory (mask-memory.ts). */
+import type { MessagePort } from "node:worker_threads";
+import type { Grammar } from "./grammar.js";
+import type { MaskShape } from "./mask-memory.js";
+
+export interface GrammarThreadData {
+  readonly modelPath: string;
+  readonly shape: MaskShape;
+  readonly memory: SharedArrayBuffer;
+  readonly port: MessagePort;
+}
+
+export interface OpenGrammar {
+  readonly kind: "open";
+  readonly requestId: number;
+  readonly grammar: Grammar;
+  /** Of these, the model's own end an answer that is complete. */
+  readonly stopTokenIds: readonly number[];
+  /** Output so far. */
+  readonly tokenIds: readonly number[];
+}
+
+export interface ComputeMasks {
+  readonly kind: "masks";
+  readonly requestId: number;
+  readonly slot: number;
+  readonly ticket: number;
+  /** Output since the last message, to be accepted for good. */
+  readonly tokenIds: readonly number[];
+  /** Whether the slot has the mask of the next position from before. */
+  readonly hasFirst: boolean;
+  readonly draft: readonly number[];
+}
+
+export type ToGrammarThread = OpenGrammar | ComputeMasks | { readonly kind: "close"; readonly requestId: number };
+
+export type FromGrammarThread =
+  | {
+      readonly kind: "opened";
+      readonly requestId: number;
+      readonly compileMs: number;
+      readonly isFromCache: boolean;
+    }
+  /** The thread still stands, unless it says that it does not. */
+  | {
+      readonly kind: "failed";
+      readonly requestId: number;
+      readonly problem: string;
+      /** The request's own mistake. */
+      readonly isRefusal: boolean;
+      readonly isBroken: boolean;
+    };
