@@ -38,8 +38,9 @@ const CONVERSATION = {
     },
     { role: "assistant", content: "c" },
   ],
-  thinking: { type: "disabled" },
-  tools: [],
+  thinking: { type: "adaptive", display: "omitted" },
+  tools: [{ name: "n", description: "d", input_schema: { type: "object" }, cache_control: { type: "ephemeral" } }],
+  tool_choice: { type: "any", disable_parallel_tool_use: true },
 };
 
 /** Valid bodies whose parts get replaced. Streaming is left out: it needs a socket. */
@@ -88,11 +89,24 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
   },
   "/v1/responses": {
     model: "fake",
-    input: [{ role: "user", content: [{ type: "input_text", text: "hey" }] }],
+    input: [
+      { role: "user", content: [{ type: "input_text", text: "hey" }] },
+      { type: "reasoning", id: "r", summary: [], content: [{ type: "reasoning_text", text: "hm" }] },
+      { type: "function_call", id: "f", call_id: "c", name: "n", arguments: "{}", status: "completed" },
+      { type: "function_call_output", call_id: "c", output: "o" },
+    ],
     instructions: "be brief",
     max_output_tokens: 3,
     text: { format: { type: "text" } },
-    tools: [],
+    tools: [{ type: "function", name: "n", description: "d", parameters: {}, strict: false }],
+    tool_choice: "required",
+    temperature: 0.5,
+    metadata: {},
+    store: false,
+    user: "u",
+    parallel_tool_calls: false,
+    reasoning: { effort: "low" },
+    priority: 0,
   },
   "/v1/embeddings": {
     model: "fake",
@@ -116,7 +130,6 @@ const SEEDS: Readonly<Record<(typeof PATHS)[number], Readonly<Record<string, unk
     ...CONVERSATION,
     cache_control: { type: "ephemeral" },
     speed: "standard",
-    tool_choice: { type: "auto" },
     user_profile_id: "u",
   },
   "/tokenize": { messages: [{ role: "user", content: "a" }], add_generation_prompt: true, return_token_strs: true },

@@ -153,7 +153,13 @@ const REFUSALS: readonly Refusal[] = [
     "unsupported_field",
     "previous_response_id",
   ],
-  ["a response's tool", RESPONSES, { input: "a", tools: [{ type: "web_search" }] }, "unsupported_field", "tools"],
+  [
+    "a response's tool",
+    RESPONSES,
+    { input: "a", tools: [{ type: "web_search" }] },
+    "unsupported_field",
+    "tools[0].type",
+  ],
   [
     "a response's picture",
     RESPONSES,

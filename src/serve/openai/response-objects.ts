@@ -1,34 +1,48 @@
-/** The JSON of /v1/responses: the response object in each of its states, and the sequence of stream events. */
-import type { MillraceError } from "../../core/errors.js";
-import { errorBody } from "../error-response.js";
+/** The JSON of /v1/responses: the response object in each of its states, and the items of its output. */
+import { type AnswerItem, itemsOf, newItem } from "../answer-items.js";
 import type { GenerationEnd } from "../generation.js";
 import type { JobTotals } from "../job.js";
-import type { StreamFrames } from "../respond.js";
+import type { ChoiceResult } from "../respond.js";
 
+/** What was asked, as responses repeat it. */
 export interface ResponseFacts {
   readonly id: string;
-  readonly itemId: string;
   readonly createdAtSeconds: number;
   readonly model: string;
   readonly instructions: string | null;
   readonly maxOutputTokens: number | null;
   readonly temperature: number;
   readonly topP: number;
+  readonly tools: readonly object[];
+  readonly toolChoice: string | object;
+  readonly isParallel: boolean;
+  readonly effort: string | null;
   readonly numPromptTokens: number;
 }
 
-export interface ResponseOutcome {
-  readonly text: string;
-  readonly end: GenerationEnd;
-  readonly totals: JobTotals;
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
+const ID_PREFIX: Readonly<Record<AnswerItem["kind"], string>> = { content: "msg", reasoning: "rs", call: "fc" };
+
+export function itemId({ kind, id }: AnswerItem): string {
+  return `${ID_PREFIX[kind]}_${id}`;
 }
 
-function textPart(text: string) {
+/** The part that holds a message's or a reasoning's text. */
+export function contentPart(kind: "content" | "reasoning", text: string): object {
+  if (kind === "reasoning") return { type: "reasoning_text", text };
   return { type: "output_text", text, annotations: [], logprobs: [] };
 }
 
-function messageItem(facts: ResponseFacts, status: string, content: readonly object[]) {
-  return { id: facts.itemId, type: "message", status, role: "assistant", content };
+/** An item in progress has nothing in it yet. */
+export function itemObject(item: AnswerItem, status: ItemStatus): object {
+  const { kind, id, name } = item;
+  const head = { id: itemId(item), status };
+  const text = status === "in_progress" ? "" : item.text;
+  if (kind === "call") return { ...head, type: "function_call", call_id: `call_${id}`, name, arguments: text };
+  const content = status === "in_progress" ? [] : [contentPart(kind, text)];
+  if (kind === "reasoning") return { ...head, type: "reasoning", summary: [], content };
+  return { ...head, type: "message", role: "assistant", content };
 }
 
 function usageObject(facts: ResponseFacts, totals: JobTotals) {
@@ -36,7 +50,7 @@ function usageObject(facts: ResponseFacts, totals: JobTotals) {
     input_tokens: facts.numPromptTokens,
     input_tokens_details: { cached_tokens: totals.numCachedTokens[0] ?? 0 },
     output_tokens: totals.numOutputTokens,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: totals.numReasoningTokens ?? 0 },
     total_tokens: facts.numPromptTokens + totals.numOutputTokens,
   };
 }
@@ -53,73 +67,51 @@ function baseObject(facts: ResponseFacts) {
     max_output_tokens: facts.maxOutputTokens,
     metadata: {},
     model: facts.model,
-    parallel_tool_calls: false,
+    parallel_tool_calls: facts.isParallel,
     previous_response_id: null,
+    reasoning: { effort: facts.effort, summary: null },
     store: false,
     temperature: facts.temperature,
     text: { format: { type: "text" } },
-    tool_choice: "none",
-    tools: [],
+    tool_choice: facts.toolChoice,
+    tools: facts.tools,
     top_p: facts.topP,
     truncation: "disabled",
   };
 }
 
-/** Cut short by a length limit, an answer is "incomplete". */
-function statusOf(end: GenerationEnd): "completed" | "incomplete" {
+/** Cut short by a length limit, an answer is "incomplete", and so is its last item. */
+export function statusOf(end: GenerationEnd): "completed" | "incomplete" {
   return end.reason === "length" ? "incomplete" : "completed";
 }
 
-export function responseObject(facts: ResponseFacts, outcome: ResponseOutcome) {
-  const status = statusOf(outcome.end);
+/** An answer of nothing is a message without text. */
+export const emptyAnswerItem = (): AnswerItem => newItem("content");
+
+export function responseObject(
+  facts: ResponseFacts,
+  outcome: { readonly items: readonly AnswerItem[]; readonly end: GenerationEnd; readonly totals: JobTotals },
+) {
+  const { items, end, totals } = outcome;
+  const status = statusOf(end);
   return {
     ...baseObject(facts),
     status,
     ...(status === "incomplete" ? { incomplete_details: { reason: "max_output_tokens" } } : {}),
-    output: [messageItem(facts, status, [textPart(outcome.text)])],
-    usage: usageObject(facts, outcome.totals),
+    output: items.map((item, index) => itemObject(item, index === items.length - 1 ? status : "completed")),
+    usage: usageObject(facts, totals),
   };
 }
 
-function pendingObject(facts: ResponseFacts) {
+export function wholeResponse(facts: ResponseFacts, result: ChoiceResult, totals: JobTotals) {
+  const items = itemsOf(result);
+  return responseObject(facts, { items: items.length === 0 ? [emptyAnswerItem()] : items, end: result.end, totals });
+}
+
+export function pendingResponse(facts: ResponseFacts) {
   return { ...baseObject(facts), status: "in_progress", output: [], usage: null };
 }
 
-/** The documented event sequence; every event carries its number. */
-export function responseFrames(facts: ResponseFacts, requestId: string): StreamFrames {
-  let sequenceNumber = 0;
-  let text = "";
-  let end: GenerationEnd = { reason: "stop", stopReason: null };
-  const position = { item_id: facts.itemId, output_index: 0, content_index: 0 };
-  const event = (type: string, fields: object) =>
-    `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequenceNumber++, ...fields })}\n\n`;
-  const deltaHead = `event: response.output_text.delta\ndata: ${JSON.stringify({ type: "response.output_text.delta", ...position, logprobs: [] }).slice(0, -1)}`;
-  const opening = () =>
-    event("response.created", { response: pendingObject(facts) }) +
-    event("response.in_progress", { response: pendingObject(facts) }) +
-    event("response.output_item.added", { output_index: 0, item: messageItem(facts, "in_progress", []) }) +
-    event("response.content_part.added", { ...position, part: textPart("") });
-  return {
-    onUpdate(_index, update) {
-      const begin = sequenceNumber === 0 ? opening() : "";
-      if (update.end !== undefined) end = update.end;
-      if (update.text === "") return begin;
-      text += update.text;
-      return `${begin}${deltaHead},"sequence_number":${sequenceNumber++},"delta":${JSON.stringify(update.text)}}\n\n`;
-    },
-    onDone(totals) {
-      const response = responseObject(facts, { text, end, totals });
-      return (
-        event("response.output_text.done", { ...position, text, logprobs: [] }) +
-        event("response.content_part.done", { ...position, part: textPart(text) }) +
-        event("response.output_item.done", { output_index: 0, item: response.output[0] }) +
-        event(`response.${response.status}`, { response })
-      );
-    },
-    onError(error: MillraceError) {
-      const { message } = errorBody(error, requestId).error;
-      const failed = { ...baseObject(facts), status: "failed", output: [], usage: null };
-      return event("response.failed", { response: { ...failed, error: { code: "server_error", message } } });
-    },
-  };
+export function failedResponse(facts: ResponseFacts, message: string) {
+  return { ...pendingResponse(facts), status: "failed", error: { code: "server_error", message } };
 }

@@ -1,0 +1,133 @@
+/** The stream events of /v1/responses: each output item is opened before its first delta and done before the next one opens. Every event carries its number. */
+import type { AnswerPart } from "../../text/answer-part.js";
+import { type AnswerItem, addPart, partsOf, textOfPart } from "../answer-items.js";
+import { errorBody } from "../error-response.js";
+import type { GenerationEnd } from "../generation.js";
+import type { JobTotals } from "../job.js";
+import type { StreamFrames } from "../respond.js";
+import {
+  contentPart,
+  emptyAnswerItem,
+  failedResponse,
+  type ItemStatus,
+  itemId,
+  itemObject,
+  pendingResponse,
+  type ResponseFacts,
+  responseObject,
+  statusOf,
+} from "./response-objects.js";
+
+const TEXT_EVENTS: Readonly<Record<AnswerItem["kind"], string>> = {
+  content: "response.output_text",
+  reasoning: "response.reasoning_text",
+  call: "response.function_call_arguments",
+};
+
+class ResponseEvents {
+  readonly #facts: ResponseFacts;
+  readonly #items: AnswerItem[] = [];
+  #sequenceNumber = 0;
+  /** The items before this one are done. */
+  #openIndex = -1;
+  /** Everything of a delta event of the open item up to its number. */
+  #deltaHead = "";
+
+  constructor(facts: ResponseFacts) {
+    this.#facts = facts;
+  }
+
+  get hasBegun(): boolean {
+    return this.#sequenceNumber > 0;
+  }
+
+  begin(): string {
+    const response = pendingResponse(this.#facts);
+    return this.#event("response.created", { response }) + this.#event("response.in_progress", { response });
+  }
+
+  add(part: AnswerPart): string {
+    const begin = addPart(this.#items, part) ? this.#done("completed") + this.#open() : "";
+    const delta = textOfPart(part);
+    if (delta === "") return begin;
+    return `${begin}${this.#deltaHead},"sequence_number":${this.#sequenceNumber++},"delta":${JSON.stringify(delta)}}\n\n`;
+  }
+
+  finish(end: GenerationEnd, totals: JobTotals): string {
+    let text = "";
+    if (this.#items.length === 0) {
+      this.#items.push(emptyAnswerItem());
+      text += this.#open();
+    }
+    text += this.#done(statusOf(end));
+    const response = responseObject(this.#facts, { items: this.#items, end, totals });
+    return text + this.#event(`response.${response.status}`, { response });
+  }
+
+  fail(message: string): string {
+    return this.#event("response.failed", { response: failedResponse(this.#facts, message) });
+  }
+
+  #event(type: string, fields: object): string {
+    const data = { type, sequence_number: this.#sequenceNumber++, ...fields };
+    return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  /** Opens the item after the one that was open. */
+  #open(): string {
+    const index = ++this.#openIndex;
+    const item = this.#items[index]!;
+    const type = `${TEXT_EVENTS[item.kind]}.delta`;
+    const logprobs = item.kind === "content" ? { logprobs: [] } : {};
+    const head = JSON.stringify({ type, ...this.#position(item), ...logprobs }).slice(0, -1);
+    this.#deltaHead = `event: ${type}\ndata: ${head}`;
+    const added = { output_index: index, item: itemObject(item, "in_progress") };
+    const begin = this.#event("response.output_item.added", added);
+    if (item.kind === "call") return begin;
+    const part = contentPart(item.kind, "");
+    return begin + this.#event("response.content_part.added", { ...this.#position(item), part });
+  }
+
+  /** Ends the item that is open, if any. */
+  #done(status: ItemStatus): string {
+    const item = this.#items[this.#openIndex];
+    if (item === undefined) return "";
+    const position = this.#position(item);
+    const { kind, name, text } = item;
+    const done = { output_index: this.#openIndex, item: itemObject(item, status) };
+    const type = `${TEXT_EVENTS[kind]}.done`;
+    if (kind === "call") {
+      const end = this.#event(type, { ...position, name, arguments: text });
+      return end + this.#event("response.output_item.done", done);
+    }
+    return (
+      this.#event(type, { ...position, text, ...(kind === "content" ? { logprobs: [] } : {}) }) +
+      this.#event("response.content_part.done", { ...position, part: contentPart(kind, text) }) +
+      this.#event("response.output_item.done", done)
+    );
+  }
+
+  #position(item: AnswerItem) {
+    const position = { item_id: itemId(item), output_index: this.#openIndex };
+    return item.kind === "call" ? position : { ...position, content_index: 0 };
+  }
+}
+
+export function responseFrames(facts: ResponseFacts, requestId: string): StreamFrames {
+  const events = new ResponseEvents(facts);
+  let end: GenerationEnd = { reason: "stop", stopReason: null };
+  return {
+    onUpdate(_index, update) {
+      const begin = events.hasBegun ? "" : events.begin();
+      if (update.end !== undefined) end = update.end;
+      return (
+        begin +
+        partsOf(update)
+          .map((part) => events.add(part))
+          .join("")
+      );
+    },
+    onDone: (totals) => events.finish(end, totals),
+    onError: (error) => events.fail(errorBody(error, requestId).error.message),
+  };
+}

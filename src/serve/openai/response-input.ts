@@ -1,0 +1,173 @@
+/** The input of /v1/responses, a text or the items of earlier answers and what was said to them, as the template's messages. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
+import { describeValue } from "./describe-value.js";
+import { parseNested, pathText } from "./fields.js";
+
+/** Items are checked by type later, so that one of a kind that is not served is named as such. */
+export const inputField = z.union([z.string(), z.array(z.looseObject({ type: z.string().nullish() }))]);
+
+const anyPart = z.looseObject({ type: z.string(), text: z.string().optional() });
+type AnyPart = z.output<typeof anyPart>;
+
+/** Sent back by clients from an earlier answer's output. */
+const echoedFields = { id: z.string().nullish(), status: z.string().nullish() } as const;
+
+const messageItem = z.strictObject({
+  type: z.literal("message").nullish(),
+  role: z.enum(["system", "developer", "user", "assistant"]),
+  content: z.union([z.string(), z.array(anyPart)]),
+  phase: z.string().nullish(),
+  ...echoedFields,
+});
+
+const callItem = z.strictObject({
+  type: z.literal("function_call"),
+  call_id: z.string(),
+  name: z.string(),
+  arguments: z.string(),
+  // The official client's own reading of the arguments.
+  parsed_arguments: z.unknown().optional(),
+  ...echoedFields,
+});
+
+const resultItem = z.strictObject({
+  type: z.literal("function_call_output"),
+  call_id: z.string(),
+  output: z.union([z.string(), z.array(anyPart)]),
+  ...echoedFields,
+});
+
+const reasoningItem = z.strictObject({
+  type: z.literal("reasoning"),
+  content: z.array(z.strictObject({ type: z.literal("reasoning_text"), text: z.string() })).nullish(),
+  // Neither can be read here; answers of this server have none.
+  summary: z.array(z.unknown()).nullish(),
+  encrypted_content: z.string().nullish(),
+  ...echoedFields,
+});
+
+const TEXT_PARTS: readonly string[] = ["input_text", "output_text", "text"];
+
+function partText(part: AnyPart, path: readonly PropertyKey[]): string {
+  if (!TEXT_PARTS.includes(part.type)) {
+    throw new MillraceError(
+      "unsupported_field",
+      `expected text parts only, got a part of type "${part.type.slice(0, 40)}"`,
+      { param: pathText([...path, "type"]), hint: "this server takes no images, audio or files" },
+    );
+  }
+  if (part.text !== undefined) return part.text;
+  const param = pathText([...path, "text"]);
+  throw new MillraceError("invalid_parameter", `${param}: expected a string, got nothing`, { param });
+}
+
+function contentText(content: string | readonly AnyPart[], path: readonly PropertyKey[]): string {
+  if (typeof content === "string") return content;
+  return content.map((part, index) => partText(part, [...path, index])).join("");
+}
+
+/** A message being put together: an answer comes back as several items. */
+interface Turn {
+  readonly role: string;
+  content: string;
+  reasoning: string;
+  readonly calls: PlainToolCall[];
+  readonly resultOf?: string;
+}
+
+function toPlainMessage({ role, content, reasoning, calls, resultOf }: Turn): PlainMessage {
+  return {
+    role,
+    content,
+    ...(resultOf === undefined ? {} : { tool_call_id: resultOf }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+  };
+}
+
+class InputReader {
+  readonly #c: AppContext;
+  readonly #context: ServeContext;
+  readonly #turns: Turn[] = [];
+
+  constructor(c: AppContext, context: ServeContext) {
+    this.#c = c;
+    this.#context = context;
+  }
+
+  get messages(): PlainMessage[] {
+    return this.#turns.map(toPlainMessage);
+  }
+
+  say(role: string, content: string): void {
+    const last = this.#turns.at(-1);
+    // The text of a turn whose reasoning came before it.
+    const isBegun = role === "assistant" && last?.role === role && last.content === "" && last.calls.length === 0;
+    if (isBegun) last.content = content;
+    else this.#turns.push({ role, content, reasoning: "", calls: [] });
+  }
+
+  read(item: { readonly type?: string | null | undefined }, path: readonly PropertyKey[]): void {
+    switch (item.type ?? "message") {
+      case "message": {
+        const { role, content } = parseNested(this.#c, this.#context, messageItem, item, path);
+        this.say(role === "developer" ? "system" : role, contentText(content, [...path, "content"]));
+        return;
+      }
+      case "reasoning": {
+        const { content } = parseNested(this.#c, this.#context, reasoningItem, item, path);
+        const reasoning = (content ?? []).map((part) => part.text).join("");
+        if (reasoning !== "") this.#turns.push({ role: "assistant", content: "", reasoning, calls: [] });
+        return;
+      }
+      case "function_call": {
+        const call = parseNested(this.#c, this.#context, callItem, item, path);
+        if (this.#turns.at(-1)?.role !== "assistant") this.say("assistant", "");
+        const called = { name: call.name, arguments: call.arguments };
+        this.#turns.at(-1)?.calls.push({ id: call.call_id, type: "function", function: called });
+        return;
+      }
+      case "function_call_output": {
+        const { output, call_id: resultOf } = parseNested(this.#c, this.#context, resultItem, item, path);
+        const content = contentText(output, [...path, "output"]);
+        this.#turns.push({ role: "tool", content, reasoning: "", calls: [], resultOf });
+        return;
+      }
+      default: {
+        const param = pathText([...path, "type"]);
+        const expected = '"message", "reasoning", "function_call" or "function_call_output"';
+        throw new MillraceError(
+          "unsupported_field",
+          `${param}: expected ${expected}, got ${describeValue(item.type)}`,
+          {
+            param,
+            hint: "this server keeps no items and runs no tools itself",
+          },
+        );
+      }
+    }
+  }
+}
+
+export function readInput(
+  c: AppContext,
+  context: ServeContext,
+  input: z.output<typeof inputField>,
+  instructions: string | undefined,
+): PlainMessage[] {
+  const reader = new InputReader(c, context);
+  if (instructions !== undefined) reader.say("system", instructions);
+  if (typeof input === "string") reader.say("user", input);
+  else {
+    if (input.length === 0) {
+      throw new MillraceError("empty_prompt", "input: expected at least one message, got none", { param: "input" });
+    }
+    input.forEach((item, index) => {
+      reader.read(item, ["input", index]);
+    });
+  }
+  return reader.messages;
+}

@@ -1,0 +1,53 @@
+/** The tool fields of /v1/responses, whose functions lie flat in their tools, in the form of chat completions. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { describeValue } from "./describe-value.js";
+import { parseNested } from "./fields.js";
+import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";
+
+/** Tools that the provider runs are named as such before anything else is said of them. */
+export const flatToolsField = z.array(z.looseObject({ type: z.string() })).max(128);
+
+const flatTool = z.strictObject({
+  type: z.literal("function"),
+  name: nameField,
+  description: z.string().nullish(),
+  parameters: parametersField.nullish(),
+  strict: z.boolean().nullish(),
+  defer_loading: z.literal(false).nullish(),
+});
+
+export const flatChoiceField = z.union([
+  z.enum(["none", "auto", "required"]),
+  z.strictObject({ type: z.literal("function"), name: nameField }),
+]);
+
+export interface FlatToolFields {
+  readonly tools?: z.output<typeof flatToolsField> | undefined;
+  readonly tool_choice?: z.output<typeof flatChoiceField> | undefined;
+  readonly parallel_tool_calls?: boolean | undefined;
+}
+
+export function readFlatTools(c: AppContext, context: ServeContext, fields: FlatToolFields): ToolFields {
+  const { tools = [], tool_choice: choice } = fields;
+  const read = tools.map((tool, index) => {
+    if (tool.type !== "function") {
+      const param = `tools[${index}].type`;
+      throw new MillraceError("unsupported_field", `${param}: expected "function", got ${describeValue(tool.type)}`, {
+        param,
+        hint: "this server runs no tools itself",
+      });
+    }
+    return parseNested(c, context, flatTool, tool, ["tools", index]);
+  });
+  assertDistinctNames(read, (index) => `tools[${index}].name`);
+  return {
+    tools: read.map(({ name, description, parameters }) => ({
+      type: "function",
+      function: { name, description, parameters },
+    })),
+    tool_choice: typeof choice === "object" ? { type: "function", function: { name: choice.name } } : choice,
+    parallel_tool_calls: fields.parallel_tool_calls,
+  };
+}

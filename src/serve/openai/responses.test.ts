@@ -1,0 +1,152 @@
+/** Tools and reasoning of /v1/responses: what is refused, what the template is given, what the answer says. */
+import { describe, expect, it } from "vitest";
+import { thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
+import { chatMl, fakeAppOptions } from "../../../test/helpers/fake-server.js";
+import { EOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
+import { createApp } from "../app.js";
+import type { AppOptions } from "../context.js";
+
+const parameters = { type: "object", properties: {} };
+const tool = (name: string, rest: object = {}) => ({ type: "function", name, ...rest });
+const tools = [tool("weather", { description: "Weather", parameters, strict: true }), tool("now")];
+const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>';
+const thinking = { chatTemplate: thinkingTemplate };
+
+async function post(fields: object, answer = "ok", overrides: Partial<AppOptions> = {}) {
+  const script = () => [...Buffer.from(answer), EOS_ID];
+  const fake = fakeAppOptions({ script }, { chatTemplate: toolTemplate, ...overrides });
+  const request = { method: "POST", body: JSON.stringify({ input: "hi", ...fields }) };
+  const response = await createApp(fake.options).request("/v1/responses", request);
+  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
+  const body: any = await response.json();
+  const submitted = fake.engine.submitted[0];
+  const prompt = submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true });
+  return { status: response.status, body, prompt, fake };
+}
+
+type Refusal = readonly [name: string, fields: object, param: string, code?: string, overrides?: Partial<AppOptions>];
+
+const UNSUPPORTED = "unsupported_field";
+const message = (content: unknown, rest: object = {}) => ({ input: [{ role: "user", content, ...rest }] });
+
+const REFUSALS: readonly Refusal[] = [
+  ["a tool of the provider", { tools: [{ type: "web_search" }] }, "tools[0].type", UNSUPPORTED],
+  ["a tool in chat's form", { tools: [{ type: "function", function: { name: "f" } }] }, "tools[0].name"],
+  ["a name twice", { tools: [...tools, tool("now")] }, "tools[2].name"],
+  ["parameters of text", { tools: [tool("f", { parameters: "{}" })] }, "tools[0].parameters"],
+  ["a choice of an unknown tool", { tools, tool_choice: tool("other") }, "tool_choice"],
+  ["a required call without tools", { tool_choice: "required" }, "tool_choice"],
+  ["tools for a template without", { tools }, "tools", UNSUPPORTED, { chatTemplate: chatMl }],
+  ["a strange effort", { reasoning: { effort: "much" } }, "reasoning.effort"],
+  ["logprobs", { include: ["message.output_text.logprobs"] }, "include", UNSUPPORTED],
+  ["a reference to an item", { input: [{ type: "item_reference", id: "a" }] }, "input[0].type", UNSUPPORTED],
+  ["an image", message([{ type: "input_image" }]), "input[0].content[0].type", UNSUPPORTED],
+  ["a part without text", message([{ type: "input_text" }]), "input[0].content[0].text"],
+  ["an unknown field of a message", message("a", { colour: 1 }), "input[0].colour", "unknown_field"],
+  ["a tool's message", { input: [{ role: "tool", content: "a" }] }, "input[0].role"],
+  ["a call without arguments", { input: [{ type: "function_call", call_id: "a", name: "f" }] }, "input[0].arguments"],
+  ["a result without a call", { input: [{ type: "function_call_output", output: "a" }] }, "input[0].call_id"],
+  ["nothing", { input: [] }, "input", "empty_prompt"],
+];
+
+describe("refusals", () => {
+  it.each(REFUSALS)("%s", async (...refusal) => {
+    const [, fields, param, code = "invalid_parameter", overrides = {}] = refusal as unknown as Refusal;
+    const { status, body, fake } = await post(fields, "", overrides);
+    expect(body.error).toMatchObject({ code, param });
+    expect(body.error.message).toMatch(/expected .*got /);
+    expect(status).toBe(400);
+    expect(fake.engine.submitted).toHaveLength(0);
+  });
+});
+
+describe("the output", () => {
+  it("of a call is an item of its own", async () => {
+    const { body, prompt } = await post({ tools }, `I look.\n${CALL}\n${CALL}`);
+    const functions = tools.map(({ type, strict: _, ...rest }: { type: string; strict?: boolean }) => ({
+      type,
+      function: rest,
+    }));
+    expect(JSON.parse(prompt.split("\n")[0]!)).toEqual(functions);
+    const call = {
+      id: expect.stringMatching(/^fc_[0-9a-f]{32}$/),
+      type: "function_call",
+      status: "completed",
+      call_id: expect.stringMatching(/^call_[0-9a-f]{32}$/),
+      name: "weather",
+      arguments: '{"city": "Paris"}',
+    };
+    expect(body.output).toEqual([
+      expect.objectContaining({ type: "message", content: [expect.objectContaining({ text: "I look." })] }),
+      call,
+      call,
+    ]);
+    expect(body).toMatchObject({ status: "completed", tools, tool_choice: "auto", parallel_tool_calls: true });
+  });
+
+  it("of reasoning is an item of its own, and counted", async () => {
+    const asked = { reasoning: { effort: "high", summary: "auto" }, include: ["reasoning.encrypted_content"] };
+    const { body, prompt } = await post(asked, "hm\n</think>\n\nyes", thinking);
+    expect(prompt).toContain("high");
+    expect(body.output).toMatchObject([
+      {
+        id: expect.stringMatching(/^rs_/),
+        type: "reasoning",
+        summary: [],
+        content: [{ type: "reasoning_text", text: "hm" }],
+      },
+      { id: expect.stringMatching(/^msg_/), type: "message", content: [{ type: "output_text", text: "yes" }] },
+    ]);
+    expect(body.reasoning).toEqual({ effort: "high", summary: null });
+    expect(body.usage.output_tokens_details).toEqual({ reasoning_tokens: "hm\n</think>".length });
+  });
+
+  it("of nothing is an empty message", async () => {
+    const { body } = await post({ tools }, "");
+    expect(body.output).toMatchObject([{ type: "message", status: "completed", content: [{ text: "" }] }]);
+  });
+
+  it("that was cut off says so of its last item", async () => {
+    const { body } = await post({ tools, max_output_tokens: `I look.\n${CALL}`.length - 20 }, `I look.\n${CALL}`);
+    expect(body.output).toMatchObject([{ status: "completed" }, { status: "incomplete", arguments: '{"city": "P' }]);
+    expect(body).toMatchObject({ status: "incomplete", incomplete_details: { reason: "max_output_tokens" } });
+  });
+
+  it("can be forced, or kept to one call, or to none", async () => {
+    const forced = await post({ tools, tool_choice: tool("weather") }, ' {"city": "Rome"}}\n</tool_call>');
+    expect(forced.body.output).toMatchObject([{ name: "weather", arguments: '{"city": "Rome"}' }]);
+    const single = await post({ tools, parallel_tool_calls: false }, `${CALL}${CALL}`);
+    expect(single.body.output).toHaveLength(1);
+    const none = await post({ tools, tool_choice: "none" }, CALL);
+    expect(none.body.output).toMatchObject([{ type: "message", content: [{ text: CALL }] }]);
+  });
+});
+
+describe("the input", () => {
+  it("takes an answer's items back as one turn, with the results", async () => {
+    const first = await post({ tools }, `hm</think>I look.${CALL}`, thinking);
+    const call = first.body.output[2];
+    expect(call.type).toBe("function_call");
+    const input = [
+      { role: "developer", content: "be brief" },
+      { type: "message", role: "user", content: [{ type: "input_text", text: "hi" }] },
+      ...first.body.output,
+      { type: "function_call_output", call_id: call.call_id, output: [{ type: "input_text", text: "sunny" }] },
+    ];
+    const { prompt, status } = await post({ input, tools }, "", thinking);
+    expect(status).toBe(200);
+    expect(prompt).toContain("<|im_start|>system\nbe brief<|im_end|>");
+    const turn = `<think>hm</think>I look.CALL ${call.call_id} weather {"city": "Paris"}<|im_end|>`;
+    expect(prompt).toContain(`<|im_start|>assistant\n${turn}`);
+    expect(prompt).toContain(`<|im_start|>tool\nsunny FOR ${call.call_id}<|im_end|>`);
+  });
+
+  it("takes calls without a text before them", async () => {
+    const calls = ["a", "b"].map((id) => ({ type: "function_call", call_id: id, name: "now", arguments: "{}" }));
+    const results = ["a", "b"].map((id) => ({ type: "function_call_output", call_id: id, output: `12 ${id}` }));
+    const { prompt } = await post({ input: [{ role: "user", content: "hi" }, ...calls, ...results], tools });
+    expect(prompt).toContain("assistant\nCALL a now {}CALL b now {}<|im_end|>");
+    expect(prompt).toContain("12 a FOR a");
+    expect(prompt).toContain("12 b FOR b");
+  });
+});
