@@ -205,7 +205,12 @@ export class Constraints {
     if (seat < 0) return;
     const isOwnSlot = constrained.slot === seat && this.#ticketOfSlot.get(seat) === constrained.ticket;
     const hasFirst = isOwnSlot && constrained.numTokens === numTokens;
-    if (hasFirst && constrained.numDrafted === 0 && numDrafted === 0) return;
+    if (hasFirst && constrained.numDrafted > 0) {
+      // Its masks were late; asked for anew at every step, they always would be.
+      sequence.numDraftTokens = 0;
+      return;
+    }
+    if (hasFirst && numDrafted === 0) return;
     const ticket = ++this.#ticket;
     this.service.send({
       kind: "masks",
