@@ -2,7 +2,6 @@
 import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
-import type { Grammar } from "./constraint/grammar.js";
 import type { ConstraintStats } from "./constraint/stats.js";
 import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
@@ -69,8 +68,8 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
-  /** What the output must be. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
-  readonly constraint?: { readonly grammar: Grammar };
+  /** What the output must be, in EBNF. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
+  readonly constraint?: { readonly grammar: string };
   /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
   readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */

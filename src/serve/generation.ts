@@ -3,7 +3,7 @@
  * Streamed and whole answers both come from here, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle, EngineOutput, SamplingParams, TokenLogprob } from "../engine/api.js";
+import type { Engine, EngineHandle, EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../engine/api.js";
 import type { Pooling } from "../engine/pooling.js";
 import { type AnswerPart, appendPart } from "../text/answer-part.js";
 import type { AnswerReader } from "../text/answer-reader.js";
@@ -31,6 +31,8 @@ export interface GenerationRequest {
   /** Whether special tokens' texts are part of the output. */
   readonly keepSpecial: boolean;
   readonly cacheSalt: string | undefined;
+  /** What the answer must be. */
+  readonly constraint?: NonNullable<EngineRequest["constraint"]>;
   /** Absent: the text is all there is. */
   readonly reading?: AnswerReading | undefined;
 }
@@ -106,7 +108,7 @@ export class Generation {
 
   /** Throws what the engine refuses at once. */
   start(engine: Engine, terms: EngineTerms): void {
-    const { promptIds, sampling, pooling } = this.#request;
+    const { promptIds, sampling, pooling, constraint } = this.#request;
     const cacheSalt = prefixSalt(terms, this.#request.cacheSalt);
     this.#handle = engine.submit(
       {
@@ -116,6 +118,7 @@ export class Generation {
         tenant: terms.tenant,
         ...(cacheSalt === undefined ? {} : { cacheSalt }),
         ...(pooling === undefined ? {} : { pooling }),
+        ...(constraint === undefined ? {} : { constraint }),
       },
       { onOutput: (output) => this.#acceptSafely(output), onError: (error) => this.#fail(error) },
     );

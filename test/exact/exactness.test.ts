@@ -12,7 +12,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
-import type { Grammar } from "../../src/engine/constraint/grammar.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import {
@@ -25,6 +24,9 @@ import type { Device, Isa } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { KV_TYPES } from "../../src/kernels/program.js";
 import { ISAS } from "../../src/kernels/test-helpers.js";
+import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
+import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
+import { grammarOfRegex } from "../../src/text/grammar/regex.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
@@ -283,15 +285,18 @@ function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams
 }
 
 /** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
-const GRAMMARS: readonly Grammar[] = [
-  { kind: "choice", text: '["the other thing and the other other thing", "no"]' },
-  { kind: "regex", text: "(ab|the )*!" },
-  { kind: "ebnf", text: 'root ::= "[" (root ("," root)*)? "]" | [0-9]' },
-  { kind: "json_object", text: "" },
-  {
-    kind: "json_schema",
-    text: '{"type":"array","items":{"type":"object","properties":{"in":{"type":"boolean"},"on":{"enum":[1,2]}},"required":["in","on"]}}',
-  },
+const GRAMMARS: readonly string[] = [
+  grammarOfChoices(["the other thing and the other other thing", "no"]),
+  grammarOfRegex("(ab|the )*!"),
+  'root ::= "[" (root ("," root)*)? "]" | [0-9]',
+  grammarOfSchema({ type: "object" }, "json"),
+  grammarOfSchema(
+    {
+      type: "array",
+      items: { type: "object", properties: { in: { type: "boolean" }, on: { enum: [1, 2] } }, required: ["in", "on"] },
+    },
+    "json",
+  ),
 ];
 
 /** A request under a grammar, which the model's own end token ends. */

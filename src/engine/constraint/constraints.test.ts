@@ -8,11 +8,13 @@ import { collect, request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
 import type { Device } from "../../kernels/kernels.js";
 import { loadKernels } from "../../kernels/load.js";
+import { grammarOfChoices } from "../../text/grammar/ebnf.js";
+import { grammarOfSchema } from "../../text/grammar/json-schema.js";
+import { grammarOfRegex } from "../../text/grammar/regex.js";
 import type { EngineRequest, SamplingParams } from "../api.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore, type FailedRequest } from "../engine-core.js";
 import { openModel } from "../model/open-model.js";
-import type { Grammar } from "./grammar.js";
 import { readTokenBytes } from "./token-bytes.js";
 
 let folder = "";
@@ -36,7 +38,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function constrained(grammar: Grammar, sampling: Partial<SamplingParams> = {}): EngineRequest {
+function constrained(grammar: string, sampling: Partial<SamplingParams> = {}): EngineRequest {
   const defaults = { temperature: 1, seed: 7n, maxTokens: 400, stopTokenIds: [model.eosTokenId] };
   return { ...request([1, 2, 3], { ...defaults, ...sampling }), constraint: { grammar } };
 }
@@ -55,10 +57,10 @@ function runAll(requests: readonly EngineRequest[]) {
 }
 
 describe("a random model under a grammar", () => {
-  test.each<[string, Grammar, RegExp]>([
-    ["choices", { kind: "choice", text: '["north","so\\"uth","é日"]' }, /^(north|so"uth|é日)$/],
-    ["a regular expression", { kind: "regex", text: "[a-c]{3,5}-[0-9]+x" }, /^[a-c]{3,5}-[0-9]+x$/],
-    ["EBNF", { kind: "ebnf", text: 'root ::= "(" root ")" | "x"' }, /^\(*x\)*$/],
+  test.each<[string, string, RegExp]>([
+    ["choices", grammarOfChoices(["north", 'so"uth', "é日"]), /^(north|so"uth|é日)$/],
+    ["a regular expression", grammarOfRegex("[a-c]{3,5}-[0-9]+x"), /^[a-c]{3,5}-[0-9]+x$/],
+    ["EBNF", 'root ::= "(" root ")" | "x"', /^\(*x\)*$/],
   ])("writes %s", (_, grammar, expected) => {
     const seeds = [1n, 2n, 3n, 4n, 5n, 6n];
     const { completions, failures } = runAll(seeds.map((seed) => constrained(grammar, { seed })));
@@ -70,10 +72,8 @@ describe("a random model under a grammar", () => {
   });
 
   test("writes JSON objects, beside requests that are free", () => {
-    const grammar: Grammar = {
-      kind: "json_schema",
-      text: '{"type":"object","properties":{"a":{"type":"integer","minimum":5,"maximum":17},"b":{"enum":["x","y"]}},"required":["a","b"]}',
-    };
+    const properties = { a: { type: "integer", minimum: 5, maximum: 17 }, b: { enum: ["x", "y"] } };
+    const grammar = grammarOfSchema({ type: "object", properties, required: ["a", "b"] }, "json");
     const free = request([1, 2, 3], { maxTokens: 30 });
     const { completions } = runAll([free, constrained(grammar), free, constrained(grammar, { seed: 9n }), free]);
     for (const index of [1, 3]) {
@@ -86,18 +86,18 @@ describe("a random model under a grammar", () => {
   });
 
   test("ends where the grammar does, whatever min_tokens says", () => {
-    const { completions } = runAll([constrained({ kind: "choice", text: '["a"]' }, { minTokens: 50 })]);
+    const { completions } = runAll([constrained(grammarOfChoices(["a"]), { minTokens: 50 })]);
     expect(textOf(completions[0])).toBe("a");
   });
 
   test("is cut by max_tokens", () => {
-    const { completions } = runAll([constrained({ kind: "regex", text: "[a-z]{50}" }, { maxTokens: 10 })]);
+    const { completions } = runAll([constrained(grammarOfRegex("[a-z]{50}"), { maxTokens: 10 })]);
     expect(completions[0]?.finishReason).toBe("length");
   });
 
   test("a grammar that cannot be compiled fails alone", () => {
-    const good: Grammar = { kind: "choice", text: '["good"]' };
-    const bad: Grammar = { kind: "ebnf", text: 'root ::= "unclosed' };
+    const good = grammarOfChoices(["good"]);
+    const bad = 'root ::= "unclosed';
     const { completions, failures } = runAll([constrained(good), constrained(bad), constrained(good)]);
     expect(failures.map(({ requestId, error }) => [requestId, error.code])).toEqual([[2, "invalid_grammar"]]);
     expect([textOf(completions[0]), textOf(completions[2])]).toEqual(["good", "good"]);
@@ -105,7 +105,7 @@ describe("a random model under a grammar", () => {
   });
 
   test("a request that nothing can end is refused", () => {
-    const { failures } = runAll([constrained({ kind: "choice", text: '["a"]' }, { stopTokenIds: [] })]);
+    const { failures } = runAll([constrained(grammarOfChoices(["a"]), { stopTokenIds: [] })]);
     expect(failures.map(({ error }) => error.code)).toEqual(["invalid_grammar"]);
   });
 });

@@ -5,7 +5,6 @@
 import { MillraceError } from "../../core/errors.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
-import type { Grammar } from "./grammar.js";
 import type { GrammarService, LostThread } from "./grammar-service.js";
 import { NOTHING, ONLY_STOP, type PositionMask } from "./mask-memory.js";
 import type { FromGrammarThread } from "./messages.js";
@@ -23,7 +22,7 @@ const SLICE_MS = 5;
 
 interface Constrained {
   readonly sequence: Sequence;
-  readonly grammar: Grammar;
+  readonly grammar: string;
   isOpen: boolean;
   /** Output tokens the grammar thread has been told of. */
   numSent: number;
@@ -60,7 +59,7 @@ export class Constraints {
     return this.#byId.get(sequence.id)?.isOpen === false;
   }
 
-  add(sequence: Sequence, grammar: Grammar): void {
+  add(sequence: Sequence, grammar: string): void {
     const constrained = {
       sequence,
       grammar,
@@ -206,7 +205,12 @@ export class Constraints {
     if (seat < 0) return;
     const isOwnSlot = constrained.slot === seat && this.#ticketOfSlot.get(seat) === constrained.ticket;
     const hasFirst = isOwnSlot && constrained.numTokens === numTokens;
-    if (hasFirst && constrained.numDrafted === 0 && numDrafted === 0) return;
+    if (hasFirst && constrained.numDrafted > 0) {
+      // Its masks were late; asked for anew at every step, they always would be.
+      sequence.numDraftTokens = 0;
+      return;
+    }
+    if (hasFirst && numDrafted === 0) return;
     const ticket = ++this.#ticket;
     this.service.send({
       kind: "masks",

@@ -1,6 +1,5 @@
 /** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
-import { type MessagePort, workerData } from "node:worker_threads";
-import { ebnfOfChoices, type Grammar, grammarKey } from "./grammar.js";
+import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
 import { readTokenBytes } from "./token-bytes.js";
@@ -9,8 +8,6 @@ import { loadXgrammar } from "./xgrammar.js";
 
 /** Compiled grammars that are kept, with and without open requests. */
 const MAX_CACHED_GRAMMARS = 64;
-/** White space between JSON tokens in a row, at most: without a bound a model can write blanks until its tokens run out. */
-const MAX_WHITESPACE = 2;
 
 interface OpenRequest {
   readonly matcher: GrammarMatcher;
@@ -23,7 +20,7 @@ class Refusal extends Error {}
 
 class GrammarThread {
   readonly #requests = new Map<number, OpenRequest>();
-  /** Least recently used first. */
+  /** By grammar, least recently used first. */
   readonly #compiled = new Map<string, CompiledGrammar>();
 
   constructor(
@@ -40,11 +37,10 @@ class GrammarThread {
     if (stopIds.size === 0) {
       throw new Refusal("expected a request that the model's end token ends, got one without (ignore_eos?)");
     }
-    const key = grammarKey(grammar);
-    const known = this.#compiled.get(key);
-    const compiled = known ?? (await this.#compile(grammar));
-    this.#compiled.delete(key);
-    this.#compiled.set(key, compiled);
+    const known = this.#compiled.get(grammar);
+    const compiled = known ?? (await this.compiler.compileGrammar(grammar));
+    this.#compiled.delete(grammar);
+    this.#compiled.set(grammar, compiled);
     if (this.#compiled.size > MAX_CACHED_GRAMMARS) this.#forgetOldest();
     const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(compiled, [...stopIds]);
     for (const id of tokenIds) matcher.acceptToken(id);
@@ -83,28 +79,6 @@ class GrammarThread {
     const isNothing = mask.every((word) => word === 0);
     const isOnlyStop = mask.every((word, i) => (word & ~stopMask[i]!) === 0);
     this.memory.setMask(slot, index, mask, isNothing ? NOTHING : isOnlyStop ? ONLY_STOP : 0);
-  }
-
-  #compile({ kind, text }: Grammar): Promise<CompiledGrammar> {
-    switch (kind) {
-      case "json_object":
-        return this.#compileSchema('{"type":"object"}');
-      case "json_schema":
-        return this.#compileSchema(text);
-      case "regex":
-        return this.compiler.compileStructuralTag({
-          type: "structural_tag",
-          format: { type: "regex", pattern: text },
-        });
-      case "choice":
-        return this.compiler.compileGrammar(ebnfOfChoices(text));
-      case "ebnf":
-        return this.compiler.compileGrammar(text);
-    }
-  }
-
-  #compileSchema(schema: string): Promise<CompiledGrammar> {
-    return this.compiler.compileJSONSchema(schema, true, -1, [",", ":"], false, MAX_WHITESPACE);
   }
 
   #forgetOldest(): void {
@@ -150,10 +124,30 @@ async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData
     }
     memory.setBusy(0);
   };
-  let queue = Promise.resolve();
+  const pending: ToGrammarThread[] = [];
+  let isWorking = false;
+  const work = async (): Promise<void> => {
+    if (isWorking) return;
+    isWorking = true;
+    for (let message = takeNext(port, pending); message !== undefined; message = takeNext(port, pending)) {
+      await handle(message);
+    }
+    isWorking = false;
+  };
   port.on("message", (message: ToGrammarThread) => {
-    queue = queue.then(() => handle(message));
+    pending.push(message);
+    void work();
   });
+}
+
+/** Steps wait for masks, so they go before grammars to be compiled, but not before their own. */
+function takeNext(port: MessagePort, pending: ToGrammarThread[]): ToGrammarThread | undefined {
+  for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
+    pending.push(mail.message as ToGrammarThread);
+  }
+  const unopened = new Set(pending.flatMap((message) => (message.kind === "open" ? message.requestId : [])));
+  const urgent = pending.findIndex(({ kind, requestId }) => kind !== "open" && !unopened.has(requestId));
+  return pending.splice(Math.max(0, urgent), 1)[0];
 }
 
 /** The engine ends the thread when it has read the last message. */

@@ -1,6 +1,5 @@
 /** What the engine's thread and the grammar thread say to each other; masks go through shared memory (mask-memory.ts). */
 import type { MessagePort } from "node:worker_threads";
-import type { Grammar } from "./grammar.js";
 import type { MaskShape } from "./mask-memory.js";
 
 export interface GrammarThreadData {
@@ -13,7 +12,8 @@ export interface GrammarThreadData {
 export interface OpenGrammar {
   readonly kind: "open";
   readonly requestId: number;
-  readonly grammar: Grammar;
+  /** EBNF. */
+  readonly grammar: string;
   /** Of these, the model's own end an answer that is complete. */
   readonly stopTokenIds: readonly number[];
   /** Output so far. */

@@ -13,17 +13,7 @@ export type TokenizerInfo = Disposable;
 export type CompiledGrammar = Disposable;
 
 export interface GrammarCompiler extends Disposable {
-  compileJSONSchema(
-    schema: string,
-    anyWhitespace: boolean,
-    indent: number,
-    separators: readonly [string, string],
-    strictMode: boolean,
-    maxWhitespaceCount?: number,
-  ): Promise<CompiledGrammar>;
-  compileBuiltinJSONGrammar(): Promise<CompiledGrammar>;
   compileGrammar(ebnf: string): Promise<CompiledGrammar>;
-  compileStructuralTag(tag: object): Promise<CompiledGrammar>;
 }
 
 export interface GrammarMatcher extends Disposable {

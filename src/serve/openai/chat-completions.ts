@@ -13,7 +13,8 @@ import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
 import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { planChat, REASONING_EFFORTS } from "./chat-plan.js";
-import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, isTextFormat, never, parseFields } from "./fields.js";
+import { isConstrained } from "./constraint.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { assertNumSequences, planChoices } from "./sampling.js";
@@ -59,7 +60,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: {
     functions: isEmptyArray,
     function_call: isOneOf("none", "auto"),
-    response_format: isTextFormat,
     modalities: (value) => Array.isArray(value) && value.every((kind) => kind === "text"),
     audio: never,
     prediction: never,
@@ -67,7 +67,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
     best_of: isOneOf(1),
     use_beam_search: isOneOf(false),
     echo: isOneOf(false),
-    structured_outputs: never,
     chat_template: never,
     documents: isEmptyArray,
   },
@@ -90,6 +89,10 @@ function assertConsistent(request: ChatRequest): void {
   }
   if (request.stream === true && request.prompt_logprobs !== undefined) {
     refuse("prompt_logprobs", "expected stream to be false beside it, got true");
+  }
+  const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
+  if (mayCallTools && isConstrained(request)) {
+    refuse("tools", 'expected none that may be called beside a required format (tool_choice "none"), got some');
   }
   const maxTokens = request.max_completion_tokens ?? request.max_tokens;
   if (maxTokens === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
@@ -129,7 +132,8 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
     numChoices,
     seedOf(request.seed, context.drawSeed),
   );
-  return { requests, numPromptTokens: promptIds.length, isTakenApart: reading !== undefined };
+  const isTakenApart = requests[0]?.reading !== undefined;
+  return { requests, numPromptTokens: promptIds.length, isTakenApart };
 }
 
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {

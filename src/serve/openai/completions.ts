@@ -12,7 +12,7 @@ import { jobTerms } from "../request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
-import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, isTextFormat, never, parseFields } from "./fields.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { assertNumSequences, planChoices } from "./sampling.js";
@@ -53,8 +53,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
     suffix: isOneOf(""),
     best_of: isOneOf(1),
     use_beam_search: isOneOf(false),
-    response_format: isTextFormat,
-    structured_outputs: never,
     prompt_embeds: isEmptyArray,
   },
 };

@@ -30,8 +30,6 @@ export const isOneOf =
   (...neutral: readonly unknown[]) =>
   (value: unknown): boolean =>
     neutral.includes(value);
-export const isTextFormat = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && "type" in value && value.type === "text";
 
 /** @example pathText(["messages", 0, "content"]) // "messages[0].content" */
 export function pathText(path: readonly PropertyKey[]): string {

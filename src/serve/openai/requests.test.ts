@@ -1,4 +1,7 @@
-/** What each endpoint accepts, refuses (with which code and field) and answers, without a socket. */
+/**
+ * What each endpoint accepts, refuses (with which code and field) and answers, without a socket.
+ * size: tables of cases, a line or two each; beside each other they show what is missing
+ */
 import { describe, expect, it } from "vitest";
 import type { FakeEngineOptions } from "../../../test/helpers/fake-engine.js";
 import { type FakeApp, fakeAppOptions } from "../../../test/helpers/fake-server.js";
@@ -67,7 +70,41 @@ const REFUSALS: readonly Refusal[] = [
     "messages[0].colour",
   ],
   ["legacy functions", CHAT, chat({ functions: [{ name: "f" }] }), "unsupported_field", "functions"],
-  ["a JSON format", CHAT, chat({ response_format: { type: "json_object" } }), "unsupported_field", "response_format"],
+  [
+    "a format nobody knows",
+    CHAT,
+    chat({ response_format: { type: "yaml" } }),
+    "invalid_parameter",
+    "response_format.type",
+  ],
+  [
+    "a schema that cannot be kept",
+    CHAT,
+    chat({ structured_outputs: { json: { type: "array", uniqueItems: true } } }),
+    "invalid_parameter",
+    "structured_outputs.json",
+  ],
+  [
+    "two constraints",
+    CHAT,
+    chat({ structured_outputs: { regex: "a", choice: ["a"] } }),
+    "invalid_parameter",
+    "structured_outputs",
+  ],
+  [
+    "a broken expression",
+    CHAT,
+    chat({ structured_outputs: { regex: "(" } }),
+    "invalid_parameter",
+    "structured_outputs.regex",
+  ],
+  [
+    "a format without an end",
+    CHAT,
+    chat({ response_format: { type: "json_object" }, ignore_eos: true }),
+    "invalid_parameter",
+    "ignore_eos",
+  ],
   ["audio", CHAT, chat({ modalities: ["text", "audio"] }), "unsupported_field", "modalities"],
   [
     "a picture",

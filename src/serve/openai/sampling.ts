@@ -3,6 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading, GenerationRequest } from "../generation.js";
+import { grammarOf } from "./constraint.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
@@ -83,6 +84,7 @@ export function planChoices(
     });
   }
   const sampling = toSamplingParams(context, plan, seed);
+  const grammar = grammarOf(fields);
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({
     promptIds,
@@ -91,7 +93,9 @@ export function planChoices(
     isStopIncluded: fields.include_stop_str_in_output ?? false,
     keepSpecial: fields.skip_special_tokens === false,
     cacheSalt: fields.cache_salt,
-    reading: plan.reading,
+    // What is constrained is content from its first character to its last.
+    reading: grammar === undefined ? plan.reading : undefined,
+    ...(grammar === undefined ? {} : { constraint: { grammar } }),
   }));
 }
 

@@ -1,12 +1,10 @@
 /** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
 import { z } from "zod";
 import { MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.js";
-import { describeValue } from "./describe-value.js";
+import { checked } from "./checked.js";
+import { constraintShape } from "./constraint.js";
 
-/** A value for which `isValid` holds. */
-export function checked<T>(expected: string, isValid: (value: unknown) => boolean) {
-  return z.custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describeValue(issue.input)}` });
-}
+export { checked };
 
 export function numberIn(min: number, max: number) {
   return checked<number>(
@@ -92,6 +90,7 @@ export const samplingShape = {
     (value) => typeof value === "string" && value !== "" && value.length <= 1024,
   ).optional(),
   return_tokens_as_token_ids: z.boolean().optional(),
+  ...constraintShape,
 } as const;
 
 /** When a request runs, and how long it may; the same on every endpoint that asks the engine for something. */

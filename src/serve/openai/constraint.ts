@@ -1,0 +1,117 @@
+/** What a request says its answer must be, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { grammarOfChoices } from "../../text/grammar/ebnf.js";
+import { grammarOfSchema } from "../../text/grammar/json-schema.js";
+import { grammarOfRegex, RegexError } from "../../text/grammar/regex.js";
+import { checked } from "./checked.js";
+
+const MAX_CHOICES = 1024;
+const MAX_TEXT_LENGTH = 64 * 1024;
+
+const boundedText = checked<string>(
+  `a string of 1 to ${MAX_TEXT_LENGTH} characters`,
+  (value) => typeof value === "string" && value !== "" && value.length <= MAX_TEXT_LENGTH,
+);
+
+const schemaField = checked<boolean | object>(
+  "a JSON schema",
+  (value) => typeof value === "boolean" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+);
+
+const responseFormatField = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("text") }),
+  z.strictObject({ type: z.literal("json_object") }),
+  z.strictObject({
+    type: z.literal("json_schema"),
+    json_schema: z.strictObject({
+      name: z.string(),
+      description: z.string().nullish(),
+      schema: schemaField,
+      // A schema is kept to either way.
+      strict: z.boolean().nullish(),
+    }),
+  }),
+]);
+
+const structuredOutputsField = z.strictObject({
+  json: checked<string | object>(
+    "a JSON schema, as an object or as text",
+    (value) => typeof value === "string" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+  ).nullish(),
+  regex: boundedText.nullish(),
+  choice: checked<string[]>(
+    `1 to ${MAX_CHOICES} non-empty strings`,
+    (value) =>
+      Array.isArray(value) &&
+      value.length > 0 &&
+      value.length <= MAX_CHOICES &&
+      value.every((each) => typeof each === "string" && each !== ""),
+  ).nullish(),
+  grammar: boundedText.nullish(),
+  json_object: z.literal(true).nullish(),
+});
+
+export const constraintShape = {
+  response_format: responseFormatField.optional(),
+  structured_outputs: structuredOutputsField.optional(),
+} as const;
+
+export type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
+
+const ANY_OBJECT = { type: "object" };
+
+function refuse(param: string, message: string): never {
+  throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
+}
+
+export function isConstrained({ response_format: format, structured_outputs: structured }: ConstraintFields): boolean {
+  return structured !== undefined || (format !== undefined && format.type !== "text");
+}
+
+/** In EBNF; undefined: the answer is free. */
+export function grammarOf(
+  fields: ConstraintFields & { readonly ignore_eos?: boolean | undefined },
+): string | undefined {
+  const { response_format: format, structured_outputs: structured } = fields;
+  if (!isConstrained(fields)) return undefined;
+  if (structured !== undefined && isConstrained({ response_format: format })) {
+    refuse("structured_outputs", "expected nothing beside response_format, got both");
+  }
+  if (fields.ignore_eos === true) {
+    refuse("ignore_eos", "expected false beside a required format, whose end the model's end token is, got true");
+  }
+  if (structured !== undefined) return grammarOfStructured(structured);
+  if (format?.type !== "json_schema") return grammarOfSchema(ANY_OBJECT, "response_format");
+  return grammarOfSchema(format.json_schema.schema, "response_format.json_schema.schema");
+}
+
+function grammarOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): string {
+  const given = Object.entries(structured).filter(([, value]) => value !== undefined && value !== null);
+  if (given.length !== 1) {
+    refuse("structured_outputs", `expected one of json, regex, choice, grammar, json_object, got ${given.length}`);
+  }
+  const { json, regex, choice, grammar } = structured;
+  if (choice) return grammarOfChoices(choice);
+  if (regex) return fromRegex(regex);
+  if (grammar) return grammar;
+  if (!json) return grammarOfSchema(ANY_OBJECT, "structured_outputs.json_object");
+  return grammarOfSchema(typeof json === "string" ? parseSchema(json) : json, "structured_outputs.json");
+}
+
+function fromRegex(regex: string): string {
+  try {
+    return grammarOfRegex(regex);
+  } catch (thrown) {
+    if (!(thrown instanceof RegexError)) throw thrown;
+    return refuse("structured_outputs.regex", thrown.message);
+  }
+}
+
+function parseSchema(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return refuse("structured_outputs.json", "expected a JSON schema, got text that is not JSON");
+  }
+}

@@ -1,0 +1,24 @@
+/** What `format` demands of a string, as regular expressions of texts that every validator takes. */
+
+const MONTH_DAY =
+  "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))";
+const DATE = `[0-9]{4}-${MONTH_DAY}`;
+const CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?";
+const TIME = `${CLOCK}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`;
+const LABEL = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,20}[a-zA-Z0-9])?";
+const HOST = `${LABEL}(\\.${LABEL}){0,3}`;
+const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+const HEX_4 = "[0-9a-fA-F]{1,4}";
+
+export const FORMATS: ReadonlyMap<string, string> = new Map([
+  ["date", DATE],
+  ["time", TIME],
+  ["date-time", `${DATE}T${TIME}`],
+  ["duration", "P([0-9]{1,4}D(T[0-9]{1,4}H)?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YMW])"],
+  ["email", `[a-zA-Z0-9_+-]{1,30}(\\.[a-zA-Z0-9_+-]{1,30}){0,2}@${LABEL}(\\.${LABEL}){1,3}`],
+  ["hostname", HOST],
+  ["ipv4", `${OCTET}(\\.${OCTET}){3}`],
+  ["ipv6", `${HEX_4}(:${HEX_4}){7}`],
+  ["uri", `https?://${HOST}(:[1-9][0-9]{0,3})?(/[a-zA-Z0-9._~-]{0,60}){0,8}(\\?[a-zA-Z0-9._~&=-]{0,120})?`],
+  ["uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"],
+]);

@@ -1,0 +1,157 @@
+/** JSON numbers within bounds, digit by digit. */
+import { EMPTY, type GrammarWriter, literal, oneOf, repeat, sequence } from "./ebnf.js";
+
+export interface NumberBounds {
+  readonly min: number | undefined;
+  readonly max: number | undefined;
+  readonly isMinExclusive: boolean;
+  readonly isMaxExclusive: boolean;
+}
+
+/** Larger numbers are not written: up to here every number of this many digits is a double of its own. */
+export const LARGEST = 999_999_999;
+const FRACTION_DIGITS = 6;
+
+/** Digits after a decimal point or not, as text: [whole, fraction]. */
+type Decimal = readonly [whole: string, fraction: string];
+
+/** Whether a bound can be written with the digits that are looked at. */
+export function isPlainBound(bound: number): boolean {
+  return Math.abs(bound) <= LARGEST && Number(bound.toFixed(FRACTION_DIGITS)) === bound;
+}
+
+/** Undefined: there is no such number. */
+export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
+  const { isMinExclusive, isMaxExclusive } = bounds;
+  const min = bounds.min ?? -LARGEST;
+  const max = bounds.max ?? LARGEST;
+  const low = isMinExclusive && Number.isInteger(min) ? min + 1 : Math.ceil(min);
+  const high = isMaxExclusive && Number.isInteger(max) ? max - 1 : Math.floor(max);
+  const parts: string[] = [];
+  if (high >= 0 && low <= high) parts.push(wholeBetween(String(Math.max(low, 0)), String(high)));
+  if (low < 0 && low <= high) {
+    parts.push(sequence(literal("-"), wholeBetween(String(Math.max(-high, 1)), String(-low))));
+  }
+  return parts.length === 0 ? undefined : writer.rule(oneOf(...parts));
+}
+
+/** Undefined: there is no such number that can be written with few digits. */
+export function numberExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
+  const { min, max, isMinExclusive, isMaxExclusive } = bounds;
+  const parts: string[] = [];
+  if (max === undefined || max >= 0) {
+    const isAtZero = min === undefined || min < 0;
+    const low = { bound: isAtZero ? 0 : min, isExclusive: !isAtZero && isMinExclusive };
+    parts.push(...decimalsBetween(low, { bound: max ?? LARGEST, isExclusive: isMaxExclusive }));
+  }
+  if (min === undefined || min < 0) {
+    const low =
+      max === undefined || max >= 0 ? { bound: 0, isExclusive: true } : { bound: -max, isExclusive: isMaxExclusive };
+    const negative = decimalsBetween(low, { bound: min === undefined ? LARGEST : -min, isExclusive: isMinExclusive });
+    if (negative.length > 0) parts.push(sequence(literal("-"), oneOf(...negative)));
+  }
+  return parts.length === 0 ? undefined : writer.rule(oneOf(...parts));
+}
+
+interface Limit {
+  readonly bound: number;
+  readonly isExclusive: boolean;
+}
+
+function decimalOf(bound: number): Decimal {
+  const [whole, fraction = ""] = bound.toFixed(FRACTION_DIGITS).split(".");
+  return [whole!, fraction.replace(/0+$/, "")];
+}
+
+/** Decimals, none negative, as alternatives. */
+function decimalsBetween(low: Limit, high: Limit): string[] {
+  if (low.bound > high.bound) return [];
+  const [lowWhole, lowFraction] = decimalOf(low.bound);
+  const [highWhole, highFraction] = decimalOf(high.bound);
+  const atLow = { digits: lowFraction, isExclusive: low.isExclusive };
+  const atHigh = { digits: highFraction, isExclusive: high.isExclusive };
+  if (lowWhole === highWhole) return withFraction(lowWhole, fraction(atLow, atHigh, FRACTION_DIGITS));
+  const [first, last] = [Number(lowWhole), Number(highWhole)];
+  const between = wholeBetween(String(first + 1), String(last - 1));
+  return [
+    ...withFraction(lowWhole, fraction(atLow, undefined, FRACTION_DIGITS)),
+    ...(last - first > 1 ? [sequence(between, repeat(`"." ${repeat("[0-9]", 1, FRACTION_DIGITS)}`, 0, 1))] : []),
+    ...withFraction(highWhole, fraction(undefined, atHigh, FRACTION_DIGITS)),
+  ];
+}
+
+function withFraction(whole: string, { mayEnd, digits }: Fraction): string[] {
+  return [
+    ...(mayEnd ? [literal(whole)] : []),
+    ...(digits === undefined ? [] : [sequence(literal(whole), literal("."), digits)]),
+  ];
+}
+
+/** What is left of a bound that all digits so far were equal to. */
+interface Tight {
+  readonly digits: string;
+  readonly isExclusive: boolean;
+}
+
+interface Fraction {
+  /** Whether the number may end here. */
+  readonly mayEnd: boolean;
+  /** One digit or more; undefined: none can follow. */
+  readonly digits: string | undefined;
+}
+
+/** A fraction's digits from here on, within what is left of both bounds; undefined: free on that side. */
+function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: number): Fraction {
+  const mayEnd =
+    (low === undefined || (low.digits === "" && !low.isExclusive)) &&
+    (high === undefined || high.digits !== "" || !high.isExclusive);
+  if (numDigits === 0) return { mayEnd, digits: undefined };
+  if (low === undefined && high === undefined) return { mayEnd, digits: repeat("[0-9]", 1, numDigits) };
+  const alternatives: string[] = [];
+  const isBelow = (digit: number) => low !== undefined && digit < firstOf(low);
+  const isAbove = (digit: number) => high !== undefined && digit > firstOf(high);
+  const free = [];
+  for (let digit = 0; digit <= 9; digit++) {
+    if (isBelow(digit) || isAbove(digit)) continue;
+    const isAtLow = low !== undefined && digit === firstOf(low);
+    const isAtHigh = high !== undefined && digit === firstOf(high);
+    if (!isAtLow && !isAtHigh) {
+      free.push(digit);
+      continue;
+    }
+    const rest = fraction(isAtLow ? restOf(low) : undefined, isAtHigh ? restOf(high) : undefined, numDigits - 1);
+    if (rest.mayEnd) alternatives.push(literal(String(digit)));
+    if (rest.digits !== undefined) alternatives.push(sequence(literal(String(digit)), rest.digits));
+  }
+  if (free.length > 0) alternatives.push(sequence(`[${free.join("")}]`, repeat("[0-9]", 0, numDigits - 1)));
+  return { mayEnd, digits: alternatives.length === 0 ? undefined : oneOf(...alternatives) };
+}
+
+const firstOf = ({ digits }: Tight): number => Number(digits[0] ?? "0");
+const restOf = ({ digits, isExclusive }: Tight): Tight => ({ digits: digits.slice(1), isExclusive });
+
+/** Whole numbers without leading zeros; both bounds are such, and belong to it. */
+function wholeBetween(low: string, high: string): string {
+  const alternatives: string[] = [];
+  for (let length = low.length; length <= high.length; length++) {
+    const first = length === low.length ? low : `1${"0".repeat(length - 1)}`;
+    const last = length === high.length ? high : "9".repeat(length);
+    alternatives.push(digitsBetween(first, last));
+  }
+  return oneOf(...alternatives);
+}
+
+/** Numbers of one length. */
+function digitsBetween(first: string, last: string): string {
+  if (first === "") return EMPTY;
+  const [low, high] = [Number(first[0]), Number(last[0])];
+  const rest = first.length - 1;
+  if (/^0*$/.test(first.slice(1)) && /^9*$/.test(last.slice(1))) {
+    return sequence(`[${low}-${high}]`, repeat("[0-9]", rest, rest));
+  }
+  if (low === high) return sequence(literal(first[0]!), digitsBetween(first.slice(1), last.slice(1)));
+  const alternatives = [sequence(literal(first[0]!), digitsBetween(first.slice(1), "9".repeat(rest)))];
+  if (high - low > 1) alternatives.push(sequence(`[${low + 1}-${high - 1}]`, repeat("[0-9]", rest, rest)));
+  alternatives.push(sequence(literal(last[0]!), digitsBetween("0".repeat(rest), last.slice(1))));
+  return oneOf(...alternatives);
+}

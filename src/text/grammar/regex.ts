@@ -1,0 +1,208 @@
+/** Regular expressions as JavaScript reads them (with the flag u), as far as a grammar can say the same. */
+import { bytesOfSet, type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
+import { EMPTY, GrammarWriter, oneOf, repeat, sequence } from "./ebnf.js";
+
+/** Repetitions beyond this are refused: their grammars take too long to compile. */
+export const MAX_REPETITIONS = 2000;
+
+export class RegexError extends Error {}
+
+const of = (characters: string): CharacterRange[] =>
+  [...characters].map((character) => [character.codePointAt(0)!, character.codePointAt(0)!]);
+
+const DIGITS = characterSet([[0x30, 0x39]]);
+const WORDS = characterSet([[0x30, 0x39], [0x41, 0x5a], [0x61, 0x7a], ...of("_")]);
+const SPACES = characterSet([...of("\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"), [0x2000, 0x200a]]);
+const NOT_DOT = characterSet(of("\n\r\u2028\u2029"));
+const CLASS_ESCAPES: Readonly<Record<string, CharacterSet>> = {
+  d: DIGITS,
+  D: complement(DIGITS),
+  w: WORDS,
+  W: complement(WORDS),
+  s: SPACES,
+  S: complement(SPACES),
+};
+const CONTROL_ESCAPES: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
+
+/** How a set of characters is spelled where the text stands. */
+export type SpellSet = (set: CharacterSet) => string;
+
+const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
+
+/**
+ * The texts that match, as an expression.
+ * @param isSearch whether a match anywhere in the text will do, unless ^ and $ say otherwise
+ */
+export function regexExpression(pattern: string, spell: SpellSet, isSearch: boolean): string {
+  return new RegexReader(pattern, spell, isSearch).read();
+}
+
+/** The texts that match from end to end. */
+export function grammarOfRegex(pattern: string): string {
+  return new GrammarWriter().text(regexExpression(pattern, spellPlainly, false));
+}
+
+class RegexReader {
+  readonly #characters: readonly string[];
+  #at = 0;
+
+  constructor(
+    pattern: string,
+    private readonly spell: SpellSet,
+    private readonly isSearch: boolean,
+  ) {
+    try {
+      new RegExp(pattern, "u");
+    } catch (thrown) {
+      throw new RegexError(
+        `expected a regular expression, got one that is none: ${thrown instanceof Error ? thrown.message : String(thrown)}`,
+      );
+    }
+    this.#characters = [...pattern];
+  }
+
+  read(): string {
+    const alternatives = this.#alternatives(true);
+    if (this.#peek() !== undefined) this.#refuse("a closing parenthesis that was opened");
+    return alternatives;
+  }
+
+  #alternatives(isTop: boolean): string {
+    const alternatives = [this.#sequence(isTop)];
+    while (this.#take("|")) alternatives.push(this.#sequence(isTop));
+    return oneOf(...alternatives);
+  }
+
+  #sequence(isTop: boolean): string {
+    const anything = repeat(this.spell(complement([])), 0, undefined);
+    const isAnchored = isTop && this.#take("^");
+    const parts: string[] = [];
+    let isEnded = false;
+    for (let next = this.#peek(); next !== undefined && next !== "|" && next !== ")"; next = this.#peek()) {
+      if (next === "$" && isTop) {
+        this.#at++;
+        isEnded = true;
+        const after = this.#peek();
+        if (after !== undefined && after !== "|") this.#refuse("$ at the end");
+        break;
+      }
+      parts.push(this.#quantified());
+    }
+    if (!isTop || !this.isSearch) return sequence(...parts);
+    return sequence(isAnchored ? EMPTY : anything, ...parts, isEnded ? EMPTY : anything);
+  }
+
+  #quantified(): string {
+    const atom = this.#atom();
+    const [min, max] = this.#quantifier();
+    return repeat(atom, min, max);
+  }
+
+  #quantifier(): readonly [min: number, max: number | undefined] {
+    const rest = this.#characters.slice(this.#at, this.#at + 24).join("");
+    const match = /^(?:([*+?])|\{(\d+)(,?)(\d*)\})\??/.exec(rest);
+    if (match === null) return [1, 1];
+    this.#at += match[0].length;
+    const [, sign, from, comma, to] = match;
+    if (sign !== undefined) return sign === "?" ? [0, 1] : [sign === "+" ? 1 : 0, undefined];
+    const min = Number(from);
+    const max = to !== "" ? Number(to) : comma === "" ? min : undefined;
+    if (Math.max(min, max ?? 0) > MAX_REPETITIONS) this.#refuse(`at most ${MAX_REPETITIONS} repetitions`);
+    return [min, max];
+  }
+
+  #atom(): string {
+    const character = this.#next();
+    switch (character) {
+      case "(":
+        return this.#group();
+      case "[":
+        return this.spell(this.#nonEmpty(this.#class()));
+      case ".":
+        return this.spell(complement(NOT_DOT));
+      case "^":
+      case "$":
+        return this.#refuse("^ and $ at the ends only");
+      case "\\":
+        return this.spell(this.#escape());
+      default:
+        return this.spell(characterSet(of(character)));
+    }
+  }
+
+  #group(): string {
+    if (this.#take("?")) {
+      const rest = this.#characters.slice(this.#at).join("");
+      const opening = /^(?::|<[^=!>][^>]*>)/.exec(rest);
+      if (opening === null) this.#refuse("no lookaround");
+      this.#at += [...opening![0]].length;
+    }
+    const alternatives = this.#alternatives(false);
+    if (!this.#take(")")) this.#refuse("a closing parenthesis");
+    return alternatives;
+  }
+
+  /** After the opening bracket. */
+  #class(): CharacterSet {
+    const isNegated = this.#take("^");
+    const ranges: CharacterRange[] = [];
+    while (!this.#take("]")) {
+      const first = this.#classMember();
+      if (this.#peek() === "-" && this.#characters[this.#at + 1] !== "]" && first.length === 1) {
+        this.#at++;
+        const last = this.#classMember();
+        ranges.push([first[0]![0], last.at(-1)![1]]);
+      } else ranges.push(...first);
+    }
+    const set = characterSet(ranges);
+    return isNegated ? complement(set) : set;
+  }
+
+  #classMember(): CharacterSet {
+    const character = this.#next();
+    if (character !== "\\") return characterSet(of(character));
+    return this.#take("b") ? [[8, 8]] : this.#escape();
+  }
+
+  #nonEmpty(set: CharacterSet): CharacterSet {
+    if (set.length === 0) this.#refuse("a class that has characters");
+    return set;
+  }
+
+  /** After the backslash. */
+  #escape(): CharacterSet {
+    const character = this.#next();
+    const known = Object.hasOwn(CLASS_ESCAPES, character) ? CLASS_ESCAPES[character] : undefined;
+    if (known !== undefined) return known;
+    const control = Object.hasOwn(CONTROL_ESCAPES, character) ? CONTROL_ESCAPES[character] : undefined;
+    if (control !== undefined) return [[control, control]];
+    const rest = this.#characters.slice(this.#at, this.#at + 12).join("");
+    const code = character === "x" ? /^([0-9a-f]{2})/i.exec(rest) : /^(?:([0-9a-f]{4})|\{([0-9a-f]+)\})/i.exec(rest);
+    if ((character === "x" || character === "u") && code !== null) {
+      this.#at += code[0].length;
+      const value = Number.parseInt(code[1] ?? code[2]!, 16);
+      return this.#nonEmpty(characterSet([[value, value]]));
+    }
+    if (/[a-z0-9]/i.test(character)) this.#refuse(`no \\${character}`);
+    return characterSet(of(character));
+  }
+
+  #peek(): string | undefined {
+    return this.#characters[this.#at];
+  }
+
+  #next(): string {
+    return this.#characters[this.#at++] ?? this.#refuse("more");
+  }
+
+  #take(character: string): boolean {
+    if (this.#peek() !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  #refuse(expected: string): never {
+    const pattern = JSON.stringify(this.#characters.join(""));
+    throw new RegexError(`expected ${expected} at character ${this.#at}, got ${pattern}`);
+  }
+}
