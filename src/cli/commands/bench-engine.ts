@@ -70,14 +70,14 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
   return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
 }
 
-/** A seat for every sequence, whatever the default is; plain decoding unless asked otherwise, as random prompts say nothing about guessing. */
+/** A seat for every sequence, prompts at full speed, and plain decoding, as random prompts say nothing about guessing. */
 function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
   if (flags.speculativeConfig !== undefined && flags.speculativeConfig.method !== "none") {
     const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;
     throw new MillraceError("invalid_option", message, { hint: "measure drafts with millrace bench speculation" });
   }
   const options = engineOptionsFrom(flags, modelPath, NO_SPECULATION);
-  return { ...options, maxNumSeqs: Math.max(options.maxNumSeqs, ...flags.batch) };
+  return { ...options, maxStepMs: 0, maxNumSeqs: Math.max(options.maxNumSeqs, ...flags.batch) };
 }
 
 async function runBenchEngine(flags: BenchFlags): Promise<void> {
