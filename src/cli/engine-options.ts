@@ -117,7 +117,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-step-ms <ms>",
-      "how long prompts may stretch a step in which others decode; auto: to twice decoding alone; 0: as they like",
+      "how long prompts may stretch a step in which others decode; auto: to 1.75 times of decoding alone; 0: as they like, for most throughput",
       autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
       defaults.maxStepMs,
     ),

@@ -178,7 +178,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   shareKvReads: true,
   enableChunkedPrefill: true,
   schedulingPolicy: "fcfs",
-  maxStepMs: "auto",
+  maxStepMs: 0,
   batching: "continuous",
   kvLayout: "paged",
   pooling: "auto",

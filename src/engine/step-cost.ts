@@ -7,7 +7,7 @@
 const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
 /** Share of a new observation in the anchors beside it, and in all others by its ratio. */
 const RATE = 0.1;
-const SPILL = 0.02;
+const SPILL = 0.005;
 
 export class StepCost {
   readonly #anchors: readonly number[];
@@ -20,6 +20,11 @@ export class StepCost {
     this.#ms = Float64Array.from(anchors, measure);
     // More rows never cost less; a single slow measurement does not count.
     for (let i = anchors.length - 2; i >= 0; i--) this.#ms[i] = Math.min(this.#ms[i]!, this.#ms[i + 1]!);
+  }
+
+  /** What is known reaches so far; beyond it is extrapolated. */
+  get maxRows(): number {
+    return this.#anchors.at(-1)!;
   }
 
   ms(numRows: number): number {

@@ -18,7 +18,7 @@ export function draftersOf(config: SpeculativeConfig): readonly Drafter[] {
 }
 
 /** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
-const MIN_GAIN = 1.02;
+const MIN_GAIN = 1.06;
 /** All guesses of a draft model are of this kind. */
 const MODEL_KIND = 3;
 
@@ -57,9 +57,12 @@ export class Speculator {
 
   /**
    * Sets the drafts of `sequences`, all of which decode.
-   * @param numRows rows the step computes without drafts; @param maxDraftRows rows that drafts may add
+   * @param numRows rows the step computes without drafts; @param maxRows rows that drafts may add
    */
-  propose(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): void {
+  propose(sequences: readonly Sequence[], numRows: number, maxRows: number): void {
+    // What more rows would cost is a guess.
+    const numKnown = Math.max(0, this.cost.maxRows - numRows);
+    const maxDraftRows = this.config.isAdaptive ? Math.min(maxRows, numKnown) : maxRows;
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
     const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows);
     if (this.model === undefined || numFound === maxDraftRows) return;
