@@ -83,7 +83,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const report = {
     results,
     spec,
-    model: { name, path },
+    model: { name },
     engine: core.info,
     machine: machineInfo(),
     versions: versions(),
