@@ -15,13 +15,13 @@ const KEPT_PER_IDLE_STEP = 0.5 ** (1 / IDLE_MEMORY);
 
 /** Right and all guesses, older ones fading. */
 class Rate {
+  readonly #kept: number;
   #right = 0;
   #all = 0;
 
   constructor(memory: number) {
     this.#kept = 0.5 ** (1 / memory);
   }
-  readonly #kept: number;
 
   count(isRight: boolean): void {
     this.#right = this.#right * this.#kept + (isRight ? 1 : 0);
