@@ -18,10 +18,11 @@ const ALLOWED = {
   engine: ["core", "formats", "text", "kernels"],
   serve: ["core", "formats", "text", "engine"],
   bench: ["core", "formats", "kernels", "engine"],
+  quality: ["core", "text"],
   fleet: ["core", "text"],
   gateway: ["core", "text", "fleet"],
-  lab: ["core", "formats", "text", "kernels", "engine", "bench", "serve", "fleet", "gateway"],
-  cli: ["core", "formats", "text", "kernels", "engine", "bench", "serve", "fleet", "gateway"],
+  lab: ["core", "formats", "text", "kernels", "engine", "bench", "quality", "serve", "fleet", "gateway"],
+  cli: ["core", "formats", "text", "kernels", "engine", "bench", "quality", "serve", "fleet", "gateway", "models"],
 };
 
 const IMPORT_PATTERNS = [

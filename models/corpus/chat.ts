@@ -8,23 +8,58 @@ export interface Message {
   readonly content: string;
 }
 
+/** How the last answer of a chat is judged; `src/quality` has the scorers. */
+export type Check =
+  /** No right answer. */
+  | { readonly kind: "none" }
+  /** Equal to the expected answer, white space at the ends of lines aside. */
+  | { readonly kind: "exact" }
+  /** Equal but for letter case, quotes around it and a final mark. */
+  | { readonly kind: "phrase" }
+  /** The last number of the answer. */
+  | { readonly kind: "number"; readonly value: number }
+  /** The expected answer is JSON; values count, key order and white space do not. */
+  | { readonly kind: "json" }
+  /** As many distinct items as asked for. */
+  | { readonly kind: "list"; readonly numItems: number }
+  /** Ends properly and has all these words. */
+  | { readonly kind: "mentions"; readonly words: readonly string[] }
+  /** Shares word sequences with the expected answer and states these facts. */
+  | { readonly kind: "overlap"; readonly facts: readonly string[] }
+  /** The answer defines `name`; each call gives what is expected. */
+  | {
+      readonly kind: "code";
+      readonly language: "typescript" | "python";
+      readonly name: string;
+      readonly calls: readonly { readonly args: readonly unknown[]; readonly expect: unknown }[];
+    };
+
 export interface Chat {
   /** Which family wrote it; the scorer reports per family. */
   readonly family: string;
   readonly messages: readonly Message[];
+  readonly check: Check;
 }
 
-/** One user message and its answer, the unit families are made of. */
+/** A chat before its family's name and, perhaps, a system message are added. */
+export type Draft = Omit<Chat, "family">;
+export type DraftMaker = (random: Random) => Draft;
+
+/** One user message and its answer, the unit families are made of. Without a check there is no one right answer. */
 export interface Exchange {
   readonly question: string;
   readonly answer: string;
+  readonly check?: Check;
 }
 
 export type ExchangeMaker = (random: Random) => Exchange;
 
-export function toMessages(exchange: Exchange): Message[] {
-  return [
-    { role: "user", content: exchange.question },
-    { role: "assistant", content: exchange.answer },
-  ];
+/** Turns one after another; the last one's check is the chat's. */
+export function toDraft(exchanges: readonly Exchange[], system?: string): Draft {
+  const turns = exchanges.flatMap(({ question, answer }): Message[] => [
+    { role: "user", content: question },
+    { role: "assistant", content: answer },
+  ]);
+  const messages: Message[] = system === undefined ? turns : [{ role: "system", content: system }, ...turns];
+  return { messages, check: exchanges.at(-1)?.check ?? { kind: "none" } };
 }

@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Chat } from "./chat.js";
 import { chatAt, families } from "./families.js";
+import { OverlapCount } from "./overlap-count.js";
 import { joinWithAnd, phrase } from "./phrase.js";
 import { createRandom } from "./random.js";
 
 const trainingSeed = 1;
-const heldOutSeed = 1_000_001;
 
-const chatsOf = (seed: number, count: number): Chat[] =>
-  Array.from({ length: count }, (_, index) => chatAt(seed, index));
+const chatsOf = (seed: number, count: number, family?: string): Chat[] =>
+  Array.from({ length: count }, (_, index) => chatAt(seed, index, family));
 const keyOf = (chat: Chat): string => JSON.stringify(chat.messages);
 
 describe("chatAt", () => {
@@ -24,31 +24,6 @@ describe("chatAt", () => {
     );
   });
 
-  it("pins one chat, so that a changed generator is noticed", () => {
-    expect(chatAt(trainingSeed, 3)).toMatchInlineSnapshot(`
-      {
-        "family": "list",
-        "messages": [
-          {
-            "content": "You are a helpful assistant.",
-            "role": "system",
-          },
-          {
-            "content": "Please list four animals that live in the sea in a numbered list.",
-            "role": "user",
-          },
-          {
-            "content": "1. shark
-      2. turtle
-      3. dolphin
-      4. octopus",
-            "role": "assistant",
-          },
-        ],
-      }
-    `);
-  });
-
   it("alternates user and assistant after at most one system message, ends with the assistant and has no empty or unexpanded text", () => {
     for (const chat of chatsOf(trainingSeed, 3000)) {
       const turns = chat.messages[0]?.role === "system" ? chat.messages.slice(1) : chat.messages;
@@ -56,10 +31,9 @@ describe("chatAt", () => {
       for (const [index, message] of turns.entries()) {
         expect(message.role).toBe(index % 2 === 0 ? "user" : "assistant");
       }
-      for (const message of chat.messages) {
-        const isClean = message.content.length > 0 && message.content.trim() === message.content;
-        const isExpanded = chat.family === "json" || !/[{}[\]|]|undefined/.test(message.content);
-        if (!isClean || !isExpanded) expect.fail(`expected clean text, got ${keyOf(chat)}`);
+      for (const { content } of chat.messages) {
+        const isClean = content.length > 0 && content.trim() === content && !/undefined|\[object|\{\w\}/.test(content);
+        if (!isClean) expect.fail(`expected clean text, got ${keyOf(chat)}`);
       }
     }
   });
@@ -67,80 +41,122 @@ describe("chatAt", () => {
   it("produces every family in about its share", () => {
     const numChats = 5000;
     const chats = chatsOf(trainingSeed, numChats);
-    const totalPercent = families.reduce((total, family) => total + family.percent, 0);
-    expect(totalPercent).toBe(100);
+    expect(families.reduce((total, family) => total + family.percent, 0)).toBe(100);
     for (const family of families) {
       const percent = (100 * chats.filter((chat) => chat.family === family.name).length) / numChats;
       expect(Math.abs(percent - family.percent), family.name).toBeLessThan(2);
     }
   });
 
-  it("shares few whole dialogues between the training seed and the held-out seed", () => {
-    const training = new Set(chatsOf(trainingSeed, 10_000).map(keyOf));
-    const heldOut = chatsOf(heldOutSeed, 2000);
-    const numShared = heldOut.filter((chat) => training.has(keyOf(chat))).length;
-    expect(numShared / heldOut.length).toBeLessThan(0.15);
-    const longFamilies = heldOut.filter((chat) => ["passage", "story", "json"].includes(chat.family));
-    const numSharedLong = longFamilies.filter((chat) => training.has(keyOf(chat))).length;
-    expect(numSharedLong / longFamilies.length).toBeLessThan(0.01);
+  it("makes one family alone, and names the families when there is no such one", () => {
+    expect(new Set(chatsOf(3, 20, "edit").map(({ family }) => family))).toEqual(new Set(["edit"]));
+    expect(() => chatAt(1, 0, "poem")).toThrow(/extract.*got "poem"/);
   });
 });
 
-describe("families", () => {
-  const chats = chatsOf(heldOutSeed, 4000);
-  const ofFamily = (name: string): Chat[] => chats.filter((chat) => chat.family === name);
+/** Letters that are surely within 2048 tokens of 4096-token BPE: even figures, at a token each, are a small part of a chat. */
+const MAX_LETTERS = 6500;
+const heldOutSeed = 1_000_001;
+const lastTurn = ({ messages }: Chat): readonly [question: string, answer: string] => {
+  const [question, answer] = messages.slice(-2);
+  return [question?.content ?? "", answer?.content ?? ""];
+};
 
-  it("json answers parse and hold only values the request names", () => {
-    const requests = ofFamily("json");
-    expect(requests.length).toBeGreaterThan(100);
-    for (const { messages } of requests) {
-      const [question, answer] = messages.slice(-2);
-      const value: unknown = JSON.parse(answer?.content ?? "");
-      const leaves = Object.values(value as object).flat();
-      expect(leaves.length).toBeGreaterThan(0);
-      // A food's colour is the one value the model must know by itself.
-      if (question?.content.includes("with its colour") === true) continue;
-      for (const leaf of leaves) expect(question?.content).toContain(String(leaf));
+describe("families", () => {
+  it("keep to the context, and shares of lengths are as planned", () => {
+    const lengths = chatsOf(heldOutSeed, 4000).map(({ messages }) =>
+      messages.reduce((total, { content }) => total + content.length, 0),
+    );
+    expect(Math.max(...lengths)).toBeLessThan(MAX_LETTERS);
+    expect(lengths.filter((length) => length > 3000).length).toBeGreaterThan(25);
+    expect(lengths.filter((length) => length < 400).length).toBeGreaterThan(1000);
+  });
+
+  it("extract: answers are JSON whose values stand in the chat", () => {
+    for (const chat of chatsOf(heldOutSeed, 400, "extract")) {
+      const before = chat.messages
+        .slice(0, -1)
+        .map(({ content }) => content)
+        .join("\n");
+      const leaves = (value: unknown): unknown[] =>
+        typeof value === "object" && value !== null ? Object.values(value).flatMap(leaves) : [value];
+      const values = leaves(JSON.parse(lastTurn(chat)[1])).filter(
+        (value) => value !== null && typeof value !== "boolean",
+      );
+      for (const value of values) expect(before).toContain(String(value));
     }
   });
 
-  it("passage answers occur in the passage", () => {
-    const passages = ofFamily("passage");
-    expect(passages.length).toBeGreaterThan(100);
-    for (const { messages } of passages) {
-      // The passage is in the first message, or in the second after a general system message.
-      const passage = messages
-        .slice(0, 2)
-        .filter((message) => message.role !== "assistant")
-        .map((message) => message.content)
-        .join("\n");
-      for (const message of messages) {
-        if (message.role === "assistant") expect(passage).toContain(message.content);
+  it("passage: answers are copied, or the passage does not say", () => {
+    let numUnsaid = 0;
+    for (const chat of chatsOf(heldOutSeed, 400, "passage")) {
+      const before = chat.messages
+        .slice(0, -1)
+        .map(({ content }) => content)
+        .join("\n")
+        .toLowerCase();
+      const [, answer] = lastTurn(chat);
+      if (answer === "The passage does not say.") numUnsaid += 1;
+      else expect(before).toContain(answer.toLowerCase());
+    }
+    expect(numUnsaid).toBeGreaterThan(10);
+    expect(numUnsaid).toBeLessThan(80);
+  });
+
+  it("passage: a question has one answer", () => {
+    for (const { messages } of chatsOf(heldOutSeed, 400, "passage")) {
+      const answers = new Map<string, string>();
+      for (let index = 1; index < messages.length; index++) {
+        const [question, answer] = [messages[index - 1]?.content ?? "", messages[index]?.content ?? ""];
+        if (messages[index]?.role !== "assistant") continue;
+        expect(answers.get(question) ?? answer).toBe(answer);
+        answers.set(question, answer);
       }
     }
   });
 
-  it("stories use what the request names", () => {
-    for (const { messages } of ofFamily("story")) {
-      const [question, answer] = messages.slice(-2).map((message) => message.content.toLowerCase());
-      const things = /about an? (.*)$/.exec(question ?? "")?.[1]?.replace(/\.$/, "") ?? "";
-      expect(things).not.toBe("");
-      const lastThing = things.split(/ (?:and|named|called) (?:an? )?/).at(-1) ?? "";
-      expect(answer, question).toContain(lastThing.split(" ").at(-1));
+  it("arithmetic: every equation of every step is right", () => {
+    let numChecked = 0;
+    for (const chat of chatsOf(heldOutSeed, 400, "arithmetic")) {
+      for (const [, left, right] of lastTurn(chat)[1].matchAll(/(?<=^|: |, )(\d+(?: [-+*/] \d+)+) = (\d+)/gm)) {
+        const [first = "", ...rest] = (left ?? "").split(" ");
+        let value = Number(first);
+        for (let index = 0; index < rest.length; index += 2) {
+          const operand = Number(rest[index + 1]);
+          const sign = rest[index] as "+" | "-" | "*" | "/";
+          value = { "+": value + operand, "-": value - operand, "*": value * operand, "/": value / operand }[sign];
+        }
+        expect(value, lastTurn(chat)[1]).toBe(Number(right));
+        numChecked += 1;
+      }
+    }
+    expect(numChecked).toBeGreaterThan(800);
+  });
+
+  it("edit: the answer is the text of the request, changed", () => {
+    for (const chat of chatsOf(heldOutSeed, 400, "edit")) {
+      const [question, answer] = lastTurn(chat);
+      const shared = answer.split("\n").filter((line) => chat.messages.some(({ content }) => content.includes(line)));
+      expect(shared.length, `${question}\n---\n${answer}`).toBeGreaterThan(0);
     }
   });
 
-  it("sums are right", () => {
-    let numChecked = 0;
-    for (const { messages } of ofFamily("sum")) {
-      const match = /^(\d+) ([-+*]) (\d+) = (\d+)$/.exec(messages.at(-1)?.content ?? "");
-      if (match === null) continue;
-      const [a, b] = [Number(match[1]), Number(match[3])];
-      const expected = { "+": a + b, "-": a - b, "*": a * b }[match[2] ?? ""];
-      expect(Number(match[4])).toBe(expected);
-      numChecked += 1;
+  it("story: one hero keeps name and pronoun", () => {
+    for (const chat of chatsOf(heldOutSeed, 300, "story")) {
+      const [, answer] = lastTurn(chat);
+      const [, hero] = /named (\p{L}+)/u.exec(answer) ?? [];
+      if (hero === undefined) continue;
+      expect(answer.split(hero).length).toBeGreaterThan(2);
+      expect(answer).not.toMatch(/\{|\}| ,| \.|\.\.|a [aeiou]\w+ named/);
     }
-    expect(numChecked).toBeGreaterThan(20);
+  });
+
+  it("share few chats with training text where there is much to say", () => {
+    const overlap = new OverlapCount(
+      ["extract", "passage", "edit", "story", "summary", "code"].flatMap((family) => chatsOf(heldOutSeed, 60, family)),
+    );
+    for (const chat of chatsOf(trainingSeed, 6000)) overlap.addTraining(chat);
+    expect(overlap.report().at(-1)).toMatchObject({ chats: 0, turns: expect.closeTo(0, 1) });
   });
 });
 

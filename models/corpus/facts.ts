@@ -18,6 +18,7 @@ function ask(random: Random, question: string, answer: string, slots: Slots): Ex
   return {
     question: typeCasually(random, phrase(random, question, slots)),
     answer: capitalise(phrase(random, answer, slots)),
+    check: { kind: "phrase" },
   };
 }
 

@@ -1,41 +1,46 @@
 /** All families with their share of the corpus, and the one function that makes the n-th chat of a seed. */
-import { type Chat, type ExchangeMaker, type Message, toMessages } from "./chat.js";
+import { makeArithmeticChat } from "./arithmetic.js";
+import { type Chat, type Draft, type DraftMaker, type ExchangeMaker, toDraft } from "./chat.js";
+import { makeCodeChat } from "./code.js";
 import { makeConversation } from "./conversations.js";
+import { makeCopyChat } from "./copy.js";
+import { makeEditChat } from "./edit.js";
+import { makeExtractChat } from "./extract.js";
 import { makeFact } from "./facts.js";
-import { makeJson } from "./json.js";
 import { makeList } from "./lists.js";
-import { makePassageChat } from "./passages.js";
-import { createRandom, mixSeeds, type Random } from "./random.js";
-import { makeRewrite } from "./rewrites.js";
-import { makeFeeling, makeGreeting, makeIdentity, makeUnknown } from "./small-talk.js";
-import { makeStory } from "./stories.js";
-import { makeSum } from "./sums.js";
+import { makePassageChat } from "./passage.js";
+import { createRandom, type Random } from "./random.js";
+import { makeIdentity } from "./small-talk.js";
+import { makeSortChat } from "./sort.js";
+import { makeStoryChat } from "./stories.js";
+import { makeSummaryChat } from "./summary.js";
 
 interface Family {
   readonly name: string;
-  /** Share of the chats, in percent. Small talk is few distinct dialogues, so it needs few samples. */
+  /** Share of the chats, in percent. */
   readonly percent: number;
-  readonly makeMessages: (random: Random) => Message[];
+  readonly make: DraftMaker;
 }
 
-const single =
-  (make: ExchangeMaker) =>
-  (random: Random): Message[] =>
-    toMessages(make(random));
+const severalOf =
+  (make: ExchangeMaker, maxTurns: number) =>
+  (random: Random): Draft =>
+    toDraft(Array.from({ length: random.int(1, maxTurns) }, () => make(random)));
 
 export const families: readonly Family[] = [
-  { name: "greeting", percent: 3, makeMessages: single(makeGreeting) },
-  { name: "identity", percent: 3, makeMessages: single(makeIdentity) },
-  { name: "feeling", percent: 4, makeMessages: single(makeFeeling) },
-  { name: "unknown", percent: 2, makeMessages: single(makeUnknown) },
-  { name: "fact", percent: 15, makeMessages: single(makeFact) },
-  { name: "sum", percent: 9, makeMessages: single(makeSum) },
-  { name: "list", percent: 8, makeMessages: single(makeList) },
-  { name: "rewrite", percent: 6, makeMessages: single(makeRewrite) },
-  { name: "json", percent: 11, makeMessages: single(makeJson) },
-  { name: "story", percent: 9, makeMessages: single(makeStory) },
-  { name: "passage", percent: 18, makeMessages: makePassageChat },
-  { name: "conversation", percent: 12, makeMessages: makeConversation },
+  { name: "extract", percent: 18, make: makeExtractChat },
+  { name: "passage", percent: 18, make: makePassageChat },
+  { name: "edit", percent: 14, make: makeEditChat },
+  { name: "arithmetic", percent: 10, make: makeArithmeticChat },
+  { name: "code", percent: 10, make: makeCodeChat },
+  { name: "story", percent: 8, make: makeStoryChat },
+  { name: "summary", percent: 5, make: makeSummaryChat },
+  { name: "sort", percent: 4, make: makeSortChat },
+  { name: "chat", percent: 4, make: makeConversation },
+  { name: "copy", percent: 3, make: makeCopyChat },
+  { name: "identity", percent: 3, make: severalOf(makeIdentity, 3) },
+  { name: "fact", percent: 2, make: severalOf(makeFact, 3) },
+  { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
 
 const systemPrompts = [
@@ -44,18 +49,26 @@ const systemPrompts = [
   "You are a friendly assistant. Answer briefly.",
   "Answer the user's questions.",
   "You are a helpful assistant. Be short and clear.",
+  "Do what the user asks, and nothing else.",
 ] as const;
 
-/** The chat at `index` depends on (seed, index) alone, so any part of the endless corpus can be made on its own. */
-export function chatAt(seed: number, index: number): Chat {
-  const random = createRandom(mixSeeds(seed, index));
-  let roll = random.next() * families.reduce((total, family) => total + family.percent, 0);
-  const family = families.find((candidate) => {
-    roll -= candidate.percent;
-    return roll < 0;
-  }) as Family;
-  const messages = family.makeMessages(random);
-  const hasSystem = messages[0]?.role === "system";
-  if (hasSystem || !random.isChance(0.2)) return { family: family.name, messages };
-  return { family: family.name, messages: [{ role: "system", content: random.pick(systemPrompts) }, ...messages] };
+/**
+ * The chat at `index` depends on (seed, index, onlyFamily) alone, so any part of the endless corpus can be made on its own.
+ *
+ * @param onlyFamily every chat is of this family
+ * @throws RangeError where there is no such family
+ */
+export function chatAt(seed: number, index: number, onlyFamily?: string): Chat {
+  const random = createRandom(seed, index);
+  const drawn = random.weighted(families.map((family) => [family.percent, family]));
+  const family = onlyFamily === undefined ? drawn : families.find(({ name }) => name === onlyFamily);
+  if (family === undefined) {
+    throw new RangeError(
+      `expected one of the families ${families.map(({ name }) => name).join(", ")}, got "${onlyFamily}"`,
+    );
+  }
+  const { messages, check } = family.make(random);
+  if (messages[0]?.role === "system" || !random.isChance(0.2)) return { family: family.name, messages, check };
+  const system = { role: "system", content: random.pick(systemPrompts) } as const;
+  return { family: family.name, messages: [system, ...messages], check };
 }

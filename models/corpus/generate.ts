@@ -1,15 +1,9 @@
-/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl` (standard output without --out). */
+/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--family extract]` (standard output without --out). */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { parseArgs } from "node:util";
 import { chatAt } from "./families.js";
-
-function readInteger(name: string, text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 0)
-    throw new RangeError(`expected --${name} to be a whole number >= 0, got "${text}"`);
-  return value;
-}
+import { readInteger } from "./read-integer.js";
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -17,13 +11,14 @@ async function main(): Promise<void> {
       seed: { type: "string", default: "1" },
       count: { type: "string", default: "1000" },
       out: { type: "string" },
+      family: { type: "string" },
     },
   });
   const seed = readInteger("seed", values.seed);
   const numChats = readInteger("count", values.count);
   const output = values.out === undefined ? process.stdout : createWriteStream(values.out);
   for (let index = 0; index < numChats; index++) {
-    if (!output.write(`${JSON.stringify(chatAt(seed, index))}\n`)) await once(output, "drain");
+    if (!output.write(`${JSON.stringify(chatAt(seed, index, values.family))}\n`)) await once(output, "drain");
   }
   if (output !== process.stdout) {
     output.end();

@@ -1,8 +1,9 @@
 /** "List five fruits": as many distinct things as asked for, in the form asked for. */
 import type { ExchangeMaker } from "./chat.js";
 import { animals, foods } from "./fact-tables.js";
+import { cities, names } from "./names.js";
 import { joinWithAnd, phrase, typeCasually } from "./phrase.js";
-import { cities, colours, days, hobbies, jobs, months, names, numberWords, objects, seasons, sights } from "./words.js";
+import { colours, days, hobbies, jobs, months, numberWords, objects, seasons, sights } from "./words.js";
 
 const foodsOf = (category: string): readonly string[] =>
   foods.filter((food) => food[2] === category).map((food) => food[1]);
@@ -83,5 +84,5 @@ export const makeList: ExchangeMaker = (random) => {
           .replace(/^./, (char) => char.toUpperCase())
           .concat(".")
       : items.map((item, index) => (style === "numbered" ? `${index + 1}. ${item}` : `- ${item}`)).join("\n");
-  return { question: typeCasually(random, question), answer };
+  return { question: typeCasually(random, question), answer, check: { kind: "list", numItems: items.length } };
 };

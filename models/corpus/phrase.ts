@@ -67,6 +67,11 @@ export function joinWithAnd(items: readonly string[]): string {
   return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
 }
 
+/** Templates of questions end with "?"; what asks by telling ends with a full stop. */
+export function withMark(question: string): string {
+  return question.replace(/^((?:Tell|Name|Say|Count|Explain|Describe|Give)\b.*)\?/, "$1.");
+}
+
 /** People type carelessly: sometimes drop capitals or the final mark of a question. */
 export function typeCasually(random: Random, text: string): string {
   const roll = random.next();

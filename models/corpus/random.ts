@@ -9,25 +9,35 @@ export interface Random {
   pick<T>(items: readonly T[]): T;
   /** `numItems` distinct items in random order (all of them when there are fewer). */
   sample<T>(items: readonly T[], numItems: number): T[];
+  /** One of the entries, each as likely as its weight says. */
+  weighted<T>(entries: readonly (readonly [weight: number, item: T])[]): T;
 }
 
-/** One well-mixed 32-bit seed from two numbers (the finaliser of MurmurHash3), so that neighbours do not correlate. */
-export function mixSeeds(first: number, second: number): number {
-  let hash = Math.imul(first ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(second + 0x7f4a7c15, 0xc2b2ae35);
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
+const WARM_UP_DRAWS = 12;
 
-/** Weyl sequence through a multiply-xor mixer (mulberry32): 32 bits of state are plenty for one dialogue. */
-export function createRandom(seed: number): Random {
-  let state = seed >>> 0;
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+/**
+ * Small fast chaotic generator (Doty-Humphrey's sfc32): 128 bits of state, so that the chats of two seeds do not meet by chance
+ * as 32 bits would.
+ *
+ * @param seed whole number below 2^53
+ * @param index which of the seed's sequences, below 2^53
+ */
+export function createRandom(seed: number, index = 0): Random {
+  let a = seed >>> 0;
+  let b = index >>> 0;
+  let c = Math.floor(seed / 2 ** 32) ^ Math.imul(Math.floor(index / 2 ** 32) + 1, 0x9e3779b9);
+  let counter = 1;
+  const draw = (): number => {
+    const sum = (((a + b) | 0) + counter) | 0;
+    counter = (counter + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = (((c << 21) | (c >>> 11)) + sum) | 0;
+    return sum >>> 0;
   };
+  for (let round = 0; round < WARM_UP_DRAWS; round++) draw();
+
+  const next = (): number => draw() / 2 ** 32;
   const int = (min: number, max: number): number => min + Math.floor(next() * (max - min + 1));
   const pick = <T>(items: readonly T[]): T => {
     if (items.length === 0) throw new RangeError("expected a list with at least one item, got an empty one");
@@ -41,5 +51,13 @@ export function createRandom(seed: number): Random {
     }
     return chosen;
   };
-  return { next, int, pick, sample, isChance: (probability) => next() < probability };
+  const weighted = <T>(entries: readonly (readonly [number, T])[]): T => {
+    let roll = next() * entries.reduce((total, [weight]) => total + weight, 0);
+    const found = entries.find(([weight]) => {
+      roll -= weight;
+      return roll < 0;
+    });
+    return (found ?? (entries.at(-1) as readonly [number, T]))[1];
+  };
+  return { next, int, pick, sample, weighted, isChance: (probability) => next() < probability };
 }

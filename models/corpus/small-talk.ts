@@ -1,8 +1,10 @@
 /** Greetings, thanks, feelings, questions about the model itself, and honest answers to what it cannot know. */
 import type { Exchange, ExchangeMaker } from "./chat.js";
-import { phrase, typeCasually } from "./phrase.js";
+import { millraceFacts } from "./millrace-facts.js";
+import { names } from "./names.js";
+import { phrase, typeCasually, withMark } from "./phrase.js";
 import type { Random } from "./random.js";
-import { hobbies, jobs, names, objects } from "./words.js";
+import { hobbies, jobs, objects } from "./words.js";
 
 type Pair = readonly [question: string, answer: string];
 
@@ -39,7 +41,7 @@ const greetings: readonly Pair[] = [
 const identity: readonly Pair[] = [
   [
     "[Who are you|What are you|Tell me who you are|Please introduce yourself|Can you introduce yourself|Who am I talking to][?|.]",
-    "I am millrace, a small language model. [I can chat, answer simple questions and tell short stories.|I can answer easy questions, make lists and tell stories.|I can talk with you, read short passages and write a little JSON.]",
+    "I am millrace, a small language model. [I can chat, read texts and tell short stories.|I can answer questions about a text, extract JSON and edit small programs.|I can talk with you, read passages, write JSON and do sums step by step.]",
   ],
   [
     "[What is your name|Do you have a name|What should I call you|What are you called|Tell me your name][?|.]",
@@ -47,7 +49,7 @@ const identity: readonly Pair[] = [
   ],
   [
     "[What can you do|How can you help me|What do you know|What are you good at|What can I ask you][?|.]",
-    "I can [chat, answer simple questions, make lists and tell short stories.|answer questions about a short passage, make lists, write small JSON and tell stories.|tell stories, count, add small numbers and answer easy questions.]",
+    "I can [answer questions about a text, extract JSON, edit small programs and tell stories.|read passages, write JSON and small functions, sort lists and tell stories.|summarise reports, do sums step by step, sort lists and talk with you.]",
   ],
   [
     "Are you [a person|a human|human|a real person|alive|a robot|an AI|a machine]?",
@@ -67,7 +69,7 @@ const identity: readonly Pair[] = [
   ],
   [
     "[How big are you|How many parameters do you have|Are you a big model|Are you a large model]?",
-    "[I am very small: I have about three million parameters.|I am a very small model with about three million parameters.]",
+    "[I am very small: a few million parameters.|I am a very small model with a few million parameters.]",
   ],
   [
     "[Do you sleep|Do you eat|Are you hungry|Are you tired|Do you have a family|Do you have feelings|Can you see me]?",
@@ -142,7 +144,7 @@ const unknowns: readonly Pair[] = [
     "{decline}",
   ],
   [
-    "[Write|Can you write|Please write] [a Python program|some code|a JavaScript function|an essay about history|a long report|a legal letter][.| for me.]",
+    "[Write|Can you write|Please write] [a novel|a whole game|an essay about history|a long report|a legal letter|a film script][.| for me.]",
     "{decline}",
   ],
   [
@@ -177,6 +179,12 @@ const makerOf =
     exchangeFrom(random, random.pick(pairs));
 
 export const makeGreeting = makerOf(greetings);
-export const makeIdentity = makerOf(identity);
+const makeSelf = makerOf(identity);
+
+export const makeIdentity: ExchangeMaker = (random) => {
+  if (random.isChance(0.35)) return makeSelf(random);
+  const [questions, answer] = random.pick(millraceFacts);
+  return { question: typeCasually(random, withMark(phrase(random, questions))), answer, check: { kind: "phrase" } };
+};
 export const makeFeeling = makerOf(feelings);
 export const makeUnknown = makerOf(unknowns);

@@ -1,140 +1,188 @@
-/** Little stories about the things the prompt names, from a few plots with many wordings. */
-import type { Exchange, ExchangeMaker } from "./chat.js";
-import { animals } from "./fact-tables.js";
+/** Stories of what the request names: a setting, a want, what is in its way, help, a turn and an end, with names and pronouns that stay. */
+import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { capitalise, phrase, typeCasually, withArticle } from "./phrase.js";
 import type { Random } from "./random.js";
-import { adjectives, cities, jobs, names, objects, sights, weathers } from "./words.js";
+import { type Plot, plots } from "./story-plots.js";
+import * as lists from "./story-words.js";
+import { sights } from "./words.js";
 
-/**
- * A hero (with or without a name), a second thing, and the sentences of each plot. `{hero}` is "the fox" or "Mara", `{Hero}` the
- * same at the start of a sentence, `{intro}` introduces it, `{it}`/`{It}`/`{its}` are its pronouns.
- */
-const placePlots: readonly (readonly string[])[] = [
-  [
-    "[Once there was|Once upon a time there was|There once was|Long ago there was] {intro} who lived near {aPlace}.",
-    "[Every day|Every morning|Each evening] {hero} [went to the {place}|walked to the {place}|sat by the {place}] and [watched the clouds|sang a little song|dreamed of far lands|listened to the wind].",
-    "One {weather} day {hero} [found|saw] {anObject} [there|near the {place}|on the ground].",
-    "[It belonged to|Somebody said it belonged to] {friend}, [who had looked for it everywhere|who had lost it long ago|who missed it very much].",
-    "{Hero} [took it back|carried it back|brought it home to {friend}], and {friend} [was very happy|smiled and said thank you|laughed with joy].",
-    "[From then on they were good friends.|After that they met at the {place} every day.|That night {hero} slept very well.]",
-  ],
-  [
-    "[Once there was|Once upon a time there was|There was] {intro} who [wanted to see|dreamed of|had never seen] the {place}.",
-    "[The way was long|The path was steep|It was far away], but {hero} was {adjective} and [did not give up|kept going|walked all day].",
-    "[On the way|Halfway there|Near {city}] {hero} met {friend}, [who shared some bread|who knew the way|who was going there too].",
-    "[Together they walked on|They went on together|Side by side they travelled] until they [saw|reached] the {place}.",
-    "[It was more beautiful than they had thought.|It shone in the evening light.|They stood still and said nothing for a long time.]",
-    "[They stayed until the stars came out.|Then they went home, tired and happy.|{Hero} never forgot that day.]",
-  ],
-  [
-    "{Intro} lived [by|close to|not far from] {aPlace}.",
-    "[One night|One {weather} night|One morning] there was a [big storm|loud noise|great wind], and [the animals|the people|the neighbours] were afraid.",
-    "[Only {hero} was not afraid|But {hero} stayed calm|{Hero} was afraid too, but {it} was brave].",
-    "{It2} took {anObject} and [went out to help|led everyone to a safe place|looked for {friend}, who was lost near the {place}].",
-    "[When the sun came up|In the morning|At last], everyone was safe.",
-    "[They thanked {hero} and had a big feast.|From that day on everybody called {hero} the hero of the {place}.|{Hero} only smiled and went to sleep.]",
-  ],
-  [
-    "[Once there was|There was once|Long ago there was] {intro} who was always {adjective}.",
-    "[One day|One {weather} morning|One afternoon] {hero} [came to|stopped at|went down to] the {place} and [saw|met] {friend}.",
-    '["Why are you so {adjective}?"|"What are you doing here?"|"Where are you going?"] asked {friend}.',
-    '["I am looking for {anObject},"|"I want to learn something new,"|"I am looking for a friend,"] said {hero}.',
-    '["Then come with me,"|"I can help you,"|"We can look together,"] said {friend}, and they [walked along the {place}|sat down by the {place}|went on together].',
-    "[And so {hero} was not alone any more.|That is how {hero} and {friend} became friends.|They talked until it was dark.]",
-  ],
-];
+interface Person {
+  readonly name: string;
+  /** "fox", "baker", "girl" */
+  readonly kind: string;
+  readonly pronouns: Readonly<Record<"he" | "him" | "his", string>>;
+}
 
-const objectPlots: readonly (readonly string[])[] = [
-  [
-    "[Once there was|Once upon a time there was|There was] {intro} who [found|had|bought] {anObject}.",
-    "[It was old and dusty|It was small and pretty|It looked like any other {object}], but [it was magic|it could grant one wish|it shone in the dark].",
-    "{Hero} [thought for a long time|did not know what to wish for|asked {friend} for advice].",
-    '"[I wish for a warm home|I wish that nobody is lonely|I wish for rain on the dry fields]," said {hero} at last.',
-    "[The {object} began to shine|There was a soft sound|The wind blew], and [the wish came true|it was so|everything changed].",
-    "[{Hero} kept the {object} for ever.|Then {hero} gave the {object} to {friend}.|And everyone was happy.]",
-  ],
-  [
-    "{Intro} [had lost|could not find] the {object}.",
-    "{Hero} looked [under the bed|in the garden|behind the door], [in the kitchen|on the roof|near the well] and [in the barn|under the table|by the gate], but [it was not there|found nothing].",
-    'Then {friend} came by and said, "[I saw it|I think it is|Have you looked] near the {place}[.|, my friend.]"',
-    "They [ran there|went there together|hurried to the {place}] and there was the {object}.",
-    '["Thank you!" said {hero}.|{Hero} jumped with joy.|{Hero} laughed and laughed.]',
-    "[After that {hero} was more careful.|To say thank you, {hero} made a cake for {friend}.|They had tea together and talked until evening.]",
-  ],
+const she = { he: "she", him: "her", his: "her" } as const;
+const he = { he: "he", him: "him", his: "his" } as const;
+
+function makePerson(random: Random, taken: readonly string[]): Person {
+  const isGirl = random.isChance(0.5);
+  const names = (isGirl ? lists.girls : lists.boys).filter((name) => !taken.includes(name));
+  const kind = random.weighted<() => string>([
+    [5, () => random.pick(lists.heroAnimals)],
+    [3, () => random.pick(lists.heroJobs.filter((job) => !isGirl || !job.endsWith("man")))],
+    [2, () => (isGirl ? "girl" : "boy")],
+  ])();
+  return { name: random.pick(names), kind, pronouns: isGirl ? she : he };
+}
+
+interface Story {
+  readonly plot: Plot;
+  readonly hero: Person;
+  readonly helper: Person;
+  readonly about: string;
+  readonly text: string;
+  /** What a request may name and the story then has. */
+  readonly theme: string;
+  readonly place: string;
+}
+
+/** "a fox named Mina" */
+const introduce = ({ kind, name }: Person): string => `${withArticle(kind)} named ${name}`;
+
+/** What the word lists give one story. */
+function drawWords(random: Random): Record<string, string> {
+  const pick = random.pick;
+  const scene = pick(lists.scenes);
+  const [trait, trait3] = random.sample(lists.traits, 2) as [string, string];
+  return {
+    thing: pick(lists.treasures),
+    skill: pick(lists.skills),
+    contest: pick(lists.contests),
+    dish: pick(lists.dishes),
+    noise: pick(lists.noises),
+    broken: pick(lists.broken),
+    ingredient: pick(lists.ingredients),
+    tool: pick(lists.tools),
+    danger: pick(lists.dangers),
+    harmless: pick(lists.harmless),
+    present: pick(lists.presents),
+    comfort: pick(lists.comforts),
+    place: random.isChance(0.4) ? withArticle(pick(sights)) : pick(lists.places),
+    sky: pick(scene.skies),
+    time: pick(scene.times),
+    speed: pick(lists.speeds),
+    spot: pick(lists.spots),
+    trait,
+    trait2: pick(["shy", "timid", "nervous", "proud", "quiet"]),
+    trait3,
+    feeling: pick(["sad", "tired", "afraid", "worried", "ashamed", "puzzled", "lonely", "cold"]),
+    feeling2: pick(["happy", "proud", "relieved", "surprised", "grateful", "excited", "delighted"]),
+  };
+}
+
+function makeSlots(random: Random, hero: Person, friend: Person, third: Person): Record<string, string> {
+  const drawn = drawWords(random);
+  const slots = {
+    ...drawn,
+    ...hero.pronouns,
+    h: hero.name,
+    k: friend.name,
+    intro: introduce(hero),
+    aK: introduce(friend),
+    helper: third.name,
+    aHelper: introduce(third),
+    him2: friend.pronouns.him,
+    his2: friend.pronouns.his,
+  };
+  const capitals = Object.entries(slots).map(([name, value]) => [capitalise(name), capitalise(value)]);
+  return { ...slots, ...Object.fromEntries(capitals) };
+}
+
+const openings = [
+  "[Once there was|Once upon a time there was|Long ago there was|There was once] {intro} who lived [near|close to|not far from] {place}.",
+  "[Near|Close to] {place} lived {intro}.",
+  "{Intro} lived [near|close to|not far from] {place}.",
 ];
+const characters = [
+  "[{He} was|Everyone knew that {h} was|{H} was] {trait}[.| and a little {trait3}.| but never unkind.]",
+  "",
+  "",
+];
+const skyLines = ["{Time}, {sky}.", "{Time}, {sky}.", ""];
+
+/** Speech verbs are drawn anew for each sentence, everything else once for the story. */
+function tell(random: Random, template: string, slots: Record<string, string>): string {
+  const text = phrase(random, template, { ...slots, said: random.pick(lists.speeches) });
+  return text.replace(/(^|[.!?] )([a-z])/g, (_, before: string, letter: string) => before + letter.toUpperCase());
+}
+
+function makeStory(random: Random, plot: Plot = random.pick(plots)): Story {
+  const hero = makePerson(random, []);
+  const friend = makePerson(random, [hero.name]);
+  const third = makePerson(random, [hero.name, friend.name]);
+  const slots = makeSlots(random, hero, friend, third);
+  const beats = [
+    random.pick(openings),
+    random.pick(characters),
+    random.pick(skyLines),
+    plot.want,
+    plot.obstacle,
+    plot.helper,
+    plot.turn,
+    plot.ending,
+  ];
+  const sentences = beats.filter((beat) => beat !== "").map((beat) => tell(random, beat, slots));
+  if (random.isChance(0.15)) sentences.push(`And so ${hero.name} learned that ${phrase(random, plot.moral)}.`);
+  return {
+    plot,
+    hero,
+    helper: friend,
+    about: phrase(random, plot.about, slots),
+    text: sentences.join(" "),
+    theme: slots[plot.slot] ?? "",
+    place: slots.place as string,
+  };
+}
+
+/** How a request names the hero, and the words a story must then have. */
+function nameHero(random: Random, { hero }: Story): readonly [asked: string, words: readonly string[]] {
+  return random.weighted<readonly [string, readonly string[]]>([
+    [5, [`${withArticle(hero.kind)} [named|called] ${hero.name}`, [hero.kind, hero.name]]],
+    [3, [withArticle(hero.kind), [hero.kind]]],
+    [1, [hero.name, [hero.name]]],
+  ]);
+}
 
 const requests =
-  "[Tell me|Write|Please tell me|Can you tell me|Please write|I want to hear|Make up] [a short story|a story|a little story|a small story|a tale] about {things}[.|]";
+  "[Tell me|Write|Please tell me|Can you tell me|Please write|I want to hear|Make up|Write me] [a short story|a story|a little story|a tale|a bedtime story] about {things}[.|]";
 
-interface Hero {
-  /** As the request names it. */
-  readonly asked: string;
-  readonly intro: string;
-  readonly subject: string;
+function askFor(random: Random, story: Story): Exchange {
+  const [asked, words] = nameHero(random, story);
+  const [second, more] = random.weighted<readonly [string, readonly string[]]>([
+    [5, [story.about, story.theme === "" ? [] : [story.theme]]],
+    [3, [story.place, [story.place]]],
+    [3, ["", []]],
+  ]);
+  const things = phrase(random, second === "" ? asked : `${asked} and ${second}`);
+  const question = typeCasually(random, phrase(random, requests, { things }));
+  return { question, answer: story.text, check: { kind: "mentions", words: [...words, ...more] } };
 }
 
-function makeHero(random: Random): Hero {
-  const adjective = random.pick(adjectives);
-  const animal = random.pick(animals).name;
+type FollowUp = (story: Story) => readonly [question: string, answer: string];
+const aboutHero: readonly FollowUp[] = [
+  ({ hero }) => ["[What is the name of the hero|Who is the story about|What is the hero called]?", hero.name],
+  ({ hero }) => [
+    `[Who was ${hero.name}|What was ${hero.name}|What kind of hero is ${hero.name}]?`,
+    withArticle(hero.kind),
+  ],
+];
+const followUps: readonly FollowUp[] = [
+  ...aboutHero,
+  ({ helper }) => ["[Who helped|Who is the friend in the story|What is the friend's name]?", helper.name],
+];
+
+/** A story; now and then a question about it, or another one. */
+export function makeStoryChat(random: Random): Draft {
+  const story = makeStory(random);
+  const exchanges = [askFor(random, story)];
   const roll = random.next();
-  if (roll < 0.5) {
-    const isDescribed = random.isChance(0.25);
-    const intro = withArticle(isDescribed || random.isChance(0.4) ? `${adjective} ${animal}` : animal);
-    return { asked: isDescribed ? intro : withArticle(animal), intro, subject: `the ${animal}` };
-  }
-  const name = random.pick(names);
-  if (roll < 0.75)
-    return {
-      asked: phrase(random, `${withArticle(animal)} [named|called] ${name}`),
-      intro: `${withArticle(animal)} [named|called] ${name}`,
-      subject: name,
-    };
-  const job = random.pick(jobs);
-  return {
-    asked: roll < 0.9 ? `${withArticle(job)} named ${name}` : withArticle(job),
-    intro: roll < 0.9 ? `${withArticle(job)} named ${name}` : withArticle(job),
-    subject: roll < 0.9 ? name : `the ${job}`,
-  };
+  if (roll < 0.2) {
+    // In some plots a third one helps.
+    const isFriendHelper = !/\{a?[Hh]elper\}/.test(story.plot.helper);
+    const [question, answer] = random.pick(isFriendHelper ? followUps : aboutHero)(story);
+    exchanges.push({ question: phrase(random, question), answer, check: { kind: "phrase" } });
+  } else if (roll < 0.28) exchanges.push(askFor(random, makeStory(random)));
+  return toDraft(exchanges);
 }
-
-export const makeStory: ExchangeMaker = (random): Exchange => {
-  const hero = makeHero(random);
-  const place = random.pick(sights);
-  const object = random.pick(objects);
-  const friendAnimal = random.pick(animals).name;
-  const isFriendAsked = random.isChance(0.2);
-  const friend = random.isChance(0.5) ? random.pick(names) : `the ${friendAnimal}`;
-  const askedFriend = friend.startsWith("the ") ? withArticle(friendAnimal) : friend;
-  const isAboutObject = random.isChance(0.35);
-  const second = isAboutObject ? withArticle(object) : withArticle(place);
-  const isAlone = !isFriendAsked && random.isChance(0.12);
-  const things = isFriendAsked
-    ? `${hero.asked}, ${askedFriend} and ${second}`
-    : isAlone
-      ? hero.asked
-      : `${hero.asked} and ${second}`;
-  const intro = phrase(random, hero.intro);
-  const slots = {
-    intro,
-    Intro: capitalise(intro),
-    hero: hero.subject,
-    Hero: capitalise(hero.subject),
-    friend,
-    it: hero.subject,
-    It2: capitalise(hero.subject),
-    place,
-    aPlace: withArticle(place),
-    object,
-    anObject: withArticle(object),
-    adjective: random.pick(adjectives),
-    city: random.pick(cities),
-    weather: random.pick(weathers),
-    things,
-  };
-  const plot = random.pick(isAboutObject ? objectPlots : placePlots);
-  // The last sentence always stays: a story ends.
-  const numSkipped = random.isChance(0.2) ? 1 : 0;
-  const kept = plot.filter((_, index) => numSkipped === 0 || index !== 3);
-  const answer = kept.map((sentence) => capitalise(phrase(random, sentence, slots))).join(" ");
-  return { question: typeCasually(random, phrase(random, requests, slots)), answer };
-};

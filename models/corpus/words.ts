@@ -1,30 +1,7 @@
 /** The plain word lists. Facts about words (a fox's sound, a lemon's colour) live in fact-tables.ts. */
 
 const split = (text: string): readonly string[] => text.trim().split(/\s+/);
-const splitLines = (text: string): readonly string[] => text.trim().split(/\s*,\s*/);
-
-export const names = split(`
-Ada Adam Agnes Aisha Alba Albert Alice Amara Amir Amy Ana Andrei Anna Anton Arthur Asha Astrid Ava Axel Beatrice Ben Bella
-Bianca Boris Bruno Carla Carlos Cecil Chen Chloe Clara Colin Cora Daniel Daria David Dara Diego Dina Dora Edgar Edith Ella Elena
-Eli Elias Elsa Emil Emma Enzo Erik Esther Eva Farid Fatima Felix Fiona Flora Frank Freya George Gina Grace Greta Hana Hannah Harry
-Hassan Hector Heidi Helen Henry Hugo Ida Igor Ines Iris Isaac Ivan Ivy Jack Jakob James Jana Jane Jonas Jorge Josef Julia Julian
-June Kai Karim Karl Kate Kenji Kira Klara Laila Lars Laura Lea Leo Leon Lena Liam Lily Lina Lola Lucas Lucy Luis Luna Magnus Maja
-Malik Mara Marco Maria Marie Mark Martin Mateo Maya Mia Mila Milo Mina Mira Mohan Nadia Nadir Nils Nina Noah Nora Olga Oliver Omar
-Oscar Otto Pablo Paul Pavel Pedro Petra Piotr Priya Rafael Rahul Rania Ravi Rita Robert Rosa Ruben Ruth Sam Samir Sara Sasha Selma
-Simon Sofia Sonia Stella Sven Tara Tariq Theo Thomas Tina Tobias Tom Uma Valentin Vera Victor Viola Walter Wanda Will Xenia Yara
-Yusuf Yuki Zara Zoe`);
-
-export const surnames = split(`
-Abbott Alvarez Baker Banerjee Berg Bishop Brandt Carter Castro Chen Cohen Costa Dahl Dubois Fischer Fletcher Garcia Green Haddad
-Hansen Hill Ito Jansen Khan Kim Kovacs Larsen Lopez Marsh Meyer Moreau Nakamura Novak Okafor Olsen Park Patel Peters Quinn Reed
-Rossi Sato Silva Singh Stone Suarez Tanaka Turner Vogel Walker Weber Wood Young Zhang Ziegler`);
-
-export const cities = split(`
-Accra Amsterdam Athens Bergen Berlin Bern Bilbao Bologna Boston Bristol Brussels Cairo Chicago Cork Dakar Delhi Denver Dublin
-Florence Geneva Ghent Graz Hamburg Hanoi Havana Helsinki Istanbul Kyoto Krakow Lagos Leeds Leipzig Lima Lisbon London Lyon Madrid
-Malmo Manila Marseille Milan Montreal Munich Nairobi Naples Nice Osaka Oslo Paris Porto Prague Quito Riga Rome Rotterdam Salzburg
-Seattle Seoul Seville Sofia Stockholm Sydney Tallinn Tokyo Toronto Trieste Turin Utrecht Valencia Venice Vienna Vilnius Warsaw
-York Zagreb Zurich`);
+const splitLines = (text: string): readonly string[] => text.trim().replace(/\s+/g, " ").split(", ");
 
 export const colours = split("red blue green yellow orange purple pink brown black white grey silver golden");
 
@@ -74,14 +51,34 @@ export const numberWords =
   split(`zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty`);
 
-const syllables = split(
-  "ba be bo da de do fa fi ka ko la le li lo ma mi mo na ne no pa pe ra re ri ro sa se so ta te ti to va ve vi zo",
+export const materials = split(
+  "wood stone brick glass copper iron steel clay marble paper cotton wool silk leather bamboo cork granite slate tin brass linen velvet",
 );
 
-/** A name from no list, so that copying it is the only way to answer with it. `next` is uniform in [0, 1). */
-export function inventName(next: () => number): string {
-  const numSyllables = 2 + Math.floor(next() * 2);
-  let name = "";
-  for (let index = 0; index < numSyllables; index++) name += syllables[Math.floor(next() * syllables.length)] ?? "";
-  return name.charAt(0).toUpperCase() + name.slice(1);
-}
+/** Things that small code and texts are about. */
+export const nouns = split(`
+account anchor answer apple arrow badge bag banner barrel battery beam bench bill bird blade block board bolt branch brick budget bus
+button cable cake camera canal card cargo carpet cart case chain channel chapter chart circle client cloud coin colour column corner
+counter crate crop cycle deck desk detail dish door dress driver edge engine entry event factor farm fence field file filter finger fire
+fish floor flower folder frame fruit fuel game gate gift glass goal grain graph grid group guest guide handle harbour heart hook horn
+hour house image index invoice island item jacket job journey judge juice kettle kitchen label ladder lamp lane layer leaf lens letter
+level limit line list loaf lock machine magnet market mask match meal member message metal meter minute model moment motor mouse needle
+nest note number ocean office option orange orbit order oven owner page panel paper parcel part path pattern pencil person petal photo
+piano picture piece pilot pipe pixel planet plate player pocket point pond price prize queue radio rail record region report result
+ribbon ring river robot roof room root route row rule sail salad sample score screen seat seed sensor server shadow shape shelf shell
+ship signal size slot song soup space spark speed spoon square stage star stamp station step stock stone store storm story stream street
+student sum sugar switch table tag target task team ticket tide tile timer title token tool total tower town toy track train tray tree
+trip truck tunnel unit user value vase vector verse video view village visit voice wagon wall wave week weight wheel wind window wing
+word worker year zone`);
+
+/** Nouns that may name things in code: no keyword, no builtin, no name that the bodies of functions use themselves. */
+export const identifiers = nouns.filter(
+  (noun) => !["case", "switch", "list", "sum", "total", "value", "word", "result", "number"].includes(noun),
+);
+
+export const verbs = split(`
+add build call carry change check choose clean clear close collect cook copy count cover cross cut draw drop fill filter find fix fold
+follow format gather get give grow guard help hold join keep knock lead learn lift load make map mark measure merge move open order pack
+paint parse pick plan plant point pour print pull push reach read record remove repair reset reverse roll scale scan search seek send
+serve set shift show sign skip sort split stack start stop store stretch sum swap take test tie touch trace track train trim turn update
+visit wait walk warm wash watch weigh wrap write`);

@@ -16,8 +16,9 @@ namespace {
 
 // How far ahead of their use packed weights are asked for: left alone, hardware prefetchers reach 6/7 of the bandwidth.
 constexpr int64_t kPrefetchBytes = 2048;
-// With more tokens than this, weights are unpacked into scratch first, two groups side by side.
-constexpr int64_t kDirectTokens = 8;
+// With more tokens than this, weights are unpacked into scratch first, two groups side by side. Tiles of eight keep them in registers long
+// enough that four tiles unpacking for themselves are faster still.
+constexpr int64_t kDirectTokens = kEights > 1 ? 32 : 8;
 // Tokens that such weights are multiplied with at once: what registers hold the sums of.
 constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.

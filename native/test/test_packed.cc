@@ -302,8 +302,11 @@ void testPacked() {
       checkPacked(isa, {type, 1, cell, 1, false, false}, random);
       checkPacked(isa, {type, 19, 3 * cell, 3, true, false}, random);
       checkPacked(isa, {type, 8, cell, 5, false, true}, random);
-      // Several panels, a last group of five rows beside a full one, a tile of four, one of two and one alone.
-      checkPacked(isa, {type, 37, cell == 32 ? 1056 : 1280, 7, true, true}, random);
+      // Tokens in several tiles of unequal sizes.
+      checkPacked(isa, {type, 19, 2 * cell, 7, false, true}, random);
+      checkPacked(isa, {type, 37, 2 * cell, 29, true, false}, random);
+      // Several panels, a last group of five rows beside a full one, tiles of four, one of two and one alone.
+      checkPacked(isa, {type, 37, cell == 32 ? 1056 : 1280, 39, true, true}, random);
       checkExtremes(isa, type, random);
     }
     // More tokens than one pass carries.

@@ -1,15 +1,6 @@
 /** Prompts that no cache has seen: token ids drawn from a seed, the same for every run. */
 
-/** A generator of 32-bit values (mulberry32). */
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return (t ^ (t >>> 14)) >>> 0;
-  };
-}
+import { generator } from "./random.js";
 
 export interface PromptShape {
   readonly batch: number;

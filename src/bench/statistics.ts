@@ -15,9 +15,19 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+/** Of any number of values; of none, +∞ and −∞. */
+export function extremesOf(values: readonly number[]): { readonly min: number; readonly max: number } {
+  let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const value of values) {
+    if (value < min) min = value;
+    if (value > max) max = value;
+  }
+  return { min, max };
+}
+
 /** @param values at least one */
 export function summarize(values: readonly number[]): Summary {
   const middle = median(values);
-  const [min, max] = [Math.min(...values), Math.max(...values)];
+  const { min, max } = extremesOf(values);
   return { median: middle, min, max, spread: middle === 0 ? 0 : (max - min) / middle };
 }

@@ -18,7 +18,7 @@ export interface EngineFlags {
   readonly cpuAffinity?: readonly number[];
   readonly maxModelLen?: number;
   readonly maxNumSeqs: number;
-  readonly maxNumBatchedTokens: number;
+  readonly maxNumBatchedTokens?: number;
   readonly blockSize: number;
   readonly activationDtype: EngineOptions["activationDtype"];
   readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
@@ -65,9 +65,8 @@ export function addEngineOptions(command: Command): Command {
     option("--max-num-seqs <n>", "sequences in a batch", integerIn("--max-num-seqs", 1, 65_536), defaults.maxNumSeqs),
     option(
       "--max-num-batched-tokens <n>",
-      "tokens one step computes at most",
+      `tokens one step computes at most (default: ${defaults.maxNumBatchedTokens}, or twice --max-num-seqs if that is more)`,
       integerIn("--max-num-batched-tokens", 1, 1 << 20),
-      defaults.maxNumBatchedTokens,
     ),
     option(
       "--block-size <n>",
@@ -175,6 +174,11 @@ export function packFolder(): string {
   return join(cacheFolder(), "packed");
 }
 
+/** Tokens of one step: a token of each sequence, and as many of prompts. */
+export function batchedTokensFor(maxNumSeqs: number): number {
+  return Math.max(DEFAULT_ENGINE_OPTIONS.maxNumBatchedTokens, 2 * maxNumSeqs);
+}
+
 /** @param speculative what holds without --speculative-config */
 export function engineOptionsFrom(
   flags: EngineFlags,
@@ -187,7 +191,7 @@ export function engineOptionsFrom(
     cpuAffinity: flags.cpuAffinity,
     maxModelLen: flags.maxModelLen,
     maxNumSeqs: flags.maxNumSeqs,
-    maxNumBatchedTokens: flags.maxNumBatchedTokens,
+    maxNumBatchedTokens: flags.maxNumBatchedTokens ?? batchedTokensFor(flags.maxNumSeqs),
     blockSize: flags.blockSize,
     kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
     activationDtype: flags.activationDtype,

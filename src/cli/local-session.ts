@@ -2,7 +2,7 @@
 import { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
 import { SOLE_USER_TERMS } from "../serve/job-terms.js";
-import type { ChatTemplate } from "../text/chat-template.js";
+import type { ChatMessage, ChatTemplate } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import type { EngineFlags } from "./engine-options.js";
 import { type SamplingFlags, samplingFrom } from "./sampling-options.js";
@@ -34,6 +34,16 @@ export interface LocalSession {
   /** Streams one answer; aborting the signal ends it where it is. */
   answer(promptIds: readonly number[], onText: (text: string) => void, signal?: AbortSignal): Promise<AnswerStats>;
   close(): Promise<void>;
+}
+
+/** The ids of a chat through the template, up to where the answer begins. */
+export function chatPromptIds(
+  tokenizer: Tokenizer,
+  template: ChatTemplate,
+  messages: readonly ChatMessage[],
+): number[] {
+  const text = template.render({ messages, addGenerationPrompt: true });
+  return tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
 }
 
 export async function openLocalSession(flags: LocalSessionFlags, startStage: StartStage): Promise<LocalSession> {

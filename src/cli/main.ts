@@ -6,6 +6,7 @@ import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
+import { evalCommand } from "./commands/eval.js";
 import { generateCommand } from "./commands/generate.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { serveCommand } from "./commands/serve.js";
@@ -27,6 +28,7 @@ function createProgram(): Command {
     inspectCommand(),
     doctorCommand(),
     benchCommand(),
+    evalCommand(),
     cacheCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ERROR_CODES, errorFromRecord, errorToRecord, MillraceError, toMillraceError } from "./errors.js";
@@ -22,6 +22,22 @@ test("docs/errors.md documents every code once, in the same order, with its stat
   const documented = documentedRows().map(([code, status]) => [code, status]);
   const expected = ERROR_CODES.map((code) => [`\`${code}\``, String(new MillraceError(code, "").status)]);
   expect(documented).toEqual(expected);
+});
+
+/** Codes in quotes that are not merely compared with, in everything that raises errors. */
+function raisedCodes(): Set<string> {
+  const sources = ["src", "native"].flatMap((folder) =>
+    readdirSync(join(packageRoot(), folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.(ts|cc|h)$/.test(file) && !/\.test\.ts$|^core\/errors\.ts$|^test\//.test(file))
+      .map((file) => readFileSync(join(packageRoot(), folder, file), "utf8")),
+  );
+  const quoted = sources.flatMap((source) => [...source.matchAll(/(?<!=== )"([a-z]+(?:_[a-z]+)*)"/g)]);
+  return new Set(quoted.map(([, code]) => code!));
+}
+
+test("every code is raised somewhere", () => {
+  const raised = raisedCodes();
+  expect(ERROR_CODES.filter((code) => !raised.has(code))).toEqual([]);
 });
 
 test("every documented code has a typical message and says what to do", () => {

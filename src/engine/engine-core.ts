@@ -1,6 +1,4 @@
 /** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
-import { createHash } from "node:crypto";
-import { statSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
 import type {
@@ -12,30 +10,25 @@ import type {
   FinishReason,
   TokenLogprob,
 } from "./api.js";
-import { GREEDY_SAMPLING } from "./api.js";
-import { checkOptions, resolveMaxModelLen } from "./check-options.js";
-import { Constraints, type FailedSequence } from "./constraint/constraints.js";
-import { GrammarService } from "./constraint/grammar-service.js";
-import { DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
-import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
-import { KvManager } from "./kv/kv-manager.js";
-import { loadWeights } from "./model/load-weights.js";
+import type { Constraints, FailedSequence } from "./constraint/constraints.js";
+import { buildParts, type EngineParts } from "./engine-parts.js";
+import { type DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
+import type { KvManager } from "./kv/kv-manager.js";
+import { openDiskTier } from "./kv/open-disk-tier.js";
 import type { OpenModel } from "./model/tensor-source.js";
-import { Transformer } from "./model/transformer.js";
 import type { LoadReport } from "./model/weight-packer.js";
-import { SamplerIo } from "./sampler/sampler-io.js";
-import type { ScheduledSequence } from "./scheduler.js";
-import { Scheduler } from "./scheduler.js";
+import { measureStepCost, promptLogits } from "./rehearsal.js";
+import type { SamplerIo } from "./sampler/sampler-io.js";
+import { type ScheduledSequence, Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
+import { createSpeculator } from "./speculative/create-speculator.js";
 import type { Drafter } from "./speculative/drafter.js";
-import { loadDraftModel } from "./speculative/load-draft-model.js";
-import { draftersOf, Speculator } from "./speculative/speculator.js";
+import type { Speculator } from "./speculative/speculator.js";
 import { NO_SPECULATION_STATS } from "./speculative/stats.js";
-import { StepBatch } from "./step-batch.js";
-import { StepCost } from "./step-cost.js";
+import type { StepCost } from "./step-cost.js";
 import { StepPace } from "./step-pace.js";
-import { addRow, countRows, needsSample, needsScore, type StepRows, writeBlockTables } from "./step-rows.js";
+import { countRows, layOutStep, needsSample, needsScore, type StepRows } from "./step-rows.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -49,30 +42,18 @@ export interface FailedRequest {
   readonly error: MillraceError;
 }
 
-/** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
-const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
-
-/** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
-const GRAMMAR_TIMEOUT_MS = 10_000;
-
-/** How often a step is measured for the cost of drafts; the fastest counts. */
-const MEASURED_STEPS = 2;
-
 export class EngineCore {
   readonly info: EngineInfo;
   readonly #scheduler: Scheduler;
+  readonly #parts: EngineParts;
   readonly #kv: KvManager;
-  readonly #transformer: Transformer;
-  readonly #batch: StepBatch;
   readonly #sampler: SamplerIo;
+  readonly #constraints: Constraints;
   readonly #sequences = new Map<number, Sequence>();
-  readonly #numGroups: number;
-  readonly #vocabSize: number;
   readonly #cost: StepCost | undefined;
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
   readonly #disk: DiskTier | undefined;
-  readonly #constraints: Constraints;
   #failures: FailedRequest[] = [];
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
@@ -92,112 +73,33 @@ export class EngineCore {
     report: LoadReport = { progress: () => {}, note: () => {} },
     drafters?: readonly Drafter[],
   ) {
-    const { config } = model;
-    const { blockSize, maxNumSeqs, kvCacheDtype: kvType } = options;
-    const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-    const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
-    const groups = kvGroups(config, options.kvLayout === "paged" ? maxModelLen : 0);
-    const windows = groups.map(({ window }) => window);
-    const budget = planKvBudget(
-      config,
-      groups,
-      kvType,
-      blockSize,
-      { maxNumSeqs, maxModelLen, maxNumBatchedTokens: options.maxNumBatchedTokens },
-      freeBytes - numBytes,
-      options.kvCacheMemoryBytes,
-    );
-    checkOptions(options, maxModelLen, budget.numBlocks[mainGroup(windows)]!);
-    this.#numGroups = groups.length;
-    this.#vocabSize = config.vocabSize;
-    const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
-    const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
-    this.#batch = new StepBatch(
-      {
-        maxRows: options.maxNumBatchedTokens,
-        maxLogitRows,
-        maxSeats: maxNumSeqs,
-        tableStride: Math.ceil(maxModelLen / blockSize),
-        numGroups: groups.length,
-      },
-      device,
-    );
-    const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
-    const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
-    this.#constraints = new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS));
-    this.#sampler = new SamplerIo(device, { maxLogitRows, maxNumSeqs });
-    const layout = { kvType, blockSize, numBlocks: budget.numBlocks, groups, maxModelLen };
-    this.#transformer = new Transformer(config, weights, device, layout, this.#batch);
-    this.#kv = new KvManager({
-      windows,
-      numBlocks: budget.numBlocks,
-      blockSize,
-      maxStepTokens: options.maxNumBatchedTokens,
-      isPrefixCachingEnabled: options.enablePrefixCaching && options.kvLayout === "paged",
-      reservedTokens: options.kvLayout === "contiguous" ? maxModelLen : 0,
-    });
+    const parts = buildParts(model, options, device, freeBytes, report);
+    this.#parts = parts;
+    this.#kv = parts.kv;
+    this.#sampler = parts.sampler;
+    this.#constraints = parts.constraints;
+    this.info = parts.info;
     this.#scheduler = new Scheduler(
       {
-        maxNumSeqs,
+        maxNumSeqs: options.maxNumSeqs,
         maxNumBatchedTokens: options.maxNumBatchedTokens,
-        maxExtraLogitRows,
+        maxExtraLogitRows: parts.maxExtraLogitRows,
         isChunkedPrefillEnabled: options.enableChunkedPrefill,
         isBatchingStatic: options.batching === "static",
       },
-      this.#kv,
+      parts.kv,
       createPolicy(options.schedulingPolicy),
       {
         promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most,
         draft: (decoding, numRows, maxRows) => this.#speculator?.propose(decoding, numRows, maxRows),
       },
     );
-    if (options.prefixCacheDisk !== undefined && options.enablePrefixCaching && options.kvLayout === "paged") {
-      const fingerprint = createHash("sha256")
-        .update(
-          JSON.stringify([fileFacts(model.files), kvType, blockSize, maxModelLen, device.isa, options.activationDtype]),
-        )
-        .update(this.#knownAnswer())
-        .digest("hex");
-      this.#disk = new DiskTier(options.prefixCacheDisk, fingerprint, this.#transformer, report.note);
-      this.#kv.store = this.#disk;
-    }
-    this.#cost = this.#measureCost(options);
-    if (this.#cost !== undefined) {
-      if (options.speculative.method !== "none") {
-        const { draftModelPath } = options.speculative;
-        const draftModel =
-          draftModelPath === undefined
-            ? undefined
-            : loadDraftModel(
-                draftModelPath,
-                config,
-                options,
-                { maxModelLen, numBlocks: this.#kv.numBlocks },
-                device,
-                report,
-              );
-        const sources = drafters ?? draftersOf(options.speculative);
-        this.#speculator = new Speculator(sources, this.#cost, options.speculative, draftModel);
-      }
-      if (options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
-    }
-    const { weightType, numParameters, weightBytes } = model.summary;
-    this.info = {
-      architecture: config.architecture,
-      weightType,
-      numParameters,
-      weightBytes,
-      vocabSize: config.vocabSize,
-      maxModelLen,
-      embeddingWidth: config.width,
-      pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
-      blockSize,
-      numKvBlocks: this.#kv.numBlocks,
-      kvBytes: budget.kvBytes,
-      kvCacheDtype: kvType,
-      numThreads: device.numThreads,
-      isa: device.isa,
-    };
+    this.#disk = openDiskTier(parts, options, model.files, report.note);
+    parts.kv.store = this.#disk;
+    this.#cost = measureStepCost(parts, options);
+    const source = { target: model.config, options, device, report, drafters };
+    this.#speculator = createSpeculator(parts, this.#cost, source);
+    if (this.#cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
   }
 
   get hasWork(): boolean {
@@ -206,7 +108,7 @@ export class EngineCore {
 
   /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
   add(requestId: number, request: EngineRequest): void {
-    const sequence = new Sequence(requestId, request, this.#numGroups, performance.now());
+    const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     if (request.constraint === undefined) this.#scheduler.add(sequence);
     else this.#constraints.add(sequence, request.constraint.grammar);
@@ -220,6 +122,11 @@ export class EngineCore {
     if (!this.#constraints.isCompiling(sequence)) this.#scheduler.remove(sequence);
     this.#constraints.remove(sequence);
     this.#speculator?.forget(sequence);
+  }
+
+  /** See rehearsal.ts. */
+  promptLogits(promptIds: readonly number[], read: (logits: Float32Array) => void): void {
+    promptLogits(this.#parts, promptIds, read);
   }
 
   /** Work that can wait until no request does; true when there is more of it. */
@@ -252,9 +159,9 @@ export class EngineCore {
     const scheduled = this.#withMasks(planned);
     if (scheduled.length === 0) return [];
     const startMs = performance.now();
-    this.#fillBatch(scheduled, startMs);
+    layOutStep(this.#parts, scheduled, startMs);
     const submitMs = performance.now();
-    this.#transformer.forward(this.#batch, this.#sampler.buffers);
+    this.#parts.transformer.forward(this.#parts.batch, this.#sampler.buffers);
     this.#kernelMs += performance.now() - submitMs;
     const rows = countRows(scheduled);
     const outputs = this.#collect(scheduled);
@@ -316,86 +223,13 @@ export class EngineCore {
     };
   }
 
-  /** Measured when something depends on it: it takes as long as a hundred tokens do. */
-  #measureCost({ speculative, maxStepMs, blockSize }: EngineOptions): StepCost | undefined {
-    if (speculative.method === "none" && maxStepMs === 0) return undefined;
-    const { maxRows, maxLogitRows, tableStride } = this.#batch.capacity;
-    const maxMeasured = Math.min(32, maxRows, maxLogitRows, tableStride * blockSize, this.#kv.numBlocks * blockSize);
-    return new StepCost((numRows) => this.#measureStep(numRows), maxMeasured);
-  }
-
   /** What a step took teaches the next ones. */
   #learn({ numDecoding, numPrompt }: StepRows, ms: number): void {
     if (numPrompt === 0) this.#cost?.observe(numDecoding, ms);
     else if (numDecoding > 0) this.#pace?.observe(numDecoding, numPrompt, ms);
   }
 
-  /** Milliseconds of a step that checks a draft so long that it has `numRows` rows; before any request has come. */
-  #measureStep(numRows: number): number {
-    let fastest = Number.POSITIVE_INFINITY;
-    this.#tryOut([0], numRows - 1, () => {
-      for (let round = 0; round < MEASURED_STEPS; round++) {
-        const startMs = performance.now();
-        this.#transformer.forward(this.#batch, this.#sampler.buffers);
-        fastest = Math.min(fastest, performance.now() - startMs);
-      }
-    });
-    return fastest;
-  }
-
-  /** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
-  #knownAnswer(): Uint8Array {
-    const numTokens = Math.min(this.#kv.blockSize, this.#batch.capacity.maxRows);
-    const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % this.#vocabSize);
-    const answer = new Uint8Array(this.#transformer.blockBytes + 4);
-    this.#tryOut(ids, 0, (blocks) => {
-      this.#transformer.forward(this.#batch, this.#sampler.buffers);
-      this.#transformer.copyOut(blocks, answer);
-      new DataView(answer.buffer).setInt32(this.#transformer.blockBytes, this.#sampler.tokenId(0));
-    });
-    return answer;
-  }
-
-  /** Lays out a step of a sequence that is none, with a draft of zeros, for `run` to compute; its first blocks are given to it. */
-  #tryOut(promptIds: readonly number[], numDraftTokens: number, run: (blocks: readonly number[]) => void): void {
-    const numTokens = promptIds.length + numDraftTokens;
-    const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
-    const sequence = new Sequence(-1, request, this.#numGroups, 0);
-    sequence.seat = 0;
-    sequence.setDraft(new Array<number>(numDraftTokens).fill(0));
-    this.#kv.ensureCapacity(sequence, numTokens);
-    this.#fillBatch([{ sequence, numNewTokens: promptIds.length }], 0);
-    run(sequence.blockTables.map((table) => table[0]!));
-    this.#kv.release(sequence);
-  }
-
-  #fillBatch(scheduled: readonly ScheduledSequence[], nowMs: number): void {
-    this.#batch.clear();
-    this.#sampler.clear();
-    for (const { sequence, numNewTokens } of scheduled) {
-      sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
-      writeBlockTables(this.#batch, sequence);
-      const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
-      for (let position = sequence.numComputedTokens; position < end; position++) this.#addRow(sequence, position);
-    }
-  }
-
-  #addRow(sequence: Sequence, position: number): void {
-    const batch = this.#batch;
-    const row = batch.numRows;
-    addRow(batch, sequence, position, this.#kv.blockSize);
-    if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
-    if (needsScore(sequence, position)) {
-      batch.logitRows.values[batch.numLogitRows++] = row;
-      this.#sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
-    } else if (needsSample(sequence, position)) {
-      batch.logitRows.values[batch.numLogitRows++] = row;
-      const mask = this.#constraints.maskOf(sequence, position + 1 - sequence.numTokens);
-      this.#sampler.addSampleRow(sequence, position + 1, mask);
-    }
-  }
-
-  /** Walks the rows in the order #fillBatch laid them out and moves every sequence forward. */
+  /** Walks the rows in the order layOutStep put them and moves every sequence forward. */
   #collect(scheduled: readonly ScheduledSequence[]): StepOutput[] {
     const outputs: StepOutput[] = [];
     let logitRow = 0;
@@ -403,7 +237,7 @@ export class EngineCore {
     for (const { sequence, numNewTokens } of scheduled) {
       const end = sequence.numComputedTokens + numNewTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) {
-        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#transformer.pooledRow(pooledRow++));
+        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#parts.transformer.pooledRow(pooledRow++));
         if (!needsScore(sequence, position)) continue;
         const numTop = sequence.sampling.numPromptLogprobs ?? 0;
         sequence.promptLogprobs!.push(this.#sampler.logprob(logitRow++, sequence.tokens[position + 1]!, numTop));
@@ -467,12 +301,4 @@ export class EngineCore {
       ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };
   }
-}
-
-/** Sizes and dates: of the embedding table the known answer uses but a few rows. */
-function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
-  return files.map((file) => {
-    const { size, mtimeMs } = statSync(file);
-    return [size, mtimeMs];
-  });
 }

@@ -334,4 +334,33 @@ describe("scheduler and KV manager", () => {
     expect(simulation.scheduler.running.map((sequence) => sequence.id)).toEqual([1, 2, 3]);
     expect(simulation.scheduler.running.map((sequence) => sequence.numCachedTokens)).toEqual([0, 24, 24]);
   });
+
+  test("prompts go slowly beside streams, but not while others wait for their seats", () => {
+    const simulation = new Simulation({
+      windows: [0],
+      blockSize: 4,
+      numBlocks: [64],
+      maxNumSeqs: 2,
+      maxNumBatchedTokens: 64,
+      isPrefixCachingEnabled: false,
+      isBatchingStatic: false,
+      isContiguous: false,
+      ...PLAIN,
+      promptTokensBeside: 3,
+    });
+    const arrival = { atStep: 0, promptFamily: 1, salt: "", wantsPromptLogprobs: false, priority: 0 };
+    const arrive = (id: number, promptLength: number) =>
+      simulation.arrive(id, { ...arrival, promptLength, outputLength: 9, cancelAfterSteps: undefined });
+    const numComputed = () => simulation.scheduler.running.map((sequence) => sequence.numComputedTokens);
+    arrive(1, 4);
+    simulation.step();
+    arrive(2, 30);
+    simulation.step();
+    expect(numComputed()).toEqual([5, 3]);
+    simulation.step();
+    expect(numComputed()).toEqual([6, 6]);
+    arrive(3, 4);
+    simulation.step();
+    expect(numComputed()).toEqual([7, 30]);
+  });
 });

@@ -27,7 +27,7 @@ export interface ScheduledSequence {
 
 /** What else a step needs to know; each is asked once a step at most. */
 export interface StepAdvice {
-  /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. */
+  /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. Not asked while requests wait for a seat. */
   promptTokensBeside(numDecodingRows: number, most: number): number;
   /** Sets the drafts of sequences that decode: `numRows` rows are planned, `maxDraftRows` more would fit. */
   draft(decoding: readonly Sequence[], numRows: number, maxDraftRows: number): void;
@@ -76,9 +76,9 @@ export class Scheduler {
     const decoding = [...plan.numNew.keys()];
     if (decoding.length > 0) {
       const wanted = Math.min(plan.numTokens, this.#numPromptTokensWaiting(prompts));
-      const mayPrompt = isChunkedPrefillEnabled
-        ? this.advice.promptTokensBeside(decoding.length, wanted)
-        : plan.numTokens;
+      // A seat that reads its prompt slowly is a seat that those who wait for one do not get.
+      const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
+      const mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
       this.#addDrafts(decoding, plan, Math.min(wanted, mayPrompt));
       plan.numTokens = Math.min(plan.numTokens, mayPrompt);
     }
@@ -138,7 +138,7 @@ export class Scheduler {
 
   /** Admits a sequence in the place of running ones that the policy puts behind it: all that are needed, or none. */
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
-    const victims = this.running.filter((running) => this.policy.mayDisplace(sequence, running)).reverse();
+    const victims = this.running.filter((victim) => this.policy.mayDisplace(sequence, victim, this.running)).reverse();
     const chosen: Sequence[] = [];
     for (const victim of victims) {
       if (this.#freeSeats.length + chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen)) break;
@@ -185,6 +185,10 @@ export class Scheduler {
       plan.numTokens -= sequence.numDraftTokens;
       plan.numExtraLogits -= sequence.numDraftTokens;
     }
+  }
+
+  get #isCrowded(): boolean {
+    return this.waiting.length > 0 && this.#freeSeats.length === 0;
   }
 
   /** Prompt tokens that this step could compute, if all that wait found a place. */

@@ -15,8 +15,8 @@ describe("priority", () => {
     const policy = createPolicy("priority");
     const sequences = [sequenceOf("", 1), sequenceOf("", 0), sequenceOf("", 0), sequenceOf("", -1)];
     expect(order(policy, sequences)).toEqual([3, 1, 2, 0]);
-    expect(policy.mayDisplace(sequences[3]!, sequences[1]!)).toBe(true);
-    expect(policy.mayDisplace(sequences[1]!, sequences[2]!)).toBe(false);
+    expect(policy.mayDisplace(sequences[3]!, sequences[1]!, sequences)).toBe(true);
+    expect(policy.mayDisplace(sequences[1]!, sequences[2]!, sequences)).toBe(false);
   });
 });
 
@@ -56,12 +56,23 @@ describe("fair", () => {
     policy.add(greedy);
     policy.add(modest);
     policy.charge(greedy, 20, 0);
-    expect(policy.mayDisplace(modest, greedy)).toBe(false);
+    expect(policy.mayDisplace(modest, greedy, [greedy])).toBe(false);
     policy.charge(greedy, 2000, 0);
-    expect(policy.mayDisplace(modest, greedy)).toBe(true);
-    expect(policy.mayDisplace(greedy, modest)).toBe(false);
+    expect(policy.mayDisplace(modest, greedy, [greedy])).toBe(true);
+    expect(policy.mayDisplace(greedy, modest, [modest])).toBe(false);
     const own = sequenceOf("a");
     policy.add(own);
-    expect(policy.mayDisplace(own, greedy)).toBe(false);
+    expect(policy.mayDisplace(own, greedy, [greedy])).toBe(false);
+  });
+
+  test("a tenant that runs nothing gets one of several seats of another at once, and no more", () => {
+    const policy = createPolicy("fair");
+    const [first, second, newcomer, next] = [sequenceOf("a"), sequenceOf("a"), sequenceOf("b"), sequenceOf("b")];
+    for (const sequence of [first, second, newcomer, next]) policy.add(sequence);
+    policy.charge(first, 1, 0);
+    expect(policy.mayDisplace(newcomer, second, [first, second])).toBe(true);
+    expect(policy.mayDisplace(newcomer, first, [first])).toBe(false);
+    expect(policy.mayDisplace(next, first, [first, newcomer])).toBe(false);
+    expect(policy.mayDisplace(next, second, [first, second, newcomer])).toBe(false);
   });
 });

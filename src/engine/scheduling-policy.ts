@@ -5,8 +5,8 @@ import type { Sequence } from "./sequence.js";
 export interface SchedulingPolicy {
   /** Negative: `a` goes first. A total order. */
   compare(a: Sequence, b: Sequence): number;
-  /** May a waiting sequence take the place of a running one that would go after it? */
-  mayDisplace(waiting: Sequence, running: Sequence): boolean;
+  /** May a waiting sequence take the place of a running one that would go after it? @param running all that run */
+  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[]): boolean;
   add(sequence: Sequence): void;
   /** The step computes so many of the sequence's tokens. */
   charge(sequence: Sequence, numPromptTokens: number, numOutputTokens: number): void;
@@ -32,7 +32,7 @@ const FIRST_COME: SchedulingPolicy = {
 const PRIORITY: SchedulingPolicy = {
   ...FIRST_COME,
   compare: (a, b) => a.priority - b.priority || byArrival(a, b),
-  mayDisplace: (waiting, running) => waiting.priority < running.priority,
+  mayDisplace: (waiting, victim) => waiting.priority < victim.priority,
 };
 
 /** What a token costs its tenant: one of the output takes a row of a step of its own. */
@@ -58,12 +58,16 @@ class FairPolicy implements SchedulingPolicy {
     return this.#servedOf(a) - this.#servedOf(b) || byArrival(a, b);
   }
 
-  /** Only when that leaves the other tenant still ahead, or the two would take turns at throwing each other out. */
-  mayDisplace(waiting: Sequence, running: Sequence): boolean {
-    if (waiting.tenant === running.tenant) return false;
-    return (
-      this.#servedOf(running) - this.#servedOf(waiting) > OUTPUT_TOKEN_COST * (running.numTokens + waiting.numTokens)
-    );
+  /**
+   * A tenant that runs nothing gets a seat of one that has several, at once. Beyond that only when it leaves the other tenant still ahead, or the
+   * two would take turns at throwing each other out.
+   */
+  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[]): boolean {
+    if (waiting.tenant === victim.tenant) return false;
+    const seatsOf = (tenant: string) => running.filter((sequence) => sequence.tenant === tenant).length;
+    if (seatsOf(waiting.tenant) === 0 && seatsOf(victim.tenant) > 1) return true;
+    const lead = this.#servedOf(victim) - this.#servedOf(waiting);
+    return lead > OUTPUT_TOKEN_COST * (victim.numTokens + waiting.numTokens);
   }
 
   add({ tenant }: Sequence): void {

@@ -1,8 +1,8 @@
 /** How long a step of so many rows takes: measured at start-up, kept current by every step of decoding. */
 
 /**
- * Rows at which the curve is known; in between it is straight, beyond it goes on as it did last. From nine rows on the kernels unpack weights
- * first (kDirectTokens in native/kernels/linear_packed.cc): a step up that a straight line from eight would hide.
+ * Rows at which the curve is known; in between it is straight, beyond it goes on as it did last. From nine rows on weights are read in
+ * tiles more than once, or unpacked first (native/kernels/linear_packed.cc): a step up that a straight line from eight would hide.
  */
 const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
 /** Share of a new observation in the anchors beside it, and in all others by its ratio. */

@@ -1,4 +1,5 @@
 /** Lays sequences' tokens out as the rows of a step, and tells which of them need logits. */
+import type { EngineParts } from "./engine-parts.js";
 import type { ScheduledSequence } from "./scheduler.js";
 import type { Sequence } from "./sequence.js";
 import type { StepBatch } from "./step-batch.js";
@@ -27,6 +28,33 @@ export function needsScore(sequence: Sequence, position: number): boolean {
 
 export function needsSample(sequence: Sequence, position: number): boolean {
   return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
+}
+
+/** Lays out all the sequences' new tokens and drafts, with what the sampler needs for those that get logits. */
+export function layOutStep(parts: EngineParts, scheduled: readonly ScheduledSequence[], nowMs: number): void {
+  const { batch, sampler } = parts;
+  batch.clear();
+  sampler.clear();
+  for (const { sequence, numNewTokens } of scheduled) {
+    sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
+    writeBlockTables(batch, sequence);
+    const end = sequence.numComputedTokens + numNewTokens + sequence.numDraftTokens;
+    for (let position = sequence.numComputedTokens; position < end; position++) layOutRow(parts, sequence, position);
+  }
+}
+
+function layOutRow({ batch, sampler, constraints, info }: EngineParts, sequence: Sequence, position: number): void {
+  const row = batch.numRows;
+  addRow(batch, sequence, position, info.blockSize);
+  if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
+  if (needsScore(sequence, position)) {
+    batch.logitRows.values[batch.numLogitRows++] = row;
+    sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);
+  } else if (needsSample(sequence, position)) {
+    batch.logitRows.values[batch.numLogitRows++] = row;
+    const mask = constraints.maskOf(sequence, position + 1 - sequence.numTokens);
+    sampler.addSampleRow(sequence, position + 1, mask);
+  }
 }
 
 /** The seat's rows of the block tables get the entries they lack. */

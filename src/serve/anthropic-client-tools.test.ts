@@ -3,9 +3,8 @@ import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
-import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
-import { EOS_ID, fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
-import type { EngineRequest } from "../engine/api.js";
+import type { FakeServer } from "../../test/helpers/fake-server.js";
+import { agent, CALL, startAnswering } from "../../test/helpers/tool-agent.js";
 
 let fake: FakeServer | undefined;
 
@@ -15,19 +14,14 @@ afterEach(async () => {
 });
 
 async function connect(answer: (prompt: string) => string, chatTemplate = toolTemplate, tokensPerStep = 1) {
-  const script = ({ promptIds }: EngineRequest) => [...Buffer.from(answer(fakeTokenizer.decode(promptIds))), EOS_ID];
-  fake = await startFakeServer({ script, tokensPerStep }, { chatTemplate });
+  fake = await startAnswering(answer, chatTemplate, tokensPerStep);
   return new Anthropic({ baseURL: fake.server.url, apiKey: "none", maxRetries: 0 });
 }
 
-const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>';
 const input_schema = { type: "object" as const, properties: { city: { type: "string" } } };
 const tools: Anthropic.Tool[] = [{ name: "weather", input_schema }];
 const messages: Anthropic.MessageParam[] = [{ role: "user", content: "Paris?" }];
 const request = { model: "fake", max_tokens: 1000, messages, tools };
-
-/** Calls once, and answers when the result is there. */
-const agent = (prompt: string): string => (prompt.includes("sunny") ? "It is sunny." : `I look.\n${CALL}`);
 
 describe("tool use", () => {
   it("comes as a stream that the client puts together", async () => {

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
 import { ChatTemplate } from "../text/chat-template.js";
+import { callOpening } from "../text/tool-calls/format.js";
 import { ToolCallParser } from "../text/tool-calls/tool-call-parser.js";
 import { readChatFormat } from "./chat-format.js";
 
@@ -49,7 +50,7 @@ describe.skipIf(!isPresent)("published templates", () => {
       { role: "assistant", content: "", tool_calls: [call] },
     ];
     const text = chatTemplate.render({ messages, addGenerationPrompt: false });
-    const opening = toolCalls!.opening("weather");
+    const opening = callOpening(toolCalls!, "weather");
     expect(text).toContain(opening);
     const parser = new ToolCallParser(toolCalls!, { toolNames: new Set(["weather"]), isSingle: true });
     expect([...parser.push(text.slice(text.indexOf(opening))), ...parser.flush()]).toEqual([

@@ -12,6 +12,8 @@ export interface ChatFormat {
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;
   readonly reasoningTokenIds: ReadonlySet<number>;
+  /** Those markers of calls and reasoning that are special tokens, which no other text spells. */
+  readonly specialMarkers: ReadonlySet<string>;
   /** The template takes `enable_thinking`. */
   readonly hasThinkingSwitch: boolean;
 }
@@ -34,6 +36,8 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const source = model.chatTemplate?.source ?? "";
   const toolCalls = toolCallFormat(toolCallParser, source);
   const reasoningTokenIds = tokenIdsOf(tokenizer, REASONING_MARKERS);
+  const markers = [...(toolCalls?.markers ?? []), ...REASONING_MARKERS];
+  const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
   const knowsReasoning = mentionsReasoning(source) || reasoningTokenIds.size === REASONING_MARKERS.length;
   return {
     takesTools: /\btools\b/.test(source),
@@ -41,6 +45,7 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
     toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),
     hasReasoning: reasoningParser === "think" || (reasoningParser === "auto" && knowsReasoning),
     reasoningTokenIds,
+    specialMarkers: new Set(markers.filter(isSpecial)),
     hasThinkingSwitch: /\benable_thinking\b/.test(source),
   };
 }

@@ -3,9 +3,8 @@ import fc from "fast-check";
 import OpenAI from "openai";
 import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
-import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
-import { EOS_ID, fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
-import type { EngineRequest } from "../engine/api.js";
+import type { FakeServer } from "../../test/helpers/fake-server.js";
+import { agent, CALL, startAnswering } from "../../test/helpers/tool-agent.js";
 
 let fake: FakeServer | undefined;
 
@@ -15,18 +14,13 @@ afterEach(async () => {
 });
 
 async function connect(answer: (prompt: string) => string, chatTemplate = toolTemplate, tokensPerStep = 1) {
-  const script = ({ promptIds }: EngineRequest) => [...Buffer.from(answer(fakeTokenizer.decode(promptIds))), EOS_ID];
-  fake = await startFakeServer({ script, tokensPerStep }, { chatTemplate });
+  fake = await startAnswering(answer, chatTemplate, tokensPerStep);
   return new OpenAI({ baseURL: `${fake.server.url}/v1`, apiKey: "none", maxRetries: 0 });
 }
 
-const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>';
 const parameters = { type: "object", properties: { city: { type: "string" } } };
 const tools: OpenAI.Responses.FunctionTool[] = [{ type: "function", name: "weather", parameters, strict: false }];
 const request = { model: "fake", input: "Paris?", tools };
-
-/** Calls once, and answers when the result is there. */
-const agent = (prompt: string): string => (prompt.includes("sunny") ? "It is sunny." : `I look.\n${CALL}`);
 
 describe("responses with tools", () => {
   it.each([false, true])("run a conversation to its end (streamed: %s)", async (isStreamed) => {

@@ -2,9 +2,8 @@
 import OpenAI from "openai";
 import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
-import { type FakeServer, startFakeServer } from "../../test/helpers/fake-server.js";
-import { EOS_ID, fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
-import type { EngineRequest } from "../engine/api.js";
+import type { FakeServer } from "../../test/helpers/fake-server.js";
+import { agent, CALL, startAnswering } from "../../test/helpers/tool-agent.js";
 
 let fake: FakeServer | undefined;
 
@@ -14,19 +13,14 @@ afterEach(async () => {
 });
 
 async function connect(answer: (prompt: string) => string, chatTemplate = toolTemplate) {
-  const script = ({ promptIds }: EngineRequest) => [...Buffer.from(answer(fakeTokenizer.decode(promptIds))), EOS_ID];
-  fake = await startFakeServer({ script }, { chatTemplate });
+  fake = await startAnswering(answer, chatTemplate);
   return new OpenAI({ baseURL: `${fake.server.url}/v1`, apiKey: "none", maxRetries: 0 });
 }
 
-const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>';
 const parameters = { type: "object", properties: { city: { type: "string" } } };
 const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];
 const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "Paris?" }];
 const request = { model: "fake", messages, tools };
-
-/** Calls once, and answers when the result is there. */
-const agent = (prompt: string): string => (prompt.includes("sunny") ? "It is sunny." : `I look.\n${CALL}`);
 
 describe("tool calls", () => {
   it("come whole", async () => {

@@ -3,14 +3,14 @@
  * change the result. White space around the markers belongs to neither part.
  */
 
-const OPEN = "<think>";
-const CLOSE = "</think>";
+export const REASONING_OPEN = "<think>";
+export const REASONING_CLOSE = "</think>";
 
 export const REASONING_PARSERS = ["auto", "none", "think"] as const;
 export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
 
 /** Texts that may be special tokens, which a decoder would leave out. */
-export const REASONING_MARKERS: readonly string[] = [OPEN, CLOSE];
+export const REASONING_MARKERS: readonly string[] = [REASONING_OPEN, REASONING_CLOSE];
 
 export interface ReasoningSplit {
   readonly reasoning: string;
@@ -18,16 +18,16 @@ export interface ReasoningSplit {
 }
 
 export function mentionsReasoning(templateSource: string): boolean {
-  return templateSource.includes(OPEN);
+  return templateSource.includes(REASONING_OPEN);
 }
 
 /** Whether an answer to this prompt begins inside the reasoning. */
 export function endsInsideReasoning(prompt: string): boolean {
-  return prompt.trimEnd().endsWith(OPEN);
+  return prompt.trimEnd().endsWith(REASONING_OPEN);
 }
 
 /** What ends the reasoning of a prompt that ends inside it. */
-export const REASONING_END = `\n${CLOSE}\n\n`;
+export const REASONING_END = `\n${REASONING_CLOSE}\n\n`;
 
 /** How many of the text's last characters the marker may begin with. */
 function partialLength(text: string, marker: string): number {
@@ -71,10 +71,10 @@ export class ReasoningSplitter {
 
   #readStart(): void {
     const text = this.#held.trimStart();
-    if (text.startsWith(OPEN)) {
+    if (text.startsWith(REASONING_OPEN)) {
       this.#state = "reasoning";
-      this.#held = text.slice(OPEN.length);
-    } else if (!OPEN.startsWith(text)) {
+      this.#held = text.slice(REASONING_OPEN.length);
+    } else if (!REASONING_OPEN.startsWith(text)) {
       this.#state = "content";
       this.#isAtPartStart = false;
     }
@@ -83,13 +83,13 @@ export class ReasoningSplitter {
   /** Keeps back what may be the closing marker and the white space before it. */
   #readReasoning(): string {
     if (this.#isAtPartStart) this.#held = this.#held.trimStart();
-    const end = this.#held.indexOf(CLOSE);
+    const end = this.#held.indexOf(REASONING_CLOSE);
     const isOver = end !== -1;
     const open = isOver
       ? this.#held.slice(0, end)
-      : this.#held.slice(0, -partialLength(this.#held, CLOSE) || undefined);
+      : this.#held.slice(0, -partialLength(this.#held, REASONING_CLOSE) || undefined);
     const reasoning = open.trimEnd();
-    this.#held = this.#held.slice(isOver ? end + CLOSE.length : reasoning.length);
+    this.#held = this.#held.slice(isOver ? end + REASONING_CLOSE.length : reasoning.length);
     if (reasoning !== "") this.#isAtPartStart = false;
     if (isOver) {
       this.#state = "content";

@@ -90,3 +90,16 @@ test("bench kernels puts each operation beside the ceilings of the same run, and
   expect(Object.keys(embed)).toEqual(["op", "shape", "mix", "seconds"]);
   expect(decode.gbPerS).toBeCloseTo((decode.tokensPerS * decode.bytesPerToken) / 1e9, 6);
 });
+
+test("grammars: compile times and masks of every schema", async () => {
+  const { stdout, exitCode } = await run("grammars", "--model", STORIES, "--rounds", "2", "--json");
+  expect(exitCode).toBe(0);
+  const report = JSON.parse(stdout);
+  expect(report).toMatchObject({ vocabSize: 512, startMs: expect.any(Number), machine: { cpu: expect.any(String) } });
+  expect(report.results.length).toBeGreaterThan(3);
+  for (const { numTokens, compileMs, maskMs } of report.results) {
+    expect(numTokens).toBeGreaterThan(5);
+    expect(compileMs.median).toBeGreaterThan(0);
+    expect(maskMs.max).toBeGreaterThanOrEqual(maskMs.p90);
+  }
+});

@@ -290,6 +290,8 @@ const GRAMMARS: readonly string[] = [
   grammarOfRegex("(ab|the )*!"),
   'root ::= "[" (root ("," root)*)? "]" | [0-9]',
   grammarOfSchema({ type: "object" }, "json"),
+  // Lengths that are counted beside the grammar.
+  grammarOfSchema({ type: "array", items: { type: "string", minLength: 9, maxLength: 24 }, minItems: 1 }, "json"),
   grammarOfSchema(
     {
       type: "array",

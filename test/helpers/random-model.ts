@@ -31,6 +31,8 @@ export interface RandomModelOptions {
   readonly isDequantised?: boolean;
   /** 0: the file does not say. */
   readonly poolingType?: number;
+  /** Texts that are one token each: special ones, or ordinary text. */
+  readonly markers?: { readonly texts: readonly string[]; readonly areSpecial: boolean };
 }
 
 type Dimensions = Required<RandomModelOptions>;
@@ -49,7 +51,7 @@ const SLIDING_WINDOW = 24;
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
 export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
   const dimensions = completed(options);
-  const vocabulary = createVocabulary(dimensions.vocab);
+  const vocabulary = createVocabulary(dimensions);
   writeGguf(path, {
     metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary) },
     tensors: tensorsOf(dimensions),
@@ -70,6 +72,7 @@ function completed(options: RandomModelOptions): Dimensions {
     type: "F32",
     isDequantised: false,
     poolingType: 0,
+    markers: { texts: [], areSpecial: false },
     ...options,
     width,
     heads,
@@ -108,6 +111,7 @@ const CONTROL_TOKENS: readonly string[] = [END_OF_TEXT, "<|im_start|>", "<|im_en
 /** `tokenizer.ggml.token_type`. */
 const NORMAL = 1;
 const CONTROL = 3;
+const USER_DEFINED = 4;
 const UNUSED = 5;
 
 /** Each merges two earlier tokens; "Ġ" is how byte-level BPE writes a space. */
@@ -122,14 +126,19 @@ interface Vocabulary {
   readonly merges: readonly string[];
 }
 
-function createVocabulary(numTokens: number): Vocabulary {
+function createVocabulary({ vocab: numTokens, markers }: Dimensions): Vocabulary {
   const words = [...byteTokens(), ...MERGES.map((merge) => merge.replace(" ", ""))];
-  const numUnused = numTokens - words.length - CONTROL_TOKENS.length;
+  const numUnused = numTokens - words.length - CONTROL_TOKENS.length - markers.texts.length;
   if (numUnused < 0) throw new RangeError(`expected vocab of at least ${numTokens - numUnused}, got ${numTokens}`);
   const unused = Array.from({ length: numUnused }, (_, index) => `<unused${index}>`);
   return {
-    tokens: [...words, ...unused, ...CONTROL_TOKENS],
-    tokenTypes: [...words.map(() => NORMAL), ...unused.map(() => UNUSED), ...CONTROL_TOKENS.map(() => CONTROL)],
+    tokens: [...words, ...unused, ...markers.texts, ...CONTROL_TOKENS],
+    tokenTypes: [
+      ...words.map(() => NORMAL),
+      ...unused.map(() => UNUSED),
+      ...markers.texts.map(() => (markers.areSpecial ? CONTROL : USER_DEFINED)),
+      ...CONTROL_TOKENS.map(() => CONTROL),
+    ],
     merges: MERGES,
   };
 }

@@ -3,7 +3,16 @@ import type { TestRng } from "./rng.js";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-const PATTERNS = ["^[A-Z]{2,3}-\\d{1,4}$", "^(yes|no|[^a-y]{2})$", '^["\\\\/]{1,3}$', "^\\w+\\s?\\S$", "^a|b$"];
+const PATTERNS = [
+  "^[A-Z]{2,3}-\\d{1,4}$",
+  "^(yes|no|[^a-y]{2})$",
+  '^["\\\\/]{1,3}$',
+  "^\\w+\\s?\\S$",
+  "^a|b$",
+  "^.{3,20}$",
+  "^[^a-m]{12,}$",
+  "^é$",
+];
 const CONSTANTS: readonly unknown[] = [0, -3, 2.5, "", 'a"b\\c\n', "é日😀", null, true, { a: [1, { b: null }] }, []];
 const NAMES = ["id", "name", "na", "tags", 'sa"y', "über", "a/b~c", ""];
 
@@ -15,6 +24,12 @@ export function randomSchema(rng: TestRng): Schema {
     required: ["value"],
   };
   return { $defs: { node, leaf: leaf(rng) }, ...value(rng, 3) };
+}
+
+/** A function's parameters: an object whose properties may be anything. */
+export function randomParameters(rng: TestRng): Schema {
+  const { $defs, ...input } = randomSchema(rng);
+  return { $defs, type: "object", properties: { input, flag: { type: "boolean" } }, required: ["input"] };
 }
 
 function value(rng: TestRng, depth: number): Schema {
@@ -51,8 +66,12 @@ function boundedNumber(rng: TestRng): Schema {
 
 function boundedString(rng: TestRng): Schema {
   if (rng.chance(0.3)) return { type: "string", pattern: rng.pick(PATTERNS) };
-  const minLength = rng.int(0, 4);
-  return { type: "string", minLength, ...(rng.chance(0.7) ? { maxLength: minLength + rng.int(0, 6) } : {}) };
+  const minLength = rng.pick([0, 0, 1, 3, 4, 5, 9, 17]);
+  return {
+    type: "string",
+    ...(minLength > 0 || rng.chance(0.5) ? { minLength } : {}),
+    ...(rng.chance(0.7) ? { maxLength: minLength + rng.pick([0, 1, 2, 6, 9, 25]) } : {}),
+  };
 }
 
 function object(rng: TestRng, depth: number): Schema {

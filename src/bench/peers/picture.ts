@@ -1,4 +1,5 @@
 /** The ratios as one SVG picture: a panel per model, a bar per cell and peer, a line at 1. */
+import { textAt } from "../report/svg.js";
 import { type CellRatio, peerNames } from "./ratios.js";
 
 const LABEL_WIDTH = 230;
@@ -9,14 +10,6 @@ const CELL_GAP = 9;
 const TITLE_HEIGHT = 30;
 const MARGIN = 16;
 const COLORS = ["#2a6f97", "#e07a5f", "#81b29a", "#8d7b9e"];
-
-function escapeXml(text: string): string {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
-}
-
-function textAt(x: number, y: number, text: string, attributes = ""): string {
-  return `<text x="${x}" y="${y}" ${attributes}>${escapeXml(text)}</text>`;
-}
 
 /** @returns an SVG document of its own */
 export function pictureOf(cells: readonly CellRatio[]): string {

@@ -63,7 +63,7 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
     throw new MillraceError("invalid_option", message, { hint: "each prompt needs a token of its own" });
   }
   const largest = Math.max(...batch);
-  if (largest > maxNumBatchedTokens) {
+  if (maxNumBatchedTokens !== undefined && largest > maxNumBatchedTokens) {
     const message = `expected --max-num-batched-tokens of at least the largest --batch, got ${maxNumBatchedTokens} for ${largest}`;
     throw new MillraceError("invalid_option", message, { hint: "raise --max-num-batched-tokens" });
   }
@@ -76,8 +76,8 @@ function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
     const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;
     throw new MillraceError("invalid_option", message, { hint: "measure drafts with millrace bench speculation" });
   }
-  const options = engineOptionsFrom(flags, modelPath, NO_SPECULATION);
-  return { ...options, maxStepMs: 0, maxNumSeqs: Math.max(options.maxNumSeqs, ...flags.batch) };
+  const maxNumSeqs = Math.max(flags.maxNumSeqs, ...flags.batch);
+  return { ...engineOptionsFrom({ ...flags, maxNumSeqs }, modelPath, NO_SPECULATION), maxStepMs: 0 };
 }
 
 async function runBenchEngine(flags: BenchFlags): Promise<void> {

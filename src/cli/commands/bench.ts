@@ -1,17 +1,29 @@
 /** `millrace bench`: the measuring commands. Each prints a table, or JSON with everything it saw. */
 import { Command } from "commander";
+import { benchCompareCommand } from "./bench-compare.js";
+import { benchDraftsCommand } from "./bench-drafts.js";
 import { benchEngineCommand } from "./bench-engine.js";
+import { benchGrammarsCommand } from "./bench-grammars.js";
 import { benchKernelsCommand } from "./bench-kernels.js";
+import { benchKvQualityCommand } from "./bench-kv-quality.js";
 import { benchPeersCommand } from "./bench-peers.js";
+import { benchRunCommand } from "./bench-run.js";
+import { benchSelfTestCommand } from "./bench-self-test.js";
 import { benchServingCommand } from "./bench-serving.js";
 import { benchSpeculationCommand } from "./bench-speculation.js";
 
 export function benchCommand(): Command {
   return new Command("bench")
-    .description("Measure speed on this machine.")
+    .description("Measure servers under load, and the speed of this machine.")
+    .addCommand(benchRunCommand())
+    .addCommand(benchCompareCommand())
+    .addCommand(benchDraftsCommand())
     .addCommand(benchEngineCommand())
+    .addCommand(benchGrammarsCommand())
     .addCommand(benchKernelsCommand())
+    .addCommand(benchKvQualityCommand())
     .addCommand(benchPeersCommand())
+    .addCommand(benchSelfTestCommand())
     .addCommand(benchServingCommand())
     .addCommand(benchSpeculationCommand());
 }

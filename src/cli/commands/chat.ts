@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { ChatMessage, ChatTemplate } from "../../text/chat-template.js";
 import { addEngineOptions } from "../engine-options.js";
-import { type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
+import { chatPromptIds, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
 import { modelOption } from "../model.js";
 import { addSamplingOptions } from "../sampling-options.js";
 import { stagesTo } from "../stages.js";
@@ -82,8 +82,7 @@ class Conversation {
     const messages = [...this.#messages, { role: "user", content: text }];
     this.#answering = new AbortController();
     try {
-      const prompt = this.template.render({ messages, addGenerationPrompt: true });
-      const promptIds = this.session.tokenizer.encode(prompt, { addSpecial: false, parseSpecial: true });
+      const promptIds = chatPromptIds(this.session.tokenizer, this.template, messages);
       const write = (piece: string): boolean => process.stdout.write(piece);
       const stats = await this.session.answer(promptIds, write, this.#answering.signal);
       process.stdout.write(`\n[${statsLine(stats)}]\n`);

@@ -3,7 +3,13 @@ import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { addEngineOptions } from "../engine-options.js";
 import { formatDuration } from "../format.js";
-import { type AnswerStats, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
+import {
+  type AnswerStats,
+  chatPromptIds,
+  type LocalSession,
+  type LocalSessionFlags,
+  openLocalSession,
+} from "../local-session.js";
 import { modelOption } from "../model.js";
 import { addSamplingOptions } from "../sampling-options.js";
 import { quietStages, stagesTo } from "../stages.js";
@@ -37,8 +43,7 @@ function promptIdsOf(flags: GenerateFlags, session: LocalSession): number[] {
       hint: "use --raw, or give --chat-template",
     });
   }
-  const text = chatTemplate.render({ messages: [{ role: "user", content: flags.prompt }], addGenerationPrompt: true });
-  return tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
+  return chatPromptIds(tokenizer, chatTemplate, [{ role: "user", content: flags.prompt }]);
 }
 
 export function statsLine(stats: AnswerStats): string {

@@ -29,7 +29,8 @@ export function tokenizeCommand(): Command {
     .action(runTokenize);
 }
 
-function readText(flags: TokenizeFlags): string {
+/** Throws file_unreadable. */
+export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">): string {
   if (flags.text !== undefined) return flags.text;
   const source = flags.textFile ?? process.stdin.fd;
   try {

@@ -108,4 +108,19 @@ describe("a random model under a grammar", () => {
     const { failures } = runAll([constrained(grammarOfChoices(["a"]), { stopTokenIds: [] })]);
     expect(failures.map(({ error }) => error.code)).toEqual(["invalid_grammar"]);
   });
+
+  test("a grammar that hangs keeps nobody else from finishing, and goes when its request does", () => {
+    const free = request([1, 2, 3], { maxTokens: 20 });
+    const alone = runAll([free]).completions[0];
+    core.add(1, constrained('root ::= (("a"{0,2000}){0,2000}){0,2000}'));
+    core.add(2, free);
+    const completions = new Map<number, Completion>();
+    while (completions.get(2)?.finishReason === undefined) {
+      for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    }
+    expect(completions.get(2)?.tokenIds).toEqual(alone?.tokenIds);
+    expect(core.stats()).toMatchObject({ numRunning: 0, numWaiting: 1 });
+    core.abort(1);
+    expect(core.hasWork).toBe(false);
+  });
 });

@@ -19,6 +19,8 @@ export interface FailedSequence {
 const PATIENCE_MS = 20;
 /** Without others to compute, mail is still to be read. */
 const SLICE_MS = 5;
+/** How often work is looked after that nobody waits for any more. */
+const WATCH_MS = 500;
 
 interface Constrained {
   readonly sequence: Sequence;
@@ -40,6 +42,7 @@ export class Constraints {
   /** By slot: what was asked for last. */
   readonly #ticketOfSlot = new Map<number, number>();
   #ticket = 0;
+  #watcher: NodeJS.Timeout | undefined;
   #stats = NO_CONSTRAINTS;
 
   constructor(private readonly service: GrammarService) {}
@@ -77,15 +80,16 @@ export class Constraints {
   }
 
   remove(sequence: Sequence): void {
-    if (this.#byId.delete(sequence.id) && this.service.isStarted)
-      this.service.send({ kind: "close", requestId: sequence.id });
+    if (!this.#byId.delete(sequence.id) || !this.service.isStarted) return;
+    this.service.send({ kind: "close", requestId: sequence.id });
+    this.#watch();
   }
 
   /** Takes in what the grammar thread has to say: sequences that may be scheduled from now on, and those that failed. */
   look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
     const opened: Sequence[] = [];
     const failed: FailedSequence[] = [];
-    if (this.#byId.size === 0) return { opened, failed };
+    if (this.#byId.size === 0 && !this.service.isBusy) return { opened, failed };
     const { messages, lost } = this.service.look();
     for (const message of messages) this.#take(message, opened, failed);
     if (lost !== undefined) this.#replaceThread(lost, failed);
@@ -157,17 +161,29 @@ export class Constraints {
   }
 
   close(): void {
+    clearTimeout(this.#watcher);
     this.service.stop();
   }
 
+  /** An idle engine takes no steps to look in, and a grammar that hangs would keep a core busy for nobody. */
+  #watch(): void {
+    clearTimeout(this.#watcher);
+    if (this.#byId.size > 0 || !this.service.isBusy) return;
+    this.#watcher = setTimeout(() => {
+      // Where steps are taken, they look.
+      if (this.#byId.size === 0) this.look();
+      this.#watch();
+    }, WATCH_MS).unref();
+  }
+
   /** Whoever's work ended the thread fails; the others go on with a new one. */
-  #replaceThread({ requestId, problem }: LostThread, failed: FailedSequence[]): void {
+  #replaceThread({ requestId, hasWorked, problem }: LostThread, failed: FailedSequence[]): void {
     this.#count({ numThreadsReplaced: 1 });
     const hasFailed = new Set(failed.map(({ sequence }) => sequence));
     for (const constrained of this.#byId.values()) {
       if (hasFailed.has(constrained.sequence)) continue;
-      // A thread that broke at nobody's work could not even start.
-      const isAffected = requestId === 0 || requestId === constrained.sequence.id;
+      // The next thread would not start either.
+      const isAffected = !hasWorked || requestId === constrained.sequence.id;
       if (isAffected) failed.push({ sequence: constrained.sequence, error: failure(problem) });
       else this.#open(constrained);
     }

@@ -2,15 +2,24 @@
 import { join } from "node:path";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { packageRoot } from "../../core/package-root.js";
-import { MaskMemory, type MaskShape } from "./mask-memory.js";
+import { jobAfter, MaskMemory, type MaskShape } from "./mask-memory.js";
 import type { FromGrammarThread, GrammarThreadData, ToGrammarThread } from "./messages.js";
 
 /** Compiled: tests run the rest from source, which a thread of its own could not. */
 const THREAD = "dist/src/engine/constraint/grammar-thread.js";
 
-/** The thread is gone with everything it knew: whose work ended it (0: nobody's), and how. */
+/** Reading a model's vocabulary takes seconds on a slow machine. */
+const START_TIMEOUT_MS = 60_000;
+
+/** A process that was stopped for longer, as by a suspended machine, has given its threads no time to work. */
+const LONGEST_LOOK_MS = 1000;
+
+/** The thread is gone with everything it knew. */
 export interface LostThread {
+  /** Whose work ended it; 0: nobody's. */
   readonly requestId: number;
+  /** It had done some work before: another one is worth a try. */
+  readonly hasWorked: boolean;
   readonly problem: string;
 }
 
@@ -24,11 +33,13 @@ export class GrammarService {
   #memory: MaskMemory | undefined;
   #worker: Worker | undefined;
   #port: MessagePort | undefined;
-  #job = -1;
-  #jobSinceMs = 0;
-  #exitCode: number | undefined;
+  #numSent = 0;
+  /** The piece of work it was last seen at, since how long, and when that was. */
+  #job = 0;
+  #jobMs = 0;
+  #lookedAtMs = 0;
 
-  /** @param timeoutMs the longest that one grammar or mask may take */
+  /** @param timeoutMs the longest that one grammar, or one position's masks, may take */
   constructor(
     private readonly modelPath: string,
     private readonly shape: MaskShape,
@@ -45,8 +56,15 @@ export class GrammarService {
     return this.#port !== undefined;
   }
 
+  get isBusy(): boolean {
+    return this.#worker !== undefined && this.memory.busy().requestId !== 0;
+  }
+
   send(message: ToGrammarThread): void {
     if (this.#port === undefined) this.#start();
+    // Time begins with the work: before it nobody looked.
+    if (this.memory.busy().job === jobAfter(this.#numSent)) this.#lookedAtMs = performance.now();
+    this.#numSent++;
     this.#port!.postMessage(message);
   }
 
@@ -55,8 +73,9 @@ export class GrammarService {
     for (let mail = this.#receive(); mail !== undefined; mail = this.#receive()) messages.push(mail);
     const broken = messages.find((message) => message.kind === "failed" && message.isBroken);
     if (broken?.kind === "failed") {
+      const { requestId, problem } = broken;
       this.stop();
-      return { messages, lost: { requestId: broken.requestId, problem: broken.problem } };
+      return { messages, lost: { requestId, hasWorked: requestId !== 0, problem } };
     }
     const stuck = this.#stuck();
     if (stuck !== undefined) this.stop();
@@ -68,8 +87,9 @@ export class GrammarService {
     void this.#worker?.terminate();
     this.#port = undefined;
     this.#worker = undefined;
-    this.#job = -1;
-    this.#exitCode = undefined;
+    this.#numSent = 0;
+    this.#job = 0;
+    this.#jobMs = 0;
     this.#memory = undefined;
   }
 
@@ -82,10 +102,8 @@ export class GrammarService {
       port: port2,
     };
     const worker = new Worker(join(packageRoot(), THREAD), { workerData, transferList: [port2] });
+    // That it ended shows in its work, which stands still: events of it are not seen while the engine's loop turns.
     worker.on("error", () => {});
-    worker.once("exit", (code) => {
-      if (this.#worker === worker) this.#exitCode = code;
-    });
     worker.unref();
     port1.unref();
     this.#worker = worker;
@@ -97,19 +115,23 @@ export class GrammarService {
     return receiveMessageOnPort(this.#port)?.message as FromGrammarThread | undefined;
   }
 
-  /** The thread has been at the same piece of work for too long, or has ended. */
+  /** The thread has been at the same piece of work for too long, or leaves it lying since it has ended. */
   #stuck(): LostThread | undefined {
+    if (this.#worker === undefined) return undefined;
     const { requestId, job } = this.memory.busy();
-    if (this.#exitCode !== undefined) {
-      return { requestId, problem: `the grammar thread ended with code ${this.#exitCode}` };
-    }
     const nowMs = performance.now();
-    if (requestId === 0 || job !== this.#job) {
+    const sinceLookMs = Math.min(nowMs - this.#lookedAtMs, LONGEST_LOOK_MS);
+    this.#lookedAtMs = nowMs;
+    const hasWorked = job !== 0;
+    if (job !== this.#job || job === jobAfter(this.#numSent)) {
       this.#job = job;
-      this.#jobSinceMs = nowMs;
+      this.#jobMs = 0;
       return undefined;
     }
-    if (nowMs - this.#jobSinceMs < this.timeoutMs) return undefined;
-    return { requestId, problem: `expected an answer of the grammar engine within ${this.timeoutMs} ms, got none` };
+    this.#jobMs += sinceLookMs;
+    const timeoutMs = hasWorked ? this.timeoutMs : Math.max(this.timeoutMs, START_TIMEOUT_MS);
+    if (this.#jobMs < timeoutMs) return undefined;
+    const problem = `expected an answer of the grammar engine within ${timeoutMs} ms, got none`;
+    return { requestId, hasWorked, problem };
   }
 }

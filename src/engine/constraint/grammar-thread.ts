@@ -1,7 +1,9 @@
 /** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { hasSignals, SIGNAL_TOKENS } from "../../text/grammar/string-length.js";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
+import { StringBounds, TokenLengths } from "./string-bounds.js";
 import { readTokenBytes } from "./token-bytes.js";
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher, Xgrammar } from "./xgrammar.js";
 import { loadXgrammar } from "./xgrammar.js";
@@ -11,6 +13,8 @@ const MAX_CACHED_GRAMMARS = 64;
 
 interface OpenRequest {
   readonly matcher: GrammarMatcher;
+  /** Absent: no strings of bounded length. */
+  readonly bounds: StringBounds | undefined;
   readonly stopIds: ReadonlySet<number>;
   /** One bit a stop token, the request's own among them. */
   readonly stopMask: Int32Array;
@@ -22,12 +26,14 @@ class GrammarThread {
   readonly #requests = new Map<number, OpenRequest>();
   /** By grammar, least recently used first. */
   readonly #compiled = new Map<string, CompiledGrammar>();
+  #lengths: TokenLengths | undefined;
 
   constructor(
     private readonly xgrammar: Xgrammar,
     private readonly compiler: GrammarCompiler,
     private readonly modelStopIds: ReadonlySet<number>,
     private readonly memory: MaskMemory,
+    private readonly tokens: readonly Uint8Array[],
     private readonly send: (message: FromGrammarThread) => void,
   ) {}
 
@@ -43,10 +49,12 @@ class GrammarThread {
     this.#compiled.set(grammar, compiled);
     if (this.#compiled.size > MAX_CACHED_GRAMMARS) this.#forgetOldest();
     const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(compiled, [...stopIds]);
-    for (const id of tokenIds) matcher.acceptToken(id);
     const stopMask = new Int32Array(this.memory.numWords);
     for (const id of stopTokenIds) stopMask[id >> 5]! |= 1 << (id & 31);
-    this.#requests.set(requestId, { matcher, stopIds, stopMask });
+    const bounds = hasSignals(grammar) ? new StringBounds(this.tokens, this.#tokenLengths()) : undefined;
+    const request = { matcher, bounds, stopIds, stopMask };
+    accept(request, tokenIds);
+    this.#requests.set(requestId, request);
     const compileMs = performance.now() - startMs;
     this.send({ kind: "opened", requestId, compileMs, isFromCache: known !== undefined });
   }
@@ -54,18 +62,19 @@ class GrammarThread {
   async masks({ requestId, slot, ticket, tokenIds, hasFirst, draft }: ComputeMasks): Promise<void> {
     const request = this.#requests.get(requestId);
     if (request === undefined) return;
-    const { matcher, stopIds } = request;
-    for (const id of tokenIds) {
-      if (!matcher.acceptToken(id)) throw new Error(`expected a token that the mask allows, got ${id}`);
-    }
+    const { matcher, bounds, stopIds } = request;
+    accept(request, tokenIds);
     if (!hasFirst) await this.#writeMask(request, slot, 0);
+    const restoreBounds = bounds?.save();
     let numAccepted = 0;
     for (const id of draft) {
       // What follows an end is never asked for.
       if (stopIds.has(id) || !matcher.acceptToken(id)) break;
+      bounds?.append(id);
       await this.#writeMask(request, slot, ++numAccepted);
     }
     if (numAccepted > 0) matcher.rollBack(numAccepted);
+    restoreBounds?.();
     this.memory.finish(slot, 1 + numAccepted, ticket);
   }
 
@@ -74,17 +83,32 @@ class GrammarThread {
     this.#requests.delete(requestId);
   }
 
-  async #writeMask({ matcher, stopMask }: OpenRequest, slot: number, index: number): Promise<void> {
-    const mask = await matcher.getNextTokenBitmask();
+  async #writeMask({ matcher, bounds, stopMask }: OpenRequest, slot: number, index: number): Promise<void> {
+    const withSignals = await matcher.getNextTokenBitmask();
+    bounds?.restrict(withSignals);
+    const mask = withSignals.subarray(0, this.memory.numWords);
     const isNothing = mask.every((word) => word === 0);
     const isOnlyStop = mask.every((word, i) => (word & ~stopMask[i]!) === 0);
     this.memory.setMask(slot, index, mask, isNothing ? NOTHING : isOnlyStop ? ONLY_STOP : 0);
+  }
+
+  #tokenLengths(): TokenLengths {
+    this.#lengths ??= new TokenLengths(this.tokens);
+    return this.#lengths;
   }
 
   #forgetOldest(): void {
     const [key, compiled] = this.#compiled.entries().next().value!;
     this.#compiled.delete(key);
     compiled.dispose();
+  }
+}
+
+/** Tokens that were chosen under masks, for good. */
+function accept({ matcher, bounds }: OpenRequest, tokenIds: readonly number[]): void {
+  for (const id of tokenIds) {
+    if (!matcher.acceptToken(id)) throw new Error(`expected a token that the mask allows, got ${id}`);
+    bounds?.append(id);
   }
 }
 
@@ -99,12 +123,11 @@ async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData
     printed += `${text}\n`;
   });
   const { bytes, stopIds } = readTokenBytes(modelPath);
-  const padded = Array.from({ length: shape.vocabSize }, (_, id) => bytes[id] ?? new Uint8Array());
-  const tokenizer = await xgrammar.TokenizerInfo.createTokenizerInfo(padded, "raw", false, shape.vocabSize, [
-    ...stopIds,
-  ]);
+  const tokens = Array.from({ length: 32 * memory.numWords }, (_, id) => bytes[id] ?? new Uint8Array());
+  const all = [...tokens, ...SIGNAL_TOKENS];
+  const tokenizer = await xgrammar.TokenizerInfo.createTokenizerInfo(all, "raw", false, all.length, [...stopIds]);
   const compiler = await xgrammar.GrammarCompiler.createGrammarCompiler(tokenizer, false);
-  const thread = new GrammarThread(xgrammar, compiler, stopIds, memory, send);
+  const thread = new GrammarThread(xgrammar, compiler, stopIds, memory, tokens, send);
   let isBroken = false;
   const handle = async (message: ToGrammarThread): Promise<void> => {
     if (isBroken) return;

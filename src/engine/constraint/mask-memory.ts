@@ -9,6 +9,11 @@ const BUSY = 1;
 const JOBS = 2;
 const HEADER_WORDS = 16;
 
+/** What `busy` says when the grammar thread has taken and finished so many messages: each begins a piece of work and ends it. */
+export function jobAfter(numMessages: number): number {
+  return (2 * numMessages) | 0;
+}
+
 /** Words of a slot before its flags. */
 const TICKET = 0;
 const NUM_MASKS = 1;
@@ -53,7 +58,7 @@ export class MaskMemory {
     Atomics.add(this.#words, JOBS, 1);
   }
 
-  /** Whose work the grammar thread is at, and a number that changes with every piece of work. */
+  /** Whose work the grammar thread is at (0: nobody's), and a number that changes whenever it begins or ends one; see `jobAfter`. */
   busy(): { readonly requestId: number; readonly job: number } {
     return { requestId: Atomics.load(this.#words, BUSY), job: Atomics.load(this.#words, JOBS) };
   }

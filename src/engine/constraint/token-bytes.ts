@@ -1,21 +1,30 @@
-/** What each token spells, and which end an answer, read from the model's own tokenizer. */
+/** What grammars see of each token, and which end an answer, read from the model's own tokenizer. */
 import { readGguf } from "../../formats/gguf/read.js";
 import { isHfFolder, readHfFolder } from "../../formats/huggingface/folder.js";
 import { createTokenizer } from "../../text/create-tokenizer.js";
+import { SPECIAL_BYTE } from "../../text/grammar/markers.js";
 import { createHfTokenizer } from "../../text/hf/create-tokenizer.js";
+import type { Tokenizer } from "../../text/tokenizer.js";
 
 export interface TokenBytes {
-  /** Empty for tokens that are no text. */
+  /** Text; for special tokens SPECIAL_BYTE and theirs. Empty for tokens that no grammar takes: those that end an answer, and those that are no text. */
   readonly bytes: readonly Uint8Array[];
   readonly stopIds: ReadonlySet<number>;
 }
+
+const NO_BYTES = new Uint8Array();
 
 export function readTokenBytes(modelPath: string): TokenBytes {
   const tokenizer = isHfFolder(modelPath)
     ? createHfTokenizer(modelPath, readHfFolder(modelPath).numEmbeddings)
     : createTokenizer(readGguf(modelPath).metadata);
-  const bytes = Array.from({ length: tokenizer.vocabSize }, (_, id) =>
-    tokenizer.isSpecial(id) ? new Uint8Array() : tokenizer.tokenBytes(id),
-  );
+  const bytes = Array.from({ length: tokenizer.vocabSize }, (_, id) => grammarBytes(tokenizer, id));
   return { bytes, stopIds: tokenizer.stopIds };
+}
+
+function grammarBytes(tokenizer: Tokenizer, id: number): Uint8Array {
+  if (tokenizer.stopIds.has(id)) return NO_BYTES;
+  const bytes = tokenizer.tokenBytes(id);
+  if (tokenizer.isSpecial(id)) return Uint8Array.of(SPECIAL_BYTE, ...bytes);
+  return bytes.includes(SPECIAL_BYTE) ? NO_BYTES : bytes;
 }

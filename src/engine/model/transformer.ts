@@ -56,6 +56,7 @@ export class Transformer implements BlockMemory {
   readonly #program = new Program();
   readonly #scratch: Scratch;
   readonly #pooled: Float32Array;
+  readonly #logitValues: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
   readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
   readonly #ropes: readonly RopeTable[];
@@ -82,6 +83,7 @@ export class Transformer implements BlockMemory {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
     this.#pooled = new Float32Array(device.view(this.#scratch.pooled));
+    this.#logitValues = new Float32Array(device.view(this.#scratch.logits));
     this.#quantized = allocateQuantized(config, weights, device, batch);
     this.#ropes = config.ropes.map((rope) => {
       const isLong = kv.maxModelLen > rope.originalContextLength;
@@ -148,6 +150,12 @@ export class Transformer implements BlockMemory {
   pooledRow(index: number): Float32Array {
     const { width } = this.config;
     return this.#pooled.subarray(index * width, (index + 1) * width);
+  }
+
+  /** [vocabSize]: logits of the latest step's row `index`, until the next step. */
+  logitRow(index: number): Float32Array {
+    const { vocabSize } = this.config;
+    return this.#logitValues.subarray(index * vocabSize, (index + 1) * vocabSize);
   }
 
   #attention(layer: LayerWeights, index: number, batch: StepBatch): void {

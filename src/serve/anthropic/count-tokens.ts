@@ -9,14 +9,14 @@ import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from 
 
 const schema = z.strictObject(conversationShape);
 
-const RULES: FieldRules<(typeof schema)["shape"]> = {
+export const COUNT_TOKENS_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set(CONVERSATION_INERT),
   unsupported: CONVERSATION_UNSUPPORTED,
 };
 
 export async function countTokens(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, COUNT_TOKENS_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
   return c.json({ input_tokens: planConversation(c, context, request).promptIds.length });
 }

@@ -29,7 +29,7 @@ const schema = z.strictObject({
 
 type MessagesRequest = z.output<typeof schema>;
 
-const RULES: FieldRules<(typeof schema)["shape"]> = {
+export const MESSAGE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...CONVERSATION_INERT, "metadata", "service_tier", "inference_geo"]),
   unsupported: { ...CONVERSATION_UNSUPPORTED, container: never },
@@ -58,7 +58,7 @@ function isHidden(thinking: MessagesRequest["thinking"]): boolean {
 }
 
 export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, MESSAGE_RULES, await readJsonObject(c, context.limits));
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const plan = planConversation(c, context, request);

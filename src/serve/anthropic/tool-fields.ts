@@ -59,10 +59,11 @@ export function readTools(
   assertDistinctNames(read, (index) => `tools[${index}].name`);
   const isSingle = choice !== undefined && "disable_parallel_tool_use" in choice && choice.disable_parallel_tool_use;
   return {
-    tools: read.map(({ name, description, input_schema }) => ({
+    tools: read.map(({ name, description, input_schema, strict }) => ({
       type: "function",
-      function: { name, description, parameters: input_schema },
+      function: { name, description, parameters: input_schema, strict },
     })),
+    schemaField: "input_schema",
     ...(choice === undefined ? {} : { tool_choice: choiceOf(choice) }),
     parallel_tool_calls: isSingle !== true,
   };

@@ -1,9 +1,8 @@
 /** Tools and thinking of Anthropic's messages: what is refused, what the template is given, what the answer says. */
 import { describe, expect, it } from "vitest";
+import { ask, writing } from "../../../test/helpers/ask.js";
 import { strangeToolTemplate, thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
-import { chatMl, fakeAppOptions } from "../../../test/helpers/fake-server.js";
-import { EOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
-import { createApp } from "../app.js";
+import { chatMl } from "../../../test/helpers/fake-server.js";
 import type { AppOptions } from "../context.js";
 
 const input_schema = { type: "object", properties: {} };
@@ -13,16 +12,9 @@ const messages = [{ role: "user", content: "hi" }];
 const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>';
 
 async function post(fields: object, answer = "ok", overrides: Partial<AppOptions> = {}, path = "/v1/messages") {
-  const script = () => [...Buffer.from(answer), EOS_ID];
-  const fake = fakeAppOptions({ script }, { chatTemplate: toolTemplate, ...overrides });
+  const options = { chatTemplate: toolTemplate, ...overrides };
   const counted = path === "/v1/messages" ? { max_tokens: 500 } : {};
-  const request = { method: "POST", body: JSON.stringify({ messages, ...counted, ...fields }) };
-  const response = await createApp(fake.options).request(path, request);
-  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
-  const body: any = await response.json();
-  const submitted = fake.engine.submitted[0];
-  const prompt = submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true });
-  return { status: response.status, body, prompt, fake };
+  return ask(path, { messages, ...counted, ...fields }, writing(answer), options);
 }
 
 const UNSUPPORTED = "unsupported_field";
@@ -38,6 +30,11 @@ const REFUSALS: readonly Refusal[] = [
     UNSUPPORTED,
   ],
   ["a tool without a schema", { tools: [{ name: "f" }] }, "tools[0].input_schema: expected an object"],
+  [
+    "a strict schema that cannot be kept",
+    { tools: [{ name: "f", strict: true, input_schema: { type: "object", minProperties: 1 } }] },
+    "tools[0].input_schema: at #/minProperties: expected only the keywords",
+  ],
   ["a name with a space", { tools: [tool("a b")] }, "tools[0].name: expected a name"],
   ["a name twice", { tools: [...tools, tool("now")] }, 'tools[2].name: expected names that differ, got "now" twice'],
   ["a deferred tool", { tools: [tool("f", { defer_loading: true })] }, "tools[0].defer_loading"],
@@ -109,6 +106,7 @@ describe("tools", () => {
   it("can be forced", async () => {
     const any = await post({ tools, tool_choice: { type: "any" } });
     expect(any.prompt).toMatch(/assistant\n<tool_call>\n[^<]*$/);
+    expect(any.grammar).toContain('"now\\"');
     const answer = ' {"city": "Rome"}}\n</tool_call>';
     const named = await post({ tools, tool_choice: { type: "tool", name: "weather" } }, answer);
     expect(named.prompt).toContain('"weather"');

@@ -13,7 +13,7 @@ import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
 import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { planChat, REASONING_EFFORTS } from "./chat-plan.js";
-import { isConstrained } from "./constraint.js";
+import { grammarOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -54,7 +54,7 @@ const schema = z.strictObject({
 
 type ChatRequest = z.output<typeof schema>;
 
-const RULES: FieldRules<(typeof schema)["shape"]> = {
+export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...INERT_FIELDS, "verbosity"]),
   unsupported: {
@@ -106,7 +106,7 @@ interface ChatGenerations {
 }
 
 function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
-  const { promptIds, reading } = planChat(
+  const plan = planChat(
     context,
     toChatMessages(request.messages),
     {
@@ -116,28 +116,27 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
       addSpecialTokens: request.add_special_tokens,
     },
     request,
+    grammarOf(request),
   );
   const requests = planChoices(
     context,
     {
+      ...plan,
       fields: request,
-      promptIds,
       maxTokens: request.max_completion_tokens ?? request.max_tokens,
       maxTokensField: maxTokensFieldOf(request),
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
       numPromptLogprobs: request.prompt_logprobs,
-      reading,
     },
     numChoices,
     seedOf(request.seed, context.drawSeed),
   );
-  const isTakenApart = requests[0]?.reading !== undefined;
-  return { requests, numPromptTokens: promptIds.length, isTakenApart };
+  return { requests, numPromptTokens: plan.promptIds.length, isTakenApart: plan.reading !== undefined };
 }
 
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);

@@ -1,6 +1,7 @@
 /** From a chat request to its prompt and the way its answer is read. */
 import { AnswerReader } from "../../text/answer-reader.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/reasoning.js";
+import { forcedCallGrammar, freeCallGrammar } from "../../text/tool-calls/call-grammar.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading } from "../generation.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
@@ -12,6 +13,8 @@ export interface ChatPlan {
   readonly promptIds: Int32Array;
   /** undefined: the answer's text is all there is. */
   readonly reading: AnswerReading | undefined;
+  /** What the answer must be, in EBNF; undefined: it is free. */
+  readonly grammar: string | undefined;
 }
 
 export interface ChatPlanFields extends ToolFields {
@@ -41,7 +44,12 @@ function readingOf(
   const toolCalls =
     toolUse === undefined
       ? undefined
-      : { format: toolUse.format, toolNames: toolUse.names, isSingle: toolUse.isSingle, opening };
+      : {
+          format: toolUse.format,
+          toolNames: new Set(toolUse.functions.map(({ name }) => name)),
+          isSingle: toolUse.isSingle,
+          opening,
+        };
   return {
     openReader: () => new AnswerReader({ reasoning, toolCalls }),
     keptTokenIds: new Set([
@@ -51,18 +59,39 @@ function readingOf(
   };
 }
 
+/** A call that is forced is valid; one that is not is where a strict function may be called. */
+function callGrammar(
+  { chatFormat: { hasReasoning, specialMarkers } }: ServeContext,
+  toolUse: ToolUse | undefined,
+  startsInside: boolean,
+): string | undefined {
+  if (toolUse === undefined) return undefined;
+  const { forced, functions } = toolUse;
+  const options = { ...toolUse, specialTexts: specialMarkers };
+  if (forced !== undefined) return forcedCallGrammar(options, forced === "named");
+  if (!functions.some(({ isStrict }) => isStrict)) return undefined;
+  return freeCallGrammar(options, startsInside ? "inside" : hasReasoning ? "possible" : "none");
+}
+
+/** @param answerGrammar what the answer must be from its first character to its last, so that none of it is reasoning or a call */
 export function planChat(
   context: ServeContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
   fields: ChatPlanFields,
+  answerGrammar?: string,
 ): ChatPlan {
   const toolUse = toolUseOf(context, fields);
   const kwargs = withEffort(context, fields.reasoning_effort, options.kwargs);
   const text = renderChat(context, messages, { ...options, kwargs, tools: toolUse?.tools });
   const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
-  // A forced call comes instead of reasoning, not inside it.
   const opening = toolUse?.opening ?? "";
-  const prompt = opening === "" ? text : `${text}${startsInside ? REASONING_END : ""}${opening}`;
-  return { promptIds: encodePrompt(context, prompt, options), reading: readingOf(context, toolUse, startsInside) };
+  // What is forced comes instead of reasoning, not inside it.
+  const isForced = opening !== "" || answerGrammar !== undefined;
+  const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
+  return {
+    promptIds: encodePrompt(context, prompt, options),
+    reading: answerGrammar === undefined ? readingOf(context, toolUse, startsInside) : undefined,
+    grammar: answerGrammar ?? callGrammar(context, toolUse, startsInside),
+  };
 }

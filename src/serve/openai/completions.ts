@@ -12,6 +12,7 @@ import { jobTerms } from "../request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
+import { grammarOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -46,7 +47,7 @@ const schema = z.strictObject({
 
 type CompletionRequest = z.output<typeof schema>;
 
-const RULES: FieldRules<(typeof schema)["shape"]> = {
+export const COMPLETION_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...INERT_FIELDS, "parallel_tool_calls"]),
   unsupported: {
@@ -169,6 +170,7 @@ function completionFrames(
 function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
+  const grammar = grammarOf(request);
   return prompts.flatMap((prompt) =>
     planChoices(
       context,
@@ -182,6 +184,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
         numPromptLogprobs: isEchoScored
           ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
           : request.prompt_logprobs,
+        grammar,
       },
       request.n ?? 1,
       seed,
@@ -190,7 +193,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
 }
 
 export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, COMPLETION_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);

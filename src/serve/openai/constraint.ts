@@ -14,7 +14,7 @@ const boundedText = checked<string>(
   (value) => typeof value === "string" && value !== "" && value.length <= MAX_TEXT_LENGTH,
 );
 
-const schemaField = checked<boolean | object>(
+export const schemaField = checked<boolean | object>(
   "a JSON schema",
   (value) => typeof value === "boolean" || (typeof value === "object" && value !== null && !Array.isArray(value)),
 );
@@ -69,20 +69,20 @@ export function isConstrained({ response_format: format, structured_outputs: str
   return structured !== undefined || (format !== undefined && format.type !== "text");
 }
 
+/** @param param the request's field that asks for an object */
+export function grammarOfAnyObject(param: string): string {
+  return grammarOfSchema(ANY_OBJECT, param);
+}
+
 /** In EBNF; undefined: the answer is free. */
-export function grammarOf(
-  fields: ConstraintFields & { readonly ignore_eos?: boolean | undefined },
-): string | undefined {
+export function grammarOf(fields: ConstraintFields): string | undefined {
   const { response_format: format, structured_outputs: structured } = fields;
   if (!isConstrained(fields)) return undefined;
   if (structured !== undefined && isConstrained({ response_format: format })) {
     refuse("structured_outputs", "expected nothing beside response_format, got both");
   }
-  if (fields.ignore_eos === true) {
-    refuse("ignore_eos", "expected false beside a required format, whose end the model's end token is, got true");
-  }
   if (structured !== undefined) return grammarOfStructured(structured);
-  if (format?.type !== "json_schema") return grammarOfSchema(ANY_OBJECT, "response_format");
+  if (format?.type !== "json_schema") return grammarOfAnyObject("response_format");
   return grammarOfSchema(format.json_schema.schema, "response_format.json_schema.schema");
 }
 
@@ -95,7 +95,7 @@ function grammarOfStructured(structured: NonNullable<ConstraintFields["structure
   if (choice) return grammarOfChoices(choice);
   if (regex) return fromRegex(regex);
   if (grammar) return grammar;
-  if (!json) return grammarOfSchema(ANY_OBJECT, "structured_outputs.json_object");
+  if (!json) return grammarOfAnyObject("structured_outputs.json_object");
   return grammarOfSchema(typeof json === "string" ? parseSchema(json) : json, "structured_outputs.json");
 }
 

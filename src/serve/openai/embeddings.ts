@@ -22,7 +22,11 @@ const schema = z.strictObject({
   ...termsShape,
 });
 
-const RULES: FieldRules<(typeof schema)["shape"]> = { schema, inert: new Set(["user"]), unsupported: {} };
+export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set(["user"]),
+  unsupported: {},
+};
 
 /** The first `numDimensions` values at length 1. */
 function toUnitVector(pooled: Float64Array, numDimensions: number): Float32Array {
@@ -65,7 +69,7 @@ function planPrompt(context: ServeContext, promptIds: Int32Array, cacheSalt: str
 }
 
 export async function embeddings(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, EMBEDDING_RULES, await readJsonObject(c, context.limits));
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);

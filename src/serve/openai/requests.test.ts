@@ -3,33 +3,16 @@
  * size: tables of cases, a line or two each; beside each other they show what is missing
  */
 import { describe, expect, it } from "vitest";
-import type { FakeEngineOptions } from "../../../test/helpers/fake-engine.js";
-import { type FakeApp, fakeAppOptions } from "../../../test/helpers/fake-server.js";
+import { ask } from "../../../test/helpers/ask.js";
 import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, fakeTokenizer, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
-import { createApp } from "../app.js";
-import type { AppOptions } from "../context.js";
 
 type Json = Record<string, unknown>;
 
-interface Answer {
-  readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
-  readonly body: any;
-  readonly fake: FakeApp;
-}
-
-async function post(
-  path: string,
-  body: unknown,
-  engineOptions: FakeEngineOptions = {},
-  overrides: Partial<AppOptions> = {},
-): Promise<Answer> {
-  const fake = fakeAppOptions(engineOptions, overrides);
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  const response = await createApp(fake.options).request(path, { method: "POST", body: text });
-  expect(fake.engine.numLive).toBe(0);
-  return { status: response.status, body: await response.json(), fake };
-}
+const post: typeof ask = async (...request) => {
+  const answer = await ask(...request);
+  expect(answer.fake.engine.numLive).toBe(0);
+  return answer;
+};
 
 const chat = (fields: Json = {}): Json => ({ messages: [{ role: "user", content: "hi" }], max_tokens: 4, ...fields });
 const completion = (fields: Json = {}): Json => ({ prompt: "hi", max_tokens: 4, ...fields });
@@ -459,8 +442,8 @@ describe("completions", () => {
 
   it("counts a prompt once, whatever its choices, and orders choices by prompt", async () => {
     const { body } = await post(COMPLETIONS, completion({ prompt: ["a", "bc"], n: 2, max_tokens: 2 }));
-    expect(body.choices.map((choice: Json) => choice.text)).toEqual(["aa", "aa", "bc", "bc"]);
-    expect(body.choices.map((choice: Json) => choice.index)).toEqual([0, 1, 2, 3]);
+    expect(body.choices.map((choice) => choice.text)).toEqual(["aa", "aa", "bc", "bc"]);
+    expect(body.choices.map((choice) => choice.index)).toEqual([0, 1, 2, 3]);
     expect(body.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 8, total_tokens: 13 });
   });
 

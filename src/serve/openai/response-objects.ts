@@ -17,6 +17,7 @@ export interface ResponseFacts {
   readonly toolChoice: string | object;
   readonly isParallel: boolean;
   readonly effort: string | null;
+  readonly textFormat: object;
   readonly numPromptTokens: number;
 }
 
@@ -72,7 +73,7 @@ function baseObject(facts: ResponseFacts) {
     reasoning: { effort: facts.effort, summary: null },
     store: false,
     temperature: facts.temperature,
-    text: { format: { type: "text" } },
+    text: { format: facts.textFormat },
     tool_choice: facts.toolChoice,
     tools: facts.tools,
     top_p: facts.topP,

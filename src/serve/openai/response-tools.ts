@@ -43,10 +43,11 @@ export function readFlatTools(c: AppContext, context: ServeContext, fields: Flat
   });
   assertDistinctNames(read, (index) => `tools[${index}].name`);
   return {
-    tools: read.map(({ name, description, parameters }) => ({
+    tools: read.map(({ name, description, parameters, strict }) => ({
       type: "function",
-      function: { name, description, parameters },
+      function: { name, description, parameters, strict },
     })),
+    schemaField: "parameters",
     tool_choice: typeof choice === "object" ? { type: "function", function: { name: choice.name } } : choice,
     parallel_tool_calls: fields.parallel_tool_calls,
   };

@@ -1,9 +1,8 @@
 /** Tools and reasoning of /v1/responses: what is refused, what the template is given, what the answer says. */
 import { describe, expect, it } from "vitest";
+import { ask, writing } from "../../../test/helpers/ask.js";
 import { thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
-import { chatMl, fakeAppOptions } from "../../../test/helpers/fake-server.js";
-import { EOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
-import { createApp } from "../app.js";
+import { chatMl } from "../../../test/helpers/fake-server.js";
 import type { AppOptions } from "../context.js";
 
 const parameters = { type: "object", properties: {} };
@@ -13,20 +12,15 @@ const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n
 const thinking = { chatTemplate: thinkingTemplate };
 
 async function post(fields: object, answer = "ok", overrides: Partial<AppOptions> = {}) {
-  const script = () => [...Buffer.from(answer), EOS_ID];
-  const fake = fakeAppOptions({ script }, { chatTemplate: toolTemplate, ...overrides });
-  const request = { method: "POST", body: JSON.stringify({ input: "hi", ...fields }) };
-  const response = await createApp(fake.options).request("/v1/responses", request);
-  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
-  const body: any = await response.json();
-  const submitted = fake.engine.submitted[0];
-  const prompt = submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true });
-  return { status: response.status, body, prompt, fake };
+  const options = { chatTemplate: toolTemplate, ...overrides };
+  return ask("/v1/responses", { input: "hi", ...fields }, writing(answer), options);
 }
 
 type Refusal = readonly [name: string, fields: object, param: string, code?: string, overrides?: Partial<AppOptions>];
 
 const UNSUPPORTED = "unsupported_field";
+const keptNot = tool("f", { strict: true, parameters: { type: "object", minProperties: 1 } });
+const format = (schema: object) => ({ format: { type: "json_schema", name: "f", schema } });
 const message = (content: unknown, rest: object = {}) => ({ input: [{ role: "user", content, ...rest }] });
 
 const REFUSALS: readonly Refusal[] = [
@@ -34,9 +28,15 @@ const REFUSALS: readonly Refusal[] = [
   ["a tool in chat's form", { tools: [{ type: "function", function: { name: "f" } }] }, "tools[0].name"],
   ["a name twice", { tools: [...tools, tool("now")] }, "tools[2].name"],
   ["parameters of text", { tools: [tool("f", { parameters: "{}" })] }, "tools[0].parameters"],
+  ["a strict schema that cannot be kept", { tools: [keptNot] }, "tools[0].parameters"],
   ["a choice of an unknown tool", { tools, tool_choice: tool("other") }, "tool_choice"],
   ["a required call without tools", { tool_choice: "required" }, "tool_choice"],
   ["tools for a template without", { tools }, "tools", UNSUPPORTED, { chatTemplate: chatMl }],
+  ["a strange form", { text: { format: { type: "yaml" } } }, "text.format.type"],
+  ["a form without a schema", { text: { format: { type: "json_schema", name: "f" } } }, "text.format.schema"],
+  ["a schema that cannot be kept", { text: format({ type: "array", uniqueItems: true }) }, "text.format.schema"],
+  ["an unknown part of text", { text: { colour: 1 } }, "text.colour", "unknown_field"],
+  ["tools beside a form", { tools, text: format({ type: "object" }) }, "tools"],
   ["a strange effort", { reasoning: { effort: "much" } }, "reasoning.effort"],
   ["logprobs", { include: ["message.output_text.logprobs"] }, "include", UNSUPPORTED],
   ["a reference to an item", { input: [{ type: "item_reference", id: "a" }] }, "input[0].type", UNSUPPORTED],
@@ -119,6 +119,31 @@ describe("the output", () => {
     expect(single.body.output).toHaveLength(1);
     const none = await post({ tools, tool_choice: "none" }, CALL);
     expect(none.body.output).toMatchObject([{ type: "message", content: [{ text: CALL }] }]);
+  });
+});
+
+describe("the form of the answer", () => {
+  const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"], additionalProperties: false };
+
+  it("goes to the engine, and the answer is one message", async () => {
+    const { body, prompt, grammar } = await post({ text: format(schema) }, '{"a":1}', thinking);
+    expect(grammar).toContain('"\\"a\\""');
+    expect(prompt.endsWith("<think>\n\n</think>\n\n")).toBe(true);
+    expect(body.output).toMatchObject([{ type: "message", content: [{ text: '{"a":1}' }] }]);
+    expect(body.text).toEqual(format(schema));
+  });
+
+  it("is free when nothing, or text, is asked for", async () => {
+    for (const text of [{}, { verbosity: "low" }, { format: { type: "text" } }, { format: null }]) {
+      const { grammar, body } = await post({ text });
+      expect(grammar).toBeUndefined();
+      expect(body.text).toEqual({ format: { type: "text" } });
+    }
+  });
+
+  it("stands beside tools that may not be called", async () => {
+    const { status } = await post({ tools, tool_choice: "none", text: format(schema) }, '{"a":1}');
+    expect(status).toBe(200);
   });
 });
 

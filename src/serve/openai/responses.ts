@@ -14,6 +14,7 @@ import { resolveModelName } from "./model-name.js";
 import { responseFrames } from "./response-events.js";
 import { inputField, readInput } from "./response-input.js";
 import { type ResponseFacts, wholeResponse } from "./response-objects.js";
+import { grammarOfText, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
 import { planChoices } from "./sampling.js";
 import { maxTokensField, modelField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
@@ -39,24 +40,17 @@ const schema = z.strictObject({
   tool_choice: flatChoiceField.optional(),
   parallel_tool_calls: z.boolean().optional(),
   reasoning: reasoningField.optional(),
+  text: textField.optional(),
   ...termsShape,
 });
 
 type ResponseRequest = z.output<typeof schema>;
 
-const isTextConfig = (value: unknown): boolean => {
-  if (typeof value !== "object" || value === null) return false;
-  return Object.entries(value).every(
-    ([name, setting]) =>
-      name === "verbosity" || (name === "format" && (setting as { type?: unknown } | null)?.type === "text"),
-  );
-};
-
 /** Asked for by clients that store nothing; the reasoning is there in plain text. */
 const isReasoningOnly = (value: unknown): boolean =>
   Array.isArray(value) && value.every((name) => name === "reasoning.encrypted_content");
 
-const RULES: FieldRules<(typeof schema)["shape"]> = {
+export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...INERT_FIELDS, "max_tool_calls"]),
   unsupported: {
@@ -65,7 +59,6 @@ const RULES: FieldRules<(typeof schema)["shape"]> = {
     background: isOneOf(false),
     include: isReasoningOnly,
     prompt: never,
-    text: isTextConfig,
     top_logprobs: isOneOf(0),
     truncation: isOneOf("disabled"),
     context_management: isEmptyArray,
@@ -78,12 +71,22 @@ function planRequest(c: AppContext, context: ServeContext, request: ResponseRequ
       param: "max_output_tokens",
     });
   }
+  const grammar = grammarOfText(request.text);
+  const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
+  if (mayCallTools && grammar !== undefined) {
+    throw new MillraceError(
+      "invalid_parameter",
+      'tools: expected none that may be called beside a required text.format (tool_choice "none"), got some',
+      { param: "tools" },
+    );
+  }
   const messages = readInput(c, context, request.input, request.instructions);
   const plan = planChat(
     context,
     messages,
     { promptField: "input" },
     { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
+    grammar,
   );
   return planChoices(
     context,
@@ -102,7 +105,7 @@ function planRequest(c: AppContext, context: ServeContext, request: ResponseRequ
 }
 
 export async function responses(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, RULES, await readJsonObject(c, context.limits));
+  const request = parseFields(c, context, RESPONSE_RULES, await readJsonObject(c, context.limits));
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const generations = planRequest(c, context, request);
@@ -118,6 +121,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
     toolChoice: request.tool_choice ?? "auto",
     isParallel: request.parallel_tool_calls ?? true,
     effort: request.reasoning?.effort ?? null,
+    textFormat: request.text?.format ?? { type: "text" },
     numPromptTokens: generations[0]!.promptIds.length,
   };
   if (request.stream === true) {

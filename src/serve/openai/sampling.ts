@@ -3,7 +3,6 @@ import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading, GenerationRequest } from "../generation.js";
-import { grammarOf } from "./constraint.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
@@ -19,6 +18,8 @@ export interface GenerationPlan {
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
   readonly reading?: AnswerReading | undefined;
+  /** What the answer must be, in EBNF. */
+  readonly grammar?: string | undefined;
 }
 
 /**
@@ -77,14 +78,20 @@ export function planChoices(
   numChoices: number,
   seed: bigint,
 ): GenerationRequest[] {
-  const { fields, promptIds } = plan;
+  const { fields, promptIds, grammar } = plan;
   if (promptIds.length === 0) {
     throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", {
       param: plan.promptField,
     });
   }
+  if (grammar !== undefined && fields.ignore_eos === true) {
+    throw new MillraceError(
+      "invalid_parameter",
+      "ignore_eos: expected false beside a required form of the answer, whose end the model's end token is, got true",
+      { param: "ignore_eos" },
+    );
+  }
   const sampling = toSamplingParams(context, plan, seed);
-  const grammar = grammarOf(fields);
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({
     promptIds,
@@ -93,8 +100,7 @@ export function planChoices(
     isStopIncluded: fields.include_stop_str_in_output ?? false,
     keepSpecial: fields.skip_special_tokens === false,
     cacheSalt: fields.cache_salt,
-    // What is constrained is content from its first character to its last.
-    reading: grammar === undefined ? plan.reading : undefined,
+    reading: plan.reading,
     ...(grammar === undefined ? {} : { constraint: { grammar } }),
   }));
 }

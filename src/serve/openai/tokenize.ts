@@ -22,7 +22,7 @@ const tokenizeSchema = z.strictObject({
   return_token_strs: z.boolean().optional(),
 });
 
-const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
+export const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
   schema: tokenizeSchema,
   inert: new Set(),
   unsupported: { chat_template: never },
@@ -33,7 +33,7 @@ const detokenizeSchema = z.strictObject({
   tokens: checked<number[]>("an array of token ids", isTokenIdArray),
 });
 
-const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = {
+export const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = {
   schema: detokenizeSchema,
   inert: new Set(),
   unsupported: {},

@@ -1,7 +1,8 @@
 /** The fields of a request that are about tools: their schema, and what a request asks for with them. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { ToolCallFormat } from "../../text/tool-calls/format.js";
+import type { GrammarFunction } from "../../text/tool-calls/call-grammar.js";
+import { callOpening, type ToolCallFormat } from "../../text/tool-calls/format.js";
 import type { ServeContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";
@@ -55,6 +56,8 @@ export const toolCallsField = z.array(
 
 export interface ToolFields {
   readonly tools?: readonly ToolField[] | undefined;
+  /** Where a tool of the request has its schema; "function.parameters" when missing. */
+  readonly schemaField?: string;
   readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;
 }
@@ -65,9 +68,11 @@ export interface ToolUse {
   /** As templates take them. */
   readonly tools: readonly object[];
   /** Functions that may be called. */
-  readonly names: ReadonlySet<string>;
+  readonly functions: readonly GrammarFunction[];
   /** The answer is to end with its first call. */
   readonly isSingle: boolean;
+  /** The answer is to be a call: of the one function there is, or of any. */
+  readonly forced: "named" | "any" | undefined;
   /** Text that a forced call begins the answer with; "" where the model is free. */
   readonly opening: string;
 }
@@ -149,12 +154,22 @@ export function toolUseOf(context: ServeContext, fields: ToolFields): ToolUse | 
   const tools = templateTools(context, fields.tools);
   if (tools === undefined) return undefined;
   const format = callFormat(context);
+  const functions = grammarFunctions(fields);
   return {
     format,
     tools,
-    names: new Set(name === undefined ? fields.tools?.map((tool) => tool.function.name) : [name]),
+    functions: name === undefined ? functions : functions.filter((each) => each.name === name),
     isSingle: name !== undefined || fields.parallel_tool_calls === false,
-    // Leads the model and no more: a mask that holds the tokens behind it to the tool's schema belongs beside it.
-    opening: isForced ? format.opening(name) : "",
+    forced: name !== undefined ? "named" : isForced ? "any" : undefined,
+    opening: isForced ? callOpening(format, name) : "",
   };
+}
+
+function grammarFunctions({ tools = [], schemaField = "function.parameters" }: ToolFields): GrammarFunction[] {
+  return tools.map(({ function: { name, parameters, strict } }, index) => ({
+    name,
+    parameters: parameters ?? undefined,
+    isStrict: strict === true,
+    param: `tools[${index}].${schemaField}`,
+  }));
 }

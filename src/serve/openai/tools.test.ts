@@ -1,5 +1,6 @@
 /** Tools and reasoning of chat completions: what is refused, what the template is given, what the answer says. */
 import { describe, expect, it } from "vitest";
+import { ask, writing } from "../../../test/helpers/ask.js";
 import {
   mistralTemplate,
   strangeToolTemplate,
@@ -16,20 +17,18 @@ const tools = [
   tool("get_weather", { description: "Weather", parameters: { type: "object", properties: {} }, strict: true }),
   tool("now"),
 ];
+/** A schema that no grammar keeps. */
+const keptNot = (strict: boolean) => ({ strict, parameters: { type: "object", minProperties: 1 } });
+const textual = (strict: boolean) => tool("f", { strict, parameters: { type: "string" } });
 const messages: object[] = [{ role: "user", content: "hi" }];
 const forced = (name: string) => ({ type: "function", function: { name } });
 const CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>';
 
 async function post(fields: object, script: string | readonly number[] = "ok", overrides: Partial<AppOptions> = {}) {
-  const ids = typeof script === "string" ? [...Buffer.from(script), EOS_ID] : script;
-  const fake = fakeAppOptions({ script: () => ids }, { chatTemplate: toolTemplate, ...overrides });
-  const request = { method: "POST", body: JSON.stringify({ messages, ...fields }) };
-  const response = await createApp(fake.options).request("/v1/chat/completions", request);
-  // biome-ignore lint/suspicious/noExplicitAny: a parsed answer is read in many shapes here
-  const body: any = await response.json();
-  const submitted = fake.engine.submitted[0];
-  const prompt = submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true });
-  return { status: response.status, error: body.error, choice: body.choices?.[0], body, prompt, fake };
+  const engine = typeof script === "string" ? writing(script) : { script: () => script };
+  const options = { chatTemplate: toolTemplate, ...overrides };
+  const answer = await ask("/v1/chat/completions", { messages, ...fields }, engine, options);
+  return { ...answer, error: answer.body.error, choice: answer.body.choices?.[0] };
 }
 
 type Refusal = readonly [name: string, fields: object, param: string, code?: string, overrides?: Partial<AppOptions>];
@@ -51,6 +50,9 @@ const REFUSALS: readonly Refusal[] = [
   ["a choice of an unknown tool", { tools, tool_choice: forced("other") }, "tool_choice"],
   ["a required call without tools", { tool_choice: "required" }, "tool_choice"],
   ["a forced call without tools", { tools: [], tool_choice: forced("now") }, "tool_choice"],
+  ["a strict schema that cannot be kept", { tools: [tool("f", keptNot(true))] }, "tools[0].function.parameters"],
+  ["strict arguments of text", { tools: [textual(true)], tool_choice: "required" }, "tools[0].function.parameters"],
+  ["a forced call without an end", { tools, tool_choice: "required", ignore_eos: true }, "ignore_eos"],
   ["tools for a template without", { tools }, "tools", UNSUPPORTED, { chatTemplate: chatMl }],
   ["tools in an unknown format", { tools }, "tools", UNSUPPORTED, { chatTemplate: strangeToolTemplate }],
   ["tools without a template", { tools }, "", "template_missing", { chatTemplate: undefined }],
@@ -172,6 +174,17 @@ describe("calls", () => {
     expect((await post({ tools }, CALL)).choice.message.content).toBeNull();
   });
 
+  it("of strict functions are held to their schemas, wherever they begin", async () => {
+    const { grammar } = await post({ tools }, "", { reasoningParser: "none" });
+    expect(grammar).toContain('TagDispatch(("<tool_call>", ');
+    expect(grammar).not.toContain("</think>");
+    const thinking = await post({ tools }, "", { chatTemplate: thinkingTemplate });
+    expect(thinking.grammar).toContain('TagDispatch(("</think>", ');
+    const special = await post({ tools }, "", { chatTemplate: mistralTemplate });
+    expect(special.grammar).toContain('[\\xff\\xff] "[TOOL_CALLS]"');
+    expect((await post({ tools: [tool("now")] })).grammar).toBeUndefined();
+  });
+
   it("of unknown functions are text", async () => {
     const { choice } = await post({ tools: [tool("now")] }, CALL);
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: CALL } });
@@ -231,13 +244,28 @@ describe("forced calls", () => {
       `now", "arguments": {}}\n</tool_call>${CALL}`,
     );
     expect(prompt.endsWith('<tool_call>\n{"name": "')).toBe(true);
-    const names = choice.message.tool_calls.map((call: { function: { name: string } }) => call.function.name);
+    const names = choice.message.tool_calls.map((call) => call.function.name);
     expect(names).toEqual(["now", "get_weather"]);
   });
 
   it("that the model does not make are content, opening included", async () => {
     const { choice } = await post({ tools, tool_choice: "required" }, "no");
     expect(choice).toMatchObject({ finish_reason: "stop", message: { content: '<tool_call>\n{"name": "no' } });
+  });
+
+  it("are held to the function's name and schema", async () => {
+    const grammarOf = async (fields: object) => (await post(fields, "")).grammar;
+    const any = await grammarOf({ tools, tool_choice: "required" });
+    expect(any).toContain('"get_weather\\", \\"arguments\\":"');
+    expect(any).toContain('"now\\", \\"arguments\\":"');
+    const named = await grammarOf({ tools, tool_choice: forced("now") });
+    expect(named).not.toContain("get_weather");
+    // What cannot be kept for a function that is not strict is left open.
+    for (const lax of [tool("f", keptNot(false)), textual(false)]) {
+      expect(await grammarOf({ tools: [lax], tool_choice: "required" })).toContain('"f\\"');
+      expect(await grammarOf({ tools: [lax] })).toBeUndefined();
+    }
+    expect(await grammarOf({ tools, tool_choice: "none" })).toBeUndefined();
   });
 
   it("close the reasoning that a template opens", async () => {

@@ -40,20 +40,46 @@ export function grammarOfChoices(choices: readonly string[]): string {
   return new GrammarWriter().text(oneOf(...choices.map(literal)));
 }
 
+const isName = (body: string): boolean => /^r\d+$/.test(body);
+
 export class GrammarWriter {
   readonly #rules: string[] = [];
-  /** By body: equal rules are one. */
+  /** By body, or by key: equal rules are one. */
   readonly #names = new Map<string, string>();
   #length = 0;
 
   /** A rule with this body; its name. */
   rule(body: string): string {
+    if (isName(body)) return body;
     const known = this.#names.get(body);
     if (known !== undefined) return known;
     const name = this.reserve();
     this.define(name, body);
     this.#names.set(body, name);
     return name;
+  }
+
+  /** A rule that is the same each time and may come up again in its own body; its name. */
+  recursiveRule(key: string, body: (name: string) => string): string {
+    const known = this.#names.get(key);
+    if (known !== undefined) return known;
+    const name = this.reserve();
+    this.#names.set(key, name);
+    this.define(name, body(name));
+    return name;
+  }
+
+  /** Runs `write`, and forgets the rules that it has written if it throws. */
+  attempt<T>(write: () => T): T {
+    const [numRules, length] = [this.#rules.length, this.#length];
+    try {
+      return write();
+    } catch (thrown) {
+      this.#rules.length = numRules;
+      this.#length = length;
+      for (const [body, name] of this.#names) if (Number(name.slice(1)) >= numRules) this.#names.delete(body);
+      throw thrown;
+    }
   }
 
   /** A name for a rule that is defined later, so that it can refer to itself. */

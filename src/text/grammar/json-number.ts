@@ -8,23 +8,29 @@ export interface NumberBounds {
   readonly isMaxExclusive: boolean;
 }
 
-/** Larger numbers are not written: up to here every number of this many digits is a double of its own. */
-export const LARGEST = 999_999_999;
+/** Larger numbers are not written: up to here, decimals included, every number of this many digits is a double of its own. */
+const LARGEST = 999_999_999;
+const LARGEST_INTEGER = 999_999_999_999_999;
 const FRACTION_DIGITS = 6;
 
 /** Digits after a decimal point or not, as text: [whole, fraction]. */
 type Decimal = readonly [whole: string, fraction: string];
 
-/** Whether a bound can be written with the digits that are looked at. */
-export function isPlainBound(bound: number): boolean {
+/** What a bound must be, so that it can be written with the digits that are looked at. */
+export function expectedBound(type: "integer" | "number"): string {
+  return `a number within ±${type === "integer" ? LARGEST_INTEGER : LARGEST}, of up to six decimals`;
+}
+
+export function isPlainBound(bound: number, type: "integer" | "number"): boolean {
+  if (type === "integer" && Number.isInteger(bound)) return Math.abs(bound) <= LARGEST_INTEGER;
   return Math.abs(bound) <= LARGEST && Number(bound.toFixed(FRACTION_DIGITS)) === bound;
 }
 
 /** Undefined: there is no such number. */
 export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
   const { isMinExclusive, isMaxExclusive } = bounds;
-  const min = bounds.min ?? -LARGEST;
-  const max = bounds.max ?? LARGEST;
+  const min = bounds.min ?? -LARGEST_INTEGER;
+  const max = bounds.max ?? LARGEST_INTEGER;
   const low = isMinExclusive && Number.isInteger(min) ? min + 1 : Math.ceil(min);
   const high = isMaxExclusive && Number.isInteger(max) ? max - 1 : Math.floor(max);
   const parts: string[] = [];
@@ -38,6 +44,7 @@ export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): 
 /** Undefined: there is no such number that can be written with few digits. */
 export function numberExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
   const { min, max, isMinExclusive, isMaxExclusive } = bounds;
+  if (min === undefined && max === undefined) return writer.rule(ANY_NUMBER);
   const parts: string[] = [];
   if (max === undefined || max >= 0) {
     const isAtZero = min === undefined || min < 0;
@@ -52,6 +59,8 @@ export function numberExpression(writer: GrammarWriter, bounds: NumberBounds): s
   }
   return parts.length === 0 ? undefined : writer.rule(oneOf(...parts));
 }
+
+const ANY_NUMBER = `"-"? ("0" | [1-9] [0-9]{0,14} | ("0" | [1-9] [0-9]{0,8}) "." [0-9]{1,${FRACTION_DIGITS}})`;
 
 interface Limit {
   readonly bound: number;

@@ -6,11 +6,14 @@ import { MillraceError } from "../../core/errors.js";
 import { areExclusive } from "./disjoint.js";
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "./ebnf.js";
 import { FORMATS } from "./formats.js";
-import { integerExpression, isPlainBound, LARGEST, type NumberBounds, numberExpression } from "./json-number.js";
-import { anyString, quoted, spellInJson, stringExcept } from "./json-string.js";
-import { MAX_REPETITIONS, RegexError, regexExpression } from "./regex.js";
+import { expectedBound, integerExpression, isPlainBound, type NumberBounds, numberExpression } from "./json-number.js";
+import { escapePointer, resolvePointer } from "./json-pointer.js";
+import { jsonSpace } from "./json-space.js";
+import { anyString, quoted, spellInJson, stringExcept, stringOfRun } from "./json-string.js";
+import { characterRun, MAX_REPETITIONS, RegexError, regexExpression } from "./regex.js";
 import {
   isKnownKeyword,
+  isSchema,
   JSON_TYPES,
   type JsonType,
   KNOWN_KEYWORDS,
@@ -32,27 +35,33 @@ const NO_CHAIN: Chain = new Set();
  * @example grammarOfSchema({ type: "object", properties: { name: { type: "string" } }, required: ["name"] }, "structured_outputs.json")
  */
 export function grammarOfSchema(schema: unknown, param: string): string {
-  return new SchemaConverter(schema, param).convert();
+  const writer = new GrammarWriter();
+  return writer.text(schemaExpression(writer, schema, param));
+}
+
+/** The schema's values as a part of a grammar that has others beside them. */
+export function schemaExpression(writer: GrammarWriter, schema: unknown, param: string): string {
+  return new SchemaConverter(writer, schema, param).convert();
 }
 
 class SchemaConverter {
-  readonly #writer = new GrammarWriter();
+  readonly #writer: GrammarWriter;
   readonly #whitespace: string;
   /** By JSON pointer. */
   readonly #references = new Map<string, string>();
-  #anyValue: string | undefined;
   #numSchemas = 0;
 
   constructor(
+    writer: GrammarWriter,
     private readonly root: unknown,
     private readonly param: string,
   ) {
-    // Blanks are bounded: a model could write them until its tokens run out.
-    this.#whitespace = this.#writer.rule('"" | " " | "\\n" ([ ]{0,40} | [\\t]{0,10})');
+    this.#writer = writer;
+    this.#whitespace = jsonSpace(writer);
   }
 
   convert(): string {
-    return this.#writer.text(this.#value(this.root, "#", NO_CHAIN));
+    return this.#value(this.root, "#", NO_CHAIN);
   }
 
   #value(schema: unknown, at: string, chain: Chain): string {
@@ -91,7 +100,7 @@ class SchemaConverter {
     if (name === "allOf" && value.length > 1) this.#refuse(`${at}/allOf`, "one schema", `${value.length}`);
     if (value.length > MAX_ALTERNATIVES)
       this.#refuse(`${at}/${name}`, `at most ${MAX_ALTERNATIVES} schemas`, `${value.length}`);
-    if (name === "oneOf" && !areExclusive(value, (pointer) => this.#resolve(pointer))) {
+    if (name === "oneOf" && !areExclusive(value, (pointer) => resolvePointer(this.root, pointer))) {
       this.#refuse(
         `${at}/oneOf`,
         "alternatives of different types or constants",
@@ -106,7 +115,7 @@ class SchemaConverter {
     if (chain.has(pointer)) this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
     const known = this.#references.get(pointer);
     if (known !== undefined) return known;
-    const target = this.#resolve(pointer);
+    const target = resolvePointer(this.root, pointer);
     if (target === undefined) this.#refuse(at, "a reference into this schema (#/…)", JSON.stringify(pointer));
     const name = this.#writer.reserve();
     // Inside an object or a list the chain is broken, so a reference may come back to where it began.
@@ -123,23 +132,12 @@ class SchemaConverter {
     if (!isSchema(schema)) return false;
     if (typeof schema.$ref === "string") {
       if (chain.has(schema.$ref)) return true;
-      return this.#isOwnAlias(this.#resolve(schema.$ref), new Set([...chain, schema.$ref]));
+      return this.#isOwnAlias(resolvePointer(this.root, schema.$ref), new Set([...chain, schema.$ref]));
     }
     const alternatives = [schema.anyOf, schema.oneOf, schema.allOf].flatMap((each) =>
       Array.isArray(each) ? each : [],
     );
     return alternatives.some((each) => this.#isOwnAlias(each, chain));
-  }
-
-  #resolve(pointer: string): unknown {
-    if (pointer !== "#" && !pointer.startsWith("#/")) return undefined;
-    let value: unknown = this.root;
-    for (const part of pointer.split("/").slice(1)) {
-      const key = decodePointer(part);
-      if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-      value = (value as Schema)[key];
-    }
-    return value;
   }
 
   #enumeration(schema: Schema, keywords: readonly string[], at: string): string {
@@ -189,8 +187,8 @@ class SchemaConverter {
     const bound = (name: string): number | undefined => {
       const value = schema[name];
       if (value === undefined) return undefined;
-      if (typeof value === "number" && isPlainBound(value)) return value;
-      return this.#refuse(`${at}/${name}`, `a number within ±${LARGEST}, of up to six decimals`, JSON.stringify(value));
+      if (typeof value === "number" && isPlainBound(value, type)) return value;
+      return this.#refuse(`${at}/${name}`, expectedBound(type), JSON.stringify(value));
     };
     const [min, max] = [bound("minimum"), bound("maximum")];
     const [above, below] = [bound("exclusiveMinimum"), bound("exclusiveMaximum")];
@@ -220,6 +218,8 @@ class SchemaConverter {
       this.#refuse(`${at}/format`, `one of ${[...FORMATS.keys()].join(", ")}`, JSON.stringify(format));
     }
     try {
+      const run = known === undefined ? characterRun(String(pattern)) : undefined;
+      if (run !== undefined) return stringOfRun(this.#writer, run);
       return this.#writer.rule(quoted(regexExpression(known ?? String(pattern), spellInJson, known === undefined)));
     } catch (thrown) {
       if (!(thrown instanceof RegexError)) throw thrown;
@@ -333,11 +333,10 @@ class SchemaConverter {
   }
 
   #any(): string {
-    if (this.#anyValue !== undefined) return this.#anyValue;
-    this.#anyValue = this.#writer.reserve();
-    const alternatives = JSON_TYPES.filter((type) => type !== "integer").map((type) => this.#typed(type, {}, "#"));
-    this.#writer.define(this.#anyValue, oneOf(...alternatives));
-    return this.#anyValue;
+    const types = JSON_TYPES.filter((type) => type !== "integer");
+    return this.#writer.recursiveRule("any JSON value", () =>
+      oneOf(...types.map((type) => this.#typed(type, {}, "#"))),
+    );
   }
 
   #count(schema: Schema, name: string, at: string): number | undefined {
@@ -361,27 +360,12 @@ class SchemaConverter {
   }
 }
 
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function isOfType(value: unknown, type: JsonType): boolean {
   if (type === "integer") return Number.isInteger(value);
   if (type === "null") return value === null;
   if (type === "array") return Array.isArray(value);
   if (type === "object") return isSchema(value);
   return typeof value === type;
-}
-
-const escapePointer = (key: string): string => key.replaceAll("~", "~0").replaceAll("/", "~1");
-
-function decodePointer(part: string): string {
-  const unescaped = part.replaceAll("~1", "/").replaceAll("~0", "~");
-  try {
-    return decodeURIComponent(unescaped);
-  } catch {
-    return unescaped;
-  }
 }
 
 /** Names come from the client and are sent back, so a huge one is cut. */

@@ -1,8 +1,10 @@
 /** JSON strings as expressions: what the text says is one thing, how it is spelled between quotes another. */
 import { bytesOfSet, type CharacterSet, characterSet, complement, includes, intersection } from "./character-set.js";
-import { EMPTY, type GrammarWriter, literal, oneOf, repeat, sequence } from "./ebnf.js";
-import type { SpellSet } from "./regex.js";
+import { type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
+import type { CharacterRun, SpellSet } from "./regex.js";
+import { MAX_COUNTED_LENGTH, MAX_COUNTED_MINIMUM, signalsOf } from "./string-length.js";
 
+const QUOTE = literal('"');
 const CONTROLS = characterSet([[0, 0x1f]]);
 const QUOTES = characterSet([
   [0x22, 0x22],
@@ -25,38 +27,63 @@ function* codePointsOf(set: CharacterSet): Iterable<number> {
 }
 
 export function quoted(content: string): string {
-  return sequence(literal('"'), content, literal('"'));
+  return sequence(QUOTE, content, QUOTE);
 }
 
-/** One character of a string, in any spelling but a lone surrogate's. */
-export function anyCharacter(writer: GrammarWriter): string {
-  const hex = "[0-9a-fA-F]";
-  const unicode = `"\\\\u" ([0-9a-cA-Ce-fE-F] ${hex} | [dD] [0-7]) ${hex} ${hex}`;
-  return writer.rule(`${bytesOfSet(PLAIN)} | "\\\\" ["\\\\/bfnrt] | ${unicode}`);
+const HEX = "[0-9a-fA-F]";
+
+/** One character of a string, in any spelling but a lone surrogate's. No groups: of those the engine would make rules, which slow down its masks. */
+function anyCharacter(writer: GrammarWriter): string {
+  const other = `"\\\\u" [0-9a-cA-Ce-fE-F] ${HEX} ${HEX} ${HEX} | "\\\\u" [dD] [0-7] ${HEX} ${HEX}`;
+  return writer.rule(`${bytesOfSet(PLAIN)} | "\\\\" ["\\\\/bfnrt] | ${other}`);
+}
+
+/**
+ * Any number of these characters and the closing quote. As a rule that ends with the quote, and with nothing else, it lets the engine say of nearly every
+ * token beforehand whether it fits; in `(…)* "\""` it would have to try thousands of them at every position.
+ */
+function restOfString(writer: GrammarWriter, character: string, signals: readonly string[] = []): string {
+  const key = `rest of a string of ${character} with ${signals.join(" and ")}`;
+  return writer.recursiveRule(key, (self) => oneOf(QUOTE, sequence(character, self), ...signals));
 }
 
 export function anyString(writer: GrammarWriter, min = 0, max?: number): string {
-  return writer.rule(quoted(repeat(anyCharacter(writer), min, max)));
+  return stringOf(writer, anyCharacter(writer), min, max);
+}
+
+export function stringOfRun(writer: GrammarWriter, { set, min, max }: CharacterRun): string {
+  return stringOf(writer, writer.rule(spellInJson(set)), min, max);
+}
+
+function stringOf(writer: GrammarWriter, character: string, min: number, max: number | undefined): string {
+  const isCounted = max !== undefined && max <= MAX_COUNTED_LENGTH;
+  const signals = isCounted ? [] : signalsOf({ min, max });
+  let rest = isCounted ? QUOTE : restOfString(writer, character, signals);
+  for (let count = isCounted ? max : Math.min(min, MAX_COUNTED_MINIMUM); count > 0; count--) {
+    const end = count > min ? [QUOTE] : [];
+    rest = writer.rule(oneOf(...end, sequence(character, rest), ...signals));
+  }
+  return writer.rule(sequence(QUOTE, rest));
 }
 
 /** A string, spelled without escapes, that is none of `names`. */
 export function stringExcept(writer: GrammarWriter, names: readonly string[]): string {
-  const plain = writer.rule(bytesOfSet(PLAIN));
+  const rest = restOfString(writer, writer.rule(bytesOfSet(PLAIN)));
   const spellable = names.filter((name) => [...name].every((c) => includes(PLAIN, c.codePointAt(0)!)));
-  return writer.rule(quoted(unlike(writer, plain, spellable)));
+  return writer.rule(sequence(QUOTE, unlike(writer, rest, spellable)));
 }
 
-/** Texts that are none of `names`, all of which go on from here. */
-function unlike(writer: GrammarWriter, plain: string, names: readonly string[]): string {
-  if (names.length === 0) return repeat(plain, 0, undefined);
+/** The rest of a string that is none of `names`, all of which go on from here. */
+function unlike(writer: GrammarWriter, rest: string, names: readonly string[]): string {
+  if (names.length === 0) return rest;
   const byFirst = new Map<string, string[]>();
-  for (const [first, ...rest] of names.map((name) => [...name])) {
+  for (const [first, ...others] of names.map((name) => [...name])) {
     if (first === undefined) continue;
-    byFirst.set(first, [...(byFirst.get(first) ?? []), rest.join("")]);
+    byFirst.set(first, [...(byFirst.get(first) ?? []), others.join("")]);
   }
   const known = characterSet([...byFirst.keys()].map((c) => [c.codePointAt(0)!, c.codePointAt(0)!]));
   const others = intersection(PLAIN, complement(known));
-  const branches = [...byFirst].map(([first, rests]) => sequence(literal(first), unlike(writer, plain, rests)));
-  const end = names.includes("") ? [] : [EMPTY];
-  return writer.rule(oneOf(sequence(`(${bytesOfSet(others)})`, repeat(plain, 0, undefined)), ...branches, ...end));
+  const branches = [...byFirst].map(([first, rests]) => sequence(literal(first), unlike(writer, rest, rests)));
+  const end = names.includes("") ? [] : [QUOTE];
+  return writer.rule(oneOf(sequence(`(${bytesOfSet(others)})`, rest), ...branches, ...end));
 }

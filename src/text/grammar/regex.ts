@@ -37,6 +37,18 @@ export function regexExpression(pattern: string, spell: SpellSet, isSearch: bool
   return new RegexReader(pattern, spell, isSearch).read();
 }
 
+/** Characters of one set, and how many of them. */
+export interface CharacterRun {
+  readonly set: CharacterSet;
+  readonly min: number;
+  readonly max: number | undefined;
+}
+
+/** What a pattern of the form `^[set]{min,max}$` says; undefined: it is of another. */
+export function characterRun(pattern: string): CharacterRun | undefined {
+  return new RegexReader(pattern, spellPlainly, true).readRun();
+}
+
 /** The texts that match from end to end. */
 export function grammarOfRegex(pattern: string): string {
   return new GrammarWriter().text(regexExpression(pattern, spellPlainly, false));
@@ -65,6 +77,13 @@ class RegexReader {
     const alternatives = this.#alternatives(true);
     if (this.#peek() !== undefined) this.#refuse("a closing parenthesis that was opened");
     return alternatives;
+  }
+
+  readRun(): CharacterRun | undefined {
+    if (!this.#take("^") || "($|".includes(this.#peek() ?? "$")) return undefined;
+    const set = this.#set(this.#next());
+    const [min, max] = this.#quantifier();
+    return this.#take("$") && this.#peek() === undefined ? { set, min, max } : undefined;
   }
 
   #alternatives(isTop: boolean): string {
@@ -113,20 +132,22 @@ class RegexReader {
 
   #atom(): string {
     const character = this.#next();
-    switch (character) {
-      case "(":
-        return this.#group();
+    return character === "(" ? this.#group() : this.spell(this.#set(character));
+  }
+
+  #set(first: string): CharacterSet {
+    switch (first) {
       case "[":
-        return this.spell(this.#nonEmpty(this.#class()));
+        return this.#nonEmpty(this.#class());
       case ".":
-        return this.spell(complement(NOT_DOT));
+        return complement(NOT_DOT);
       case "^":
       case "$":
         return this.#refuse("^ and $ at the ends only");
       case "\\":
-        return this.spell(this.#escape());
+        return this.#escape();
       default:
-        return this.spell(characterSet(of(character)));
+        return characterSet(of(first));
     }
   }
 

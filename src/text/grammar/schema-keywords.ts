@@ -29,6 +29,10 @@ const NEUTRAL: ReadonlyMap<string, unknown> = new Map<string, unknown>([
 
 export type Schema = Readonly<Record<string, unknown>>;
 
+export function isSchema(value: unknown): value is Schema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** The keywords that a schema is made of, without what asks for nothing. */
 export function keywordsOf(schema: Schema): string[] {
   return Object.keys(schema).filter(

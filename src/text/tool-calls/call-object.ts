@@ -1,5 +1,5 @@
-/** Reads one call written as a JSON object, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
-import type { CallSink, CallStep } from "./format.js";
+/** Reads calls written as JSON objects, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
+import type { CallRegion, CallSink, CallStep } from "./format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
 /** Llama says parameters where the others say arguments. */
@@ -113,5 +113,34 @@ export class CallObject {
     if (!this.#hasBegun) return "rejected";
     this.#sink.end();
     return "ended";
+  }
+}
+
+/** Calls written as objects, one after another; `end` closes a list of them, in which they need their separator. */
+export class CallObjects implements CallRegion {
+  readonly #sink: CallSink;
+  readonly #separator: string;
+  readonly #end: string | undefined;
+  #object: CallObject | undefined;
+
+  constructor(sink: CallSink, { separator, end }: { readonly separator: string; readonly end?: string }) {
+    this.#sink = sink;
+    this.#separator = separator;
+    this.#end = end;
+    this.#object = new CallObject(sink);
+  }
+
+  push(char: string): CallStep {
+    if (this.#object !== undefined) {
+      const step = this.#object.push(char);
+      if (step !== "ended") return step;
+      this.#object = undefined;
+      return "taken";
+    }
+    if (isJsonSpace(char)) return "held";
+    if (char === this.#end) return "ended";
+    if (char !== this.#separator && this.#end !== undefined) return "rejected";
+    this.#object = new CallObject(this.#sink);
+    return char === this.#separator ? "held" : this.#object.push(char);
   }
 }

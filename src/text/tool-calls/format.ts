@@ -20,6 +20,19 @@ export interface CallRegion {
   push(char: string): CallStep;
 }
 
+/**
+ * How calls are written, text by text: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments, `afterArguments`, with
+ * `between` before each call but the first, then `end`.
+ */
+export interface CallSpelling {
+  readonly start: string;
+  readonly beforeName: string;
+  readonly beforeArguments: string;
+  readonly afterArguments: string;
+  readonly between: string;
+  readonly end: string;
+}
+
 export interface ToolCallFormat {
   readonly name: string;
   /** Texts that calls begin with, wherever they stand. */
@@ -28,9 +41,15 @@ export interface ToolCallFormat {
   readonly startOpeners: readonly string[];
   /** Texts of the format that may be special tokens, which a decoder would leave out. */
   readonly markers: readonly string[];
-  /** How a turn begins that calls this function, or any where no name is given. */
-  opening(functionName: string | undefined): string;
+  /** As models are taught to write; the parser reads more than that. */
+  readonly spelling: CallSpelling;
   startRegion(opener: string, sink: CallSink): CallRegion;
   /** What templates of this format take as a call's id, where they do not take any. */
   templateCallId?(id: string): string;
+}
+
+/** How a turn begins that calls this function, or any where no name is given. */
+export function callOpening({ spelling }: ToolCallFormat, functionName: string | undefined): string {
+  const { start, beforeName, beforeArguments } = spelling;
+  return `${start}${beforeName}${functionName === undefined ? "" : `${functionName}${beforeArguments}`}`;
 }

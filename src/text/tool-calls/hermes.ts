@@ -34,7 +34,14 @@ export const hermes: ToolCallFormat = {
   openers: [OPEN],
   startOpeners: [],
   markers: [OPEN, CLOSE],
-  // Ends before the space, which models write together with the brace.
-  opening: (name) => `${OPEN}\n{"name": "${name === undefined ? "" : `${name}", "arguments":`}`,
+  spelling: {
+    start: `${OPEN}\n`,
+    beforeName: '{"name": "',
+    // Ends before the space, which models write together with the brace.
+    beforeArguments: '", "arguments":',
+    afterArguments: `}\n${CLOSE}`,
+    between: `\n${OPEN}\n`,
+    end: "",
+  },
   startRegion: (_opener, sink) => new HermesRegion(sink),
 };

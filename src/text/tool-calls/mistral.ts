@@ -2,7 +2,7 @@
  * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, and since its eleventh tokenizer `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
  * each call, with `[CALL_ID]…` between name and arguments in some.
  */
-import { CallObject } from "./call-object.js";
+import { CallObject, CallObjects } from "./call-object.js";
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
@@ -11,31 +11,6 @@ const ARGS = "[ARGS]";
 const CALL_ID = "[CALL_ID]";
 /** More than name, id and markers need; white space must not add up. */
 const MAX_HEAD_LENGTH = 200;
-
-/** A JSON array of calls. */
-class CallArray implements CallRegion {
-  readonly #sink: CallSink;
-  #object: CallObject | undefined;
-
-  constructor(sink: CallSink) {
-    this.#sink = sink;
-    this.#object = new CallObject(sink);
-  }
-
-  push(char: string): CallStep {
-    if (this.#object !== undefined) {
-      const step = this.#object.push(char);
-      if (step !== "ended") return step;
-      this.#object = undefined;
-      return "taken";
-    }
-    if (isJsonSpace(char)) return "held";
-    if (char === "]") return "ended";
-    if (char !== ",") return "rejected";
-    this.#object = new CallObject(this.#sink);
-    return "held";
-  }
-}
 
 /** A name and, behind what may stand between the two, its arguments. */
 class NamedCall implements CallRegion {
@@ -92,7 +67,7 @@ class MistralRegion implements CallRegion {
     if (this.#calls !== undefined) return this.#calls.push(char);
     if (isJsonSpace(char)) return "held";
     if (char === "[") {
-      this.#calls = new CallArray(this.#sink);
+      this.#calls = new CallObjects(this.#sink, { separator: ",", end: "]" });
       return "held";
     }
     this.#calls = char === "{" ? new CallObject(this.#sink) : new NamedCall(this.#sink);
@@ -109,6 +84,8 @@ function templateCallId(id: string): string {
     .padStart(CALL_ID_LENGTH, "0");
 }
 
+const OBJECT_IN_ARRAY = { beforeName: '{"name": "', beforeArguments: '", "arguments":', afterArguments: "}" };
+
 /** Which of its forms a model writes shows in its template. */
 export function mistral(templateSource: string): ToolCallFormat {
   const writesArgs = templateSource.includes(ARGS);
@@ -118,10 +95,16 @@ export function mistral(templateSource: string): ToolCallFormat {
     openers: [OPEN],
     startOpeners: [],
     markers: [OPEN, ARGS, CALL_ID],
-    opening: (name) => {
-      if (writesArray) return `${OPEN}[{"name": "${name === undefined ? "" : `${name}", "arguments":`}`;
-      return `${OPEN}${name === undefined ? "" : `${name}${writesArgs ? ARGS : ""}`}`;
-    },
+    spelling: writesArray
+      ? { start: `${OPEN}[`, ...OBJECT_IN_ARRAY, between: ", ", end: "]" }
+      : {
+          start: OPEN,
+          beforeName: "",
+          beforeArguments: writesArgs ? ARGS : "",
+          afterArguments: "",
+          between: OPEN,
+          end: "",
+        },
     startRegion: (_opener, sink) => new MistralRegion(sink),
     templateCallId,
   };

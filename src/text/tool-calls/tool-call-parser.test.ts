@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
 import { type AnswerPart, appendPart } from "../answer-part.js";
-import type { ToolCallFormat } from "./format.js";
+import { callOpening, type ToolCallFormat } from "./format.js";
 import { toolCallFormat } from "./formats.js";
 import { hermes } from "./hermes.js";
 import { llama3Json } from "./llama3-json.js";
@@ -124,12 +124,12 @@ describe("calls", () => {
   });
 
   it("are read on from an opening in the prompt", () => {
-    const named = parse(hermes, [' {"a": 1}}\n</tool_call>'], { opening: hermes.opening("f") });
+    const named = parse(hermes, [' {"a": 1}}\n</tool_call>'], { opening: callOpening(hermes, "f") });
     expect(show(named)).toEqual(['0:f({"a": 1})']);
-    const any = parse(llama3Json, ['g", "parameters": {}}'], { opening: llama3Json.opening(undefined) });
+    const any = parse(llama3Json, ['g", "parameters": {}}'], { opening: callOpening(llama3Json, undefined) });
     expect(show(any)).toEqual(["0:g({})"]);
-    expect(show(parse(mistralArgs, ["{}"], { opening: mistralArgs.opening("f") }))).toEqual(["0:f({})"]);
-    expect(show(parse(mistralArray, ["{}}]"], { opening: mistralArray.opening("f") }))).toEqual(["0:f({})"]);
+    expect(show(parse(mistralArgs, ["{}"], { opening: callOpening(mistralArgs, "f") }))).toEqual(["0:f({})"]);
+    expect(show(parse(mistralArray, ["{}}]"], { opening: callOpening(mistralArray, "f") }))).toEqual(["0:f({})"]);
     expect(show(parse(mistral("[TOOL_CALLS]"), ["f{}"], { opening: "[TOOL_CALLS]" }))).toEqual(["0:f({})"]);
   });
 

@@ -1,0 +1,127 @@
+"""Batches of chats of similar length: rows are whole chats from their first token on, as they are served, and almost nothing is padding."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chats import END_OF_TEXT_ID, EncodedChats
+from config import TrainConfig
+
+# Rows are padded to a multiple of this.
+LENGTH_STEP = 16
+
+
+@dataclass
+class Pass:
+    """One forward pass: `ids` [rows, time]; the flat positions [count] whose next token is predicted, these tokens and what each counts."""
+
+    ids: Tensor
+    positions: Tensor
+    targets: Tensor
+    weights: Tensor
+    # Which of the positions predict an answer's token, and the family of each.
+    is_answer: Tensor
+    families: Tensor
+    num_tokens: int
+
+    def to(self, device: str) -> "Pass":
+        """What the network reads on `device`; what is only counted stays."""
+        moved = {name: getattr(self, name).to(device) for name in ("ids", "positions", "targets", "weights")}
+        return replace(self, **moved)
+
+
+def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, prompt_share: float, prompt_weight: float, random: np.random.Generator) -> Pass:
+    """The chats at `indices` as rows, cut after `max_length` + 1 tokens."""
+    lengths = np.minimum(chats.lengths()[indices], max_length + 1)
+    width = min(int(-(-(lengths.max() - 1) // LENGTH_STEP) * LENGTH_STEP), max_length) + 1
+    ids = np.full((len(indices), width), END_OF_TEXT_ID, dtype=np.int64)
+    is_answer = np.zeros((len(indices), width), dtype=bool)
+    is_token = np.zeros((len(indices), width), dtype=bool)
+    for row, (index, length) in enumerate(zip(indices, lengths)):
+        start = chats.starts[index]
+        ids[row, :length] = chats.ids[start : start + length]
+        is_answer[row, :length] = chats.is_answer[start : start + length]
+        is_token[row, :length] = True
+    is_answer, is_token = is_answer[:, 1:].ravel(), is_token[:, 1:].ravel()
+    positions = np.flatnonzero(is_answer | (is_token & (random.random(is_token.shape) < prompt_share)))
+    families = np.repeat(chats.family_of[indices].astype(np.int64), width - 1)
+    return Pass(
+        ids=torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
+        positions=torch.from_numpy(positions),
+        targets=torch.from_numpy(ids[:, 1:].ravel()[positions]),
+        weights=torch.from_numpy(np.where(is_answer[positions], 1.0, prompt_weight).astype(np.float32)),
+        is_answer=torch.from_numpy(is_answer[positions]),
+        families=torch.from_numpy(families[positions]),
+        num_tokens=int(lengths.sum()) - len(indices),
+    )
+
+
+def split_by_length(lengths: np.ndarray, tokens_per_pass: int) -> list[np.ndarray]:
+    """Indices of chats, shortest first, in groups of about `tokens_per_pass` tokens once padded."""
+    order = np.argsort(lengths, kind="stable")
+    groups: list[np.ndarray] = []
+    begin = 0
+    for end in range(1, len(order) + 1):
+        is_last = end == len(order)
+        if is_last or (end + 1 - begin) * lengths[order[end]] > tokens_per_pass:
+            groups.append(order[begin:end])
+            begin = end
+    return groups
+
+
+class TrainingStream:
+    """Endless steps over the chats, in pools of the file's order; what step comes next is a function of (seed, cursor) alone."""
+
+    def __init__(self, chats: EncodedChats, config: TrainConfig, max_length: int, seed: int) -> None:
+        self.chats, self.config, self.max_length, self.seed = chats, config, max_length, seed
+        # A chat that would be cut before its first answer is left out.
+        self.is_usable = chats.first_answers() <= max_length
+        # The pool, and the passes already taken from it.
+        self.pool, self.taken = 0, 0
+        self.num_pools = max(1, len(chats) // config.chats_per_pool)
+        self.order: list[np.ndarray] | None = None
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        return self.pool, self.taken
+
+    @cursor.setter
+    def cursor(self, value: tuple[int, int]) -> None:
+        (self.pool, self.taken), self.order = value, None
+
+    def next_pass(self) -> Pass:
+        config = self.config
+        if self.order is None:
+            first = (self.pool % self.num_pools) * config.chats_per_pool
+            chosen = first + np.flatnonzero(self.is_usable[first : first + config.chats_per_pool])
+            lengths = np.minimum(self.chats.lengths()[chosen], self.max_length + 1)
+            groups = split_by_length(lengths, config.tokens_per_pass)
+            shuffled = np.random.default_rng((self.seed, self.pool)).permutation(len(groups))
+            self.order = [chosen[groups[index]] for index in shuffled]
+        random = np.random.default_rng((self.seed, self.pool, self.taken))
+        made = make_pass(self.chats, self.order[self.taken], self.max_length, config.prompt_share, config.prompt_weight, random)
+        self.taken += 1
+        if self.taken == len(self.order):
+            self.cursor = (self.pool + 1, 0)
+        return made
+
+    def next_step(self) -> list[Pass]:
+        passes = [self.next_pass()]
+        while sum(one.num_tokens for one in passes) < self.config.tokens_per_step - self.config.tokens_per_pass / 2:
+            passes.append(self.next_pass())
+        return passes
+
+    @property
+    def num_epochs(self) -> float:
+        return self.pool / self.num_pools
+
+
+def held_out_passes(chats: EncodedChats, tokens_per_pass: int, max_length: int) -> Iterator[Pass]:
+    """All chats once, answers only."""
+    lengths = np.minimum(chats.lengths(), max_length + 1)
+    random = np.random.default_rng(0)
+    for group in split_by_length(lengths, tokens_per_pass):
+        yield make_pass(chats, group, max_length, 0.0, 0.0, random)

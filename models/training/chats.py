@@ -1,0 +1,134 @@
+"""Chats as text and as tokens: the ChatML template, the byte-level BPE tokenizer, which tokens are answers."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+END_OF_TEXT, IM_START, IM_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+SPECIALS = [END_OF_TEXT, IM_START, IM_END]
+END_OF_TEXT_ID, IM_START_ID, IM_END_ID = 0, 1, 2
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}"
+)
+# Every digit is a piece of its own, then GPT-2's expression: what GGUF calls "starcoder".
+PRE_TOKENIZER_NAME = "starcoder"
+
+
+def render(messages: list[dict], is_prompt: bool = False) -> str:
+    text = "".join(f"{IM_START}{m['role']}\n{m['content']}{IM_END}\n" for m in messages)
+    return text + f"{IM_START}assistant\n" if is_prompt else text
+
+
+def read_chats(path: Path) -> Iterator[dict]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def pre_tokenizer() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
+
+
+def train_tokenizer(chats: Iterable[dict], vocab_size: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer()
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=SPECIALS,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    # The markers and roles of the template stay out: no merge should come from them.
+    tokenizer.train_from_iterator((m["content"] for chat in chats for m in chat["messages"]), trainer)
+    return tokenizer
+
+
+def assemble_tokenizer(pre: str, tokens: list[str], merges: list[str]) -> Tokenizer:
+    """The tokenizer of a GGUF file's metadata."""
+    if pre != PRE_TOKENIZER_NAME:
+        raise ValueError(f"expected tokenizer.ggml.pre to be {PRE_TOKENIZER_NAME}, got {pre}: the file is of an earlier version of the family")
+    vocab = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[tuple(merge.split(" ")) for merge in merges]))
+    tokenizer.pre_tokenizer = pre_tokenizer()
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIALS)
+    return tokenizer
+
+
+def answer_mask(ids: np.ndarray, answer_header: list[int]) -> np.ndarray:
+    """Which tokens of a rendered chat are answers, their <|im_end|> included: what follows `answer_header`, the ids of "<|im_start|>assistant\\n"."""
+    is_answer = np.zeros(len(ids), dtype=bool)
+    ends = np.flatnonzero(ids == IM_END_ID)
+    for start in np.flatnonzero(ids == IM_START_ID):
+        begin = start + len(answer_header)
+        if ids[start:begin].tolist() == answer_header:
+            # A chat that was cut has no end.
+            index = np.searchsorted(ends, begin)
+            is_answer[begin : ends[index] + 1 if index < len(ends) else len(ids)] = True
+    return is_answer
+
+
+@dataclass
+class EncodedChats:
+    """Chats of one JSONL file as token ids, in the file's order."""
+
+    name: str
+    ids: np.ndarray
+    # [chats + 1]: chat i is ids[starts[i] : starts[i + 1]].
+    starts: np.ndarray
+    is_answer: np.ndarray
+    families: list[str]
+    # [chats]: indices into `families`.
+    family_of: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def first_answers(self) -> np.ndarray:
+        """[chats]: how many tokens come before the first answer; every chat has one."""
+        answers = np.flatnonzero(self.is_answer)
+        return answers[np.searchsorted(answers, self.starts[:-1])] - self.starts[:-1]
+
+
+def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None) -> EncodedChats:
+    """Kept beside the file as `.npz`, which is read instead where it is newer and was made by the same tokenizer."""
+    digest = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:8]
+    cache = path.with_suffix(f".{digest}.{max_chats or 'all'}.npz")
+    if cache.exists() and cache.stat().st_mtime >= path.stat().st_mtime:
+        with np.load(cache) as saved:
+            return EncodedChats(path.name, saved["ids"], saved["starts"], saved["is_answer"], saved["families"].tolist(), saved["family_of"])
+    header = tokenizer.encode(render([], is_prompt=True)).ids
+    parts: list[np.ndarray] = []
+    masks: list[np.ndarray] = []
+    family_of: list[int] = []
+    families: dict[str, int] = {}
+    chats = islice(read_chats(path), max_chats)
+    while batch := list(islice(chats, 2000)):
+        for chat, encoding in zip(batch, tokenizer.encode_batch_fast([render(chat["messages"]) for chat in batch])):
+            ids = np.array(encoding.ids, dtype=np.uint16)
+            parts.append(ids)
+            masks.append(answer_mask(ids, header))
+            family_of.append(families.setdefault(chat["family"], len(families)))
+    arrays = {
+        "ids": np.concatenate(parts),
+        "starts": np.concatenate(([0], np.cumsum([len(part) for part in parts]))),
+        "is_answer": np.concatenate(masks),
+        "family_of": np.array(family_of, dtype=np.uint8),
+    }
+    partial = cache.with_suffix(".partial.npz")
+    np.savez(partial, families=np.array(list(families)), **arrays)
+    partial.replace(cache)
+    return EncodedChats(name=path.name, families=list(families), **arrays)

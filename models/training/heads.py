@@ -1,0 +1,204 @@
+"""Heads that guess several tokens from the base's last hidden state: Medusa's blocks, or one EAGLE-style layer that runs ahead of itself.
+
+Both share the base's embeddings and learn the base's own distributions on answers; the base is not changed. Names of the exported
+tensors are in `export_heads`.
+"""
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from batches import Pass
+from config import ModelConfig
+from export import ROTATED, interleave, write_file
+from network import Layer, Mill, causal_attention, rotate
+from objectives import Losses, Objective
+
+
+class MedusaBlock(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, size, bias=False)
+        # A block begins as the identity.
+        nn.init.zeros_(self.linear.weight)
+
+    def sections(self) -> dict[str, tuple[nn.Parameter, slice]]:
+        return {"weight": (self.linear.weight, slice(None))}
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + F.silu(self.linear(h))
+
+
+class MedusaHeads(nn.Module):
+    """A block per depth. Block k guesses the token k + 2 places after the last certain one, from that one's hidden state alone (from 0 on)."""
+
+    kind = "medusa"
+
+    def __init__(self, config: ModelConfig, num_heads: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(MedusaBlock(config.hidden_size) for _ in range(num_heads))
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        return self.blocks
+
+    @property
+    def num_depths(self) -> int:
+        return len(self.blocks)
+
+    def forward(self, base: Mill, hidden: Tensor, ids: Tensor) -> list[Tensor]:
+        """hidden [rows, time, hidden_size] after the base's final norm -> per head a vector of that shape, to be projected onto the vocabulary."""
+        return [block(hidden) for block in self.blocks]
+
+
+class Eagle(nn.Module):
+    """One layer over (hidden state of t, token t + 1) that yields what stands for the hidden state of t + 1, and so on."""
+
+    kind = "eagle"
+
+    def __init__(self, config: ModelConfig, num_depths: int) -> None:
+        super().__init__()
+        self.num_depths = num_depths
+        self.config = config
+        self.join = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
+        nn.init.normal_(self.join.weight, std=0.03)
+        self.layer = Layer(config)
+        for matrix in (self.layer.qkv.weight, self.layer.gate_up.weight):
+            nn.init.normal_(matrix, std=0.03)
+        for matrix in (self.layer.o.weight, self.layer.down.weight):
+            nn.init.normal_(matrix, std=0.005)
+        self.embed_norm = nn.Parameter(torch.ones(config.hidden_size))
+        self.norm = nn.Parameter(torch.ones(config.hidden_size))
+
+    def sections(self) -> dict[str, tuple[nn.Parameter, slice]]:
+        return {"join": (self.join.weight, slice(None)), **self.layer.sections()}
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        return [self]
+
+    def forward(self, base: Mill, hidden: Tensor, ids: Tensor) -> list[Tensor]:
+        """As MedusaHeads: entry k at time t is made from hidden states up to t and the tokens up to t + k + 1."""
+        time = ids.shape[1]
+        out: list[Tensor] = []
+        chain: list[tuple[Tensor, Tensor]] = []
+        state = hidden
+        for step in range(self.num_depths):
+            # Beyond the row's end any token will do: nothing is learnt there.
+            following = base.embed(F.pad(ids[:, step + 1 :], (0, min(step + 1, time))))
+            x = self.join(torch.cat((state, F.rms_norm(following, following.shape[-1:], self.embed_norm, self.config.norm_eps)), dim=-1))
+            q, k, v = self.layer.project(x, base.cos[step : step + time, None], base.sin[step : step + time, None])
+            chain.append((k, v))
+            x = self.layer.finish(x, attend_chain(q, chain))
+            state = F.rms_norm(x, x.shape[-1:], self.norm, self.config.norm_eps)
+            out.append(state)
+        return out
+
+
+def attend_chain(q: Tensor, chain: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Attention of step s = len(chain) - 1: to the certain entries (step 0) up to the same time and to the chain's own entries since.
+
+    q and each k, v [rows, time, heads, head_size] -> [rows, time, heads * head_size].
+    """
+    if len(chain) == 1:
+        return causal_attention(q, *chain[0])
+    rows, time, num_heads, head_size = q.shape
+    heads = lambda y: y.transpose(1, 2)
+    q = heads(q) * head_size**-0.5
+    keys, values = [heads(k) for k, _ in chain], [heads(v) for _, v in chain]
+    future = torch.full((time, time), float("-inf"), dtype=q.dtype, device=q.device).triu(1)
+    scores = [q @ keys[0].mT + future, *((q * k).sum(-1, keepdim=True) for k in keys[1:])]
+    weights = torch.cat(scores, dim=-1).softmax(-1).to(values[0].dtype)
+    out = weights[..., :time] @ values[0]
+    for index, v in enumerate(values[1:]):
+        out = out + weights[..., time + index, None] * v
+    return out.transpose(1, 2).reshape(rows, time, -1)
+
+
+class MatchBase(Objective):
+    """KL divergence of each guess from the base's distribution at the guessed place; later guesses count less."""
+
+    DISCOUNT = 0.8
+
+    def __init__(self, heads: nn.Module, base: Mill) -> None:
+        self.heads, self.base = heads, base
+        # By depth: guesses of answer tokens that were the base's choice, and all of them.
+        self.counts = torch.zeros(heads.num_depths, 2)
+
+    def __call__(self, one: Pass) -> Losses:
+        rows, time = one.ids.shape
+        with torch.no_grad():
+            hidden = self.base.hidden(one.ids)
+        states = self.heads(self.base, hidden, one.ids)
+        last = torch.arange(time, device=one.ids.device).repeat(rows)[one.positions]
+        total, nll = 0.0, torch.zeros(len(one.positions), device=one.ids.device)
+        for depth, state in enumerate(states):
+            # From position t the base predicts token t + 1; the guess made at t - depth - 1 is for the same token.
+            can_guess = last >= depth + 1
+            targets = one.positions[can_guess]
+            with torch.no_grad():
+                wanted = self.base.logits(hidden.flatten(0, 1)[targets]).float().log_softmax(-1)
+            got = self.base.logits(state.flatten(0, 1)[targets - depth - 1]).float().log_softmax(-1)
+            divergence = F.kl_div(got, wanted, reduction="none", log_target=True).sum(-1)
+            total = total + self.DISCOUNT**depth * (divergence * one.weights[can_guess]).sum()
+            nll[can_guess] += divergence.detach() / self.heads.num_depths
+            is_match = got.argmax(-1) == wanted.argmax(-1)
+            self.count(depth, one, can_guess, is_match)
+        return Losses(total, nll)
+
+    def count(self, depth: int, one: Pass, can_guess: Tensor, is_match: Tensor) -> None:
+        chosen = one.is_answer.to(can_guess.device)[can_guess]
+        self.counts[depth, 0] += is_match[chosen].sum().cpu()
+        self.counts[depth, 1] += chosen.sum().cpu()
+
+    def take_report(self) -> dict:
+        """By depth, how often the guess for an answer's token was the base's choice."""
+        rates = (self.counts[:, 0] / self.counts[:, 1].clamp(min=1)).tolist()
+        self.counts.zero_()
+        return {"agreement": [round(rate, 4) for rate in rates]}
+
+
+def create_heads(kind: str, config: ModelConfig, num_depths: int) -> MedusaHeads | Eagle:
+    return {"medusa": MedusaHeads, "eagle": Eagle}[kind](config, num_depths)
+
+
+@torch.no_grad()
+def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) -> None:
+    """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.depth`, and for eagle
+    `.attention.head_count`, `.attention.head_count_kv`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
+
+    medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's token_embd as output matrix.
+    eagle: `eagle.embed_norm`, `eagle.join.weight` [hidden, 2 hidden] over (hidden state after the base's output_norm, normed embedding of the token
+    after it), one llama layer under `eagle.` by GGUF's names (attn_norm, attn_q, ...), `eagle.norm`; then the base's token_embd.
+    """
+    partial = path.with_suffix(".partial")
+    writer = gguf.GGUFWriter(str(partial), "mill-heads")
+    writer.add_name("mill-heads")
+    writer.add_license("apache-2.0")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    writer.add_string("mill-heads.kind", heads.kind)
+    writer.add_string("mill-heads.base", config.name)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_uint32("mill-heads.depth", heads.num_depths)
+    half = lambda tensor: tensor.cpu().contiguous().numpy().astype(np.float16)
+    full = lambda tensor: tensor.cpu().contiguous().numpy().astype(np.float32)
+    if isinstance(heads, MedusaHeads):
+        for index, block in enumerate(heads.blocks):
+            writer.add_tensor(f"heads.{index}.weight", half(block.linear.weight))
+    else:
+        writer.add_head_count(config.num_heads)
+        writer.add_head_count_kv(config.num_kv_heads)
+        writer.add_rope_freq_base(config.rope_base)
+        writer.add_layer_norm_rms_eps(config.norm_eps)
+        for name, vector in {"embed_norm": heads.embed_norm, "attn_norm": heads.layer.attn_norm, "ffn_norm": heads.layer.ffn_norm, "norm": heads.norm}.items():
+            writer.add_tensor(f"eagle.{name}.weight", full(vector))
+        for name, (parameter, rows) in heads.sections().items():
+            matrix = parameter[rows]
+            if name in ROTATED:
+                matrix = interleave(matrix, getattr(config, ROTATED[name]))
+            writer.add_tensor(f"eagle.{name}.weight", half(matrix))
+    write_file(writer, partial, path)

@@ -1,0 +1,171 @@
+"""One training run: the loop, checkpoints that a killed run resumes from, the log, held-out losses by family."""
+
+import json
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from batches import Pass, TrainingStream, held_out_passes
+from chats import EncodedChats
+from objectives import Losses, Objective
+from optimizer import MillOptimizer, lr_factor
+
+
+@dataclass
+class RunOptions:
+    folder: Path
+    steps: int
+    decay_steps: int
+    # Ends after this many steps of this process: to measure, and to test resuming.
+    stop_after: int | None = None
+    # Of processor time, where the processor computes: a process that is held up does not save again and again.
+    checkpoint_minutes: float = 5.0
+    # Steps between two held-out losses.
+    score_steps: int = 100
+    device: str = "cpu"
+    # bfloat16 products in forward and backward passes; weights, sums and the optimizer's state stay float32.
+    is_mixed: bool = True
+
+
+class Run:
+    """`model` is what a checkpoint keeps; `objective` computes its losses; `export` writes its file."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        model: nn.Module,
+        optimizer: MillOptimizer,
+        stream: TrainingStream,
+        held_out: EncodedChats,
+        objective: Objective,
+        export: Callable[[], None],
+    ) -> None:
+        self.options, self.model, self.optimizer, self.stream = options, model, optimizer, stream
+        self.held_out, self.objective, self.export = held_out, objective, export
+        self.clock = time.process_time if options.device == "cpu" else time.monotonic
+        self.step, self.num_tokens, self.seconds = 0, 0, 0.0
+        self.is_stopping = False
+        options.folder.mkdir(parents=True, exist_ok=True)
+        self.checkpoint_path = options.folder / "checkpoint.pt"
+        if self.checkpoint_path.exists():
+            self.load()
+        print(f"{len(stream.chats)} chats, {sum(p.numel() for p in model.parameters())} parameters, at step {self.step}", flush=True)
+
+    def load(self) -> None:
+        state = torch.load(self.checkpoint_path, map_location=self.options.device)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.num_tokens, self.seconds = state["step"], state["num_tokens"], state["seconds"]
+        # Another corpus than the checkpoint's is read from its beginning.
+        if state["corpus"] == self.stream.chats.name:
+            self.stream.cursor = state["cursor"]
+
+    def save(self, name: str = "checkpoint.pt") -> None:
+        """All a run is made of. Nothing else draws random numbers: passes depend on the seed and the cursor."""
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "num_tokens": self.num_tokens,
+            "seconds": self.seconds,
+            "corpus": self.stream.chats.name,
+            "cursor": self.stream.cursor,
+        }
+        partial = self.options.folder / "checkpoint.partial"
+        torch.save(state, partial)
+        partial.replace(self.options.folder / name)
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.options.device, dtype=torch.bfloat16, enabled=self.options.is_mixed)
+
+    def losses(self, one: Pass) -> Losses:
+        with self.autocast():
+            return self.objective(one.to(self.options.device))
+
+    def lr_factor(self) -> float:
+        options = self.options
+        # A short run warms up for a tenth of its steps.
+        warmup_steps = min(self.optimizer.config.warmup_steps, options.steps // 10 + 1)
+        return lr_factor(self.step, options.steps, options.decay_steps, warmup_steps)
+
+    def train_step(self) -> float:
+        """Mean loss of the step's answer tokens, in nats."""
+        passes = self.stream.next_step()
+        weight = sum(one.weights.sum().item() for one in passes)
+        answer_loss, num_answers = 0.0, 0
+        for one in passes:
+            losses = self.losses(one)
+            (losses.total / weight).backward()
+            answer_loss += losses.nll[one.is_answer].sum().item()
+            num_answers += int(one.is_answer.sum())
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step(self.lr_factor())
+        self.model.zero_grad()
+        self.step += 1
+        self.num_tokens += sum(one.num_tokens for one in passes)
+        return answer_loss / max(1, num_answers)
+
+    @torch.no_grad()
+    def held_out_losses(self) -> dict[str, float]:
+        """Nats per answer token by family and over "all"."""
+        sums: dict[str, float] = defaultdict(float)
+        counts: dict[str, int] = defaultdict(int)
+        for one in held_out_passes(self.held_out, self.stream.config.tokens_per_pass, self.stream.max_length):
+            nll = self.losses(one).nll.cpu()
+            for index, family in enumerate(self.held_out.families):
+                chosen = nll[one.families == index]
+                for key in (family, "all"):
+                    sums[key] += chosen.sum().item()
+                    counts[key] += len(chosen)
+        return {key: round(sums[key] / counts[key], 4) for key in sorted(sums) if counts[key] > 0}
+
+    def note(self, **entry: object) -> None:
+        with (self.options.folder / "log.jsonl").open("a") as log:
+            log.write(json.dumps({"step": self.step, "tokens": self.num_tokens, "seconds": round(self.seconds), **entry}) + "\n")
+
+    def checkpoint(self) -> None:
+        self.save()
+        self.export()
+
+    def score(self) -> None:
+        self.objective.take_report()
+        held = self.held_out_losses()
+        report = self.objective.take_report()
+        print(f"step {self.step} held out {held} {report or ''}", flush=True)
+        self.note(held_out=held, **report)
+
+    def train(self) -> list[float]:
+        """The answer loss of every step of this process."""
+        options = self.options
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: setattr(self, "is_stopping", True))
+        losses: list[float] = []
+        seconds_saved = seconds_noted = self.seconds
+        num_noted, tokens_noted = 0, self.num_tokens
+        while self.step < options.steps and not self.is_stopping and len(losses) != options.stop_after:
+            began = self.clock()
+            losses.append(self.train_step())
+            self.seconds += self.clock() - began
+            if self.step % 20 == 0:
+                recent = losses[num_noted:]
+                loss, rate = sum(recent) / len(recent), (self.num_tokens - tokens_noted) / (self.seconds - seconds_noted)
+                print(f"step {self.step}/{options.steps} loss {loss:.4f} {rate:.0f} tokens/s of {options.device} time", flush=True)
+                self.note(loss=round(loss, 5))
+                num_noted, tokens_noted, seconds_noted = len(losses), self.num_tokens, self.seconds
+            if self.step == options.steps - options.decay_steps:
+                self.save("before-decay.pt")
+            if self.step % options.score_steps == 0:
+                self.score()
+            if self.seconds - seconds_saved > options.checkpoint_minutes * 60:
+                self.checkpoint()
+                seconds_saved = self.seconds
+        self.checkpoint()
+        if self.step % options.score_steps != 0 and not self.is_stopping:
+            self.score()
+        return losses

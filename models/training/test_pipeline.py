@@ -1,0 +1,130 @@
+"""The whole pipeline at toy size: `python3 models/training/test_pipeline.py` after `npm run build`; about a minute on a CPU.
+
+MILL_TEST_FOLDER keeps the files; tokens.jsonl there has held-out texts with their ids, to be compared with the engine's tokenizer.
+"""
+
+import json
+import math
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+
+from batches import TrainingStream
+from chats import encode_chats, read_chats, render
+from config import TrainConfig
+from export import load_gguf
+from heads import create_heads
+from reference import Reference
+from score import largest_difference
+from train import MODELS, create_run, parse_args
+
+STEPS = 8
+
+
+class Pipeline(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(os.environ.get("MILL_TEST_FOLDER", cls.temporary.name))
+        for name, seed, count in (("train", 1, 1500), ("holdout", 1000001, 20)):
+            cls.generate(cls.folder / f"{name}.jsonl", seed, count)
+        cls.base_losses = cls.train("pretrain", "base", "--preset", "toy")
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.temporary.cleanup()
+
+    @staticmethod
+    def generate(path: Path, seed: int, count: int) -> None:
+        script = MODELS.parent / "dist/models/corpus/generate.js"
+        subprocess.run(["node", script, "--seed", str(seed), "--count", str(count), "--out", path], check=True)
+
+    @classmethod
+    def train(cls, command: str, name: str, *options: str) -> list[float]:
+        arguments = ["--corpus", f"{cls.folder}/train.jsonl", "--holdout", f"{cls.folder}/holdout.jsonl", "--run", f"{cls.folder}/{name}"]
+        arguments += ["--out", f"{cls.folder}/{name}.gguf", "--steps", str(STEPS), "--tokens-per-step", "1024", "--tokens-per-pass", "512"]
+        return create_run(parse_args([command, *arguments, *options])).train()
+
+    def assert_same(self, one: list[float], other: list[float]) -> None:
+        self.assertEqual(len(one), len(other))
+        for a, b in zip(one, other):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+
+    def test_same_seed_same_losses(self) -> None:
+        self.assert_same(self.train("pretrain", "again", "--preset", "toy"), self.base_losses)
+        self.assertLess(self.base_losses[-1], self.base_losses[0])
+
+    def test_other_seed_other_losses(self) -> None:
+        self.assertNotAlmostEqual(self.train("pretrain", "other", "--preset", "toy", "--seed", "2")[-1], self.base_losses[-1], delta=1e-4)
+
+    def test_resumed_run_equals_uninterrupted(self) -> None:
+        first = self.train("pretrain", "resumed", "--preset", "toy", "--stop-after", "3")
+        self.assert_same(first + self.train("pretrain", "resumed", "--preset", "toy"), self.base_losses)
+
+    def test_file_computes_what_the_network_computes(self) -> None:
+        path = self.folder / "base.gguf"
+        network, _ = load_gguf(path)
+        network.load_state_dict(torch.load(self.folder / "base/checkpoint.pt")["model"])
+        self.assertLess(largest_difference(Reference(path), network), 1e-3)
+
+    def test_cut_chats_have_an_answer(self) -> None:
+        chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")
+        stream = TrainingStream(chats, TrainConfig(prompt_share=0.0), 48, seed=1)
+        self.assertLess(stream.is_usable.mean(), 1)
+        for one in stream.next_step():
+            has_answer = torch.zeros(one.ids.numel(), dtype=torch.bool)
+            has_answer[one.positions] = True
+            self.assertTrue(has_answer.view(one.ids.shape).any(dim=1).all())
+
+    def test_starts_from_a_file(self) -> None:
+        losses = self.train("pretrain", "continued", "--init-from", f"{self.folder}/base.gguf")
+        self.assertLess(losses[0], self.base_losses[0] - 0.1)
+
+    def test_distils_distributions(self) -> None:
+        losses = self.train("distill", "draft", "--teacher", f"{self.folder}/base.gguf", "--preset", "toy")
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(load_gguf(self.folder / "draft.gguf")[1].to_str(), load_gguf(self.folder / "base.gguf")[1].to_str())
+
+    def test_distils_sequences(self) -> None:
+        losses = self.train("distill-sequences", "student", "--teacher", f"{self.folder}/base.gguf", "--preset", "toy")
+        self.assertLess(losses[-1], losses[0])
+
+    def test_trains_heads(self) -> None:
+        for kind in ("medusa", "eagle"):
+            losses = self.train("heads", kind, "--base", f"{self.folder}/base.gguf", "--kind", kind, "--depth", "2")
+            # A base of eight steps has hardly anything to say that could be guessed.
+            self.assertTrue(all(math.isfinite(loss) for loss in losses))
+            self.assertTrue((self.folder / f"{kind}.gguf").exists())
+
+    def test_eagle_chain_sees_only_what_was_certain(self) -> None:
+        """A guess made at t must not change with tokens after those it was made from."""
+        base, _ = load_gguf(self.folder / "base.gguf")
+        torch.manual_seed(1)
+        heads = create_heads("eagle", base.config, 3)
+        ids = torch.randint(3, 500, (1, 20))
+        changed = ids.clone()
+        changed[0, 14:] = 5
+        with torch.no_grad():
+            before, after = (heads(base, base.hidden(x), x) for x in (ids, changed))
+        for depth in range(3):
+            # Entry t of this depth has read the tokens up to t + depth + 1.
+            last = 13 - depth - 1
+            torch.testing.assert_close(before[depth][0, : last + 1], after[depth][0, : last + 1])
+            self.assertFalse(torch.allclose(before[depth][0, last + 1], after[depth][0, last + 1]))
+
+    def test_writes_token_ids_for_the_engine(self) -> None:
+        tokenizer = Reference(self.folder / "base.gguf").tokenizer
+        texts = [render(chat["messages"]) for chat in read_chats(self.folder / "holdout.jsonl")]
+        for text in texts:
+            self.assertEqual(tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False), text)
+        lines = [json.dumps({"text": text, "tokens": tokenizer.encode(text).ids}) for text in texts]
+        (self.folder / "tokens.jsonl").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()

@@ -1,0 +1,135 @@
+"""Trains the mill family: `train.py pretrain | distill | distill-sequences | heads`. See ../README.md for the commands of each model."""
+
+import argparse
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from batches import TrainingStream
+from chats import encode_chats, read_chats, train_tokenizer
+from config import PRESETS, TrainConfig
+from export import export, load_gguf
+from heads import MatchBase, create_heads, export_heads
+from network import Mill
+from objectives import MatchTeacher, NextToken
+from optimizer import MillOptimizer
+from run import Run, RunOptions
+
+MODELS = Path(__file__).parent.parent
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--corpus", type=Path, required=True, help="chats as JSON lines")
+    common.add_argument("--holdout", type=Path, required=True, help="chats whose loss is logged by family")
+    common.add_argument("--holdout-chats", type=int, default=200)
+    common.add_argument("--score-steps", type=int, default=100, help="steps between two held-out losses")
+    common.add_argument("--run", type=Path, required=True, help="folder of checkpoint, log and, at first, tokenizer")
+    common.add_argument("--out", type=Path, required=True, help="GGUF file, written with every checkpoint")
+    common.add_argument("--steps", type=int, required=True)
+    common.add_argument("--decay-steps", type=int, help="of the steps, the last ones, over which the rate falls to zero (default: 35 %%)")
+    common.add_argument("--stop-after", type=int, help="end after this many steps of this process")
+    common.add_argument("--checkpoint-minutes", type=float, default=5.0, help="processor minutes between two checkpoints")
+    common.add_argument("--seed", type=int, default=1)
+    common.add_argument("--threads", type=int, default=2)
+    common.add_argument("--device", default="cpu", help="cpu or cuda")
+    common.add_argument("--f32", action="store_true", help="no bfloat16 products")
+    common.add_argument("--compile", action="store_true", help="compile the network: slow to start, faster after")
+    common.add_argument("--lr-scale", type=float, default=1.0, help="times the configured rates")
+    common.add_argument("--tokens-per-step", type=int, default=TrainConfig.tokens_per_step)
+    common.add_argument("--tokens-per-pass", type=int, default=TrainConfig.tokens_per_pass)
+    common.add_argument("--max-length", type=int, help="chats are cut after this many tokens, and left out where no answer comes before (default: the context)")
+
+    pretrain = commands.add_parser("pretrain", parents=[common], help="next tokens of the corpus")
+    pretrain.add_argument("--preset", choices=list(PRESETS), default="base")
+    pretrain.add_argument("--init-from", type=Path, help="GGUF whose weights and tokenizer to start from")
+    distill = commands.add_parser("distill", parents=[common], help="a teacher's distributions")
+    distill.add_argument("--teacher", type=Path, required=True)
+    distill.add_argument("--preset", choices=list(PRESETS), default="draft")
+    distill.add_argument("--init-from", type=Path)
+    sequences = commands.add_parser("distill-sequences", parents=[common], help="a teacher's answers: --corpus holds them")
+    sequences.add_argument("--teacher", type=Path, required=True, help="whose tokenizer is used")
+    sequences.add_argument("--preset", choices=list(PRESETS), default="student")
+    sequences.add_argument("--init-from", type=Path)
+    heads = commands.add_parser("heads", parents=[common], help="heads that guess several tokens of a base")
+    heads.add_argument("--base", type=Path, required=True)
+    heads.add_argument("--kind", choices=["medusa", "eagle"], default="eagle")
+    heads.add_argument("--depth", type=int, default=4, help="tokens guessed ahead")
+    return parser.parse_args(argv)
+
+
+def train_config(args: argparse.Namespace) -> TrainConfig:
+    config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass)
+    return replace(config, matrix_lr=config.matrix_lr * args.lr_scale, other_lr=config.other_lr * args.lr_scale)
+
+
+def own_tokenizer(args: argparse.Namespace) -> Tokenizer:
+    """The run's tokenizer, trained at its first start."""
+    path = args.run / "tokenizer.json"
+    if not path.exists():
+        args.run.mkdir(parents=True, exist_ok=True)
+        chats = (chat for _, chat in zip(range(30000), read_chats(args.corpus)))
+        train_tokenizer(chats, PRESETS[args.preset].vocab_size).save(str(path))
+    return Tokenizer.from_file(str(path))
+
+
+def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
+    """The network to train and its tokenizer; a checkpoint, if there is one, is loaded over it."""
+    torch.manual_seed(args.seed)
+    if args.init_from is not None:
+        return load_gguf(args.init_from)
+    if args.command == "pretrain":
+        return Mill(PRESETS[args.preset]), own_tokenizer(args)
+    tokenizer = load_gguf(args.teacher)[1]
+    return Mill(replace(PRESETS[args.preset], vocab_size=tokenizer.get_vocab_size())), tokenizer
+
+
+def create_run(args: argparse.Namespace) -> Run:
+    torch.set_num_threads(args.threads)
+    config = train_config(args)
+    if args.command == "heads":
+        torch.manual_seed(args.seed)
+        base, tokenizer = load_gguf(args.base)
+        base.to(args.device).requires_grad_(False)
+        model = create_heads(args.kind, base.config, args.depth).to(args.device)
+        objective, export_file = MatchBase(model, base), partial(export_heads, model, base.config, args.out)
+        max_length = base.config.context_length - args.depth
+    else:
+        model, tokenizer = create_model(args)
+        model.to(args.device)
+        export_file = partial(export, model, tokenizer, args.out)
+        max_length = model.config.context_length
+        if args.command == "distill":
+            objective = MatchTeacher(model, load_gguf(args.teacher)[0].to(args.device).requires_grad_(False))
+        else:
+            objective = NextToken(model)
+        if args.compile:
+            model.compile_layers()
+    options = RunOptions(
+        folder=args.run,
+        steps=args.steps,
+        decay_steps=args.decay_steps or max(1, round(0.35 * args.steps)),
+        stop_after=args.stop_after,
+        checkpoint_minutes=args.checkpoint_minutes,
+        score_steps=args.score_steps,
+        device=args.device,
+        is_mixed=not args.f32,
+    )
+    return Run(
+        options,
+        model,
+        MillOptimizer(model, model.layers, config),
+        TrainingStream(encode_chats(tokenizer, args.corpus), config, min(max_length, args.max_length or max_length), args.seed),
+        encode_chats(tokenizer, args.holdout, args.holdout_chats),
+        objective,
+        export_file,
+    )
+
+
+if __name__ == "__main__":
+    create_run(parse_args()).train()

@@ -1,0 +1,87 @@
+/** How far one engine's predictions are from another's over the same text. */
+import type { EngineCore } from "../engine/engine-core.js";
+import { percentile } from "./measure/percentiles.js";
+
+export interface Divergence {
+  readonly numTokens: number;
+  /** Kullback-Leibler divergence KL(reference ‖ tested) of the next token's distribution, in nats. */
+  readonly meanKl: number;
+  /** undefined of too few positions to tell. */
+  readonly p99Kl: number | undefined;
+  readonly maxKl: number;
+  /** Share of the positions at which both hold the same token for the likeliest. */
+  readonly sameTop: number;
+  /** e to the mean negative log-likelihood of the text's own next tokens. */
+  readonly referencePerplexity: number;
+  readonly testedPerplexity: number;
+}
+
+/** @param windows token ids; each is a text of its own, of at least two tokens */
+export function divergenceOf(
+  reference: EngineCore,
+  tested: EngineCore,
+  windows: readonly (readonly number[])[],
+  onWindow: (numTokens: number, meanKl: number) => void = () => {},
+): Divergence {
+  const kls: number[] = [];
+  let numSame = 0;
+  let referenceNll = 0;
+  let testedNll = 0;
+  let numScored = 0;
+  for (const ids of windows) {
+    const expected: Float64Array[] = [];
+    reference.promptLogits(ids, (logits) => expected.push(logSoftmax(logits)));
+    let position = 0;
+    tested.promptLogits(ids, (logits) => {
+      const p = expected[position]!;
+      const q = logSoftmax(logits);
+      kls.push(klOf(p, q));
+      numSame += Number(argMax(p) === argMax(q));
+      const next = ids[++position];
+      if (next === undefined) return;
+      referenceNll -= p[next]!;
+      testedNll -= q[next]!;
+      numScored++;
+    });
+    onWindow(kls.length, meanOf(kls));
+  }
+  return {
+    numTokens: kls.length,
+    meanKl: meanOf(kls),
+    p99Kl: percentile(
+      [...kls].sort((a, b) => a - b),
+      0.99,
+    ),
+    maxKl: kls.reduce((max, kl) => Math.max(max, kl), 0),
+    sameTop: numSame / kls.length,
+    referencePerplexity: Math.exp(referenceNll / numScored),
+    testedPerplexity: Math.exp(testedNll / numScored),
+  };
+}
+
+const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** In nats, in double precision. */
+export function logSoftmax(logits: Float32Array): Float64Array {
+  const values = Float64Array.from(logits);
+  const max = values[argMax(values)]!;
+  const logSum = max + Math.log(values.reduce((sum, value) => sum + Math.exp(value - max), 0));
+  return values.map((value) => value - logSum);
+}
+
+/** Of two distributions given as log-probabilities. What is impossible under `p` adds nothing. */
+export function klOf(p: Float64Array, q: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < p.length; i++) {
+    const share = Math.exp(p[i]!);
+    if (share > 0) sum += share * (p[i]! - q[i]!);
+  }
+  return sum;
+}
+
+/** The first of the greatest. */
+function argMax(values: Float64Array): number {
+  let best = 0;
+  for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;
+  return best;
+}

@@ -1,0 +1,169 @@
+/**
+ * What speculation wins on given prompts: two engines in this process, one that decodes plainly and one that drafts, answer the same requests in
+ * alternation, and both must give the same tokens. Each round has prompts of its own, so that no drafter has seen the answers.
+ */
+import { MillraceError } from "../core/errors.js";
+import { GREEDY_SAMPLING } from "../engine/api.js";
+import type { EngineCore } from "../engine/engine-core.js";
+import { type Estimate, pairedRatio } from "./measure/intervals.js";
+
+export interface PromptSet {
+  readonly name: string;
+  readonly prompts: readonly (readonly number[])[];
+  /** Tokens that end an answer; none: each is as long as it may be. */
+  readonly stopTokenIds: readonly number[];
+}
+
+export interface DraftsBenchSpec {
+  /** Requests at once. */
+  readonly batches: readonly number[];
+  readonly rounds: number;
+  /** Of each round, for each number of requests at once. */
+  readonly promptsPerRound: number;
+  readonly maxTokens: number;
+  readonly temperature: number;
+}
+
+export interface DraftsBenchResult {
+  readonly set: string;
+  readonly batch: number;
+  /** How many times as fast an answer goes on after its first token: all answers' times from first to last token, plain ÷ with drafts. */
+  readonly decoding: Estimate;
+  /** How many times as fast the whole round is, prompts included. */
+  readonly wholeRun: Estimate;
+  readonly rounds: readonly RoundTimes[];
+  readonly numTokens: number;
+  /** Of drafted tokens; undefined where nothing was drafted. */
+  readonly acceptedShare: number | undefined;
+}
+
+export interface RoundTimes {
+  readonly plain: RunTimes;
+  readonly drafting: RunTimes;
+}
+
+export interface RunTimes {
+  readonly wholeMs: number;
+  /** Summed over requests. */
+  readonly decodingMs: number;
+}
+
+/** @param plain, drafting idle engines of the same model */
+export function benchDrafts(
+  plain: EngineCore,
+  drafting: EngineCore,
+  sets: readonly PromptSet[],
+  spec: DraftsBenchSpec,
+  onResult: (result: DraftsBenchResult) => void = () => {},
+): DraftsBenchResult[] {
+  return sets.flatMap((set) => {
+    // Prompts are used up round by round and never come twice.
+    let used = 0;
+    return spec.batches.map((batch) => {
+      const perRound = Math.max(spec.promptsPerRound, batch);
+      const groups = Array.from({ length: spec.rounds + 1 }, (_, i) =>
+        set.prompts.slice(used + i * perRound, used + (i + 1) * perRound),
+      );
+      used += groups.length * perRound;
+      if (groups.at(-1)!.length < perRound) {
+        throw new MillraceError(
+          "invalid_option",
+          `expected ${used} prompts of ${JSON.stringify(set.name)}, got ${set.prompts.length}`,
+          { hint: "give more prompts, or ask for fewer rounds or batch sizes" },
+        );
+      }
+      const result = benchSet(plain, drafting, { ...set, groups }, batch, spec);
+      onResult(result);
+      return result;
+    });
+  });
+}
+
+function benchSet(
+  plain: EngineCore,
+  drafting: EngineCore,
+  set: PromptSet & { readonly groups: readonly (readonly (readonly number[])[])[] },
+  batch: number,
+  spec: DraftsBenchSpec,
+): DraftsBenchResult {
+  const rounds: RoundTimes[] = [];
+  let numTokens = 0;
+  let before = drafting.stats().speculation;
+  set.groups.forEach((prompts, round) => {
+    const run = (core: EngineCore) => runRound(core, prompts, set.stopTokenIds, batch, round, spec);
+    // Every other round the other way round.
+    const second = round % 2 === 1 ? run(drafting) : undefined;
+    const first = run(plain);
+    const other = second ?? run(drafting);
+    assertSame(first.outputs, other.outputs);
+    // Round 0 warms up.
+    if (round === 0) before = drafting.stats().speculation;
+    else {
+      rounds.push({ plain: first.times, drafting: other.times });
+      numTokens += first.outputs.reduce((sum, tokens) => sum + tokens.length, 0);
+    }
+  });
+  const after = drafting.stats().speculation;
+  const numDrafted = after.numDraftTokens - before.numDraftTokens;
+  const ratioOf = (time: (times: RunTimes) => number) =>
+    pairedRatio(
+      rounds.map((round) => time(round.plain)),
+      rounds.map((round) => time(round.drafting)),
+    )!;
+  return {
+    ...{ set: set.name, batch, rounds, numTokens },
+    decoding: ratioOf(({ decodingMs }) => decodingMs),
+    wholeRun: ratioOf(({ wholeMs }) => wholeMs),
+    acceptedShare: numDrafted === 0 ? undefined : (after.numAcceptedTokens - before.numAcceptedTokens) / numDrafted,
+  };
+}
+
+interface Answer {
+  readonly tokens: number[];
+  firstMs: number;
+  lastMs: number;
+}
+
+/** `batch` requests at once until all prompts are answered. */
+function runRound(
+  core: EngineCore,
+  prompts: readonly (readonly number[])[],
+  stopTokenIds: readonly number[],
+  batch: number,
+  round: number,
+  { maxTokens, temperature }: DraftsBenchSpec,
+): { readonly outputs: readonly (readonly number[])[]; readonly times: RunTimes } {
+  const answers = prompts.map((): Answer => ({ tokens: [], firstMs: 0, lastMs: 0 }));
+  let numAdded = 0;
+  const addNext = (): void => {
+    const promptIds = prompts[numAdded];
+    if (promptIds === undefined) return;
+    const seed = BigInt(1000 * round + numAdded);
+    const sampling = { ...GREEDY_SAMPLING, temperature, seed, stopTokenIds, maxTokens };
+    core.add(numAdded++, { promptIds: Int32Array.from(promptIds), sampling });
+  };
+  const startMs = performance.now();
+  while (numAdded < Math.min(batch, prompts.length)) addNext();
+  while (core.hasWork) {
+    const outputs = core.step();
+    const nowMs = performance.now();
+    for (const { requestId, output } of outputs) {
+      const answer = answers[requestId]!;
+      if (answer.tokens.length === 0) answer.firstMs = nowMs;
+      answer.lastMs = nowMs;
+      answer.tokens.push(...output.tokenIds);
+      if (output.finishReason !== undefined) addNext();
+    }
+  }
+  const decodingMs = answers.reduce((sum, { firstMs, lastMs }) => sum + lastMs - firstMs, 0);
+  return { outputs: answers.map(({ tokens }) => tokens), times: { wholeMs: performance.now() - startMs, decodingMs } };
+}
+
+function assertSame(plain: readonly (readonly number[])[], drafted: readonly (readonly number[])[]): void {
+  const index = plain.findIndex((tokens, i) => tokens.join() !== drafted[i]!.join());
+  if (index < 0) return;
+  throw new MillraceError(
+    "engine_failed",
+    `expected the tokens of plain decoding with drafts too, got others for prompt ${index}`,
+  );
+}

@@ -1,0 +1,138 @@
+/** Measures what holding answers to grammars costs: compiling, and a mask for each token, through the engine's own grammar thread. */
+import { MillraceError } from "../core/errors.js";
+import { GrammarService } from "../engine/constraint/grammar-service.js";
+import type { FromGrammarThread } from "../engine/constraint/messages.js";
+import { readTokenBytes, type TokenBytes } from "../engine/constraint/token-bytes.js";
+import { type Summary, summarize } from "./statistics.js";
+
+const TIMEOUT_MS = 60_000;
+const SLICE_MS = 5;
+const SLOT = 0;
+
+export interface GrammarCase {
+  readonly name: string;
+  /** EBNF. */
+  readonly grammar: string;
+  /** A text of the grammar, whose tokens' masks are measured. */
+  readonly answer: string;
+}
+
+export interface GrammarBenchResult {
+  readonly name: string;
+  readonly grammarLength: number;
+  readonly numTokens: number;
+  readonly compileMs: Summary;
+  /** From asking for a mask to having it, over all tokens and rounds. */
+  readonly maskMs: Summary & { readonly p90: number };
+}
+
+export interface GrammarBenchReport {
+  readonly vocabSize: number;
+  /** Until the thread has read the vocabulary. */
+  readonly startMs: number;
+  readonly results: readonly GrammarBenchResult[];
+}
+
+/** @param modelPath of which only the tokenizer is read */
+export function benchGrammars(modelPath: string, cases: readonly GrammarCase[], rounds: number): GrammarBenchReport {
+  const tokens = readTokenBytes(modelPath);
+  const vocabSize = tokens.bytes.length;
+  const service = new GrammarService(modelPath, { numSlots: 1, masksPerSlot: 1, vocabSize }, TIMEOUT_MS);
+  try {
+    const client = new GrammarClient(service, tokens);
+    const startMs = timeOf(() => client.open('root ::= "a"'));
+    const tokenIds = cases.map(({ answer }) => longestTokens(tokens, answer));
+    const samples = cases.map(() => ({ compile: [] as number[], masks: [] as number[] }));
+    for (let round = 0; round < rounds; round++) {
+      cases.forEach(({ grammar }, i) => {
+        // A grammar that is known would not be compiled again.
+        samples[i]!.compile.push(client.open(`${grammar}\n# ${round}\n`));
+        for (const ms of client.masks(tokenIds[i]!)) samples[i]!.masks.push(ms);
+      });
+    }
+    const results = cases.map(({ name, grammar }, i) => {
+      const { compile, masks } = samples[i]!;
+      const p90 = [...masks].sort((a, b) => a - b)[Math.floor(0.9 * (masks.length - 1))]!;
+      return {
+        name,
+        grammarLength: grammar.length,
+        numTokens: tokenIds[i]!.length,
+        compileMs: summarize(compile),
+        maskMs: { ...summarize(masks), p90 },
+      };
+    });
+    return { vocabSize, startMs, results };
+  } finally {
+    service.stop();
+  }
+}
+
+class GrammarClient {
+  #requestId = 0;
+  #ticket = 0;
+
+  constructor(
+    private readonly service: GrammarService,
+    private readonly tokens: TokenBytes,
+  ) {}
+
+  /** @returns milliseconds of compiling, as the thread measured them */
+  open(grammar: string): number {
+    const requestId = ++this.#requestId;
+    this.service.send({ kind: "open", requestId, grammar, stopTokenIds: [...this.tokens.stopIds], tokenIds: [] });
+    const answer = this.#await((messages) => messages.find((message) => message.requestId === requestId));
+    if (answer.kind === "opened") return answer.compileMs;
+    throw new MillraceError("invalid_grammar", answer.problem);
+  }
+
+  /** @returns milliseconds of each token's mask, the one before it accepted */
+  masks(tokenIds: readonly number[]): number[] {
+    const requestId = this.#requestId;
+    const { memory } = this.service;
+    const times = tokenIds.map((_, i) =>
+      timeOf(() => {
+        const ticket = ++this.#ticket;
+        const accepted = tokenIds.slice(Math.max(0, i - 1), i);
+        const rest = { slot: SLOT, ticket, tokenIds: accepted, hasFirst: false, draft: [] };
+        this.service.send({ kind: "masks", requestId, ...rest });
+        this.#await(() => (memory.ticket(SLOT) === ticket ? true : undefined));
+      }),
+    );
+    this.service.send({ kind: "close", requestId });
+    return times;
+  }
+
+  #await<T>(find: (messages: readonly FromGrammarThread[]) => T | undefined): T {
+    for (;;) {
+      const { news } = this.service.memory;
+      const { messages, lost } = this.service.look();
+      const found = find(messages);
+      if (found !== undefined) return found;
+      const problem = lost?.problem ?? messages.find((message) => message.kind === "failed")?.problem;
+      if (problem !== undefined) throw new MillraceError("grammar_failed", problem);
+      this.service.memory.waitForNews(news, SLICE_MS);
+    }
+  }
+}
+
+function timeOf(run: () => void): number {
+  const startMs = performance.now();
+  run();
+  return performance.now() - startMs;
+}
+
+/** A text's tokens, the longest first: close to a tokenizer's, and none that a grammar could not see. */
+function longestTokens({ bytes }: TokenBytes, text: string): number[] {
+  const idByText = new Map(bytes.map((token, id) => [Buffer.from(token).toString("latin1"), id]));
+  const rest = Buffer.from(text).toString("latin1");
+  const ids: number[] = [];
+  for (let at = 0; at < rest.length; ) {
+    let length = Math.min(32, rest.length - at);
+    while (length > 1 && !idByText.has(rest.slice(at, at + length))) length--;
+    const id = idByText.get(rest.slice(at, at + length));
+    if (id === undefined) throw new MillraceError("grammar_failed", `expected tokens for ${JSON.stringify(text)}`);
+    ids.push(id);
+    at += length;
+  }
+  return ids;
+}

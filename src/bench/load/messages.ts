@@ -1,0 +1,35 @@
+/** What the generator and its worker processes tell each other. */
+import type { Traffic } from "../workload/traffic.js";
+import type { LoopLag } from "./loop-watch.js";
+import type { RequestRecord } from "./record.js";
+import type { ShareSpec } from "./share.js";
+
+export interface RunMessage {
+  readonly kind: "run";
+  /** Of the server, without an endpoint's path. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly traffic: Traffic;
+  readonly share: ShareSpec;
+}
+
+/** stop: begin nothing more; abort: let go of what is under way too. */
+export type ToWorker = RunMessage | { readonly kind: "stop" | "abort" };
+
+export interface Progress {
+  readonly numSent: number;
+  readonly numDone: number;
+  readonly numFailed: number;
+  readonly numOutputTokens: number;
+}
+
+export interface ShareResult {
+  readonly records: readonly RequestRecord[];
+  readonly lag: LoopLag;
+}
+
+export type FromWorker =
+  | { readonly kind: "ready" }
+  | { readonly kind: "progress"; readonly progress: Progress }
+  | ({ readonly kind: "done" } & ShareResult);

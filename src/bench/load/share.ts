@@ -1,0 +1,147 @@
+/** One worker's part of a run: its clients or arrivals, each on time, until its sessions are over. */
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import type { Agenda } from "./agenda.js";
+import { type Connection, complete } from "./completion.js";
+import type { RequestRecord } from "./record.js";
+import type { OpenSession, Session, Turn } from "./session.js";
+
+/** All times on the generator's clock. */
+export type ShareLoad =
+  /** Each client takes the next session of `first`, `first + step`, … below `count` when it is through with one. */
+  | {
+      readonly kind: "clients";
+      readonly startMs: readonly number[];
+      readonly first: number;
+      readonly step: number;
+      readonly count: number;
+    }
+  | { readonly kind: "arrivals"; readonly sessions: readonly { readonly index: number; readonly atMs: number }[] };
+
+export interface ShareSpec {
+  readonly load: ShareLoad;
+  /** No session begins after it. */
+  readonly stopMs: number;
+}
+
+export interface ShareEvents {
+  onSent(): void;
+  onRecord(record: RequestRecord): void;
+}
+
+/** After so many failures in a row, and as many per client, nothing more is sent: the server is gone. */
+const MAX_FAILURES = 10;
+
+/** A client whose request failed waits before it tries again; a server that refuses at once would otherwise be asked thousands of times. */
+const RETRY_MS = 250;
+
+export class Share {
+  #numFailuresInARow = 0;
+  #isStopped = false;
+  #nextSession = 0;
+  #wakeUp: () => void = () => {};
+  /** Whoever waits for a time to come waits for this too. */
+  readonly #stopped = new Promise<void>((resolve) => {
+    this.#wakeUp = resolve;
+  });
+
+  constructor(
+    private readonly spec: ShareSpec,
+    private readonly openSession: OpenSession,
+    private readonly connection: Connection,
+    private readonly agenda: Agenda,
+    private readonly events: ShareEvents,
+  ) {}
+
+  /** No further requests; those under way are answered. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#wakeUp();
+  }
+
+  async run(): Promise<void> {
+    const { load } = this.spec;
+    if (load.kind === "clients") {
+      this.#nextSession = load.first;
+      await Promise.all(load.startMs.map((startMs) => this.#client(startMs, load)));
+    } else {
+      await this.#arrivals(load.sessions);
+    }
+  }
+
+  #mayBegin(): boolean {
+    return !this.#isStopped && this.connection.now() < this.spec.stopMs;
+  }
+
+  /** The next session's first request is made while the last one is answered, so that making it delays nothing. */
+  async #client(startMs: number, load: Extract<ShareLoad, { kind: "clients" }>): Promise<void> {
+    const take = () => {
+      const index = this.#nextSession;
+      if (index >= load.count) return undefined;
+      this.#nextSession += load.step;
+      return this.#prepare(index);
+    };
+    let prepared = take();
+    await this.#until(startMs);
+    let freeMs = startMs;
+    while (prepared !== undefined && this.#mayBegin()) {
+      const running = this.#converse(prepared, freeMs);
+      // After everybody else whose answer came in this turn of the loop has sent too; a socket is used again a turn later.
+      await nextTurn();
+      await nextTurn();
+      prepared = take();
+      freeMs = await running;
+    }
+  }
+
+  async #arrivals(sessions: Extract<ShareLoad, { kind: "arrivals" }>["sessions"]): Promise<void> {
+    const running: Promise<number>[] = [];
+    for (const { index, atMs } of sessions) {
+      const prepared = this.#prepare(index);
+      await this.#until(atMs);
+      if (!this.#mayBegin()) break;
+      running.push(this.#converse(prepared, atMs));
+    }
+    await Promise.all(running);
+  }
+
+  #until(dueMs: number): Promise<void> {
+    return Promise.race([this.agenda.until(dueMs), this.#stopped]);
+  }
+
+  #prepare(index: number): Prepared {
+    const session = this.openSession(index);
+    return { index, session, first: session.next("") };
+  }
+
+  /** @returns when the last answer was complete */
+  async #converse({ index, session, first }: Prepared, startMs: number): Promise<number> {
+    let intendedMs = startMs;
+    let turn = first;
+    for (let number = 0; turn !== undefined; number++) {
+      this.events.onSent();
+      const place = { session: index, turn: number, intendedMs };
+      const { record, answer } = await complete(this.connection, place, turn);
+      this.events.onRecord(record);
+      intendedMs = this.connection.now();
+      if (record.failure !== undefined) return this.#onFailure();
+      this.#numFailuresInARow = 0;
+      turn = this.#isStopped ? undefined : session.next(answer);
+    }
+    return intendedMs;
+  }
+
+  async #onFailure(): Promise<number> {
+    this.#numFailuresInARow++;
+    const { load } = this.spec;
+    const numClients = load.kind === "clients" ? load.startMs.length : 1;
+    if (this.#numFailuresInARow >= MAX_FAILURES + numClients) this.stop();
+    await sleep(RETRY_MS);
+    return this.connection.now();
+  }
+}
+
+interface Prepared {
+  readonly index: number;
+  readonly session: Session;
+  readonly first: Turn | undefined;
+}

@@ -1,0 +1,81 @@
+/**
+ * The part of a run in which the load was what it was meant to be, without its ramp and its drain. With clients: from when nine of ten are busy
+ * for the first time until they are for the last time. With arrivals of their own: from the first answer's end to the last arrival. It counts
+ * only when at least as many answers end within it as there were requests at once.
+ */
+import type { RequestRecord } from "../load/record.js";
+import { extremesOf } from "../statistics.js";
+
+export interface Plateau {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly numDone: number;
+}
+
+const BUSY_SHARE = 0.9;
+
+/** @param numClients undefined: requests come at times of their own */
+export function plateauOf(records: readonly RequestRecord[], numClients: number | undefined): Plateau | undefined {
+  const sent = records.filter((record) => record.lastMs > record.sentMs);
+  if (sent.length === 0) return undefined;
+  const { startMs, endMs, most } = numClients === undefined ? arrivalTime(sent) : busyTime(sent, numClients);
+  const numDone = sent.filter((record) => record.lastMs > startMs && record.lastMs <= endMs).length;
+  return endMs > startMs && numDone >= most ? { startMs, endMs, numDone } : undefined;
+}
+
+interface Window {
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Requests at once. */
+  readonly most: number;
+}
+
+function busyTime(records: readonly RequestRecord[], numClients: number): Window {
+  const changes = changesOf(records);
+  const most = Math.min(numClients, mostAtOnce(changes));
+  const isBusy = (count: number) => count >= BUSY_SHARE * most;
+  const first = changes.findIndex((change) => isBusy(change.count));
+  const last = changes.findLastIndex((change) => isBusy(change.count));
+  // It lasts until the next change.
+  return { startMs: changes[first]!.atMs, endMs: changes[last + 1]!.atMs, most };
+}
+
+function arrivalTime(records: readonly RequestRecord[]): Window {
+  return {
+    startMs: extremesOf(records.map((record) => record.lastMs)).min,
+    endMs: extremesOf(records.map((record) => record.sentMs)).max,
+    most: mostAtOnce(changesOf(records)),
+  };
+}
+
+interface Change {
+  readonly atMs: number;
+  readonly count: number;
+}
+
+const mostAtOnce = (changes: readonly Change[]): number =>
+  changes.reduce((most, { count }) => Math.max(most, count), 0);
+
+/** Requests under way after each moment in which that changes. */
+function changesOf(records: readonly RequestRecord[]): Change[] {
+  const steps = records.flatMap(({ sentMs, lastMs }) => [
+    { atMs: sentMs, step: 1 },
+    { atMs: lastMs, step: -1 },
+  ]);
+  // Of one moment, endings first: a client that goes on at once is one client.
+  steps.sort((a, b) => a.atMs - b.atMs || a.step - b.step);
+  let count = 0;
+  return steps.map(({ atMs, step }) => {
+    count += step;
+    return { atMs, count };
+  });
+}
+
+/** Tokens that came within a window: those of a request are spread evenly over its chunks. */
+export function outputTokensIn(records: readonly RequestRecord[], startMs: number, endMs: number): number {
+  return records.reduce((sum, { chunkAtMs, numOutputTokens }) => {
+    if (chunkAtMs.length === 0) return sum;
+    const numChunks = chunkAtMs.filter((atMs) => atMs > startMs && atMs <= endMs).length;
+    return sum + (numOutputTokens * numChunks) / chunkAtMs.length;
+  }, 0);
+}

@@ -1,0 +1,23 @@
+import { spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { ProcessWatch } from "./process-usage.js";
+
+test.skipIf(process.platform !== "linux")("a busy child counts with its parent, memory too", async () => {
+  const busy = "const a = Buffer.alloc(1 << 27, 1); for (;;) a[0]++;";
+  const parent = spawn(process.execPath, ["-e", `require('child_process').spawn(process.execPath, ['-e', '${busy}'])`]);
+  await sleep(500);
+  const watch = new ProcessWatch(parent.pid!);
+  await sleep(1500);
+  const usage = watch.finish()!;
+  const child = spawn("pkill", ["-P", String(parent.pid)]);
+  await new Promise((resolve) => child.once("exit", resolve));
+  parent.kill();
+  expect(usage.peakMemoryBytes).toBeGreaterThan(1 << 27);
+  expect(usage.cpuCores).toBeGreaterThan(0.05);
+  expect(usage.cpuCores).toBeLessThan(2.5);
+});
+
+test("a process that is not there has no usage", () => {
+  expect(new ProcessWatch(2 ** 30).finish()).toBeUndefined();
+});

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { parseMetrics, serverMetrics } from "./prometheus.js";
+
+const BEFORE = `# HELP vllm:num_preemptions_total x
+vllm:num_preemptions_total{model_name="a {b} c"} 2
+vllm:spec_decode_num_drafts_total 10
+vllm:spec_decode_num_draft_tokens_total 40
+vllm:spec_decode_num_accepted_tokens_total 20
+vllm:request_queue_time_seconds_bucket{le="+Inf"} 4
+vllm:request_queue_time_seconds_sum 1
+vllm:request_queue_time_seconds_count 4
+`;
+const AFTER = `vllm:num_preemptions_total{engine="0"} 2
+vllm:num_preemptions_total{engine="1"} 3 1700000000
+vllm:spec_decode_num_drafts_total 20
+vllm:spec_decode_num_draft_tokens_total 80
+vllm:spec_decode_num_accepted_tokens_total 50
+vllm:request_queue_time_seconds_sum 1.5
+vllm:request_queue_time_seconds_count 6
+`;
+
+test("counters are differences, summed over labels; what a server does not offer stays away", () => {
+  expect(serverMetrics(parseMetrics(BEFORE), parseMetrics(AFTER), [0.2, 0.9, 0.4])).toEqual({
+    ...{ queueMs: 250, acceptance: 0.75, acceptedLength: 4, preemptions: 3, medianKvUsage: 0.4, maxKvUsage: 0.9 },
+    cacheHitShare: undefined,
+  });
+});
+
+test("nothing happened: no shares of nothing", () => {
+  const same = parseMetrics(AFTER);
+  expect(serverMetrics(same, same, [])).toMatchObject({ acceptance: undefined, queueMs: undefined, preemptions: 0 });
+});

@@ -1,0 +1,111 @@
+/** What a server's own `/metrics` says of a run: counters as differences between its end and its start, gauges as sampled in between. */
+import type { ServerMetrics } from "../report/schema.js";
+import { median } from "../statistics.js";
+
+/** Sums over all labels by metric name. */
+export type MetricSums = ReadonlyMap<string, number>;
+
+/** Names behind the prefixes; the first that a server has is taken. */
+const NAMES = {
+  queueSeconds: ["request_queue_time_seconds_sum"],
+  queued: ["request_queue_time_seconds_count"],
+  drafts: ["spec_decode_num_drafts_total", "spec_decode_num_drafts"],
+  drafted: ["spec_decode_num_draft_tokens_total", "spec_decode_num_draft_tokens"],
+  accepted: ["spec_decode_num_accepted_tokens_total", "spec_decode_num_accepted_tokens"],
+  cacheQueries: ["prefix_cache_queries_total", "gpu_prefix_cache_queries_total"],
+  cacheHits: ["prefix_cache_hits_total", "gpu_prefix_cache_hits_total"],
+  preemptions: ["num_preemptions_total", "num_preemptions"],
+  kvUsage: ["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"],
+} as const;
+
+const PREFIXES = ["millrace:", "vllm:", "sglang:", "llamacpp:"];
+
+type Quantity = keyof typeof NAMES;
+
+/** Prometheus' text format. Lines it does not understand are none of its business. */
+export function parseMetrics(text: string): MetricSums {
+  const sums = new Map<string, number>();
+  for (const line of text.split("\n")) {
+    const match = /^([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)/.exec(line);
+    const value = Number(match?.[2]);
+    if (match !== null && Number.isFinite(value)) sums.set(match[1]!, (sums.get(match[1]!) ?? 0) + value);
+  }
+  return sums;
+}
+
+function metricOf(sums: MetricSums, quantity: Quantity): number | undefined {
+  for (const prefix of PREFIXES) {
+    for (const name of NAMES[quantity]) {
+      const value = sums.get(prefix + name);
+      if (value !== undefined) return value;
+    }
+  }
+  return undefined;
+}
+
+/** @param kvUsages sampled during the run */
+export function serverMetrics(before: MetricSums, after: MetricSums, kvUsages: readonly number[]): ServerMetrics {
+  const grown = (quantity: Quantity): number | undefined => {
+    const end = metricOf(after, quantity);
+    return end === undefined ? undefined : end - (metricOf(before, quantity) ?? 0);
+  };
+  const share = (part: number | undefined, whole: number | undefined) =>
+    part === undefined || whole === undefined || whole === 0 ? undefined : part / whole;
+  const accepted = grown("accepted");
+  const perDraft = share(accepted, grown("drafts"));
+  const queueS = share(grown("queueSeconds"), grown("queued"));
+  return {
+    queueMs: queueS === undefined ? undefined : 1000 * queueS,
+    acceptance: share(accepted, grown("drafted")),
+    acceptedLength: perDraft === undefined ? undefined : 1 + perDraft,
+    cacheHitShare: share(grown("cacheHits"), grown("cacheQueries")),
+    preemptions: grown("preemptions"),
+    medianKvUsage: kvUsages.length === 0 ? undefined : median(kvUsages),
+    maxKvUsage: kvUsages.length === 0 ? undefined : Math.max(...kvUsages),
+  };
+}
+
+const SAMPLE_MS = 1000;
+const TIMEOUT_MS = 5000;
+
+/** Watches a server's metrics from now until `finish`; one that offers none is not asked again. */
+export class MetricsWatch {
+  readonly #kvUsages: number[] = [];
+  readonly #timer: NodeJS.Timeout;
+
+  private constructor(
+    private readonly url: string,
+    private readonly before: MetricSums | undefined,
+  ) {
+    this.#timer = setInterval(() => void this.#sample(), SAMPLE_MS);
+    if (before === undefined) clearInterval(this.#timer);
+  }
+
+  static async start(url: string): Promise<MetricsWatch> {
+    return new MetricsWatch(url, await readMetrics(url));
+  }
+
+  async #sample(): Promise<MetricSums | undefined> {
+    const sums = await readMetrics(this.url);
+    const usage = sums === undefined ? undefined : metricOf(sums, "kvUsage");
+    if (usage !== undefined) this.#kvUsages.push(usage);
+    return sums;
+  }
+
+  async finish(): Promise<ServerMetrics | undefined> {
+    clearInterval(this.#timer);
+    if (this.before === undefined) return undefined;
+    const after = await readMetrics(this.url);
+    return after === undefined ? undefined : serverMetrics(this.before, after, this.#kvUsages);
+  }
+}
+
+async function readMetrics(url: string): Promise<MetricSums | undefined> {
+  try {
+    const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return response.ok ? parseMetrics(await response.text()) : undefined;
+  } catch {
+    // No such page, or the server is gone: the requests themselves tell.
+    return undefined;
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * The figures of one run. For a request with t0 intended, t1 sent, f first and l last token and n tokens by `usage`: TTFT = f − t1, the same from t0
+ * beside it; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) where n ≥ 2; ITL = gaps between arrivals that brought tokens, all requests' together, read
+ * with the tokens per chunk. Failed requests count as offered and as missing every objective, and nowhere else.
+ */
+import type { Load } from "../load/load.js";
+import type { RequestRecord } from "../load/record.js";
+import type { RunMetrics, Slo } from "../report/schema.js";
+import { extremesOf } from "../statistics.js";
+import { distributionOf } from "./percentiles.js";
+import { outputTokensIn, plateauOf } from "./plateau.js";
+import { meets } from "./slo.js";
+
+/** Of fewer answers, chance would pass for drift. */
+const MIN_FOR_DRIFT = 20;
+
+/** Undefined: the request has none. */
+export function timesOf(
+  record: Pick<RequestRecord, "sentMs" | "lastMs" | "numOutputTokens"> & { readonly firstMs: number },
+) {
+  const { sentMs, firstMs, lastMs, numOutputTokens } = record;
+  return {
+    ttftMs: firstMs - sentMs,
+    e2eMs: lastMs - sentMs,
+    tpotMs: numOutputTokens >= 2 ? (lastMs - firstMs) / (numOutputTokens - 1) : undefined,
+  };
+}
+
+export function measureRun(records: readonly RequestRecord[], load: Load, slo: Slo | undefined): RunMetrics {
+  // An answer without any text has no first token to time: it counts by its end.
+  const answered = records
+    .filter((record) => record.failure === undefined)
+    .map((record) => ({ ...record, firstMs: record.chunkAtMs[0] ?? record.lastMs }));
+  const times = answered.map(timesOf);
+  const sum = (value: (record: (typeof answered)[number]) => number) =>
+    answered.reduce((total, record) => total + value(record), 0);
+  const { min: startMs } = extremesOf(records.map((record) => record.sentMs));
+  const durationMs = records.length === 0 ? 0 : extremesOf(records.map((record) => record.lastMs)).max - startMs;
+  const perS = (count: number) => (durationMs === 0 ? 0 : (1000 * count) / durationMs);
+  const promptTokens = sum((record) => record.numPromptTokens);
+  const outputTokens = sum((record) => record.numOutputTokens);
+  const numChunks = sum((record) => record.chunkAtMs.length);
+  const hasReasoning = answered.some((record) => record.answerAtMs !== record.chunkAtMs[0]);
+  const gaps = answered.flatMap(({ chunkAtMs }) =>
+    chunkAtMs.slice(1).map((endMs, i) => ({ endMs, ms: endMs - chunkAtMs[i]! })),
+  );
+  const isBesidePrompt = withinAny(answered.map(({ sentMs, firstMs }) => [sentMs, firstMs]));
+  const good = slo === undefined ? [] : times.filter((each) => meets(slo, each));
+  return {
+    numRequests: records.length,
+    failures: failuresOf(records),
+    ...{ promptTokens, outputTokens, cachedTokens: sum((record) => record.numCachedTokens), durationMs },
+    outputTokensPerS: perS(outputTokens),
+    totalTokensPerS: perS(promptTokens + outputTokens),
+    concurrency: durationMs === 0 ? 0 : times.reduce((total, each) => total + each.e2eMs, 0) / durationMs,
+    plateau: plateauMetrics(records, load.kind === "closed" ? load.concurrency : undefined),
+    ttftMs: distributionOf(times.map((each) => each.ttftMs)),
+    intendedTtftMs: distributionOf(answered.map((record) => record.firstMs - record.intendedMs)),
+    answerMs: hasReasoning
+      ? distributionOf(
+          answered.flatMap(({ answerAtMs, sentMs }) => (answerAtMs === undefined ? [] : answerAtMs - sentMs)),
+        )
+      : undefined,
+    tpotMs: distributionOf(times.flatMap((each) => each.tpotMs ?? [])),
+    itlMs: distributionOf(gaps.map((gap) => gap.ms)),
+    itlBesidePromptsMs: distributionOf(gaps.filter((gap) => isBesidePrompt(gap.endMs)).map((gap) => gap.ms)),
+    e2eMs: distributionOf(times.map((each) => each.e2eMs)),
+    sendDelayMs: distributionOf(records.map((record) => record.sentMs - record.intendedMs)),
+    tokensPerChunk: numChunks === 0 ? 0 : outputTokens / numChunks,
+    slo:
+      slo === undefined
+        ? undefined
+        : { goodRequestsPerS: perS(good.length), attainment: good.length / Math.max(1, records.length) },
+  };
+}
+
+/** Whether a time lies in one of these spans, their beginnings aside. A request's own gaps come after its own wait. */
+function withinAny(spans: readonly (readonly [fromMs: number, toMs: number])[]): (ms: number) => boolean {
+  const sorted = [...spans].sort((a, b) => a[0] - b[0]);
+  // The latest end of all spans up to each one.
+  let latest = Number.NEGATIVE_INFINITY;
+  const ends = sorted.map(([, toMs]) => {
+    latest = Math.max(latest, toMs);
+    return latest;
+  });
+  return (ms) => {
+    let [low, high] = [0, sorted.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (sorted[middle]![0] < ms) low = middle + 1;
+      else high = middle;
+    }
+    return low > 0 && ends[low - 1]! >= ms;
+  };
+}
+
+function failuresOf(records: readonly RequestRecord[]): RunMetrics["failures"] {
+  const failures = records.flatMap((record) => record.failure ?? []);
+  return [...new Set(failures.map((failure) => failure.kind))].map((kind) => {
+    const same = failures.filter((failure) => failure.kind === kind);
+    return { kind, count: same.length, example: same[0]!.detail };
+  });
+}
+
+function plateauMetrics(records: readonly RequestRecord[], numClients: number | undefined): RunMetrics["plateau"] {
+  const plateau = plateauOf(records, numClients);
+  if (plateau === undefined) return undefined;
+  const { startMs, endMs, numDone } = plateau;
+  const answered = records.filter((record) => record.failure === undefined);
+  const durationMs = endMs - startMs;
+  const middleMs = startMs + durationMs / 2;
+  const first = outputTokensIn(answered, startMs, middleMs);
+  const second = outputTokensIn(answered, middleMs, endMs);
+  // A prompt is counted when it is through.
+  const begun = answered.filter(({ chunkAtMs: [firstMs = 0] }) => firstMs > startMs && firstMs <= endMs);
+  const promptTokens = begun.reduce((sum, record) => sum + record.numPromptTokens, 0);
+  return {
+    ...{ startMs, durationMs, numDone },
+    outputTokensPerS: (1000 * (first + second)) / durationMs,
+    totalTokensPerS: (1000 * (first + second + promptTokens)) / durationMs,
+    drift: first === 0 || numDone < MIN_FOR_DRIFT ? undefined : second / first - 1,
+  };
+}
+
+/** What a run counts by where there is no other word for it: the plateau where there is one. */
+export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "plateau" | "outputTokensPerS">): number {
+  return plateau?.outputTokensPerS ?? outputTokensPerS;
+}
+
+/** Above this share of the time per token, the client's own delays would show in what is reported. */
+const MAX_DELAY_SHARE = 0.01;
+
+/**
+ * Why a run does not count. Times to the first token carry the client's lag in full, so what they are held to is the time per token.
+ * @param lagMs how long answers lay in the client on average
+ */
+export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
+  if (metrics.ttftMs === undefined) return ["no request was answered"];
+  const limitMs = MAX_DELAY_SHARE * (metrics.tpotMs?.percentiles.p50 ?? metrics.ttftMs.mean);
+  const isAbove = (ms: number, what: string) =>
+    ms > limitMs ? [`${what} by more than 1 % of the time per token`] : [];
+  return [
+    ...isAbove(lagMs, "the load generator read answers late"),
+    ...isAbove(metrics.sendDelayMs?.percentiles.p50 ?? 0, "it sent requests late"),
+  ];
+}

@@ -1,0 +1,33 @@
+/** Service-level objectives: presets, limits of the user's own, and whether a request met them. */
+import { MillraceError } from "../../core/errors.js";
+import type { Slo } from "../report/schema.js";
+
+/** As guidellm's documentation has them. */
+export const SLO_PRESETS: readonly Slo[] = [
+  { name: "chat", ttftMs: 200, tpotMs: 50 },
+  { name: "rag", ttftMs: 300, tpotMs: 100 },
+  { name: "code", ttftMs: 500, tpotMs: 150 },
+];
+
+/** @example parseSlo("chat") or parseSlo("ttft=200,tpot=50,e2e=5000"), all in milliseconds */
+export function parseSlo(text: string): Slo {
+  const preset = SLO_PRESETS.find((each) => each.name === text);
+  if (preset !== undefined) return preset;
+  const limits = text.split(",").map((part) => /^(ttft|tpot|e2e)=(\d+(?:\.\d+)?)$/.exec(part.trim()));
+  if (limits.some((match) => match === null)) {
+    const names = SLO_PRESETS.map((each) => each.name).join(", ");
+    const message = `expected --slo to be ${names} or limits such as ttft=200,tpot=50 in milliseconds, got ${JSON.stringify(text)}`;
+    throw new MillraceError("invalid_option", message);
+  }
+  return { name: text, ...Object.fromEntries(limits.map((match) => [`${match![1]}Ms`, Number(match![2])])) };
+}
+
+/** Undefined times are those a request does not have: a single token has no time per further token. */
+export function meets(
+  slo: Slo,
+  times: { readonly ttftMs: number; readonly tpotMs: number | undefined; readonly e2eMs: number },
+): boolean {
+  const within = (value: number | undefined, limit: number | undefined) =>
+    value === undefined || limit === undefined || value <= limit;
+  return within(times.ttftMs, slo.ttftMs) && within(times.tpotMs, slo.tpotMs) && within(times.e2eMs, slo.e2eMs);
+}

@@ -1,0 +1,56 @@
+/** Randomness that a seed repeats: what a benchmark sends must be the same for every server and every run. */
+
+/** A generator of 32-bit values (mulberry32). */
+export function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return (t ^ (t >>> 14)) >>> 0;
+  };
+}
+
+/** One seed of several numbers; other numbers, or the same in another order, give another one. */
+export function seedFrom(...parts: readonly number[]): number {
+  return parts.reduce((seed, part) => generator(Math.imul(seed + part + 1, 0x9e3779b1))(), 0);
+}
+
+/** Draws of what benchmarks need. */
+export class Random {
+  readonly #next: () => number;
+
+  constructor(seed: number) {
+    this.#next = generator(seed);
+  }
+
+  /** In (0, 1). */
+  uniform(): number {
+    return (this.#next() + 0.5) / 2 ** 32;
+  }
+
+  /** An integer in [min, max]. */
+  integer(min: number, max: number): number {
+    return min + (this.#next() % (max - min + 1));
+  }
+
+  pick<T>(choices: readonly T[]): T {
+    return choices[this.#next() % choices.length]!;
+  }
+
+  /** Standard normal (Box and Muller). */
+  normal(): number {
+    return Math.sqrt(-2 * Math.log(this.uniform())) * Math.cos(2 * Math.PI * this.uniform());
+  }
+
+  /** Of this shape and scale 1 (Marsaglia and Tsang 2000; below shape 1 by their power of a uniform draw). */
+  gamma(shape: number): number {
+    if (shape < 1) return this.gamma(shape + 1) * this.uniform() ** (1 / shape);
+    const d = shape - 1 / 3;
+    for (;;) {
+      const x = this.normal();
+      const v = (1 + x / Math.sqrt(9 * d)) ** 3;
+      if (v > 0 && Math.log(this.uniform()) < x ** 2 / 2 + d - d * v + d * Math.log(v)) return d * v;
+    }
+  }
+}

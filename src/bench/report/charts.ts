@@ -1,0 +1,177 @@
+/** The report's charts, as SVG that takes its colours from the page: c0, c1, … are the targets'. */
+import {
+  escapeXml,
+  linearScale,
+  lineFrom,
+  logScale,
+  logTicks,
+  niceTicks,
+  pathThrough,
+  round,
+  type Span,
+  textAt,
+} from "./svg.js";
+import { figure, milliseconds } from "./words.js";
+
+/** Of every chart; the page scales it. */
+const WIDTH = 460;
+const HEIGHT = 290;
+const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
+
+const LABEL_SPACE = 16;
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+  readonly low?: number | undefined;
+  readonly high?: number | undefined;
+  /** Written beside it. */
+  readonly label?: string;
+  /** Not counted: drawn hollow. */
+  readonly isVoid: boolean;
+}
+
+export interface Series {
+  readonly name: string;
+  /** Which colour. */
+  readonly index: number;
+  readonly points: readonly Point[];
+}
+
+export interface LineChart {
+  readonly title: string;
+  readonly xLabel: string;
+  readonly yLabel: string;
+  /** Numbers of clients double from one to the next. */
+  readonly isDoubling: boolean;
+  readonly series: readonly Series[];
+}
+
+function svg(title: string, height: number, parts: readonly string[]): string {
+  const label = escapeXml(title);
+  return `<svg viewBox="0 0 ${WIDTH} ${round(height)}" role="img" aria-label="${label}">${parts.join("")}</svg>`;
+}
+
+export function lineChart({ title, xLabel, yLabel, isDoubling, series }: LineChart): string {
+  const points = series.flatMap((each) => each.points);
+  if (points.length === 0) return "";
+  const yTicks = niceTicks(1.04 * Math.max(...points.map((point) => point.high ?? point.y)), 5);
+  const y = linearScale({ from: 0, to: yTicks.at(-1)! }, { from: PLOT.bottom, to: PLOT.top });
+  const xs = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
+  const xTicks = isDoubling ? xs : niceTicks(1.06 * xs.at(-1)!, 5);
+  const inset = { from: PLOT.left + 14, to: PLOT.right - 14 };
+  const x = isDoubling
+    ? logScale({ from: xs[0]!, to: Math.max(xs.at(-1)!, 2 * xs[0]!) }, inset)
+    : linearScale({ from: 0, to: xTicks.at(-1)! }, { from: PLOT.left, to: PLOT.right });
+  const parts = [
+    ...yTicks.map(
+      (tick) =>
+        lineFrom(PLOT.left, y(tick), PLOT.right, y(tick), 'class="grid"') +
+        textAt(PLOT.left - 8, y(tick) + 4, axisFigure(tick), 'class="tick" text-anchor="end"'),
+    ),
+    ...xTicks.map((tick) => textAt(x(tick), PLOT.bottom + 17, axisFigure(tick), 'class="tick" text-anchor="middle"')),
+    textAt((PLOT.left + PLOT.right) / 2, HEIGHT - 6, xLabel, 'class="axis" text-anchor="middle"'),
+    textAt(4, 11, yLabel, 'class="axis"'),
+    ...series.map((each) => seriesMarks(each, x, y)),
+  ];
+  return svg(title, HEIGHT, parts);
+}
+
+function axisFigure(value: number): string {
+  return value >= 10_000 ? `${round(value / 1000)}k` : String(round(100 * value) / 100);
+}
+
+function seriesMarks(
+  { name, index, points }: Series,
+  x: (value: number) => number,
+  y: (value: number) => number,
+): string {
+  const line = pathThrough(points.map((point) => [x(point.x), y(point.y)]));
+  let labelled: readonly [number, number] | undefined;
+  const marks = points.map((point) => {
+    const [cx, cy] = [x(point.x), y(point.y)];
+    const range =
+      point.low === undefined || point.high === undefined ? "" : `, ${figure(point.low)} to ${figure(point.high)}`;
+    const hint = escapeXml(`${name}${point.label === undefined ? "" : `, ${point.label}`}: ${figure(point.y)}${range}`);
+    const whisker = range === "" ? "" : lineFrom(cx, y(point.low!), cx, y(point.high!), 'class="whisker"');
+    // Labels that would lie on each other are left to the hints.
+    const isFree = labelled === undefined || Math.hypot(cx - labelled[0], cy - labelled[1]) > LABEL_SPACE;
+    const label = point.label === undefined || !isFree ? "" : textAt(cx + 8, cy - 7, point.label, 'class="tick"');
+    if (label !== "") labelled = [cx, cy];
+    const circle = `<circle cx="${round(cx)}" cy="${round(cy)}" r="4.5" class="${point.isVoid ? "void" : "dot"}"><title>${hint}</title></circle>`;
+    return whisker + circle + label;
+  });
+  return `<g class="c${index}"><path d="${line}" class="line"/>${marks.join("")}</g>`;
+}
+
+export interface Ridge {
+  readonly label: string;
+  readonly index: number;
+  /** Milliseconds, ascending. */
+  readonly samples: readonly number[];
+}
+
+const RIDGE = { left: 96, right: WIDTH - 94, height: 40, numBins: 72, fewest: 12 };
+
+/** A row for each cell: where its samples lie on a logarithmic axis, with the median and the 95th percentile. */
+export function ridgeChart(title: string, rows: readonly Ridge[]): string {
+  const filled = rows.filter((row) => row.samples.length > 0 && row.samples.at(-1)! > 0);
+  if (filled.length === 0) return "";
+  const span = {
+    from: 0.9 * Math.min(...filled.map((row) => row.samples.find((ms) => ms > 0)!)),
+    to: 1.1 * Math.max(...filled.map((row) => row.samples.at(-1)!)),
+  };
+  const bottom = 12 + filled.length * RIDGE.height;
+  const x = logScale(span, { from: RIDGE.left, to: RIDGE.right });
+  const ticks = logTicks(span);
+  const parts = [
+    ...ticks.map(
+      (tick) =>
+        lineFrom(x(tick), 6, x(tick), bottom, 'class="grid"') +
+        textAt(x(tick), bottom + 16, axisFigure(tick), 'class="tick" text-anchor="middle"'),
+    ),
+    textAt(RIDGE.right + 10, bottom + 16, "p50 · p95, ms", 'class="axis"'),
+    ...filled.map((row, i) => ridge(row, span, x, 8 + (i + 1) * RIDGE.height)),
+  ];
+  return svg(title, bottom + 26, parts);
+}
+
+function ridge({ label, index, samples }: Ridge, span: Span, x: (value: number) => number, base: number): string {
+  const at = (q: number) => samples[Math.max(0, Math.ceil(q * samples.length) - 1)]!;
+  const [p50, p95] = [at(0.5), samples.length >= 20 ? at(0.95) : undefined];
+  const top = base - RIDGE.height + 6;
+  const shape =
+    samples.length < RIDGE.fewest
+      ? samples
+          .map((ms) => `<circle cx="${round(x(Math.max(ms, span.from)))}" cy="${base - 8}" r="3" class="area"/>`)
+          .join("")
+      : `<path d="${densityPath(samples, span, base, base - top)}" class="area"/>`;
+  const hint = escapeXml(`${label}: ${samples.length} requests, p50 ${milliseconds(p50)}, p95 ${milliseconds(p95)}`);
+  const mark = (ms: number | undefined, kind: string) =>
+    ms === undefined
+      ? ""
+      : lineFrom(x(Math.max(ms, span.from)), base, x(Math.max(ms, span.from)), base - 20, `class="${kind}"`);
+  const figures = p95 === undefined ? figure(p50) : `${figure(p50)} · ${figure(p95)}`;
+  return [
+    `<g class="c${index}"><title>${hint}</title>${shape}`,
+    lineFrom(RIDGE.left, base, RIDGE.right, base, 'class="base"'),
+    mark(p50, "median") + mark(p95, "far"),
+    textAt(RIDGE.left - 8, base - 4, label, 'class="row" text-anchor="end"'),
+    textAt(RIDGE.right + 10, base - 4, figures, 'class="row"'),
+    "</g>",
+  ].join("");
+}
+
+/** A smoothed histogram on the logarithmic axis, as high as the row. */
+function densityPath(samples: readonly number[], span: Span, base: number, height: number): string {
+  const bin = logScale(span, { from: 0, to: RIDGE.numBins });
+  let counts = new Array<number>(RIDGE.numBins + 1).fill(0);
+  for (const ms of samples) counts[Math.round(bin(Math.max(ms, span.from)))]!++;
+  for (let pass = 0; pass < 3; pass++) {
+    counts = counts.map((count, i) => 0.5 * count + 0.25 * ((counts[i - 1] ?? 0) + (counts[i + 1] ?? 0)));
+  }
+  const most = Math.max(...counts);
+  const left = linearScale({ from: 0, to: RIDGE.numBins }, { from: RIDGE.left, to: RIDGE.right });
+  const outline = counts.map((count, i) => [left(i), base - (count / most) * height] as const);
+  return `${pathThrough([[RIDGE.left, base], ...outline, [RIDGE.right, base]])}Z`;
+}

@@ -1,0 +1,245 @@
+/** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
+import { lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { STYLE } from "./html-style.js";
+import type { BenchReport, PlannedCell } from "./schema.js";
+import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
+import { escapeXml } from "./svg.js";
+import { type Column, DEFINITIONS, detailColumns, factsOf, ratioRows, resultColumns } from "./tables.js";
+import { figure, milliseconds, NONE, warningLines } from "./words.js";
+
+export function htmlOf(report: BenchReport): string {
+  const summaries = summarize(report);
+  const ratios = ratiosOf(report);
+  const names = report.targets.map((target) => target.name);
+  const title = `${names.join(" and ")}: ${report.plan.scenario}`;
+  const workloads = [...new Set(summaries.map((summary) => summary.cell.workloadName))];
+  const body = [
+    header(report, title, names),
+    ratios.length === 0 ? resultCards(summaries) : ratios.map(ratioCards).join(""),
+    warnings(summaries),
+    ...workloads.map((name) =>
+      charts(
+        name,
+        summaries.filter((summary) => summary.cell.workloadName === name),
+        names,
+      ),
+    ),
+    section("Ratios", ratios.map((each) => tableOf(ratioRows(each))).join("")),
+    section("Results", table(summaries, resultColumns(summaries))),
+    section("Details", table(summaries, detailColumns(summaries))),
+    section("What the words mean", list(DEFINITIONS)),
+  ];
+  return [
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">',
+    `<title>${escapeXml(title)}</title><style>${STYLE}</style></head><body><main>`,
+    ...body,
+    "</main></body></html>\n",
+  ].join("\n");
+}
+
+function header(report: BenchReport, title: string, names: readonly string[]): string {
+  const legend =
+    names.length < 2
+      ? ""
+      : `<p class="legend">${names.map((name, i) => `<span class="c${i}"><i></i>${escapeXml(name)}</span>`).join("")}</p>`;
+  const incomplete = report.isComplete
+    ? ""
+    : '<p class="warn">Incomplete: it was stopped, or a server died, before all was measured.</p>';
+  const notes = report.notes.map((note) => `<p class="warn">${escapeXml(note)}</p>`);
+  return `<header><p class="brand">millrace bench</p><h1>${escapeXml(title)}</h1>${legend}${list(factsOf(report))}</header>${incomplete}${notes.join("")}`;
+}
+
+const list = (pairs: readonly (readonly [string, string])[]): string =>
+  `<dl>${pairs.map(([name, value]) => `<div><dt>${escapeXml(name)}</dt><dd>${escapeXml(value)}</dd></div>`).join("")}</dl>`;
+
+const section = (title: string, content: string): string =>
+  content === "" ? "" : `<section><h2>${escapeXml(title)}</h2>${content}</section>`;
+
+function card(label: string, value: string, note: string): string {
+  return `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
+}
+
+/** Of two servers: how the first one stands to the second. */
+function ratioCards({ first, second, cells, throughput }: Ratios): string {
+  const range = (low: number | undefined, high: number | undefined) =>
+    low === undefined || high === undefined
+      ? "one round: no interval"
+      : `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}`;
+  const best = cells.filter((cell) => cell.throughput !== undefined);
+  const extremes = best.toSorted((a, b) => b.throughput!.value - a.throughput!.value);
+  const cards = [
+    throughput === undefined
+      ? ""
+      : card(
+          "output tokens/s, all cells together",
+          `${throughput.value.toFixed(2)} ×`,
+          range(throughput.low, throughput.high),
+        ),
+    ...[extremes[0], extremes.length > 1 ? extremes.at(-1) : undefined].map((cell) =>
+      cell === undefined
+        ? ""
+        : card(
+            `output tokens/s, ${cell.cell.name}`,
+            `${cell.throughput!.value.toFixed(2)} ×`,
+            range(cell.throughput!.low, cell.throughput!.high),
+          ),
+    ),
+    ...best
+      .slice(0, 1)
+      .map(({ cell, ttft }) =>
+        ttft === undefined
+          ? ""
+          : card(`TTFT, ${cell.name}: less is better`, `${ttft.value.toFixed(2)} ×`, range(ttft.low, ttft.high)),
+      ),
+  ];
+  return `<p class="lead">${escapeXml(first)} ÷ ${escapeXml(second)}</p><div class="cards">${cards.join("")}</div>`;
+}
+
+/** Of one server: the ends of what it can do. */
+function resultCards(summaries: readonly CellSummary[]): string {
+  if (summaries.length === 0) return "";
+  const sound = summaries.some((summary) => !summary.isVoid)
+    ? summaries.filter((summary) => !summary.isVoid)
+    : summaries;
+  const top = (value: (summary: CellSummary) => number) => sound.toSorted((a, b) => value(b) - value(a))[0]!;
+  const fastest = top((each) => each.outputTokensPerS.median);
+  const lively = top((each) => each.tokensPerSPerUser?.median ?? 0);
+  const prompt = top((each) => -(each.ttftMs?.percentiles.p50 ?? Number.POSITIVE_INFINITY));
+  const cheap = top((each) => -(each.cost?.perMillionOutput ?? Number.POSITIVE_INFINITY));
+  const place = ({ cell, target }: CellSummary) =>
+    sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`;
+  const cards = [
+    card("output tokens/s, most", figure(fastest.outputTokensPerS.median), place(fastest)),
+    card("tokens/s for one user, most", figure(lively.tokensPerSPerUser?.median), place(lively)),
+    card("time to first token, p50, least", milliseconds(prompt.ttftMs?.percentiles.p50), place(prompt)),
+    cheap.cost === undefined
+      ? ""
+      : card("cost of a million output tokens, least", figure(cheap.cost.perMillionOutput), place(cheap)),
+  ];
+  return `<div class="cards">${cards.join("")}</div>`;
+}
+
+function warnings(summaries: readonly CellSummary[]): string {
+  const all = warningLines(summaries).map((line) => `<li>${escapeXml(line)}</li>`);
+  if (all.length === 0) return "";
+  const isGrave = summaries.some((summary) => summary.isVoid || summary.numFailed > 0);
+  const count = `${all.length} thing${all.length === 1 ? "" : "s"} to know before trusting these figures`;
+  return `<details class="warn"${isGrave ? " open" : ""}><summary>${count}</summary><ul>${all.join("")}</ul></details>`;
+}
+
+/** Where a cell stands on the horizontal axis; undefined for a trace. */
+function loadOf({ load }: PlannedCell): number | undefined {
+  if (load.kind === "closed") return load.concurrency;
+  return load.kind === "open" ? load.ratePerS : undefined;
+}
+
+function charts(workload: string, summaries: readonly CellSummary[], names: readonly string[]): string {
+  const isClosed = summaries.every((summary) => summary.cell.load.kind === "closed");
+  const hasAxis = summaries.every((summary) => loadOf(summary.cell) !== undefined);
+  const xLabel = isClosed ? "requests at once" : "requests offered per second";
+  const seriesOf = (point: (summary: CellSummary) => Omit<Series["points"][number], "isVoid"> | undefined): Series[] =>
+    names.map((name, index) => ({
+      ...{ name, index },
+      points: summaries
+        .filter((summary) => summary.target === name)
+        .flatMap((summary) => {
+          const made = point(summary);
+          return made === undefined ? [] : [{ ...made, isVoid: summary.isVoid }];
+        })
+        .sort((a, b) => a.x - b.x),
+    }));
+  const throughput = seriesOf((each) => {
+    const { median: y, low, high } = each.outputTokensPerS;
+    return { x: loadOf(each.cell) ?? 0, y, low, high };
+  });
+  const frontier = seriesOf((each) =>
+    each.tokensPerSPerUser === undefined || !isOnFrontier(each, summaries)
+      ? undefined
+      : { x: each.tokensPerSPerUser.median, y: each.outputTokensPerS.median, label: String(loadOf(each.cell) ?? "") },
+  );
+  const cost = seriesOf((each) =>
+    each.cost === undefined ? undefined : { x: loadOf(each.cell) ?? 0, y: each.cost.perMillionOutput },
+  );
+  const ridges = (samples: (summary: CellSummary) => readonly number[]): Ridge[] =>
+    summaries.map((each, i) => {
+      // Of servers side by side, only the first one's row is named.
+      const isFirst = summaries[i - 1]?.cell.name !== each.cell.name;
+      return {
+        label: isFirst ? each.cell.name.slice(workload.length + 2) : "",
+        index: names.indexOf(each.target),
+        samples: samples(each),
+      };
+    });
+  const figures = [
+    [
+      "Throughput",
+      "output tokens/s, median of runs, 95 % interval",
+      hasAxis
+        ? lineChart({
+            title: "Throughput",
+            xLabel,
+            yLabel: "output tokens/s",
+            isDoubling: isClosed,
+            series: throughput,
+          })
+        : "",
+    ],
+    [
+      "What all get against what each gets",
+      `Pareto frontier; beside each point, ${xLabel}`,
+      lineChart({
+        title: "Pareto frontier",
+        xLabel: "tokens/s for each user",
+        yLabel: "output tokens/s",
+        isDoubling: false,
+        series: frontier,
+      }),
+    ],
+    [
+      "Time to the first token",
+      "every request, logarithmic",
+      ridgeChart(
+        "Time to the first token",
+        ridges((each) => each.ttftsMs),
+      ),
+    ],
+    [
+      "Time per further token",
+      "every request, logarithmic",
+      ridgeChart(
+        "Time per further token",
+        ridges((each) => each.tpotsMs),
+      ),
+    ],
+    [
+      "Cost of a million output tokens",
+      "price × time ÷ tokens",
+      hasAxis
+        ? lineChart({ title: "Cost", xLabel, yLabel: "per million output tokens", isDoubling: isClosed, series: cost })
+        : "",
+    ],
+  ] as const;
+  const drawn = figures
+    .filter(([, , drawing]) => drawing !== "")
+    .map(
+      ([title, note, drawing]) =>
+        `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`,
+    );
+  return section(workload, `<div class="charts">${drawn.join("")}</div>`);
+}
+
+function table(summaries: readonly CellSummary[], columns: readonly Column[]): string {
+  if (summaries.length === 0) return "";
+  return tableOf([
+    columns.map((column) => column.title),
+    ...summaries.map((summary) => columns.map((column) => column.text(summary))),
+  ]);
+}
+
+function tableOf([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const cells = (texts: readonly string[], tag: "td" | "th") =>
+    texts.map((text) => `<${tag}${text === NONE ? ' class="none"' : ""}>${escapeXml(text)}</${tag}>`).join("");
+  const body = rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("");
+  return `<div class="scroll"><table><thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
+}

@@ -1,0 +1,38 @@
+/** Two saved reports of one server each become one of both, so that they can be compared. */
+import { isDeepStrictEqual } from "node:util";
+import { MillraceError } from "../../core/errors.js";
+import type { BenchReport } from "./schema.js";
+
+/** Throws invalid_option when they did not measure the same. */
+export function mergeReports(a: BenchReport, b: BenchReport): BenchReport {
+  const cells = a.plan.cells.filter((cell) => b.plan.cells.some((other) => isDeepStrictEqual(cell, other)));
+  if (a.targets.length !== 1 || b.targets.length !== 1 || cells.length === 0) {
+    throw new MillraceError(
+      "invalid_option",
+      "expected two files of one server each with cells in common, got others",
+      {
+        hint: "measure both with the same options, or name two URLs",
+      },
+    );
+  }
+  const names = [a.targets[0]!.name, b.targets[0]!.name] as const;
+  const [first, second] = names[0] === names[1] ? ([`${names[0]} (a)`, `${names[1]} (b)`] as const) : names;
+  const renamed = (report: BenchReport, target: string) => report.runs.map((run) => ({ ...run, target }));
+  const rounds = Math.min(a.plan.rounds, b.plan.rounds);
+  const differences = [
+    "Measured one after the other, not in alternation: what changed on the machine meanwhile is in these ratios.",
+    ...(a.plan.seed === b.plan.seed ? [] : ["Measured with different seeds: prompts were not the same."]),
+    ...(isDeepStrictEqual(a.machine, b.machine) ? [] : ["Measured from different machines."]),
+  ];
+  return {
+    ...a,
+    isComplete: a.isComplete && b.isComplete,
+    plan: { ...a.plan, cells, rounds },
+    targets: [
+      { ...a.targets[0]!, name: first },
+      { ...b.targets[0]!, name: second },
+    ],
+    runs: [...renamed(a, first), ...renamed(b, second)].filter((run) => run.round <= rounds),
+    notes: [...differences, ...a.notes, ...b.notes],
+  };
+}

@@ -1,0 +1,153 @@
+/** From runs to every form of the report: made-up runs, so that every figure is known. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import type { RequestRecord } from "../load/record.js";
+import { measureRun } from "../measure/run-metrics.js";
+import { planFor } from "../run/plan.js";
+import { htmlOf } from "./html.js";
+import { markdownOf } from "./markdown.js";
+import { mergeReports } from "./merge.js";
+import { type BenchReport, type BenchRun, readReport, writeReport } from "./schema.js";
+import { isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
+
+const folder = mkdtempSync(join(tmpdir(), "report-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const { plan } = planFor({
+  ...{ scenario: "quick", isReplay: false, scale: 1, seed: 0, concurrency: [1, 4], pricePerHour: 3.6 },
+  slo: { name: "x", ttftMs: 50 },
+});
+
+const LOAD = { kind: "closed", concurrency: 1, rampMs: 0 } as const;
+
+/** 40 requests one after another, each with 5 tokens, the first after ttftMs, then 10 ms apart ÷ speed. */
+function run(target: string, cell: number, round: number, speed: number, more: Partial<BenchRun> = {}): BenchRun {
+  const [ttftMs, tpotMs] = [20 / speed, 10 / speed];
+  const records = Array.from({ length: 40 }, (_, i): RequestRecord => {
+    const sentMs = i * (ttftMs + 4 * tpotMs);
+    const chunkAtMs = [0, 1, 2, 3, 4].map((token) => sentMs + ttftMs + token * tpotMs);
+    return {
+      ...{
+        session: i,
+        turn: 0,
+        intendedMs: sentMs,
+        sentMs,
+        chunkAtMs,
+        answerAtMs: chunkAtMs[0],
+        lastMs: chunkAtMs[4]!,
+      },
+      ...{ numPromptTokens: 15, numCachedTokens: 0, numOutputTokens: 5, finishReason: "length", failure: undefined },
+    };
+  });
+  return {
+    ...{ target, cell: plan.cells[cell]!.name, round, startedAt: "2026-01-01T00:00:00.000Z", voidReasons: [] },
+    metrics: measureRun(records, LOAD, plan.slo),
+    client: { numChunks: 200, meanMs: 0.01, maxMs: 0.1, cpuWaitMs: 0, utilization: 0.1, numWorkers: 1 },
+    requests: records.map((record) => ({
+      ...{ session: record.session, turn: 0, intendedMs: record.intendedMs, sentMs: record.sentMs },
+      ...{ firstMs: record.chunkAtMs[0], lastMs: record.lastMs, chunks: 5, prompt: 15, cached: 0, output: 5 },
+    })),
+    ...more,
+  };
+}
+
+function report(names: readonly string[], runs: BenchRun[]): BenchReport {
+  const target = { model: "m", promptsAs: "ids", ignoresEos: true, tokensPerWord: 1 } as const;
+  return {
+    ...{ format: "millrace-bench", version: 1, createdAt: "2026-01-01T00:00:00.000Z", isComplete: true, notes: [] },
+    machine: { cpu: "c", numCpus: 2, memoryBytes: 2 ** 34, platform: "linux x64" },
+    ...{ versions: { millrace: "1", node: "20" }, plan, runs },
+    targets: names.map((name) => ({ name, ...target })),
+  };
+}
+
+const SPEEDS = [1, 1.1, 0.9];
+const one = (name: string, factor: number) =>
+  [0, 1].flatMap((cell) => SPEEDS.map((speed, i) => run(name, cell, i + 1, factor * speed)));
+
+test("a cell's figures are medians of its runs, its distributions those of all requests, its cost the sums'", () => {
+  const [first] = summarize(report(["a"], one("a", 1)));
+  // 5 tokens in 60 ms.
+  expect(first!.outputTokensPerS.median).toBeCloseTo(83.3, 0);
+  expect(first!.tokensPerSPerUser!.median).toBeCloseTo(100, 6);
+  expect(first!.ttftMs).toMatchObject({
+    count: 120,
+    percentiles: { p50: expect.closeTo(20), p99: expect.closeTo(20 / 0.9) },
+  });
+  expect(first).toMatchObject({ attainment: 1, isVoid: false, numRuns: 3, numRequests: 120, numFailed: 0 });
+  // A thousandth of the price every second.
+  const seconds = SPEEDS.reduce((sum, speed) => sum + (40 * 0.06) / speed, 0);
+  expect(first!.cost!.perMillionOutput).toBeCloseTo((1e6 * seconds * 0.001) / 600, 6);
+  expect(first!.cost!.perMillionTotal).toBeCloseTo(first!.cost!.perMillionOutput / 4, 6);
+});
+
+test("void runs are left out while others remain, and shown as void when none does", () => {
+  const spoilt = { voidReasons: ["late"] };
+  const some = report(["a"], [run("a", 0, 1, 1), run("a", 0, 2, 9, spoilt)]);
+  expect(summarize(some)[0]).toMatchObject({
+    numRuns: 1,
+    isVoid: false,
+    outputTokensPerS: { median: expect.closeTo(83.3, 0) },
+  });
+  const none = report(["a"], [run("a", 0, 1, 1, spoilt)]);
+  expect(summarize(none)[0]).toMatchObject({ numRuns: 0, isVoid: true });
+  expect(markdownOf(none)).toMatch(/\(void\).*VOID: late/s);
+});
+
+test("ratios are of rounds that both have, and drift that both share is not in their interval", () => {
+  const both = report(["a", "b"], [...one("a", 3), ...one("b", 2), run("a", 0, 4, 99)]);
+  const [{ cells, throughput }] = ratiosOf(both) as [Ratios];
+  for (const estimate of [throughput, cells[0]!.throughput]) {
+    expect(estimate).toMatchObject({ value: expect.closeTo(1.5, 3), low: expect.closeTo(1.5, 3), numRuns: 3 });
+  }
+  expect(cells[1]!.ttft!.value).toBeCloseTo(2 / 3, 6);
+  expect(ratiosOf(report(["a"], one("a", 1)))).toEqual([]);
+});
+
+test("the frontier has the points that no other one beats in both", () => {
+  const summaries = summarize(report(["a"], [run("a", 0, 1, 1), run("a", 1, 1, 2)]));
+  expect(summaries.map((each) => isOnFrontier(each, summaries))).toEqual([false, true]);
+});
+
+test("files are whole reports of this version, or refused", () => {
+  const path = join(folder, "a.json");
+  const saved = report(["a"], one("a", 1));
+  writeReport(path, saved);
+  expect(summarize(readReport(path))).toEqual(summarize(saved));
+  writeFileSync(path, JSON.stringify({ ...saved, version: 99 }));
+  expect(() => readReport(path)).toThrow(expect.objectContaining({ code: "file_unreadable" }));
+  writeFileSync(path, readFileSync(path, "utf8").slice(0, 50));
+  expect(() => readReport(path)).toThrow(/expected results of millrace bench run/);
+});
+
+test("two files become one report that says they were not measured in alternation", () => {
+  const merged = mergeReports(report(["a"], one("a", 3)), report(["a"], one("a", 2)));
+  expect(merged.targets.map((target) => target.name)).toEqual(["a (a)", "a (b)"]);
+  expect(merged.notes).toEqual([expect.stringContaining("not in alternation")]);
+  expect(ratiosOf(merged)[0]!.throughput!.value).toBeCloseTo(1.5, 3);
+  const other = { ...report(["b"], []), plan: { ...plan, cells: [] } };
+  expect(() => mergeReports(report(["a"], []), other)).toThrow(/cells in common/);
+});
+
+test("the page asks nobody for anything, and nothing in it can become markup", () => {
+  const name = '<img src="https://x.example">&';
+  const page = htmlOf(report([name, "b"], [...one(name, 3), ...one("b", 2)]));
+  expect(page).not.toMatch(/<img|<script|<link|@import|url\(/);
+  expect(page).toContain("&lt;img");
+  expect(page).toContain("1.50 ×");
+  expect(page.match(/<svg /g)).toHaveLength(5);
+  expect(page).not.toMatch(/NaN|undefined|Infinity/);
+});
+
+test("a report of nothing, or of failures only, is still a report", () => {
+  const empty = { ...report(["a"], []), isComplete: false };
+  expect(htmlOf(empty)).toContain("Incomplete");
+  const failed = run("a", 0, 1, 1, { voidReasons: ["no request was answered"], requests: [] });
+  const metrics = measureRun([], LOAD, undefined);
+  for (const text of [htmlOf, markdownOf].map((form) => form(report(["a"], [{ ...failed, metrics }])))) {
+    expect(text).toContain("no request was answered");
+    expect(text).not.toMatch(/NaN|undefined|Infinity/);
+  }
+});

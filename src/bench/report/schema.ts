@@ -1,0 +1,195 @@
+/**
+ * A benchmark's results as they are saved: everything needed to make every figure again, and to judge it. Times of requests are milliseconds after
+ * their run's start. A file of another version is refused; adding an optional field is no new version.
+ */
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { FAILURE_KINDS } from "../load/record.js";
+
+export const REPORT_VERSION = 1;
+
+/** What was asked; entries are counted and digested, not kept: they are the user's own. */
+const workload = z.looseObject({ kind: z.string() });
+
+/** With its number of clients, or its rate. */
+const load = z.looseObject({
+  kind: z.enum(["closed", "open", "replay"]),
+  concurrency: z.number().optional(),
+  ratePerS: z.number().optional(),
+});
+
+const cell = z.object({
+  name: z.string(),
+  workloadName: z.string(),
+  workload,
+  load,
+  numSessions: z.number().optional(),
+  durationMs: z.number().optional(),
+  /** So many sessions come first and are in no figure. */
+  numUncounted: z.number().optional(),
+});
+
+/** What a single request must keep to be a good one. */
+const slo = z.object({
+  name: z.string(),
+  ttftMs: z.number().optional(),
+  tpotMs: z.number().optional(),
+  e2eMs: z.number().optional(),
+});
+
+const plan = z.object({
+  scenario: z.string(),
+  cells: z.array(cell),
+  rounds: z.number(),
+  seed: z.number(),
+  slo: slo.optional(),
+  pricePerHour: z.number().optional(),
+  /** Whether cells after the one that no longer gains are left out. */
+  stopsWhenSaturated: z.boolean(),
+});
+
+const target = z.object({
+  name: z.string(),
+  model: z.string(),
+  version: z.string().optional(),
+  maxModelLen: z.number().optional(),
+  promptsAs: z.enum(["ids", "text", "chat"]),
+  /** Whether answers of random workloads have exactly the length asked for. */
+  ignoresEos: z.boolean(),
+  tokensPerWord: z.number(),
+  /** Of a server that was started for the benchmark, without paths. */
+  command: z.string().optional(),
+});
+
+const distribution = z.object({
+  ...{ count: z.number(), mean: z.number(), min: z.number(), max: z.number() },
+  /** Absent where the samples are too few. */
+  percentiles: z.object({
+    p50: z.number().optional(),
+    p90: z.number().optional(),
+    p95: z.number().optional(),
+    p99: z.number().optional(),
+    p999: z.number().optional(),
+  }),
+});
+
+const plateau = z.object({
+  ...{ startMs: z.number(), durationMs: z.number(), numDone: z.number() },
+  ...{ outputTokensPerS: z.number(), totalTokensPerS: z.number() },
+  /** Throughput of the second half ÷ that of the first, − 1: far from 0 when the server had not warmed up. Absent where few answers ended. */
+  drift: z.number().optional(),
+});
+
+const metrics = z.object({
+  numRequests: z.number(),
+  failures: z.array(z.object({ kind: z.enum(FAILURE_KINDS), count: z.number(), example: z.string() })),
+  ...{ promptTokens: z.number(), cachedTokens: z.number(), outputTokens: z.number() },
+  /** The whole run, from the first sending to the last token. */
+  ...{ durationMs: z.number(), outputTokensPerS: z.number(), totalTokensPerS: z.number() },
+  /** Sum of E2E ÷ duration. */
+  concurrency: z.number(),
+  plateau: plateau.optional(),
+  ttftMs: distribution.optional(),
+  /** From t0. */
+  intendedTtftMs: distribution.optional(),
+  /** To the first token that is no reasoning; absent when it is the same. */
+  answerMs: distribution.optional(),
+  tpotMs: distribution.optional(),
+  itlMs: distribution.optional(),
+  /** Of the gaps that ended while another request waited for its first token. */
+  itlBesidePromptsMs: distribution.optional(),
+  e2eMs: distribution.optional(),
+  /** t1 − t0: how long requests waited in the client. */
+  sendDelayMs: distribution.optional(),
+  tokensPerChunk: z.number(),
+  slo: z.object({ goodRequestsPerS: z.number(), attainment: z.number() }).optional(),
+});
+
+/** What the server's own metrics say of a run. */
+const server = z.object({
+  /** Mean time that a request waited in its queue. */
+  queueMs: z.number().optional(),
+  /** Accepted ÷ drafted tokens, and tokens a draft brought with the one that is always right. */
+  acceptance: z.number().optional(),
+  acceptedLength: z.number().optional(),
+  cacheHitShare: z.number().optional(),
+  preemptions: z.number().optional(),
+  /** Share of the KV memory in use, 0 to 1. */
+  medianKvUsage: z.number().optional(),
+  maxKvUsage: z.number().optional(),
+});
+
+/** CPU time ÷ wall time, and the most memory seen at once, pages of mapped files included. */
+const usage = z.object({ cpuCores: z.number(), peakMemoryBytes: z.number() });
+
+const request = z.object({
+  session: z.number(),
+  turn: z.number(),
+  ...{ intendedMs: z.number(), sentMs: z.number(), firstMs: z.number().optional(), lastMs: z.number() },
+  ...{ chunks: z.number(), prompt: z.number(), cached: z.number(), output: z.number() },
+  finish: z.string().optional(),
+  failure: z.enum(FAILURE_KINDS).optional(),
+});
+
+const run = z.object({
+  target: z.string(),
+  cell: z.string(),
+  round: z.number(),
+  startedAt: z.string(),
+  metrics,
+  /** Why the run does not count; empty when it does. */
+  voidReasons: z.array(z.string()),
+  client: z.object({
+    ...{ numChunks: z.number(), meanMs: z.number(), maxMs: z.number(), cpuWaitMs: z.number() },
+    ...{ utilization: z.number(), numWorkers: z.number() },
+  }),
+  server: server.optional(),
+  process: usage.optional(),
+  requests: z.array(request),
+});
+
+const report = z.object({
+  format: z.literal("millrace-bench"),
+  version: z.literal(REPORT_VERSION),
+  createdAt: z.string(),
+  /** False: stopped, killed, or a server died before the plan was through. */
+  isComplete: z.boolean(),
+  machine: z.object({ cpu: z.string(), numCpus: z.number(), memoryBytes: z.number(), platform: z.string() }),
+  versions: z.object({ millrace: z.string(), node: z.string() }),
+  plan,
+  /** To be said beside the figures. */
+  notes: z.array(z.string()),
+  targets: z.array(target),
+  runs: z.array(run),
+});
+
+export type Slo = z.infer<typeof slo>;
+export type Distribution = z.infer<typeof distribution>;
+export type RunMetrics = z.infer<typeof metrics>;
+export type ServerMetrics = z.infer<typeof server>;
+export type ProcessUsage = z.infer<typeof usage>;
+export type BenchReport = z.infer<typeof report>;
+export type BenchPlan = z.infer<typeof plan>;
+export type BenchTarget = z.infer<typeof target>;
+export type BenchRun = z.infer<typeof run>;
+export type BenchRequest = z.infer<typeof request>;
+export type PlannedCell = z.infer<typeof cell>;
+
+/** Throws file_unreadable. */
+export function readReport(path: string): BenchReport {
+  try {
+    return report.parse(JSON.parse(readFileSync(path, "utf8")));
+  } catch (cause) {
+    const got = cause instanceof z.ZodError ? z.prettifyError(cause) : String(cause);
+    throw new MillraceError("file_unreadable", `expected results of millrace bench run in ${path}, got ${got}`, {
+      cause,
+    });
+  }
+}
+
+/** Whole or not at all: a kill while writing leaves the file of before. */
+export function writeReport(path: string, results: BenchReport): void {
+  writeFileSync(`${path}.partial`, `${JSON.stringify(results)}\n`);
+  renameSync(`${path}.partial`, path);
+}

@@ -1,0 +1,269 @@
+/** From runs to what is told of a cell: medians over its runs, distributions over all their requests, ratios of targets by paired rounds. */
+import { type Estimate, geometricMean, pairedRatio, variation } from "../measure/intervals.js";
+import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
+import { throughputOf, timesOf } from "../measure/run-metrics.js";
+import { median } from "../statistics.js";
+import type { BenchReport, BenchRun, Distribution, PlannedCell } from "./schema.js";
+
+/** The median of a cell's runs, with the interval of their mean on a logarithmic scale. */
+export interface RunMedian extends Partial<Interval> {
+  readonly median: number;
+  /** Standard deviation ÷ mean. */
+  readonly variation: number;
+}
+
+export interface Cost {
+  readonly perMillionOutput: number;
+  readonly perMillionTotal: number;
+}
+
+export interface CellSummary {
+  readonly target: string;
+  readonly cell: PlannedCell;
+  /** Runs that count, and why others do not; when none counts, all are shown, and none is to be trusted. */
+  readonly numRuns: number;
+  readonly voidReasons: readonly string[];
+  readonly isVoid: boolean;
+  readonly numRequests: number;
+  readonly numFailed: number;
+  /** Of the plateau where there is one, else of the whole run. */
+  readonly outputTokensPerS: RunMedian;
+  readonly hasPlateau: boolean;
+  readonly wholeRunTokensPerS: RunMedian;
+  readonly totalTokensPerS: RunMedian;
+  /** 1 ÷ TPOT. */
+  readonly tokensPerSPerUser: RunMedian | undefined;
+  readonly ttftMs: Distribution | undefined;
+  readonly ttftP50Interval: Interval | undefined;
+  readonly tpotMs: Distribution | undefined;
+  readonly e2eMs: Distribution | undefined;
+  /** Of each run's chunks, medians over runs. */
+  readonly itlP50Ms: number | undefined;
+  readonly itlP99Ms: number | undefined;
+  readonly itlBesidePromptsP99Ms: number | undefined;
+  readonly tokensPerChunk: number;
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  /** Of the prompts' tokens, as usage says. */
+  readonly cachedShare: number;
+  readonly attainment: number | undefined;
+  readonly goodRequestsPerS: number | undefined;
+  readonly cost: Cost | undefined;
+  readonly drift: number | undefined;
+  /** What the load generator itself added: medians of runs. */
+  readonly clientLagMs: number;
+  readonly sendDelayMs: number | undefined;
+  readonly server: NonNullable<BenchRun["server"]>;
+  readonly process: BenchRun["process"];
+  /** Sorted samples, for pictures. */
+  readonly ttftsMs: readonly number[];
+  readonly tpotsMs: readonly number[];
+}
+
+/** In the plan's order, targets within cells; cells without runs are left out. */
+export function summarize(report: BenchReport): CellSummary[] {
+  return report.plan.cells.flatMap((cell) =>
+    report.targets.flatMap(({ name }) => {
+      const runs = report.runs.filter((run) => run.cell === cell.name && run.target === name);
+      return runs.length === 0 ? [] : summaryOf(name, cell, runs, report.plan.pricePerHour);
+    }),
+  );
+}
+
+function summaryOf(
+  target: string,
+  cell: PlannedCell,
+  all: readonly BenchRun[],
+  pricePerHour: number | undefined,
+): CellSummary {
+  const counted = all.filter((run) => run.voidReasons.length === 0);
+  const runs = counted.length > 0 ? counted : all;
+  const times = runs
+    .flatMap((run) => run.requests)
+    .filter((request) => request.failure === undefined)
+    .map((request) =>
+      timesOf({ ...request, firstMs: request.firstMs ?? request.lastMs, numOutputTokens: request.output }),
+    );
+  const ttfts = times.map((each) => each.ttftMs);
+  const tpots = times.flatMap((each) => each.tpotMs ?? []);
+  const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
+  const mean = (value: (run: BenchRun) => number) => sum(value) / runs.length;
+  const of = (value: (run: BenchRun) => number | undefined) => medianOf(runs.flatMap((run) => value(run) ?? []));
+  const outputTokens = sum((run) => run.metrics.outputTokens);
+  const promptTokens = sum((run) => run.metrics.promptTokens);
+  const price = ((pricePerHour ?? 0) / 3.6e6) * sum((run) => run.metrics.durationMs);
+  const ascending = (values: readonly number[]) => [...values].sort((a, b) => a - b);
+  return {
+    ...{ target, cell, numRuns: counted.length, isVoid: counted.length === 0 },
+    voidReasons: [...new Set(all.flatMap((run) => run.voidReasons))],
+    numRequests: sum((run) => run.metrics.numRequests),
+    numFailed: sum((run) => run.metrics.failures.reduce((count, failure) => count + failure.count, 0)),
+    outputTokensPerS: of((run) => throughputOf(run.metrics))!,
+    hasPlateau: runs.every((run) => run.metrics.plateau !== undefined),
+    wholeRunTokensPerS: of((run) => run.metrics.outputTokensPerS)!,
+    totalTokensPerS: of((run) => run.metrics.plateau?.totalTokensPerS ?? run.metrics.totalTokensPerS)!,
+    tokensPerSPerUser: of((run) => {
+      const tpotMs = middleOf(run.metrics.tpotMs);
+      return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;
+    }),
+    ttftMs: distributionOf(ttfts),
+    ttftP50Interval: ttfts.length === 0 ? undefined : percentileInterval(ttfts, 0.5),
+    tpotMs: distributionOf(tpots),
+    e2eMs: distributionOf(times.map((each) => each.e2eMs)),
+    itlP50Ms: of((run) => run.metrics.itlMs?.percentiles.p50)?.median,
+    itlP99Ms: of((run) => run.metrics.itlMs?.percentiles.p99)?.median,
+    itlBesidePromptsP99Ms: of((run) => run.metrics.itlBesidePromptsMs?.percentiles.p99)?.median,
+    tokensPerChunk: mean((run) => run.metrics.tokensPerChunk),
+    ...{ promptTokens, outputTokens },
+    cachedShare: sum((run) => run.metrics.cachedTokens) / Math.max(1, promptTokens),
+    attainment: of((run) => run.metrics.slo?.attainment)?.median,
+    goodRequestsPerS: of((run) => run.metrics.slo?.goodRequestsPerS)?.median,
+    cost:
+      pricePerHour === undefined || outputTokens === 0
+        ? undefined
+        : {
+            perMillionOutput: (1e6 * price) / outputTokens,
+            perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
+          },
+    drift: of((run) => run.metrics.plateau?.drift)?.median,
+    clientLagMs: of((run) => run.client.meanMs + run.client.cpuWaitMs)!.median,
+    sendDelayMs: of((run) => run.metrics.sendDelayMs?.percentiles.p50)?.median,
+    server: serverOf(runs),
+    process: processOf(runs),
+    ttftsMs: ascending(ttfts),
+    tpotsMs: ascending(tpots),
+  };
+}
+
+/** The median, or of too few samples for one their mean. */
+function middleOf(distribution: Distribution | undefined): number | undefined {
+  return distribution?.percentiles.p50 ?? distribution?.mean;
+}
+
+function medianOf(values: readonly number[]): RunMedian | undefined {
+  if (values.length === 0) return undefined;
+  // Nothing at all was answered: there is no logarithm of that.
+  const interval = values.every((value) => value > 0) ? geometricMean(values) : undefined;
+  const { low, high } = interval ?? {};
+  const bounds = low === undefined || high === undefined ? {} : { low, high };
+  return { median: median(values), variation: variation(values), ...bounds };
+}
+
+function serverOf(runs: readonly BenchRun[]): CellSummary["server"] {
+  const servers = runs.flatMap((run) => run.server ?? []);
+  const names = ["queueMs", "acceptance", "acceptedLength", "cacheHitShare", "preemptions", "medianKvUsage"] as const;
+  const medians = names.map((name) => [name, medianOf(servers.flatMap((server) => server[name] ?? []))?.median]);
+  const most = servers.flatMap((server) => server.maxKvUsage ?? []);
+  return { ...Object.fromEntries(medians), maxKvUsage: most.length === 0 ? undefined : Math.max(...most) };
+}
+
+function processOf(runs: readonly BenchRun[]): BenchRun["process"] {
+  const all = runs.flatMap((run) => run.process ?? []);
+  if (all.length === 0) return undefined;
+  return {
+    cpuCores: median(all.map((each) => each.cpuCores)),
+    peakMemoryBytes: Math.max(...all.map((each) => each.peakMemoryBytes)),
+  };
+}
+
+/** How one target stands to another: above 1 is more. */
+export interface CellRatio {
+  readonly cell: PlannedCell;
+  /** No round counts for both: it is of runs that do not. */
+  readonly isVoid: boolean;
+  readonly throughput: Estimate | undefined;
+  readonly ttft: Estimate | undefined;
+  readonly tpot: Estimate | undefined;
+}
+
+export interface Ratios {
+  readonly first: string;
+  readonly second: string;
+  readonly cells: readonly CellRatio[];
+  /** Tokens of all cells ÷ time of all cells, round by round. */
+  readonly throughput: Estimate | undefined;
+}
+
+interface Pair {
+  readonly cell: string;
+  readonly round: number;
+  readonly first: BenchRun;
+  readonly second: BenchRun;
+  readonly isVoid: boolean;
+}
+
+/** Those that count, or where none does, all. */
+function counted(pairs: readonly Pair[]): readonly Pair[] {
+  return pairs.every((pair) => pair.isVoid) ? pairs : pairs.filter((pair) => !pair.isVoid);
+}
+
+/** Of the first target to each other one, by rounds that both have. */
+export function ratiosOf(report: BenchReport): Ratios[] {
+  const [first, ...others] = report.targets.map((target) => target.name);
+  return others.map((other) => ratiosBetween(report, first!, other)).filter(({ cells }) => cells.length > 0);
+}
+
+function ratiosBetween(report: BenchReport, first: string, second: string): Ratios {
+  const pairs = report.runs.flatMap((run): Pair[] => {
+    if (run.target !== first) return [];
+    const { cell, round } = run;
+    const other = report.runs.find((each) => each.target === second && each.cell === cell && each.round === round);
+    if (other === undefined) return [];
+    const isVoid = run.voidReasons.length + other.voidReasons.length > 0;
+    return [{ cell, round, first: run, second: other, isVoid }];
+  });
+  return {
+    ...{ first, second, throughput: ratioOfSums(counted(pairs)) },
+    cells: report.plan.cells.flatMap((cell): CellRatio[] => {
+      const own = counted(pairs.filter((pair) => pair.cell === cell.name));
+      if (own.length === 0) return [];
+      const ratio = (value: (run: BenchRun) => number | undefined) => {
+        const both = own.flatMap((pair) => {
+          const [a, b] = [value(pair.first), value(pair.second)];
+          return a !== undefined && b !== undefined && a > 0 && b > 0 ? [{ a, b }] : [];
+        });
+        return pairedRatio(
+          both.map(({ a }) => a),
+          both.map(({ b }) => b),
+        );
+      };
+      return [
+        {
+          cell,
+          isVoid: own[0]!.isVoid,
+          throughput: ratio((run) => throughputOf(run.metrics)),
+          ttft: ratio((run) => middleOf(run.metrics.ttftMs)),
+          tpot: ratio((run) => middleOf(run.metrics.tpotMs)),
+        },
+      ];
+    }),
+  };
+}
+
+/** Rounds that miss a cell would compare different sums, so only whole ones count. */
+function ratioOfSums(pairs: readonly Pair[]): Estimate | undefined {
+  const cells = new Set(pairs.map((pair) => pair.cell));
+  const whole = [...new Set(pairs.map((pair) => pair.round))]
+    .map((round) => pairs.filter((pair) => pair.round === round))
+    .filter((round) => round.length === cells.size);
+  const speed = (runs: readonly BenchRun[]) =>
+    runs.reduce((sum, run) => sum + run.metrics.outputTokens, 0) /
+    runs.reduce((sum, run) => sum + run.metrics.durationMs, 0);
+  return pairedRatio(
+    whole.map((round) => speed(round.map((pair) => pair.first))),
+    whole.map((round) => speed(round.map((pair) => pair.second))),
+  );
+}
+
+/** Whether no other point of the same target has more of both. */
+export function isOnFrontier(point: CellSummary, all: readonly CellSummary[]): boolean {
+  const perUser = (each: CellSummary) => each.tokensPerSPerUser?.median ?? 0;
+  const total = (each: CellSummary) => each.outputTokensPerS.median;
+  return !all.some(
+    (other) =>
+      other.target === point.target &&
+      perUser(other) >= perUser(point) &&
+      total(other) >= total(point) &&
+      (perUser(other) > perUser(point) || total(other) > total(point)),
+  );
+}

@@ -1,0 +1,131 @@
+/** The tables that every form of the report has: columns of cells, ratios, and what must be known of where the figures come from. */
+import type { BenchReport } from "./schema.js";
+import type { CellRatio, CellSummary, Ratios } from "./summary.js";
+import { figure, milliseconds, NONE, percent, percentileText, rangeText, ratioText, withRange } from "./words.js";
+
+export interface Column {
+  readonly title: string;
+  readonly text: (summary: CellSummary) => string;
+}
+
+/** Columns that no cell has anything for are left out. */
+function filled(columns: readonly Column[], summaries: readonly CellSummary[]): Column[] {
+  return columns.filter(({ text }) => summaries.some((summary) => ![NONE, ""].includes(text(summary))));
+}
+
+export function resultColumns(summaries: readonly CellSummary[]): Column[] {
+  const columns: Column[] = [
+    { title: "cell", text: (each) => each.cell.name + (each.isVoid ? " (void)" : "") },
+    { title: "server", text: (each) => each.target },
+    { title: "output tokens/s", text: (each) => withRange(each.outputTokensPerS) },
+    { title: "tokens/s/user", text: (each) => figure(each.tokensPerSPerUser?.median) },
+    { title: "TTFT p50", text: (each) => percentileText(each.ttftMs, "p50") },
+    { title: "p95", text: (each) => percentileText(each.ttftMs, "p95") },
+    { title: "p99", text: (each) => percentileText(each.ttftMs, "p99") },
+    { title: "TPOT p50", text: (each) => percentileText(each.tpotMs, "p50") },
+    { title: "p95", text: (each) => percentileText(each.tpotMs, "p95") },
+    { title: "p99", text: (each) => percentileText(each.tpotMs, "p99") },
+    { title: "E2E p50", text: (each) => percentileText(each.e2eMs, "p50") },
+    { title: "SLO met", text: (each) => percent(each.attainment) },
+    { title: "good requests/s", text: (each) => figure(each.goodRequestsPerS) },
+    { title: "per M output tokens", text: (each) => figure(each.cost?.perMillionOutput) },
+    { title: "per M tokens", text: (each) => figure(each.cost?.perMillionTotal) },
+  ];
+  const hasOneTarget = new Set(summaries.map((summary) => summary.target)).size === 1;
+  return filled(columns, summaries).filter(({ title }) => title !== "server" || !hasOneTarget);
+}
+
+/** Beside the main figures: what the server and the chunks tell. */
+export function detailColumns(summaries: readonly CellSummary[]): Column[] {
+  const gibibytes = (bytes: number | undefined) => (bytes === undefined ? NONE : `${figure(bytes / 2 ** 30)} GiB`);
+  return filled(
+    [
+      { title: "cell", text: (each) => each.cell.name },
+      { title: "server", text: (each) => each.target },
+      { title: "runs", text: (each) => String(each.numRuns) },
+      { title: "requests", text: (each) => String(each.numRequests) },
+      { title: "failed", text: (each) => (each.numFailed === 0 ? NONE : String(each.numFailed)) },
+      { title: "TTFT p50, 95 %", text: (each) => rangeText(each.ttftP50Interval) },
+      { title: "whole run, tokens/s", text: (each) => figure(each.wholeRunTokensPerS.median) },
+      { title: "total tokens/s", text: (each) => figure(each.totalTokensPerS.median) },
+      { title: "ITL p50", text: (each) => milliseconds(each.itlP50Ms) },
+      { title: "ITL p99", text: (each) => milliseconds(each.itlP99Ms) },
+      { title: "ITL p99 beside prompts", text: (each) => milliseconds(each.itlBesidePromptsP99Ms) },
+      { title: "tokens/chunk", text: (each) => figure(each.tokensPerChunk) },
+      { title: "prompt from cache", text: (each) => (each.cachedShare === 0 ? NONE : percent(each.cachedShare)) },
+      { title: "read late", text: (each) => milliseconds(each.clientLagMs) },
+      { title: "sent late", text: (each) => milliseconds(each.sendDelayMs) },
+      { title: "drafts accepted", text: (each) => percent(each.server.acceptance) },
+      { title: "tokens/draft", text: (each) => figure(each.server.acceptedLength) },
+      { title: "server queue", text: (each) => milliseconds(each.server.queueMs) },
+      { title: "KV used, most", text: (each) => percent(each.server.maxKvUsage) },
+      { title: "preemptions", text: (each) => figure(each.server.preemptions || undefined) },
+      { title: "CPU cores", text: (each) => figure(each.process?.cpuCores) },
+      { title: "memory", text: (each) => gibibytes(each.process?.peakMemoryBytes) },
+    ],
+    summaries,
+  );
+}
+
+export function ratioRows({ first, second, cells }: Ratios): string[][] {
+  const row = ({ cell, isVoid, throughput, ttft, tpot }: CellRatio) => [
+    cell.name + (isVoid ? " (void)" : ""),
+    ratioText(throughput),
+    ratioText(ttft),
+    ratioText(tpot),
+  ];
+  return [
+    [`${first} ÷ ${second}`, "output tokens/s", "TTFT (less is better)", "TPOT (less is better)"],
+    ...cells.map(row),
+  ];
+}
+
+/** [what, its value] of the machine, the servers and the plan. */
+export function factsOf({ createdAt, machine, versions, targets, plan }: BenchReport): (readonly [string, string])[] {
+  const gibibytes = (machine.memoryBytes / 2 ** 30).toFixed(0);
+  const slo = plan.slo;
+  const limits = (["ttftMs", "tpotMs", "e2eMs"] as const).flatMap((name) =>
+    slo?.[name] === undefined ? [] : `${name.slice(0, -2).toUpperCase()} ${slo[name]} ms`,
+  );
+  return [
+    [
+      "measured",
+      `${createdAt.slice(0, 16).replace("T", " ")} UTC, scenario ${plan.scenario}, ${plan.rounds} rounds, seed ${plan.seed}`,
+    ],
+    [
+      "load from",
+      `${machine.cpu}, ${machine.numCpus} CPUs, ${gibibytes} GiB, ${machine.platform}, Node ${versions.node}, millrace ${versions.millrace}`,
+    ],
+    ...targets.map((target): [string, string] => {
+      const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
+      const version = target.version === undefined ? "" : ` ${target.version}`;
+      const command = target.command === undefined ? "" : `; ${target.command}`;
+      return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
+    }),
+    ...(slo === undefined ? [] : [["objective", limits.join(", ")] as const]),
+    ...(plan.pricePerHour === undefined ? [] : [["price", `${figure(plan.pricePerHour)} an hour`] as const]),
+  ];
+}
+
+export const DEFINITIONS: readonly (readonly [string, string])[] = [
+  [
+    "TTFT",
+    "first token (reasoning too) − sending; the time from when a request was due is in the JSON as intendedTtftMs",
+  ],
+  ["TPOT", "(last − first token) ÷ (tokens − 1), tokens as the server's usage counts them"],
+  ["E2E", "last token − sending"],
+  [
+    "ITL",
+    "time between arrivals that brought tokens; read it with tokens/chunk. Beside prompts: while another request waited for its first token",
+  ],
+  [
+    "output tokens/s",
+    "on the plateau, without ramp and drain; median of runs (95 % interval, t distribution on logarithms)",
+  ],
+  ["tokens/s/user", "1 ÷ median TPOT"],
+  ["percentiles", "nearest rank over the requests of all runs; left out where samples are too few (p95: 20, p99: 100)"],
+  ["SLO met", "share of all requests offered that met every limit; failed ones did not"],
+  ["ratios", "of runs paired by round, geometric mean (95 % interval of the paired logarithms)"],
+  ["read late, sent late", "what the load generator itself added, on average and in the median"],
+  ["void", "one of the two exceeded 1 % of TPOT: such runs are left out where others remain"],
+];

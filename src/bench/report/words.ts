@@ -1,0 +1,81 @@
+/** Figures as reports write them: as many digits as they are worth. */
+import type { Estimate } from "../measure/intervals.js";
+import type { Interval, PercentileName } from "../measure/percentiles.js";
+import type { Distribution } from "./schema.js";
+import type { CellSummary, RunMedian } from "./summary.js";
+
+/** What stands where there is no figure. */
+export const NONE = "–";
+
+/** Three digits that matter; whole numbers from 100 on, with separators. */
+export function figure(value: number | undefined): string {
+  if (value === undefined || !Number.isFinite(value)) return NONE;
+  const size = Math.abs(value);
+  if (size >= 100) return Math.round(value).toLocaleString("en-US");
+  return value.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
+}
+
+export function milliseconds(value: number | undefined): string {
+  if (value === undefined || !Number.isFinite(value)) return NONE;
+  return value >= 10_000 ? `${figure(value / 1000)} s` : `${figure(value)} ms`;
+}
+
+export function percent(share: number | undefined): string {
+  return share === undefined || !Number.isFinite(share) ? NONE : `${figure(100 * share)} %`;
+}
+
+export function percentileText(distribution: Distribution | undefined, name: PercentileName): string {
+  return milliseconds(distribution?.percentiles[name]);
+}
+
+export function rangeText(interval: Interval | undefined): string {
+  return interval === undefined ? NONE : `${figure(interval.low)} to ${milliseconds(interval.high)}`;
+}
+
+/** @example "412 (398 to 430)" */
+export function withRange(value: RunMedian | undefined): string {
+  if (value === undefined) return NONE;
+  const { median, low, high } = value;
+  return low === undefined ? figure(median) : `${figure(median)} (${figure(low)} to ${figure(high)})`;
+}
+
+/** @example "1.42 × (1.38 to 1.46)" */
+export function ratioText(ratio: Estimate | undefined): string {
+  if (ratio === undefined) return NONE;
+  const { value, low, high } = ratio;
+  const range = low === undefined || high === undefined ? "" : ` (${low.toFixed(2)} to ${high.toFixed(2)})`;
+  return `${value.toFixed(2)} ×${range}`;
+}
+
+/** Above these variations between runs a figure is to be read with care. */
+const NOISY = 0.1;
+const MAX_DRIFT = 0.1;
+
+/** What a reader must know of a cell beside its figures. */
+function warningsOf(summary: CellSummary): string[] {
+  const { isVoid, voidReasons, numFailed, numRequests, outputTokensPerS, hasPlateau, drift } = summary;
+  const noise = outputTokensPerS.variation;
+  return [
+    ...voidReasons.map((reason) => `${isVoid ? "VOID" : "some runs left out"}: ${reason}`),
+    ...(numFailed > 0 ? [`${numFailed} of ${numRequests} requests failed`] : []),
+    ...(noise > NOISY ? [`runs differ by ${percent(noise)} (standard deviation)`] : []),
+    ...(hasPlateau ? [] : ["no plateau: throughput is of the whole run, ramp and drain included"]),
+    ...(drift !== undefined && Math.abs(drift) > MAX_DRIFT
+      ? [`throughput drifted by ${percent(drift)} within a run`]
+      : []),
+  ];
+}
+
+/** Each warning once, with the cells it is about. */
+export function warningLines(summaries: readonly CellSummary[]): string[] {
+  const about = new Map<string, string[]>();
+  for (const summary of summaries) {
+    const place = `${summary.cell.name} (${summary.target})`;
+    for (const warning of warningsOf(summary)) about.set(warning, [...(about.get(warning) ?? []), place]);
+  }
+  return [...about].map(([warning, places]) =>
+    places.length > 1 && places.length === summaries.length
+      ? `everywhere: ${warning}`
+      : `${places.join(", ")}: ${warning}`,
+  );
+}

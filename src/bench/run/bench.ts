@@ -1,0 +1,92 @@
+/** A benchmark from its targets to its report: processes and servers are started, measured and stopped again, whatever happens. */
+import { isDeepStrictEqual } from "node:util";
+import { MillraceError } from "../../core/errors.js";
+import { LoadGenerator } from "../load/generator.js";
+import { machineInfo, versions } from "../machine.js";
+import { type BenchReport, REPORT_VERSION } from "../report/schema.js";
+import { longestRequest } from "../workload/workload.js";
+import type { Planned } from "./plan.js";
+import { Runner, type RunnerEvents, STOPPED } from "./runner.js";
+import { aboutTarget, inCommon, type LiveTarget, openTarget, type Target } from "./target.js";
+
+export interface BenchJob {
+  readonly targets: readonly Target[];
+  readonly planned: Planned;
+  readonly numWorkers: number;
+  readonly isFreshEachRun: boolean;
+  /** Results of the same plan, to go on with. */
+  readonly resumed?: BenchReport | undefined;
+  /** Aborted: ends early with what there is. */
+  readonly signal: AbortSignal;
+}
+
+export interface BenchEvents extends RunnerEvents {
+  /** When all targets have answered, before the first run. */
+  onTargets(targets: readonly LiveTarget[]): void;
+  /** Whenever there is more to save. */
+  onReport(report: BenchReport): void;
+}
+
+/** @returns the report, complete or not; throws what keeps it from beginning */
+export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport> {
+  const { planned, numWorkers, isFreshEachRun, signal } = job;
+  const generator = await LoadGenerator.start(numWorkers);
+  let live: LiveTarget[] = [];
+  const onAbort = () => generator.stop("abort");
+  signal.addEventListener("abort", onAbort);
+  try {
+    for (const target of job.targets) live.push(await openTarget(target, planned.cells[0]!.shape));
+    const common = inCommon(live.map((each) => each.facts));
+    live = live.map((each, i) => ({ ...each, facts: common[i]! }));
+    for (const each of live) assertFits(planned, each);
+    events.onTargets(live);
+    const report = reportFor(job, live);
+    // Servers that are started anew for each run make room for each other.
+    if (isFreshEachRun) for (const each of live) await each.close();
+    const options = { cells: planned.cells, isFreshEachRun, signal };
+    const runner = new Runner(job.targets, live, generator, report, options, {
+      ...events,
+      onRun: (place, run) => {
+        events.onRun(place, run);
+        events.onReport(report);
+      },
+    });
+    report.isComplete = await runner.run();
+    events.onReport(report);
+    return report;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    generator.close();
+    for (const each of live) await each.close();
+  }
+}
+
+function assertFits({ cells }: Planned, { name, facts: { maxModelLen } }: LiveTarget): void {
+  const longest = cells.reduce((a, b) => (longestRequest(b.workload) > longestRequest(a.workload) ? b : a));
+  const numTokens = longestRequest(longest.workload);
+  // A server that is started for a cell is given what it needs.
+  if (maxModelLen === undefined || numTokens <= maxModelLen || longest.shape !== undefined) return;
+  const message = `expected requests of at most the ${maxModelLen} tokens that ${name} takes, got ${numTokens} in "${longest.name}"`;
+  throw new MillraceError("invalid_option", message, {
+    hint: `make all lengths shorter: --scale ${(Math.floor((90 * maxModelLen) / numTokens) / 100).toFixed(2)}`,
+  });
+}
+
+function reportFor({ planned: { plan }, resumed }: BenchJob, live: readonly LiveTarget[]): BenchReport {
+  const targets = live.map(aboutTarget);
+  if (resumed !== undefined) {
+    const what = (report: Pick<BenchReport, "plan" | "targets">): unknown =>
+      JSON.parse(JSON.stringify([report.plan, report.targets.map(({ name, model }) => [name, model])]));
+    if (!isDeepStrictEqual(what(resumed), what({ plan, targets }))) {
+      const message = "expected --resume with the options, targets and models of the results to go on with, got others";
+      throw new MillraceError("invalid_option", message, {
+        hint: "repeat the first command as it was, or leave out --resume",
+      });
+    }
+    return { ...resumed, runs: resumed.runs.filter((run) => !run.voidReasons.includes(STOPPED)) };
+  }
+  return {
+    ...{ format: "millrace-bench", version: REPORT_VERSION, createdAt: new Date().toISOString(), isComplete: false },
+    ...{ machine: machineInfo(), versions: versions(), plan, notes: [], targets, runs: [] },
+  };
+}

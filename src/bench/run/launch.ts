@@ -1,0 +1,70 @@
+/** Servers started for a benchmark: on a free port of loopback, waited for, and stopped. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { MillraceError } from "../../core/errors.js";
+import type { ServerShape } from "../workload/scenarios.js";
+
+export interface Launch {
+  readonly name: string;
+  /** @param shape what the cells want of it; undefined: its own defaults */
+  command(port: number, shape: ServerShape | undefined): readonly string[];
+}
+
+export interface LaunchedServer {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+const START_SECONDS = 120;
+
+/** Resolves when it answers /health; rejects with peer_failed and the end of its output when it does not. */
+export async function launchServer({ name, command }: Launch, shape?: ServerShape): Promise<LaunchedServer> {
+  const port = await freePort();
+  const [file, ...args] = command(port, shape);
+  const child = spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      output = (output + text).slice(-4000);
+    });
+  }
+  child.on("error", (error) => {
+    output += error.message;
+  });
+  const url = `http://127.0.0.1:${port}`;
+  for (let tries = 0; tries < START_SECONDS * 20; tries++) {
+    if (child.exitCode !== null || child.pid === undefined) break;
+    if (await isHealthy(url)) return { url, pid: child.pid, stop: () => stop(child) };
+    await sleep(50);
+  }
+  await stop(child);
+  throw new MillraceError("peer_failed", `expected ${name} to answer /health, got:\n${output}`);
+}
+
+async function isHealthy(url: string): Promise<boolean> {
+  try {
+    return (await fetch(`${url}/health`)).ok;
+  } catch {
+    return false;
+  }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGKILL");
+  await ended;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}

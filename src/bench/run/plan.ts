@@ -1,0 +1,119 @@
+/** From a scenario and what the user wants otherwise to the cells that are measured, and to the plan that the report keeps. */
+import { createHash } from "node:crypto";
+import { MillraceError } from "../../core/errors.js";
+import type { Load } from "../load/load.js";
+import type { BenchPlan, PlannedCell, Slo } from "../report/schema.js";
+import {
+  type Cell,
+  cellsOf,
+  closedLoads,
+  type NamedWorkload,
+  SCENARIOS,
+  type Scenario,
+} from "../workload/scenarios.js";
+import { type Entry, scaled } from "../workload/workload.js";
+
+export interface PlanWishes {
+  readonly scenario: string;
+  /** In place of the scenario's own workloads. */
+  readonly workloads?: readonly NamedWorkload[] | undefined;
+  readonly entries?: readonly Entry[] | undefined;
+  /** Entries come at their own times. */
+  readonly isReplay: boolean;
+  /** In place of the scenario's own loads; sweep: doubled until throughput gains no more. */
+  readonly concurrency?: readonly number[] | "sweep" | undefined;
+  readonly ratesPerS?: readonly number[] | undefined;
+  /** Of the rates; undefined: evenly. */
+  readonly burstiness?: number | undefined;
+  /** In place of the scenario's own bounds. */
+  readonly numRequests?: number | undefined;
+  readonly durationS?: number | undefined;
+  readonly rounds?: number | undefined;
+  readonly scale: number;
+  readonly seed: number;
+  readonly slo?: Slo | undefined;
+  readonly pricePerHour?: number | undefined;
+}
+
+export interface Planned {
+  readonly cells: readonly Cell[];
+  readonly plan: BenchPlan;
+}
+
+const SWEEP = Array.from({ length: 11 }, (_, power) => 2 ** power);
+
+/** Throws invalid_option. */
+export function planFor(wishes: PlanWishes): Planned {
+  const scenario = scenarioFor(wishes);
+  const cells = cellsOf(scenario);
+  const stopsWhenSaturated = wishes.concurrency === "sweep";
+  return {
+    cells,
+    plan: {
+      ...{ scenario: scenario.name, cells: cells.map(plannedCell), rounds: scenario.rounds, seed: wishes.seed },
+      ...{ slo: scenario.slo, pricePerHour: wishes.pricePerHour, stopsWhenSaturated },
+    },
+  };
+}
+
+function scenarioFor(wishes: PlanWishes): Scenario {
+  const base = wishes.entries === undefined ? scenarioNamed(wishes.scenario) : entriesScenario(wishes.entries);
+  const workloads = (wishes.workloads ?? base.workloads).map(({ name, workload }) => ({
+    name,
+    workload: scaled(workload, wishes.scale),
+  }));
+  const { numRequests, durationS, rounds = base.rounds, slo = base.slo } = wishes;
+  const hasOwnBounds = numRequests !== undefined || durationS !== undefined;
+  const bounds = hasOwnBounds ? { numRequests, durationS } : base.bounds;
+  const loads = loadsFor(wishes) ?? base.loads;
+  return { ...base, workloads, loads, bounds, rounds, ...(slo === undefined ? {} : { slo }) };
+}
+
+function scenarioNamed(name: string): Scenario {
+  const scenario = SCENARIOS.find((each) => each.name === name);
+  if (scenario !== undefined) return scenario;
+  const known = SCENARIOS.map((each) => `${each.name}: ${each.about}`).join("\n  ");
+  throw new MillraceError("invalid_option", `expected --scenario to be among\n  ${known}\ngot ${JSON.stringify(name)}`);
+}
+
+function entriesScenario(entries: readonly Entry[]): Scenario {
+  return {
+    ...{ name: "prompts", about: "the user's own prompts", loads: closedLoads([1, 4, 16]) },
+    workloads: [{ name: "prompts", workload: { kind: "entries", entries } }],
+    bounds: { numRequests: entries.length },
+    rounds: 3,
+  };
+}
+
+function loadsFor(wishes: PlanWishes): readonly Load[] | undefined {
+  const { concurrency, ratesPerS, burstiness, entries, isReplay } = wishes;
+  if (isReplay) {
+    const atMs = entries?.map((entry) => entry.atMs);
+    if (atMs?.every((each) => each !== undefined) === true) return [{ kind: "replay", atMs }];
+    throw new MillraceError(
+      "invalid_option",
+      "expected --replay beside --prompts with a timestamp on every line, got none",
+      {
+        hint: "give a file of lines with timestamp, in milliseconds",
+      },
+    );
+  }
+  if (ratesPerS !== undefined) return ratesPerS.map((ratePerS) => ({ kind: "open", ratePerS, burstiness }));
+  return concurrency === undefined ? undefined : closedLoads(concurrency === "sweep" ? SWEEP : concurrency);
+}
+
+export function plannedCell(cell: Cell): PlannedCell {
+  const { workload, load, shape: _, ...rest } = cell;
+  return {
+    ...rest,
+    workload:
+      workload.kind === "entries"
+        ? { kind: "entries", numEntries: workload.entries.length, digest: digestOf(workload.entries) }
+        : workload,
+    load: load.kind === "replay" ? { kind: "replay", numArrivals: load.atMs.length } : load,
+  };
+}
+
+function digestOf(entries: readonly Entry[]): string {
+  return createHash("sha256").update(JSON.stringify(entries)).digest("hex").slice(0, 16);
+}

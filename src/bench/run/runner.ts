@@ -1,0 +1,174 @@
+/**
+ * Runs a plan: every cell, so many rounds, all targets in turn within a round and in the opposite order in the next (ABBA), each round with prompts of
+ * its own that all targets get. Whatever happens, what was measured is in the report.
+ */
+import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
+import type { Progress } from "../load/messages.js";
+import type { RequestRecord } from "../load/record.js";
+import { geometricMean } from "../measure/intervals.js";
+import { ProcessWatch } from "../measure/process-usage.js";
+import { MetricsWatch } from "../measure/prometheus.js";
+import { measureRun, throughputOf, voidReasons } from "../measure/run-metrics.js";
+import { seedFrom } from "../random.js";
+import type { BenchReport, BenchRequest, BenchRun } from "../report/schema.js";
+import type { Cell } from "../workload/scenarios.js";
+import { isAlive, type LiveTarget, openTarget, type Target } from "./target.js";
+
+export interface RunnerEvents {
+  onRunStart(place: RunPlace): void;
+  onProgress(place: RunPlace, progress: Progress): void;
+  onRun(place: RunPlace, run: BenchRun): void;
+}
+
+export interface RunPlace {
+  readonly cell: Cell;
+  readonly round: number;
+  readonly target: string;
+  /** Of all runs that the plan has, and how many of them come before this one. */
+  readonly numRuns: number;
+  readonly numBefore: number;
+}
+
+export interface RunnerOptions {
+  readonly cells: readonly Cell[];
+  /** A target that is launched is started anew for each run. */
+  readonly isFreshEachRun: boolean;
+  /** Aborted: the run under way ends and does not count, and nothing more begins. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a run that was interrupted does not count. */
+export const STOPPED = "stopped before its end";
+
+/** A cell that gains less over the one before it, of the same workload, is the last. */
+const SATURATION_GAIN = 1.05;
+
+/** Requests before a cell's first round, with prompts of their own, so that nothing is done for the first time while it counts. */
+const MAX_WARM_UP_REQUESTS = 8;
+const WARM_UP_ROUND = 0;
+
+export class Runner {
+  #isGone = false;
+  readonly #saturated = new Set<string>();
+  readonly #warm = new Set<string>();
+
+  /** @param report is added to; runs that it has already are not made again */
+  constructor(
+    private readonly targets: readonly Target[],
+    private readonly live: readonly LiveTarget[],
+    private readonly generator: LoadGenerator,
+    private readonly report: BenchReport,
+    private readonly options: RunnerOptions,
+    private readonly events: RunnerEvents,
+  ) {}
+
+  /** Resolves with whether the plan is through: it is not when it was stopped, or when a server is gone. */
+  async run(): Promise<boolean> {
+    const { cells, signal } = this.options;
+    const { rounds, stopsWhenSaturated } = this.report.plan;
+    for (const [index, cell] of cells.entries()) {
+      if (this.#saturated.has(cell.workloadName)) continue;
+      for (let round = 1; round <= rounds; round++) {
+        const order = this.live.map((_, target) => target);
+        for (const target of round % 2 === 1 ? order : order.reverse()) {
+          if (signal.aborted || this.#isGone) return false;
+          await this.#runOnce(cell, index, round, target);
+        }
+      }
+      if (stopsWhenSaturated && this.#isSaturated(cells, index)) this.#saturated.add(cell.workloadName);
+    }
+    return !signal.aborted && !this.#isGone;
+  }
+
+  async #runOnce(cell: Cell, cellIndex: number, round: number, targetIndex: number): Promise<void> {
+    const target = this.targets[targetIndex]!;
+    const { runs, plan } = this.report;
+    if (runs.some((run) => run.cell === cell.name && run.round === round && run.target === target.name)) return;
+    const numRuns = this.options.cells.length * plan.rounds * this.targets.length;
+    const place = { cell, round, target: target.name, numRuns, numBefore: runs.length };
+    this.events.onRunStart(place);
+    const isFresh = this.options.isFreshEachRun && target.launch !== undefined;
+    const opened = this.live[targetIndex]!;
+    const live = isFresh ? await openTarget(target, cell.shape, opened.facts) : opened;
+    try {
+      const job = this.#job(live, cell, cellIndex, round);
+      if (!isFresh) await this.#warmUp(live, cell, cellIndex);
+      const run = await this.#measure(live, job, place);
+      if (this.options.signal.aborted) run.voidReasons.push(STOPPED);
+      runs.push(run);
+      this.events.onRun(place, run);
+      this.#isGone = run.metrics.failures.length > 0 && !(await isAlive(live));
+    } finally {
+      if (isFresh) await live.close();
+    }
+  }
+
+  #job({ address, facts }: LiveTarget, cell: Cell, cellIndex: number, round: number): LoadJob {
+    const { workload, load, numSessions = Number.POSITIVE_INFINITY, durationMs = Number.POSITIVE_INFINITY } = cell;
+    const seed = seedFrom(this.report.plan.seed, cellIndex, round);
+    return { ...address, traffic: { workload, server: facts, seed }, load, numSessions, durationMs };
+  }
+
+  /** Once per target and cell. */
+  async #warmUp(live: LiveTarget, cell: Cell, cellIndex: number): Promise<void> {
+    const key = JSON.stringify([live.name, cell.name]);
+    if (this.#warm.has(key)) return;
+    this.#warm.add(key);
+    const job = this.#job(live, cell, cellIndex, WARM_UP_ROUND);
+    const streams = cell.load.kind === "closed" ? cell.load.concurrency : MAX_WARM_UP_REQUESTS;
+    const concurrency = Math.min(streams, MAX_WARM_UP_REQUESTS);
+    await this.generator.run({ ...job, load: { kind: "closed", concurrency, rampMs: 0 }, numSessions: concurrency });
+  }
+
+  async #measure(live: LiveTarget, job: LoadJob, place: RunPlace): Promise<BenchRun> {
+    const startedAt = new Date().toISOString();
+    const processWatch = live.pid === undefined ? undefined : new ProcessWatch(live.pid);
+    const metricsWatch = await MetricsWatch.start(live.address.url);
+    const result = await this.generator.run(job, (progress) => this.events.onProgress(place, progress));
+    const process = processWatch?.finish();
+    const server = await metricsWatch.finish();
+    const counted = result.records.filter((record) => record.session >= (place.cell.numUncounted ?? 0));
+    const records = counted.map((record) => movedBy(record, -result.startMs));
+    const metrics = measureRun(records, job.load, this.report.plan.slo);
+    return {
+      ...{ target: place.target, cell: place.cell.name, round: place.round, startedAt, metrics },
+      voidReasons: voidReasons(metrics, result.lag.meanMs + result.lag.cpuWaitMs),
+      client: clientOf(result),
+      ...{ server, process, requests: records.map(requestOf) },
+    };
+  }
+
+  #isSaturated(cells: readonly Cell[], index: number): boolean {
+    const before = cells[index - 1];
+    if (before?.workloadName !== cells[index]!.workloadName) return false;
+    const speed = (cell: Cell) =>
+      geometricMean(this.report.runs.filter((run) => run.cell === cell.name).map((run) => throughputOf(run.metrics)))
+        ?.value ?? 0;
+    return speed(cells[index]!) < SATURATION_GAIN * speed(before);
+  }
+}
+
+function movedBy(record: RequestRecord, ms: number): RequestRecord {
+  return {
+    ...record,
+    intendedMs: record.intendedMs + ms,
+    sentMs: record.sentMs + ms,
+    lastMs: record.lastMs + ms,
+    chunkAtMs: record.chunkAtMs.map((atMs) => atMs + ms),
+    answerAtMs: record.answerAtMs === undefined ? undefined : record.answerAtMs + ms,
+  };
+}
+
+const clientOf = ({ lag, numWorkers }: LoadResult): BenchRun["client"] => ({ ...lag, numWorkers });
+
+/** To the microsecond. */
+function requestOf(record: RequestRecord): BenchRequest {
+  const rounded = (ms: number) => Math.round(1000 * ms) / 1000;
+  return {
+    ...{ session: record.session, turn: record.turn },
+    ...{ intendedMs: rounded(record.intendedMs), sentMs: rounded(record.sentMs), lastMs: rounded(record.lastMs) },
+    firstMs: record.chunkAtMs[0] === undefined ? undefined : rounded(record.chunkAtMs[0]),
+    ...{ chunks: record.chunkAtMs.length, prompt: record.numPromptTokens, cached: record.numCachedTokens },
+    ...{ output: record.numOutputTokens, finish: record.finishReason, failure: record.failure?.kind },
+  };
+}

@@ -1,0 +1,56 @@
+/** A user's own prompts, or a trace of requests, from a file of JSON lines. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import type { Entry } from "./workload.js";
+
+const message = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() });
+
+/** The names are those of published traces: input_length, output_length, hash_ids of 512 tokens each, timestamp in milliseconds. */
+const line = z
+  .object({
+    prompt: z.union([z.string().min(1), z.array(z.int().min(0)).min(1)]).optional(),
+    messages: z.array(message).min(1).optional(),
+    input_length: z.int().min(1).optional(),
+    hash_ids: z.array(z.int().min(0)).optional(),
+    max_tokens: z.int().min(1).optional(),
+    output_length: z.int().min(1).optional(),
+    timestamp: z.number().min(0).optional(),
+  })
+  .refine(
+    ({ prompt, messages, input_length: length }) =>
+      [prompt, messages, length].filter((each) => each !== undefined).length === 1,
+    "expected one of prompt, messages and input_length",
+  );
+
+/** @param defaultTokens of answers, where a line names none. @returns by their times; throws file_unreadable */
+export function readEntries(path: string, defaultTokens: number): Entry[] {
+  const refuse = (got: string, cause?: unknown) =>
+    new MillraceError("file_unreadable", `expected a JSON object with a prompt on every line of ${path}, got ${got}`, {
+      cause,
+    });
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw refuse(String(cause), cause);
+  }
+  const entries = text.split("\n").flatMap((source, index): Entry[] => {
+    if (source.trim() === "") return [];
+    try {
+      const { prompt, messages, input_length, hash_ids, max_tokens, output_length, timestamp } = line.parse(
+        JSON.parse(source),
+      );
+      const outputTokens = max_tokens ?? output_length ?? defaultTokens;
+      return [{ prompt, messages, promptTokens: input_length, pieces: hash_ids, outputTokens, atMs: timestamp }];
+    } catch (cause) {
+      const what = cause instanceof z.ZodError ? z.prettifyError(cause) : String(cause);
+      throw refuse(`on line ${index + 1}: ${what}`, cause);
+    }
+  });
+  if (entries.length === 0) throw refuse("no line at all");
+  const startMs = Math.min(...entries.map((entry) => entry.atMs ?? 0));
+  return entries
+    .map((entry) => (entry.atMs === undefined ? entry : { ...entry, atMs: entry.atMs - startMs }))
+    .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0));
+}

@@ -1,0 +1,98 @@
+/** Servers of several habits: what probing finds out of each. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { MockServer } from "../mock/mock-server.js";
+import { probeServer } from "./probe.js";
+
+let server: Server | undefined;
+afterEach(() => server?.close());
+
+interface Habits {
+  /** Path → tokens that a prompt of so many words or ids has; absent: no such endpoint. */
+  readonly paths: Readonly<Record<string, (size: number) => number>>;
+  readonly takesIds?: boolean;
+  readonly refuses?: string;
+  readonly tokenize?: "prompt" | "content";
+}
+
+const words = (text: string) => text.split(" ").length;
+
+async function serverWith({ paths, takesIds = false, refuses = "", tokenize }: Habits): Promise<string> {
+  server = createServer(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const answer = (status: number, value: unknown) => response.writeHead(status).end(JSON.stringify(value));
+    if (request.url === "/v1/models") return answer(200, { data: [{ id: "m", max_model_len: 99 }] });
+    const body = JSON.parse(text);
+    if (request.url === "/tokenize" && tokenize !== undefined) {
+      const given = body[tokenize] as string | undefined;
+      // Two tokens a word.
+      return answer(200, {
+        tokens: given === undefined ? [] : Array.from({ length: 2 * words(given) }, (_, i) => i % 50),
+      });
+    }
+    const count = paths[request.url!];
+    const prompt = body.prompt ?? body.messages?.[0].content;
+    if (count === undefined || refuses in body || (typeof prompt !== "string" && !takesIds)) return answer(400, {});
+    const usage = {
+      prompt_tokens: count(typeof prompt === "string" ? words(prompt) : prompt.length),
+      completion_tokens: body.ignore_eos ? body.max_tokens : 1,
+    };
+    const events = [{ choices: [{ text: "x", finish_reason: "length" }] }, { choices: [], usage }];
+    response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+  });
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const address = (url: string) => ({ url, headers: {}, timeoutMs: 2000 });
+const COMPLETIONS = "/v1/completions";
+const CHAT = "/v1/chat/completions";
+
+test.each([
+  "prompt",
+  "content",
+] as const)("ids where the server takes them, with what it adds (tokenize by %s)", async (tokenize) => {
+  const paths = { [COMPLETIONS]: (size: number) => size + 1, [CHAT]: (size: number) => 2 * size + 7 };
+  const facts = await probeServer(address(await serverWith({ paths, takesIds: true, tokenize })));
+  expect(facts).toMatchObject({ model: "m", hasCompletions: true, hasChat: true, ignoresEos: true, maxModelLen: 99 });
+  expect(facts.tokenIds).toHaveLength(50);
+  expect(facts).toMatchObject({ promptOverhead: 1, chatOverhead: 7, tokensPerWord: 2, hasJsonMode: true });
+});
+
+test("text where it does not, with tokens per word from the usage of two prompts", async () => {
+  const paths = { [COMPLETIONS]: (size: number) => 1.25 * size + 3 };
+  const facts = await probeServer(address(await serverWith({ paths })));
+  expect(facts).toMatchObject({
+    tokenIds: [],
+    hasChat: false,
+    promptOverhead: 3,
+    tokensPerWord: 1.25,
+    chatOverhead: 0,
+  });
+});
+
+test("a chat alone, without ignore_eos", async () => {
+  const paths = { [CHAT]: (size: number) => size + 12 };
+  const facts = await probeServer(address(await serverWith({ paths, refuses: "ignore_eos" })));
+  expect(facts).toMatchObject({ hasCompletions: false, hasChat: true, ignoresEos: false, chatOverhead: 12 });
+});
+
+test("nothing to measure is an error that says what came", async () => {
+  await expect(probeServer(address("http://127.0.0.1:9"))).rejects.toMatchObject({ code: "peer_failed" });
+  await expect(probeServer(address(await serverWith({ paths: {} })))).rejects.toThrow(/completions: 400/);
+});
+
+test("the self-test's facts are what probing the mock finds", async () => {
+  const port = await new MockServer({ ttftMs: 1, tpotMs: 0.1, tokensPerChunk: 1 }).listen();
+  const facts = await probeServer(address(`http://127.0.0.1:${port}`));
+  expect(facts).toMatchObject({
+    model: "mock",
+    hasCompletions: true,
+    hasChat: true,
+    ignoresEos: true,
+    tokensPerWord: 1,
+  });
+  expect(facts).toMatchObject({ promptOverhead: 0, chatOverhead: 4 });
+});

@@ -1,0 +1,173 @@
+/** Finds out by a few small requests how a server wants to be asked: which endpoints, prompts as ids or as text, how long its tokens are, which fields. */
+import { Pool } from "undici";
+import { MillraceError } from "../../core/errors.js";
+import { complete } from "../load/completion.js";
+import { LoopWatch } from "../load/loop-watch.js";
+import type { RequestRecord } from "../load/record.js";
+import { Random } from "../random.js";
+import { prose } from "./prose.js";
+import type { ServerFacts } from "./traffic.js";
+
+export interface ServerAddress {
+  /** Without an endpoint's path. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The name that requests are to carry; undefined: the first that the server lists. */
+  readonly model?: string | undefined;
+  readonly timeoutMs: number;
+}
+
+/** Enough to see most words of the benchmark's prose. */
+const VOCABULARY_WORDS = 3000;
+/** Prompts of the two sizes that show how many tokens a word has. */
+const FEW_WORDS = 32;
+const MANY_WORDS = 224;
+const PROBE_IDS = 64;
+const PROBE_TOKENS = 4;
+
+/** Throws peer_failed when nothing that can be measured answers. */
+export async function probeServer(address: ServerAddress): Promise<ServerFacts> {
+  const prober = new Prober(address);
+  try {
+    return await prober.probe();
+  } finally {
+    await prober.close();
+  }
+}
+
+interface Model {
+  readonly id: string;
+  readonly max_model_len?: number;
+}
+
+/** @returns undefined when nothing answers there */
+export async function listedModels({ url, headers }: ServerAddress): Promise<readonly Model[] | undefined> {
+  try {
+    const response = await fetch(`${url}/v1/models`, { headers, signal: AbortSignal.timeout(10_000) });
+    if (!response.ok) return [];
+    return ((await response.json()) as { readonly data?: readonly Model[] }).data ?? [];
+  } catch {
+    return undefined;
+  }
+}
+
+class Prober {
+  readonly #pool: Pool;
+  readonly #basePath: string;
+  #lastFailure = "";
+
+  constructor(private readonly address: ServerAddress) {
+    const { url, timeoutMs } = address;
+    this.#pool = new Pool(new URL(url).origin, { headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+    this.#basePath = new URL(url).pathname.replace(/\/$/, "");
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async probe(): Promise<ServerFacts> {
+    const models = await listedModels(this.address);
+    if (models === undefined) throw this.#failed("nothing that answers /v1/models");
+    const model = this.address.model ?? models[0]?.id;
+    if (model === undefined) throw this.#failed("no model in /v1/models", "Name the model with --model.");
+    const text = prose(new Random(0), VOCABULARY_WORDS);
+    const tokens = await this.#tokenize(model, text);
+    const completions = await this.#completions(model, [...new Set(tokens)]);
+    const chat = await this.#chat(model);
+    if (completions === undefined && chat === undefined) throw this.#failed(this.#lastFailure);
+    const tokensPerWord = tokens.length / VOCABULARY_WORDS || (completions?.tokensPerWord ?? chat!.tokensPerWord);
+    return {
+      ...{ model, hasCompletions: completions !== undefined, hasChat: chat !== undefined, tokensPerWord },
+      tokenIds: completions?.tokenIds ?? [],
+      ignoresEos: (completions ?? chat!).ignoresEos,
+      hasJsonMode: chat?.hasJsonMode ?? false,
+      promptOverhead: completions?.overhead ?? 0,
+      chatOverhead: chat === undefined ? 0 : Math.round(chat.fewTokens - FEW_WORDS * tokensPerWord),
+      maxModelLen: models.find((each) => each.id === model)?.max_model_len,
+    };
+  }
+
+  #failed(
+    got: string,
+    hint = "Start an OpenAI-compatible server there; --api-key or OPENAI_API_KEY holds its key.",
+  ): MillraceError {
+    return new MillraceError("peer_failed", `expected a server to measure at ${this.address.url}, got ${got}`, {
+      hint,
+    });
+  }
+
+  /** vLLM's and llama.cpp's ways; empty when it has neither. */
+  async #tokenize(model: string, text: string): Promise<readonly number[]> {
+    for (const body of [{ model, prompt: text, add_special_tokens: false }, { content: text }]) {
+      const headers = { ...this.address.headers, "content-type": "application/json" };
+      const response = await fetch(`${this.address.url}/tokenize`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+      });
+      const { tokens = [] } = response.ok ? ((await response.json()) as { readonly tokens?: number[] }) : {};
+      if (tokens.length > 0) return tokens;
+    }
+    return [];
+  }
+
+  /** Undefined when it was refused or broke. */
+  async #ask(path: string, fields: object): Promise<RequestRecord | undefined> {
+    const now = () => performance.now();
+    const connection = {
+      ...{ pool: this.#pool, basePath: this.#basePath, headers: this.address.headers },
+      ...{ now, watch: new LoopWatch(now) },
+    };
+    const body = { max_tokens: PROBE_TOKENS, temperature: 0, stream: true, stream_options: { include_usage: true } };
+    const turn = { path, body: JSON.stringify({ ...fields, ...body }), numTokensAsked: undefined };
+    const { record } = await complete(connection, { session: 0, turn: 0, intendedMs: now() }, turn);
+    if (record.failure === undefined) return record;
+    this.#lastFailure = `${path}: ${record.failure.detail}`;
+    return undefined;
+  }
+
+  /** The same with and, if that is refused, without ignore_eos. */
+  async #askEos(path: string, fields: object) {
+    const exact = await this.#ask(path, { ...fields, ignore_eos: true });
+    const record = exact ?? (await this.#ask(path, fields));
+    return record === undefined ? undefined : { ...record, ignoresEos: exact?.numOutputTokens === PROBE_TOKENS };
+  }
+
+  async #completions(model: string, tokenIds: readonly number[]) {
+    const path = "/v1/completions";
+    if (tokenIds.length > 0) {
+      const random = new Random(1);
+      const prompt = Array.from({ length: PROBE_IDS }, () => random.pick(tokenIds));
+      const answer = await this.#askEos(path, { model, prompt });
+      if (answer !== undefined) {
+        const overhead = answer.numPromptTokens - PROBE_IDS;
+        return { tokenIds, overhead, ignoresEos: answer.ignoresEos, tokensPerWord: 1 };
+      }
+    }
+    const few = await this.#askEos(path, { model, prompt: prose(new Random(1), FEW_WORDS) });
+    const many = few && (await this.#ask(path, { model, prompt: prose(new Random(2), MANY_WORDS) }));
+    if (few === undefined || many === undefined) return undefined;
+    const tokensPerWord = wordLength(few, many);
+    const overhead = Math.round(few.numPromptTokens - FEW_WORDS * tokensPerWord);
+    return { tokenIds: [], overhead, ignoresEos: few.ignoresEos, tokensPerWord };
+  }
+
+  async #chat(model: string) {
+    const path = "/v1/chat/completions";
+    const fields = (numWords: number) => ({
+      model,
+      messages: [{ role: "user", content: prose(new Random(numWords), numWords) }],
+    });
+    const few = await this.#askEos(path, fields(FEW_WORDS));
+    const many = few && (await this.#ask(path, fields(MANY_WORDS)));
+    if (few === undefined || many === undefined) return undefined;
+    const json = await this.#ask(path, { ...fields(FEW_WORDS), response_format: { type: "json_object" } });
+    const { numPromptTokens: fewTokens, ignoresEos } = few;
+    return { fewTokens, ignoresEos, hasJsonMode: json !== undefined, tokensPerWord: wordLength(few, many) };
+  }
+}
+
+function wordLength(few: RequestRecord, many: RequestRecord): number {
+  return (many.numPromptTokens - few.numPromptTokens) / (MANY_WORDS - FEW_WORDS);
+}

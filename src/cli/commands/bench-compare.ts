@@ -1,0 +1,41 @@
+/** `millrace bench compare`: two servers in alternation, or two files of results, and the ratios between them. */
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { addLoadOptions, type LoadFlags, planFromFlags } from "../bench-options.js";
+import { measureServers, presentReport } from "../bench-report.js";
+import { urlTarget } from "./bench-run.js";
+
+export function benchCompareCommand(): Command {
+  const command = new Command("compare")
+    .description(
+      "Two servers in alternation under the same load, or two files of results: ratios with their intervals.",
+    )
+    .argument("<a>", "[name=]URL of a server, or a file that bench run --json wrote")
+    .argument("<b>", "the same kind of thing");
+  return addLoadOptions(command).action(runBenchCompare);
+}
+
+const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
+
+async function runBenchCompare(a: string, b: string, flags: LoadFlags): Promise<void> {
+  if (isUrl(a) !== isUrl(b)) {
+    throw new MillraceError("invalid_option", `expected two URLs or two files, got ${a} and ${b}`);
+  }
+  if (isUrl(a)) {
+    const targets = [a, b].map((text) => urlTarget(text, flags));
+    if (targets[0]!.name === targets[1]!.name) {
+      throw new MillraceError("invalid_option", `expected two names, got ${targets[0]!.name} twice`, {
+        hint: "name servers: first=http://… second=http://…",
+      });
+    }
+    await measureServers({ targets, planned: await planFromFlags(flags) }, flags);
+    return;
+  }
+  const [{ readReport, writeReport }, { mergeReports }] = await Promise.all([
+    import("../../bench/report/schema.js"),
+    import("../../bench/report/merge.js"),
+  ]);
+  const merged = mergeReports(readReport(a), readReport(b));
+  if (flags.json !== undefined) writeReport(flags.json, merged);
+  await presentReport(merged, flags);
+}

@@ -1,0 +1,157 @@
+/** `millrace bench drafts`: what speculation wins on chats of one's own, against plain decoding in the same process. */
+import { readFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/drafts-bench.js";
+import type { Estimate } from "../../bench/measure/intervals.js";
+import { MillraceError } from "../../core/errors.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../../engine/speculative/config.js";
+import type { ChatMessage } from "../../text/chat-template.js";
+import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { packFolder } from "../engine-options.js";
+import { formatTable } from "../format.js";
+import { chatPromptIds } from "../local-session.js";
+import { loadTextSide, locateModel, modelOption, type TextSide } from "../model.js";
+import { integerIn, numberIn } from "../option-values.js";
+import { parseSpeculativeConfig } from "../speculative-config.js";
+import { stagesTo } from "../stages.js";
+import { batchSizes } from "./bench-engine.js";
+
+interface BenchFlags {
+  readonly model?: string;
+  readonly chats?: string;
+  readonly speculativeConfig: SpeculativeConfig;
+  readonly batch: readonly number[];
+  readonly prompts: number;
+  readonly maxTokens: number;
+  readonly temperature: number;
+  readonly rounds: number;
+  readonly threads?: number;
+  readonly json?: boolean;
+}
+
+const MAX_PACK_BYTES = 50 * 2 ** 30;
+const RANDOM_PROMPT_TOKENS = 64;
+
+export function benchDraftsCommand(): Command {
+  return new Command("drafts")
+    .description(
+      "Decoding with this server's drafters against plain decoding, over chats of one's own and over random tokens; the tokens must be the same.",
+    )
+    .addOption(modelOption())
+    .option(
+      "--chats <file>",
+      'JSON lines of {"family", "messages"}; a last message of the assistant is left out; results are by family',
+    )
+    .addOption(
+      new Option("--speculative-config <json>", "as for the server")
+        .argParser(parseSpeculativeConfig)
+        .default(DEFAULT_SPECULATIVE_CONFIG, '{"method":"auto"}'),
+    )
+    .addOption(
+      new Option("--batch <sizes>", "requests at once").argParser(batchSizes).default([1, 2, 4, 8, 16], "1,2,4,8,16"),
+    )
+    .option("--prompts <n>", "prompts of a round, or as many as there are requests", integerIn("--prompts", 1, 1000), 8)
+    .option("--max-tokens <n>", "longest answer", integerIn("--max-tokens", 2, 1 << 20), 128)
+    .option("--temperature <t>", "0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option("--rounds <n>", "measured rounds per batch size", integerIn("--rounds", 1, 1000), 5)
+    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option("--json", "print one JSON object instead of a table")
+    .action(runBenchDrafts);
+}
+
+async function runBenchDrafts(flags: BenchFlags): Promise<void> {
+  const startStage = stagesTo(process.stderr);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const [
+    { EngineCore },
+    { openModel },
+    { loadKernels },
+    { benchDrafts },
+    { randomPrompts },
+    { machineInfo, versions },
+  ] = await Promise.all([
+    import("../../engine/engine-core.js"),
+    import("../../engine/model/open-model.js"),
+    import("../../kernels/load.js"),
+    import("../../bench/drafts-bench.js"),
+    import("../../bench/random-prompts.js"),
+    import("../../bench/machine.js"),
+  ]);
+  const perBatch = flags.batch.map((batch) => (flags.rounds + 1) * Math.max(batch, flags.prompts));
+  const numPrompts = perBatch.reduce((sum, count) => sum + count, 0);
+  const model = openModel(path);
+  const random = randomPrompts(
+    { batch: numPrompts, promptTokens: RANDOM_PROMPT_TOKENS, sharedPrefix: 0, vocabSize: model.config.vocabSize },
+    1,
+  );
+  const chats = flags.chats === undefined ? [] : readSets(flags.chats, await loadTextSide(path));
+  const sets = [...chats, { name: "random", prompts: random.map((ids) => [...ids]), stopTokenIds: [] }];
+  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
+  const device = loadKernels().createDevice({ numThreads });
+  const stage = startStage("engines");
+  const longest = Math.max(...sets.flatMap(({ prompts }) => prompts.map((ids) => ids.length)));
+  const shape = {
+    ...{ modelPath: path, numThreads, maxNumSeqs: Math.max(...flags.batch), enablePrefixCaching: false },
+    maxModelLen: Math.min(model.config.contextLength, longest + flags.maxTokens),
+    packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
+  };
+  const open = (speculative: SpeculativeConfig) =>
+    new EngineCore(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, device, 2 ** 32);
+  const plain = open(NO_SPECULATION);
+  const drafting = open(flags.speculativeConfig);
+  stage.done(`${plain.info.architecture}, ${plain.info.weightType}, ${plain.info.isa}`);
+  const spec: DraftsBenchSpec = { ...flags, batches: flags.batch, promptsPerRound: flags.prompts };
+  const results = benchDrafts(plain, drafting, sets, spec, ({ set, batch, decoding }) => {
+    process.stderr.write(`  ${set}, ${batch} at once: ${shownRatio(decoding)} plain decoding\n`);
+  });
+  const { speculativeConfig } = flags;
+  const report = { model: name, speculativeConfig, spec, results, machine: machineInfo(), versions: versions() };
+  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
+  await Promise.all([plain.close(), drafting.close()]);
+  device.destroy();
+}
+
+interface ChatLine {
+  readonly family?: string;
+  readonly messages: readonly ChatMessage[];
+}
+
+/** By family, in the order of the file. Throws file_unreadable, template_missing. */
+function readSets(file: string, { tokenizer, chatTemplate }: TextSide): PromptSet[] {
+  if (chatTemplate === undefined) {
+    throw new MillraceError("template_missing", "expected a model with a chat template for --chats, got one without");
+  }
+  const sets = new Map<string, number[][]>();
+  for (const { family = "chats", messages } of readLines(file)) {
+    const before = messages.at(-1)?.role === "assistant" ? messages.slice(0, -1) : messages;
+    const prompts = sets.get(family) ?? [];
+    prompts.push(chatPromptIds(tokenizer, chatTemplate, before));
+    sets.set(family, prompts);
+  }
+  return [...sets].map(([name, prompts]) => ({ name, prompts, stopTokenIds: [...tokenizer.stopIds] }));
+}
+
+function readLines(file: string): ChatLine[] {
+  try {
+    const lines = readFileSync(file, "utf8").split("\n");
+    return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as ChatLine);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new MillraceError("file_unreadable", `expected JSON lines with chats in ${file}, got ${reason}`, { cause });
+  }
+}
+
+function shownRatio({ value, low, high }: Estimate): string {
+  const interval = low === undefined || high === undefined ? "" : ` (${low.toFixed(2)} to ${high.toFixed(2)})`;
+  return `${value.toFixed(2)} ×${interval}`;
+}
+
+function tableOf(results: readonly DraftsBenchResult[]): string {
+  const header = ["prompts", "at once", "decoding, 95 %", "whole run, 95 %", "tokens", "accepted"];
+  const rows = results.map(({ set, batch, decoding, wholeRun, numTokens, acceptedShare }) => [
+    ...[set, String(batch), shownRatio(decoding), shownRatio(wholeRun), String(numTokens)],
+    acceptedShare === undefined ? "" : `${(100 * acceptedShare).toFixed(0)} %`,
+  ]);
+  return formatTable([header, ...rows]);
+}

@@ -1,0 +1,115 @@
+/** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
+import { Command, Option } from "commander";
+import type { Divergence } from "../../bench/divergence.js";
+import { MillraceError } from "../../core/errors.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
+import { NO_SPECULATION } from "../../engine/speculative/config.js";
+import { KV_TYPES, type KvType } from "../../kernels/program.js";
+import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { formatTable } from "../format.js";
+import { loadTextSide, locateModel, modelOption } from "../model.js";
+import { integerIn } from "../option-values.js";
+import { stagesTo } from "../stages.js";
+import { readText } from "./tokenize.js";
+
+interface BenchFlags {
+  readonly model?: string;
+  readonly textFile?: string;
+  readonly kvCacheDtype: KvType;
+  readonly window: number;
+  readonly maxTokens: number;
+  readonly threads?: number;
+  readonly json?: boolean;
+}
+
+const REFERENCE = "f16";
+
+export function benchKvQualityCommand(): Command {
+  return new Command("kv-quality")
+    .description(
+      "A model's predictions over a text with another KV cache type against f16: Kullback-Leibler divergence, perplexity, memory.",
+    )
+    .addOption(modelOption())
+    .option("--text-file <file>", "the text, special tokens included (default: stdin)")
+    .addOption(
+      new Option("--kv-cache-dtype <type>", "the type in question")
+        .choices(KV_TYPES.filter((type) => type !== REFERENCE))
+        .default("int8"),
+    )
+    .option("--window <n>", "tokens that are read in one go", integerIn("--window", 2, 1 << 20), 512)
+    .option("--max-tokens <n>", "tokens of the text at most", integerIn("--max-tokens", 2, 1 << 30), 16_384)
+    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option("--json", "print one JSON object instead of a table")
+    .action(runBenchKvQuality);
+}
+
+async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
+  const startStage = stagesTo(process.stderr);
+  const text = readText(flags);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const { tokenizer } = await loadTextSide(path);
+  const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true }).slice(0, flags.maxTokens);
+  const windows = Array.from({ length: Math.ceil(ids.length / flags.window) }, (_, i) =>
+    ids.slice(i * flags.window, (i + 1) * flags.window),
+  ).filter((window) => window.length > 1);
+  if (windows.length === 0)
+    throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
+  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { loadKernels }, { divergenceOf }, about] =
+    await Promise.all([
+      import("../../engine/engine-core.js"),
+      import("../../engine/model/open-model.js"),
+      import("../../engine/model/config.js"),
+      import("../../kernels/load.js"),
+      import("../../bench/divergence.js"),
+      import("../../bench/machine.js"),
+    ]);
+  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
+  const device = loadKernels().createDevice({ numThreads });
+  const stage = startStage("engine");
+  const model = openModel(path);
+  const open = (kvCacheDtype: KvType) => {
+    const shape = { modelPath: path, numThreads, maxModelLen: flags.window, maxNumSeqs: 1, kvCacheDtype };
+    const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
+    return new EngineCore(model, options, device, 2 ** 32);
+  };
+  const reference = open(REFERENCE);
+  const tested = open(flags.kvCacheDtype);
+  stage.done(`${reference.info.architecture}, ${reference.info.weightType}, ${reference.info.isa}`);
+  const divergence = divergenceOf(reference, tested, windows, (numTokens, meanKl) => {
+    process.stderr.write(`  ${numTokens} of ${ids.length} tokens, divergence ${meanKl.toFixed(5)}\n`);
+  });
+  const bytes = {
+    reference: kvBytesPerToken(model.config, REFERENCE),
+    tested: kvBytesPerToken(model.config, flags.kvCacheDtype),
+  };
+  const { machineInfo, versions } = about;
+  const report = {
+    model: name,
+    kvCacheDtype: flags.kvCacheDtype,
+    window: flags.window,
+    ...divergence,
+    bytesPerToken: bytes,
+  };
+  process.stdout.write(
+    flags.json
+      ? `${JSON.stringify({ ...report, machine: machineInfo(), versions: versions() })}\n`
+      : `${tableOf(divergence, bytes, flags.kvCacheDtype)}\n`,
+  );
+  await Promise.all([reference.close(), tested.close()]);
+  device.destroy();
+}
+
+function tableOf(divergence: Divergence, bytes: { readonly reference: number; readonly tested: number }, type: string) {
+  const { numTokens, meanKl, p99Kl, maxKl, sameTop, referencePerplexity, testedPerplexity } = divergence;
+  return formatTable([
+    ["", REFERENCE, type],
+    ["KV bytes per token", String(bytes.reference), String(bytes.tested)],
+    ["sequences in the same memory", "1.00 ×", `${(bytes.reference / bytes.tested).toFixed(2)} ×`],
+    ["perplexity", referencePerplexity.toFixed(4), testedPerplexity.toFixed(4)],
+    ["KL divergence, mean (nats)", "", meanKl.toFixed(6)],
+    ["  p99", "", p99Kl?.toFixed(6) ?? "too few tokens"],
+    ["  greatest", "", maxKl.toFixed(6)],
+    ["same likeliest token", "", `${(100 * sameTop).toFixed(2)} %`],
+    ["tokens", String(numTokens), String(numTokens)],
+  ]);
+}

@@ -1,0 +1,65 @@
+/** `millrace bench self-test`: the load generator against a server whose timings are known. Exits with 1 when it cannot be trusted here. */
+import { Command } from "commander";
+import type { SelfTestResult } from "../../bench/mock/self-test.js";
+import { workersOption } from "../bench-options.js";
+import { formatTable } from "../format.js";
+import { integerIn, listOf } from "../option-values.js";
+
+interface SelfTestFlags {
+  readonly streams: readonly number[];
+  readonly workers: number;
+  readonly json?: boolean;
+}
+
+export function benchSelfTestCommand(): Command {
+  return new Command("self-test")
+    .description("Whether the load generator measures truly on this machine: a mock server of known timings, measured.")
+    .option(
+      "--streams <counts>",
+      "requests at once, separated by commas",
+      (text: string) => listOf("--streams")(text, undefined).map(integerIn("--streams", 1, 4096)),
+      [1, 16, 256] as readonly number[],
+    )
+    .addOption(workersOption())
+    .option("--json", "print one JSON object instead of a table")
+    .action(runSelfTest);
+}
+
+async function runSelfTest(flags: SelfTestFlags): Promise<void> {
+  const [{ MOCK_TIMINGS, TOLERANCE, selfTest }, { LoadGenerator }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/mock/self-test.js"),
+    import("../../bench/load/generator.js"),
+    import("../../bench/machine.js"),
+  ]);
+  const generator = await LoadGenerator.start(flags.workers);
+  try {
+    const results = await selfTest(generator, flags.streams, ({ streams, numRequests }) => {
+      process.stderr.write(`  ${streams} at once: ${numRequests} requests\n`);
+    });
+    const isTrusted = results.every((result) => result.isWithinTolerance);
+    const about = { machine: machineInfo(), versions: versions() };
+    const report = { isTrusted, tolerance: TOLERANCE, timings: MOCK_TIMINGS, results, ...about };
+    process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : textOf(results, TOLERANCE));
+    if (!isTrusted) process.exitCode = 1;
+  } finally {
+    generator.close();
+  }
+}
+
+function textOf(results: readonly SelfTestResult[], tolerance: number): string {
+  const percent = (share: number) => `${share >= 0 ? "+" : ""}${(100 * share).toFixed(2)} %`;
+  const header = ["streams", "TTFT", "error", "TPOT", "error", "the mock's own TTFT", "TPOT", "lag", "within"];
+  const rows = results.map((result) => [
+    ...[String(result.streams), `${result.ttftMs.toFixed(2)} ms`, percent(result.ttftError)],
+    ...[`${result.tpotMs.toFixed(3)} ms`, percent(result.tpotError)],
+    ...[`${result.mock.ttftMs.toFixed(2)} ms`, `${result.mock.tpotMs.toFixed(3)} ms`],
+    ...[`${(result.lag.meanMs + result.lag.cpuWaitMs).toFixed(3)} ms`, result.isWithinTolerance ? "yes" : "NO"],
+  ]);
+  const bad = results.filter((result) => !result.isWithinTolerance).map((result) => result.streams);
+  const limit = `${100 * tolerance} %`;
+  const verdict =
+    bad.length === 0
+      ? `Medians are within ${limit} of a server with 20 ms to the first token and 5 ms per further one.`
+      : `Medians are NOT within ${limit} at ${bad.join(", ")} streams: this machine is too slow, or too busy, for such loads.`;
+  return `${formatTable([header, ...rows])}\n${verdict}\n`;
+}

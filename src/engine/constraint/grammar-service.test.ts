@@ -1,0 +1,171 @@
+/** The grammar thread when it hangs, dies or never starts: it is replaced, whoever's work it was fails, and nobody waits for it beyond a bound. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { request } from "../../../test/helpers/engine-requests.js";
+import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
+import { grammarOfChoices } from "../../text/grammar/ebnf.js";
+import { Sequence } from "../sequence.js";
+import { Constraints, type FailedSequence } from "./constraints.js";
+import { GrammarService, type LostThread } from "./grammar-service.js";
+import type { FromGrammarThread, ToGrammarThread } from "./messages.js";
+import { readTokenBytes } from "./token-bytes.js";
+
+/** Takes minutes to compile, and little memory. */
+const ENDLESS = 'root ::= (("a"{0,2000}){0,2000}){0,2000}';
+const GOOD = grammarOfChoices(["abc"]);
+const TIMEOUT_MS = 1500;
+/** What a step may wait for masks beside others' work, and what a busy machine adds. */
+const MOST_STEP_MS = 20 + 300;
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-grammar-service-"));
+let model: RandomModel;
+let service: GrammarService;
+beforeAll(() => {
+  model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1 });
+});
+afterEach(() => service.stop());
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function createService(modelPath = model.path): GrammarService {
+  service = new GrammarService(modelPath, { numSlots: 4, masksPerSlot: 1, vocabSize: model.numTokens }, TIMEOUT_MS);
+  return service;
+}
+
+const open = (requestId: number, grammar: string): ToGrammarThread => ({
+  kind: "open",
+  requestId,
+  grammar,
+  stopTokenIds: [model.eosTokenId],
+  tokenIds: [],
+});
+
+/** Looks without ever giving the event loop a turn, as the engine does while it has work. */
+function lookUntil(isDone: (messages: readonly FromGrammarThread[], lost: LostThread | undefined) => boolean) {
+  const messages: FromGrammarThread[] = [];
+  const endMs = performance.now() + 30_000;
+  for (;;) {
+    const { news } = service.memory;
+    const { messages: more, lost } = service.look();
+    messages.push(...more);
+    if (isDone(messages, lost)) return { messages, lost };
+    if (performance.now() > endMs) throw new Error("waited 30 s for the grammar thread");
+    service.memory.waitForNews(news, 5);
+  }
+}
+
+describe("a thread", () => {
+  test("that hangs is replaced", () => {
+    createService().send(open(1, GOOD));
+    lookUntil(([first]) => first?.kind === "opened");
+    service.send(open(2, ENDLESS));
+    const { messages, lost } = lookUntil((_, lost) => lost !== undefined);
+    expect(messages).toEqual([]);
+    expect(lost).toMatchObject({ requestId: 2, hasWorked: true });
+    service.send(open(3, GOOD));
+    expect(lookUntil(([first]) => first !== undefined).messages).toMatchObject([{ kind: "opened", requestId: 3 }]);
+  });
+
+  test("that dies without a word is replaced", () => {
+    createService().send(open(1, GOOD));
+    lookUntil(([first]) => first?.kind === "opened");
+    // Nothing it could take: it throws where nothing catches.
+    service.send(null as never);
+    expect(lookUntil((_, lost) => lost !== undefined).lost).toMatchObject({ requestId: 0, hasWorked: true });
+    service.send(open(3, GOOD));
+    expect(lookUntil(([first]) => first !== undefined).messages).toMatchObject([{ kind: "opened", requestId: 3 }]);
+  });
+
+  test("that cannot start says so", () => {
+    createService(join(folder, "missing.gguf")).send(open(1, GOOD));
+    const { lost } = lookUntil((_, lost) => lost !== undefined);
+    expect(lost).toMatchObject({ requestId: 0, hasWorked: false, problem: expect.stringContaining("missing.gguf") });
+  });
+});
+
+describe("sequences", () => {
+  let constraints: Constraints;
+
+  function createSequence(id: number, seat: number): Sequence {
+    const sequence = new Sequence(id, request([1, 2, 3], { maxTokens: 10, stopTokenIds: [model.eosTokenId] }), 1, 0);
+    sequence.seat = seat;
+    return sequence;
+  }
+
+  function look(isDone: (opened: readonly Sequence[], failed: readonly FailedSequence[]) => boolean) {
+    const [opened, failed]: [Sequence[], FailedSequence[]] = [[], []];
+    const endMs = performance.now() + 30_000;
+    while (!isDone(opened, failed)) {
+      if (performance.now() > endMs) throw new Error("waited 30 s for the grammars");
+      constraints.waitForGrammars();
+      const news = constraints.look();
+      opened.push(...news.opened);
+      failed.push(...news.failed);
+    }
+    return failed;
+  }
+
+  /** Those of the sequences that a step could compute, and how long it waited to know. */
+  function plan(...sequences: readonly Sequence[]) {
+    const startMs = performance.now();
+    const ready = constraints.ready(
+      sequences.map((sequence) => ({ sequence, numNewTokens: sequence.numTokens - sequence.numComputedTokens })),
+    );
+    return { ready: ready.map(({ sequence }) => sequence), waitedMs: performance.now() - startMs };
+  }
+
+  const allowedTexts = (sequence: Sequence): string[] => {
+    const { bytes } = readTokenBytes(model.path);
+    const { words } = constraints.maskOf(sequence, 0)!;
+    return bytes.flatMap((token, id) => ((words[id >> 5]! >>> (id & 31)) & 1 ? [Buffer.from(token).toString()] : []));
+  };
+
+  test("whose masks are late sit steps out, and go on in another thread; the one whose grammar hangs fails", () => {
+    constraints = new Constraints(createService());
+    const [free, good, bad] = [createSequence(1, 0), createSequence(2, 1), createSequence(3, 2)];
+    constraints.add(good, GOOD);
+    look((opened) => opened.includes(good));
+    while (!plan(free, good).ready.includes(good));
+    expect(allowedTexts(good)).toEqual(["a"]);
+
+    constraints.add(bad, ENDLESS);
+    while (service.memory.busy().requestId !== bad.id);
+    good.append("a".charCodeAt(0));
+    constraints.advance(good);
+    for (let step = 0; step < 5; step++) {
+      const { ready, waitedMs } = plan(free, good);
+      expect(ready).toEqual([free]);
+      // A step waits for a late mask once.
+      expect(waitedMs).toBeLessThan(step === 0 ? MOST_STEP_MS : MOST_STEP_MS - 20);
+    }
+    const failed = look((_, failed) => failed.length > 0);
+    expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual([[bad, "grammar_failed"]]);
+    constraints.remove(bad);
+    expect(constraints.stats.numThreadsReplaced).toBe(1);
+
+    while (!plan(free, good).ready.includes(good)) look(() => true);
+    expect(allowedTexts(good)).toEqual(["b"]);
+  });
+
+  test("that left do not keep the thread at their grammars", async () => {
+    constraints = new Constraints(createService());
+    const bad = createSequence(1, 0);
+    constraints.add(bad, ENDLESS);
+    while (service.memory.busy().requestId !== bad.id);
+    constraints.remove(bad);
+    expect(service.isBusy).toBe(true);
+    await expect.poll(() => service.isStarted, { timeout: 20_000 }).toBe(false);
+    expect(constraints.stats.numThreadsReplaced).toBe(1);
+  });
+
+  test("all fail where no thread can start", () => {
+    constraints = new Constraints(createService(join(folder, "missing.gguf")));
+    const sequences = [createSequence(1, 0), createSequence(2, 1)];
+    for (const sequence of sequences) constraints.add(sequence, GOOD);
+    const failed = look((_, failed) => failed.length > 0);
+    expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual(
+      sequences.map((sequence) => [sequence, "grammar_failed"]),
+    );
+  });
+});

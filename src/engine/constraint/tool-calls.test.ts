@@ -1,0 +1,114 @@
+/** Random functions in every format: whatever calls a random model writes under their grammars at temperature 1 are read back whole, and are valid by a validator that is not ours. */
+import Ajv2020 from "ajv/dist/2020.js";
+import { expect, test } from "vitest";
+import { randomParameters } from "../../../test/helpers/random-schema.js";
+import { RandomWriter } from "../../../test/helpers/random-writer.js";
+import { TestRng } from "../../../test/helpers/rng.js";
+import { type AnswerPart, appendPart } from "../../text/answer-part.js";
+import { AnswerReader } from "../../text/answer-reader.js";
+import { REASONING_MARKERS } from "../../text/reasoning.js";
+import {
+  type CallGrammarOptions,
+  forcedCallGrammar,
+  freeCallGrammar,
+  type GrammarFunction,
+  type ReasoningStart,
+} from "../../text/tool-calls/call-grammar.js";
+import { callOpening, type ToolCallFormat } from "../../text/tool-calls/format.js";
+import { hermes } from "../../text/tool-calls/hermes.js";
+import { llama3Json } from "../../text/tool-calls/llama3-json.js";
+import { mistral } from "../../text/tool-calls/mistral.js";
+
+type Call = "named" | "any" | "free";
+
+interface Task extends CallGrammarOptions {
+  readonly call: Call;
+  readonly reasoning: ReasoningStart;
+  readonly grammar: string;
+}
+
+const NAMES = ["f", "get_weather", "get-weather2", "a_b"];
+const TASKS_PER_KIND = 8;
+
+function randomTask(format: ToolCallFormat, areSpecial: boolean, call: Call, rng: TestRng): Task {
+  const numFunctions = call === "named" ? 1 : rng.int(1, 3);
+  const functions = NAMES.slice(0, numFunctions).map((name, index): GrammarFunction => {
+    const isBare = rng.chance(0.1);
+    return { name, parameters: isBare ? undefined : randomParameters(rng), isStrict: true, param: `tools[${index}]` };
+  });
+  const specialTexts = new Set(areSpecial ? [...format.markers, ...REASONING_MARKERS] : []);
+  const options = { format, functions, isSingle: call === "named" || rng.chance(0.3), specialTexts };
+  const reasoning = call === "free" ? rng.pick<ReasoningStart>(["none", "possible", "inside"]) : "none";
+  const grammar = call === "free" ? freeCallGrammar(options, reasoning) : forcedCallGrammar(options, call === "named");
+  return { ...options, call, reasoning, grammar };
+}
+
+function read({ format, functions, isSingle, call, reasoning }: Task, text: string): AnswerPart[] {
+  const opening = call === "free" ? "" : callOpening(format, call === "named" ? functions[0]!.name : undefined);
+  const reader = new AnswerReader({
+    reasoning: reasoning === "none" ? undefined : { startsInside: reasoning === "inside" },
+    toolCalls: { format, toolNames: new Set(functions.map(({ name }) => name)), isSingle, opening },
+  });
+  const parts: AnswerPart[] = [];
+  for (const part of [...reader.push(text), ...reader.flush()]) appendPart(parts, part);
+  return parts;
+}
+
+/** The calls of an answer as [name, arguments]; what else it says. */
+function show(parts: readonly AnswerPart[]) {
+  const calls: [name: string, args: string][] = [];
+  let rest = "";
+  for (const part of parts) {
+    if (part.kind === "call") calls.push([part.name, ""]);
+    else if (part.kind === "arguments") calls.at(-1)![1] += part.text;
+    else if (part.kind === "content") rest += part.text;
+  }
+  return { calls, rest };
+}
+
+const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
+  ["hermes", hermes],
+  ["llama3_json", llama3Json],
+  ["mistral's array", mistral("[TOOL_CALLS][")],
+  ["mistral's names", mistral("[TOOL_CALLS]")],
+  ["mistral's args", mistral("[TOOL_CALLS] [ARGS]")],
+];
+
+test.each(
+  FORMATS.flatMap(([name, format]) => [true, false].map((areSpecial) => ({ name, format, areSpecial }))),
+)("calls in the form of $name are valid (special tokens: $areSpecial)", async ({ format, areSpecial }) => {
+  const texts = [...format.markers, ...REASONING_MARKERS];
+  const toOpeners = Object.fromEntries(texts.map((text) => [text, 4]));
+  const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
+  await using writer = new RandomWriter({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
+  const rng = new TestRng(12);
+  const kinds: readonly Call[] = ["named", "any", "free"];
+  const tasks = kinds.flatMap((call) =>
+    Array.from({ length: TASKS_PER_KIND }, () => randomTask(format, areSpecial, call, rng)),
+  );
+  const ajv = new Ajv2020.default({ strict: false });
+  const numCalls = { named: 0, any: 0, free: 0 };
+  let numCut = 0;
+  writer.write(tasks.map(({ grammar }, seed) => ({ grammar, seed }))).forEach(({ text, isCut }, i) => {
+    if (isCut) {
+      numCut++;
+      return;
+    }
+    const task = tasks[i]!;
+    const { calls, rest } = show(read(task, text));
+    numCalls[task.call] += calls.length;
+    if (task.call !== "free") {
+      expect(calls.length).toBeGreaterThan(0);
+      if (!task.isSingle) expect(rest, text).toBe("");
+    }
+    if (task.isSingle) expect(calls.length).toBeLessThanOrEqual(1);
+    for (const [name, args] of calls) {
+      const called = task.functions.find((each) => each.name === name);
+      const value: unknown = JSON.parse(args);
+      expect(value).toBeTypeOf("object");
+      expect(ajv.validate(called?.parameters ?? { maxProperties: 0 }, value), `${name} ${args}`).toBe(true);
+    }
+  });
+  console.log(`calls: ${JSON.stringify({ format: format.name, areSpecial, numCalls, numCut })}`);
+  for (const call of kinds) expect(numCalls[call]).toBeGreaterThan(TASKS_PER_KIND / 5);
+}, 120_000);

@@ -1,0 +1,103 @@
+/** What an engine's steps work with, built to fit the model and the memory there is: weights, KV memory, the batch, the sampler, the grammar thread. */
+import type { Device } from "../kernels/kernels.js";
+import type { EngineInfo, EngineOptions } from "./api.js";
+import { checkOptions, resolveMaxModelLen } from "./check-options.js";
+import { Constraints } from "./constraint/constraints.js";
+import { GrammarService } from "./constraint/grammar-service.js";
+import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
+import { KvManager } from "./kv/kv-manager.js";
+import { loadWeights } from "./model/load-weights.js";
+import type { OpenModel } from "./model/tensor-source.js";
+import { Transformer } from "./model/transformer.js";
+import type { LoadReport } from "./model/weight-packer.js";
+import { SamplerIo } from "./sampler/sampler-io.js";
+import { StepBatch } from "./step-batch.js";
+
+export interface EngineParts {
+  readonly info: EngineInfo;
+  readonly numGroups: number;
+  /** Rows with logits beyond one a sequence: of scored prompt positions and drafts. */
+  readonly maxExtraLogitRows: number;
+  readonly batch: StepBatch;
+  readonly sampler: SamplerIo;
+  readonly transformer: Transformer;
+  readonly kv: KvManager;
+  readonly constraints: Constraints;
+}
+
+/** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
+const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
+
+/** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
+const GRAMMAR_TIMEOUT_MS = 10_000;
+
+/**
+ * @param freeBytes memory the KV cache may be planned against
+ * Throws what loading weights and checking options throws.
+ */
+export function buildParts(
+  model: OpenModel,
+  options: EngineOptions,
+  device: Device,
+  freeBytes: number,
+  report: LoadReport,
+): EngineParts {
+  const { config } = model;
+  const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
+  const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
+  const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
+  const isPaged = options.kvLayout === "paged";
+  const groups = kvGroups(config, isPaged ? maxModelLen : 0);
+  const windows = groups.map(({ window }) => window);
+  const { numBlocks, kvBytes } = planKvBudget(
+    config,
+    groups,
+    kvType,
+    blockSize,
+    { maxNumSeqs, maxModelLen, maxNumBatchedTokens },
+    freeBytes - numBytes,
+    options.kvCacheMemoryBytes,
+  );
+  checkOptions(options, maxModelLen, numBlocks[mainGroup(windows)]!);
+  const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
+  const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
+  const tableStride = Math.ceil(maxModelLen / blockSize);
+  const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs, tableStride };
+  const batch = new StepBatch({ ...capacity, numGroups: groups.length }, device);
+  const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
+  const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
+  const kv = new KvManager({
+    windows,
+    numBlocks,
+    blockSize,
+    maxStepTokens: maxNumBatchedTokens,
+    isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
+    reservedTokens: isPaged ? 0 : maxModelLen,
+  });
+  const { weightType, numParameters, weightBytes } = model.summary;
+  return {
+    numGroups: groups.length,
+    maxExtraLogitRows,
+    batch,
+    sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs }),
+    transformer: new Transformer(config, weights, device, { kvType, blockSize, numBlocks, groups, maxModelLen }, batch),
+    kv,
+    constraints: new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
+    info: {
+      architecture: config.architecture,
+      weightType,
+      numParameters,
+      weightBytes,
+      vocabSize: config.vocabSize,
+      maxModelLen,
+      embeddingWidth: config.width,
+      pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
+      blockSize,
+      numKvBlocks: kv.numBlocks,
+      kvBytes,
+      kvCacheDtype: kvType,
+      numThreads: device.numThreads,
+      isa: device.isa,
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/** Opens the prefix cache on disk for one model on one machine, under a fingerprint of all that decides what its blocks hold. */
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
+import type { EngineOptions } from "../api.js";
+import type { EngineParts } from "../engine-parts.js";
+import { knownAnswer } from "../rehearsal.js";
+import { DiskTier } from "./disk-tier.js";
+
+/**
+ * @param files the model's
+ * @param note told once when writing fails
+ * @returns undefined where the options ask for none. Throws invalid_option when the folder cannot be used.
+ */
+export function openDiskTier(
+  parts: EngineParts,
+  options: EngineOptions,
+  files: readonly string[],
+  note: (text: string) => void,
+): DiskTier | undefined {
+  const { prefixCacheDisk, enablePrefixCaching, kvLayout, activationDtype } = options;
+  if (prefixCacheDisk === undefined || !enablePrefixCaching || kvLayout !== "paged") return undefined;
+  const { kvCacheDtype, blockSize, maxModelLen, isa } = parts.info;
+  const facts = [fileFacts(files), kvCacheDtype, blockSize, maxModelLen, isa, activationDtype];
+  const hash = createHash("sha256").update(JSON.stringify(facts)).update(knownAnswer(parts));
+  return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.transformer, note);
+}
+
+/** Sizes and dates: of the embedding table the known answer uses but a few rows. */
+function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
+  return files.map((file) => {
+    const { size, mtimeMs } = statSync(file);
+    return [size, mtimeMs];
+  });
+}

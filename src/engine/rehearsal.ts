@@ -1,0 +1,94 @@
+/** Steps computed while there are no requests: to learn how long steps take, and what this build of the model computes. */
+import type { EngineOptions } from "./api.js";
+import { GREEDY_SAMPLING } from "./api.js";
+import type { EngineParts } from "./engine-parts.js";
+import { Sequence } from "./sequence.js";
+import { StepCost } from "./step-cost.js";
+import { layOutStep } from "./step-rows.js";
+
+/** How often a step is measured for the cost of drafts; the fastest counts. */
+const MEASURED_STEPS = 2;
+
+/** More rows than a step of drafts is likely to have. */
+const MAX_MEASURED_ROWS = 32;
+
+/** Undefined where nothing depends on it: measuring takes as long as a hundred tokens do. */
+export function measureStepCost(
+  parts: EngineParts,
+  { speculative, maxStepMs, blockSize }: EngineOptions,
+): StepCost | undefined {
+  if (speculative.method === "none" && maxStepMs === 0) return undefined;
+  const { maxRows, maxLogitRows, tableStride } = parts.batch.capacity;
+  const room = Math.min(maxRows, maxLogitRows, tableStride * blockSize, parts.kv.numBlocks * blockSize);
+  return new StepCost((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, room));
+}
+
+/** Milliseconds of a step that checks a draft so long that it has `numRows` rows. */
+function measureStep(parts: EngineParts, numRows: number): number {
+  let fastest = Number.POSITIVE_INFINITY;
+  rehearse(parts, [0], numRows - 1, () => {
+    for (let round = 0; round < MEASURED_STEPS; round++) {
+      const startMs = performance.now();
+      parts.transformer.forward(parts.batch, parts.sampler.buffers);
+      fastest = Math.min(fastest, performance.now() - startMs);
+    }
+  });
+  return fastest;
+}
+
+/** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
+export function knownAnswer(parts: EngineParts): Uint8Array {
+  const { transformer, batch, sampler, info } = parts;
+  const numTokens = Math.min(info.blockSize, batch.capacity.maxRows);
+  const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % info.vocabSize);
+  const answer = new Uint8Array(transformer.blockBytes + 4);
+  rehearse(parts, ids, 0, (blocks) => {
+    transformer.forward(batch, sampler.buffers);
+    transformer.copyOut(blocks, answer);
+    new DataView(answer.buffer).setInt32(transformer.blockBytes, sampler.tokenId(0));
+  });
+  return answer;
+}
+
+/**
+ * Calls `read` with the logits [vocabSize] after each id, in order; they are gone after the call. For measuring, while there are no requests;
+ * the ids must fit the context and the KV memory.
+ */
+export function promptLogits(
+  parts: EngineParts,
+  promptIds: readonly number[],
+  read: (logits: Float32Array) => void,
+): void {
+  const { batch, kv, transformer, sampler } = parts;
+  const { maxRows, maxLogitRows } = batch.capacity;
+  const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
+  const sequence = new Sequence(-1, { promptIds: Int32Array.from(promptIds), sampling }, parts.numGroups, 0);
+  sequence.seat = 0;
+  while (sequence.numComputedTokens < promptIds.length) {
+    const numNewTokens = Math.min(maxRows, maxLogitRows, promptIds.length - sequence.numComputedTokens);
+    kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens);
+    layOutStep(parts, [{ sequence, numNewTokens }], 0);
+    transformer.forward(batch, sampler.buffers);
+    for (let row = 0; row < numNewTokens; row++) read(transformer.logitRow(row));
+    sequence.numComputedTokens += numNewTokens;
+  }
+  kv.release(sequence);
+}
+
+/** Lays out a step of a sequence that is none, with a draft of zeros, for `run` to compute; its first blocks are given to it. */
+function rehearse(
+  parts: EngineParts,
+  promptIds: readonly number[],
+  numDraftTokens: number,
+  run: (blocks: readonly number[]) => void,
+): void {
+  const numTokens = promptIds.length + numDraftTokens;
+  const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
+  const sequence = new Sequence(-1, request, parts.numGroups, 0);
+  sequence.seat = 0;
+  sequence.setDraft(new Array<number>(numDraftTokens).fill(0));
+  parts.kv.ensureCapacity(sequence, numTokens);
+  layOutStep(parts, [{ sequence, numNewTokens: promptIds.length }], 0);
+  run(sequence.blockTables.map((table) => table[0]!));
+  parts.kv.release(sequence);
+}

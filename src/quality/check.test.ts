@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { parseChats } from "./check.js";
+
+const messages = [
+  { role: "user", content: "1 + 1" },
+  { role: "assistant", content: "2" },
+];
+
+test("reads chats, with what a file may leave out", () => {
+  const line = JSON.stringify({ family: "sum", messages, check: { kind: "number", value: 2 }, id: 7 });
+  expect(parseChats(`${line}\n\n${JSON.stringify({ messages })}\n`, "f")).toEqual([
+    { family: "sum", messages, check: { kind: "number", value: 2 } },
+    { family: "chats", messages, check: { kind: "exact" } },
+  ]);
+});
+
+test.each([
+  ["no JSON", "{", /in f, line 2, got text that is no JSON/],
+  [
+    "no answer at the end",
+    JSON.stringify({ messages: [messages[1], messages[0]] }),
+    /line 2, got messages: the last message/,
+  ],
+  ["one message", JSON.stringify({ messages: [messages[1]] }), /line 2, got messages/],
+  ["an unknown check", JSON.stringify({ messages, check: { kind: "vibes" } }), /line 2, got check\.kind/],
+  [
+    "a name that is no name",
+    JSON.stringify({
+      messages,
+      check: { kind: "code", language: "python", name: "a()", calls: [{ args: [], expect: 1 }] },
+    }),
+    /line 2, got check\.name/,
+  ],
+])("refuses %s, naming the line", (_, line, message) => {
+  expect(() => parseChats(`${JSON.stringify({ messages })}\n${line}`, "f")).toThrow(message);
+});

@@ -1,0 +1,85 @@
+/** What a chat file says of how its last answer is judged; read from outside, so checked once here. */
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+
+const MAX_CALLS = 100;
+
+export const checkSchema = z.discriminatedUnion("kind", [
+  /** No right answer: nothing to score. */
+  z.strictObject({ kind: z.literal("none") }),
+  /** Equal to the expected answer, white space at the ends of lines aside. */
+  z.strictObject({ kind: z.literal("exact") }),
+  /** Equal but for letter case, quotes around it and a final mark. */
+  z.strictObject({ kind: z.literal("phrase") }),
+  /** The last number of the answer. */
+  z.strictObject({ kind: z.literal("number"), value: z.number() }),
+  /** The expected answer is JSON: values count, key order and white space do not. */
+  z.strictObject({ kind: z.literal("json") }),
+  /** As many distinct items as asked for. */
+  z.strictObject({ kind: z.literal("list"), numItems: z.int().min(1) }),
+  /** Ends properly, does not repeat itself and has all these words. */
+  z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
+  /** Shares pairs of words with the expected answer and states these facts. */
+  z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
+  /** The answer defines a function; each call gives what is expected. */
+  z.strictObject({
+    kind: z.literal("code"),
+    language: z.enum(["typescript", "python"]),
+    name: z.string().regex(/^[A-Za-z_]\w*$/),
+    calls: z
+      .array(z.strictObject({ args: z.array(z.unknown()).readonly(), expect: z.unknown() }))
+      .min(1)
+      .max(MAX_CALLS)
+      .readonly(),
+  }),
+]);
+
+export type Check = z.infer<typeof checkSchema>;
+export type CodeCheck = Extract<Check, { kind: "code" }>;
+
+const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
+
+const chatSchema = z.object({
+  family: z.string().default("chats"),
+  messages: z
+    .array(messageSchema)
+    .min(2)
+    .readonly()
+    .refine((messages) => messages.at(-1)?.role === "assistant", "the last message must be the assistant's"),
+  check: checkSchema.default({ kind: "exact" }),
+});
+
+/** A chat whose last message is the expected answer. */
+export type ScoredChat = z.infer<typeof chatSchema>;
+
+/**
+ * Reads chats from JSON lines. A chat without a family is of the task "chats", one without a check is judged as `exact`.
+ *
+ * @param source the file's name, for the error
+ * @throws MillraceError `invalid_option` naming the line
+ */
+export function parseChats(text: string, source: string): ScoredChat[] {
+  const chats: ScoredChat[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.trim() !== "") chats.push(parseChat(line, `${source}, line ${index + 1}`));
+  }
+  return chats;
+}
+
+function parseChat(line: string, place: string): ScoredChat {
+  const refuse = (problem: string): never => {
+    throw new MillraceError("invalid_option", `expected a chat in ${place}, got ${problem}`, {
+      hint: 'a line is {"family", "messages": [{"role", "content"}, …], "check": {"kind", …}}; the last message is the expected answer',
+    });
+  };
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    return refuse(`text that is no JSON: ${(cause as Error).message}`);
+  }
+  const parsed = chatSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+}

@@ -1,0 +1,56 @@
+/** The corpus against the scorers: every expected answer is right by its own check, and the checks tell answers apart. */
+import { describe, expect, it } from "vitest";
+import { makeFunction } from "../../models/corpus/code.js";
+import { functionKinds } from "../../models/corpus/code-kinds.js";
+import { chatAt, families } from "../../models/corpus/families.js";
+import { createRandom } from "../../models/corpus/random.js";
+import { type Check, parseChats, type ScoredChat } from "./check.js";
+import { scoreAnswer } from "./score-answer.js";
+
+const SEED = 1_000_001;
+const NUM_CHATS = 300;
+/** Code is run, which takes a moment each. */
+const NUM_CODE_CHATS = 60;
+
+const chatsOf = (family: string, count: number): ScoredChat[] =>
+  parseChats(
+    Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(SEED, index, family))).join("\n"),
+    family,
+  );
+
+const answerOf = ({ messages }: ScoredChat): string => messages.at(-1)?.content ?? "";
+
+describe.each(families.map(({ name }) => name))("%s", (family) => {
+  const chats = chatsOf(family, family === "code" ? NUM_CODE_CHATS : NUM_CHATS);
+
+  it("every expected answer scores 1", async () => {
+    for (const chat of chats) {
+      const { score, exact, note } = await scoreAnswer(chat.check, answerOf(chat), answerOf(chat));
+      if (score !== 1 || !exact) {
+        expect.fail(`expected ${answerOf(chat)} to be right by ${JSON.stringify(chat.check)}, got ${note}`);
+      }
+    }
+  });
+
+  it("hardly any answer is right for another chat", async () => {
+    const scored = chats.filter(({ check }) => check.kind !== "none");
+    if (scored.length === 0 || family === "list") return;
+    let numRight = 0;
+    for (const [index, chat] of scored.entries()) {
+      const other = answerOf(scored[(index + 1) % scored.length] as ScoredChat);
+      if (other === answerOf(chat)) continue;
+      if ((await scoreAnswer(chat.check, answerOf(chat), other)).exact) numRight += 1;
+    }
+    expect(numRight / scored.length).toBeLessThan(0.03);
+  });
+});
+
+describe.each(["typescript", "python"] as const)("functions in %s", (language) => {
+  it("of every kind do what their checks say", async () => {
+    for (const [index, kind] of functionKinds.entries()) {
+      const { answer, check } = makeFunction(createRandom(SEED, index), kind, language);
+      const score = await scoreAnswer(check as Check, answer, answer);
+      if (!score.exact) expect.fail(`expected ${answer}\nto do what it says: ${kind.does}, got ${score.note}`);
+    }
+  });
+});

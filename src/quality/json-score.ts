@@ -1,0 +1,48 @@
+/** Scores JSON answers: whether they parse, and how many of the expected fields have the expected value. */
+import { isDeepStrictEqual } from "node:util";
+import type { Score } from "./score.js";
+import { unfence } from "./text-scores.js";
+
+type Fields = ReadonlyMap<string, unknown>;
+
+/** Path → value of everything that is no object; objects in arrays count field by field, arrays of plain values as one. */
+function fieldsOf(value: unknown, path = ""): [string, unknown][] {
+  if (Array.isArray(value)) {
+    const hasObjects = value.some((item) => typeof item === "object" && item !== null);
+    return hasObjects ? value.flatMap((item, index) => fieldsOf(item, `${path}[${index}]`)) : [[path, value]];
+  }
+  if (typeof value === "object" && value !== null) {
+    return Object.entries(value).flatMap(([key, field]) => fieldsOf(field, `${path}.${key}`));
+  }
+  return [[path, value]];
+}
+
+function parse(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(unfence(text)) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The share of right fields among the expected ones and those too many; exact: the same value. */
+export function scoreJson(expected: string, answer: string): Score {
+  const wanted = parse(expected);
+  if (wanted === undefined) throw new TypeError(`expected JSON as the expected answer, got ${expected}`);
+  const got = parse(answer);
+  if (got === undefined) return { score: 0, exact: false, note: "no JSON" };
+  const expectedFields: Fields = new Map(fieldsOf(wanted.value));
+  const fields: Fields = new Map(fieldsOf(got.value));
+  const wrong = [...expectedFields].filter(
+    ([path, value]) => !fields.has(path) || !isDeepStrictEqual(fields.get(path), value),
+  );
+  const extra = [...fields.keys()].filter((path) => !expectedFields.has(path));
+  if (isDeepStrictEqual(got.value, wanted.value)) return { score: 1, exact: true };
+  const numFields = expectedFields.size + extra.length;
+  const names = [...wrong.map(([path]) => path), ...extra.map((path) => `${path} (not asked for)`)];
+  return {
+    score: numFields === 0 ? 0 : (expectedFields.size - wrong.length) / numFields,
+    exact: false,
+    note: `wrong: ${names.map((name) => name.replace(/^\./, "")).join(", ")}`,
+  };
+}

@@ -1,0 +1,34 @@
+/** One door to all scorers: how good an answer is, by what its check asks for. */
+import type { Check } from "./check.js";
+import { scoreCode } from "./code-score.js";
+import { scoreJson } from "./json-score.js";
+import type { Score } from "./score.js";
+import { scoreExact, scoreList, scoreMentions, scoreNumber, scoreOverlap, scorePhrase } from "./text-scores.js";
+
+/**
+ * Depends on its arguments alone (and, for Python, on whether python3 is there). Only code takes time: it is run.
+ *
+ * @param expected the right answer, or a right one
+ */
+export async function scoreAnswer(check: Check, expected: string, answer: string): Promise<Score> {
+  switch (check.kind) {
+    case "none":
+      return { score: 1, exact: true, note: "nothing to score" };
+    case "exact":
+      return scoreExact(expected, answer);
+    case "phrase":
+      return scorePhrase(expected, answer);
+    case "number":
+      return scoreNumber(check, answer);
+    case "json":
+      return scoreJson(expected, answer);
+    case "list":
+      return scoreList(check, answer);
+    case "mentions":
+      return scoreMentions(check, answer);
+    case "overlap":
+      return scoreOverlap(check, expected, answer);
+    case "code":
+      return scoreCode(check, expected, answer);
+  }
+}

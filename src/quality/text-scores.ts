@@ -1,0 +1,128 @@
+/** Scorers that compare texts. */
+import type { Check } from "./check.js";
+import type { Score } from "./score.js";
+
+type CheckOf<Kind extends Check["kind"]> = Extract<Check, { kind: Kind }>;
+
+const RIGHT: Score = { score: 1, exact: true };
+const WRONG: Score = { score: 0, exact: false };
+
+export const yesOrNo = (isRight: boolean, note?: string): Score => ({
+  ...(isRight ? RIGHT : WRONG),
+  ...(note === undefined ? {} : { note }),
+});
+
+/** The inside of a code fence that is all there is of the text; else the text. */
+export function unfence(text: string): string {
+  return /^\s*```[^\n]*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
+}
+
+const trimLines = (text: string): string => text.replace(/[ \t\r]+$/gm, "").replace(/^\n+|\n+$/g, "");
+
+/** White space at the ends of lines and a code fence around the answer do not count; the fence is noted and is not exact. */
+export function scoreExact(expected: string, answer: string): Score {
+  if (trimLines(answer) === trimLines(expected)) return RIGHT;
+  if (trimLines(unfence(answer)) !== trimLines(expected)) return WRONG;
+  return { score: 1, exact: false, note: "in a code fence" };
+}
+
+const QUOTES = /^["'`“‘]+|["'`”’]+$/g;
+const normalise = (text: string): string =>
+  text
+    .trim()
+    .replace(QUOTES, "")
+    .replace(/[.!?]+$/, "")
+    .replace(QUOTES, "")
+    .replace(/\s+/g, " ")
+    .toLowerCase();
+
+export function scorePhrase(expected: string, answer: string): Score {
+  return yesOrNo(normalise(answer) === normalise(expected));
+}
+
+export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {
+  // A minus after a digit or a letter is a sign between, not one before.
+  const numbers = answer.match(/(?<![\w.])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?/g);
+  if (numbers === null) return { ...WRONG, note: "no number" };
+  return yesOrNo(Number(numbers.at(-1)) === value);
+}
+
+/** Items of a sentence with commas and a last "and", or of lines with numbers or bullets. */
+function itemsOf(answer: string): string[] {
+  const parts = answer.includes("\n") ? answer.split("\n") : answer.replace(/,? and /g, ", ").split(",");
+  return parts
+    .map((part) =>
+      part
+        .replace(/^\s*(?:[-*•]|\d+[.)])\s*/, "")
+        .replace(/[.\s]+$/, "")
+        .trim()
+        .toLowerCase(),
+    )
+    .filter((part) => part !== "");
+}
+
+export function scoreList({ numItems }: CheckOf<"list">, answer: string): Score {
+  const items = itemsOf(answer);
+  const numDistinct = new Set(items).size;
+  if (items.length === numItems && numDistinct === numItems) return RIGHT;
+  return { ...WRONG, note: `${items.length} items, ${numDistinct} distinct, for ${numItems}` };
+}
+
+const MIN_REPEATED_LETTERS = 20;
+
+function repeatsItself(answer: string): boolean {
+  const sentences = answer.split(/(?<=[.!?"])\s+/).filter((sentence) => sentence.length >= MIN_REPEATED_LETTERS);
+  return new Set(sentences).size < sentences.length;
+}
+
+const includesText = (answer: string, text: string): boolean => answer.toLowerCase().includes(text.toLowerCase());
+
+export function scoreMentions({ words }: CheckOf<"mentions">, answer: string): Score {
+  if (answer.trim() === "") return { ...WRONG, note: "no text" };
+  const missing = words.filter((word) => !includesText(answer, word));
+  const problems = [
+    ...missing.map((word) => `no "${word}"`),
+    ...(/[.!?]["”’)]?$/.test(answer.trim()) ? [] : ["no end"]),
+    ...(repeatsItself(answer) ? ["repeats itself"] : []),
+  ];
+  const score = words.length === 0 ? 1 : (words.length - missing.length) / words.length;
+  return { score, exact: problems.length === 0, ...(problems.length === 0 ? {} : { note: problems.join(", ") }) };
+}
+
+function wordPairs(text: string): Map<string, number> {
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  const pairs = new Map<string, number>();
+  for (let index = 1; index < words.length; index++) {
+    const pair = `${words[index - 1]} ${words[index]}`;
+    pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
+  }
+  return pairs;
+}
+
+const total = (counts: ReadonlyMap<string, number>): number =>
+  [...counts.values()].reduce((sum, count) => sum + count, 0);
+
+/** The harmonic mean of precision and recall of word pairs (ROUGE-2). */
+export function pairOverlap(expected: string, answer: string): number {
+  const [wanted, got] = [wordPairs(expected), wordPairs(answer)];
+  let numShared = 0;
+  for (const [pair, count] of got) numShared += Math.min(count, wanted.get(pair) ?? 0);
+  const numPairs = total(wanted) + total(got);
+  return numPairs === 0 ? Number(expected === answer) : (2 * numShared) / numPairs;
+}
+
+/** A summary that is much longer than the expected one has not summed up. */
+const MAX_LENGTH_RATIO = 2;
+
+/** Half the share of the facts stated, half the overlap of word pairs; exact: all facts, and short. */
+export function scoreOverlap({ facts }: CheckOf<"overlap">, expected: string, answer: string): Score {
+  const missing = facts.filter((fact) => !includesText(answer, fact));
+  const share = facts.length === 0 ? 1 : (facts.length - missing.length) / facts.length;
+  const isShort = answer.length <= MAX_LENGTH_RATIO * expected.length;
+  const problems = [...missing.map((fact) => `no "${fact}"`), ...(isShort ? [] : ["too long"])];
+  return {
+    score: (share + pairOverlap(expected, answer)) / 2,
+    exact: problems.length === 0,
+    ...(problems.length === 0 ? {} : { note: problems.join(", ") }),
+  };
+}

@@ -1,0 +1,39 @@
+/** docs/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections that are about it. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { packageRoot } from "../core/package-root.js";
+import { COUNT_TOKENS_RULES } from "./anthropic/count-tokens.js";
+import { MESSAGE_RULES } from "./anthropic/messages.js";
+import { CHAT_RULES } from "./openai/chat-completions.js";
+import { COMPLETION_RULES } from "./openai/completions.js";
+import { EMBEDDING_RULES } from "./openai/embeddings.js";
+import { RESPONSE_RULES } from "./openai/responses.js";
+import { DETOKENIZE_RULES, TOKENIZE_RULES } from "./openai/tokenize.js";
+
+const sections = new Map(
+  readFileSync(join(packageRoot(), "docs/http-api.md"), "utf8")
+    .split(/^## /m)
+    .map((section) => [section.split("\n", 1)[0]!, section]),
+);
+
+const SHARED = ["Fields of chat and completions", "Ignored and refused"];
+
+const ENDPOINTS = [
+  ["/v1/chat/completions", CHAT_RULES, SHARED],
+  ["/v1/completions", COMPLETION_RULES, SHARED],
+  ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused"]],
+  ["/v1/embeddings", EMBEDDING_RULES, ["Embeddings"]],
+  ["/v1/messages", MESSAGE_RULES, ["Messages"]],
+  ["/v1/messages/count_tokens", COUNT_TOKENS_RULES, ["Messages"]],
+  ["/tokenize", TOKENIZE_RULES, ["Tokenize"]],
+  ["/detokenize", DETOKENIZE_RULES, ["Tokenize"]],
+] as const;
+
+test.each(ENDPOINTS)("docs/http-api.md names every field of %s", (_, { schema, inert, unsupported }, titles) => {
+  const text = titles.map((title) => sections.get(title) ?? expect.fail(`no section "${title}"`)).join("");
+  const fields = [...Object.keys(schema.shape), ...inert, ...Object.keys(unsupported)];
+  // A field may be named by one of its parts.
+  const isNamed = (field: string): boolean => text.includes(`\`${field}\``) || text.includes(`\`${field}.`);
+  expect(fields.filter((field) => !isNamed(field))).toEqual([]);
+});

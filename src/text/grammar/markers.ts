@@ -1,0 +1,34 @@
+/**
+ * The texts that mark the parts of an answer, such as `<tool_call>`. Where one is a special token of the model, a grammar names that token by a byte that no
+ * text has and the token's own text, so that nothing else can spell it.
+ */
+import { EMPTY, type GrammarWriter, literal, sequence } from "./ebnf.js";
+
+/** Stands before a special token's text in the vocabulary that grammars see; ordinary tokens that have it are left out of that. */
+export const SPECIAL_BYTE = 0xff;
+
+const SPECIAL = "[\\xff\\xff]";
+const ORDINARY_TEXT = "[\\x00-\\xfe]*";
+
+export class Markers {
+  /** @param specialTexts those that are one special token each */
+  constructor(private readonly specialTexts: ReadonlySet<string>) {}
+
+  /** The text as the model writes it: with special tokens where it has some for a part of it. */
+  spell(text: string): string {
+    const [first] = [...this.specialTexts]
+      .filter((marker) => text.includes(marker))
+      .sort((a, b) => text.indexOf(a) - text.indexOf(b));
+    if (first === undefined) return text === "" ? EMPTY : literal(text);
+    const [before = "", ...rest] = text.split(first);
+    return sequence(literal(before), SPECIAL, literal(first), this.spell(rest.join(first)));
+  }
+
+  /** Text that may end anywhere without the marker; once the marker has come, what follows is `then`. */
+  upTo(writer: GrammarWriter, marker: string, then: string): string {
+    if (this.specialTexts.has(marker)) return `(${ORDINARY_TEXT} (${this.spell(marker)} ${then})?)`;
+    const rule = writer.rule(then);
+    const dispatch = `TagDispatch((${literal(marker)}, ${rule}), stop_eos=true, stop_str=(), loop_after_dispatch=false)`;
+    return writer.rule(dispatch);
+  }
+}

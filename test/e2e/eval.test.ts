@@ -1,0 +1,83 @@
+/** `millrace eval`, as a process on the bundled model: its table, its JSON, chats of a file, and what it refuses. */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { tempTree } from "../scripts/temp-tree.js";
+
+const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
+
+interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | null;
+}
+
+function evaluate(...args: readonly string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [LAUNCHER, "eval", ...args]);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
+}
+
+test("prints a row for each task, and what it is doing on stderr", async () => {
+  const { stdout, stderr, exitCode } = await evaluate("--tasks", "fact,sort", "--count", "4", "--max-tokens", "40");
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(/fact .* of 4 right/) });
+  const [header, ...rows] = stdout.trim().split("\n");
+  expect(header).toMatch(/^task +items +right +95 % interval +mean score +tokens\/s$/);
+  expect(rows.map((row) => row.split(/ +/).slice(0, 2))).toEqual([
+    ["fact", "4"],
+    ["sort", "4"],
+  ]);
+});
+
+const chat = (answer: string, extra: object = {}): string =>
+  JSON.stringify({
+    messages: [
+      { role: "user", content: "Which day comes after Friday?" },
+      { role: "assistant", content: answer },
+    ],
+    check: { kind: "phrase" },
+    ...extra,
+  });
+
+test("scores the chats of a file, says how in JSON, and gives the same answers again", async () => {
+  const wrong = chat("Never.", { family: "odd" });
+  const long = chat("Saturday comes after Friday.", {
+    messages: [
+      { role: "user", content: "a b c d e f ".repeat(3000) },
+      { role: "assistant", content: "Yes." },
+    ],
+  });
+  const root = tempTree({ "chats.jsonl": [chat("Saturday comes after Friday."), wrong, long].join("\n") });
+  const args = ["--chats", join(root, "chats.jsonl"), "--json", "--max-tokens", "40"];
+  const { stdout, exitCode } = await evaluate(...args);
+  expect(exitCode).toBe(0);
+  const report = JSON.parse(stdout);
+  expect(report).toMatchObject({ model: { name: "mill-base" }, seed: 1_000_001, temperature: 0 });
+  const [day, odd] = report.tasks;
+  expect(day).toMatchObject({ task: "chats", numItems: 2, exactInterval: [expect.any(Number), expect.any(Number)] });
+  expect(day.items[0]).toMatchObject({ expected: "Saturday comes after Friday.", end: "stop" });
+  expect(day.items[0].prompt).toEqual([{ role: "user", content: "Which day comes after Friday?" }]);
+  expect(day.items[1]).toMatchObject({ end: "refused", exact: false, note: expect.stringContaining("fewer than") });
+  expect(odd).toMatchObject({ task: "odd", exact: 0, score: 0 });
+  expect(odd.items[0].answer).toBe(day.items[0].answer);
+  const again = JSON.parse((await evaluate(...args)).stdout);
+  expect(again.tasks[0].items).toEqual(day.items);
+});
+
+test("refuses unknown tasks and files that hold no chats, before a model is loaded", async () => {
+  const unknown = await evaluate("--tasks", "extract,poems");
+  expect(unknown).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/extract.*got "poems"/) });
+  const root = tempTree({ "bad.jsonl": `${chat("a")}\n{"messages": []}` });
+  const bad = await evaluate("--chats", join(root, "bad.jsonl"));
+  expect(bad).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("bad.jsonl, line 2") });
+  const missing = await evaluate("--chats", join(root, "none.jsonl"));
+  expect(missing).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("file_unreadable") });
+});

@@ -1,0 +1,89 @@
+/** A tiny random model that writes under grammars, in process: it knows nothing, so what it gets right is the grammar's doing. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { readTokenBytes } from "../../src/engine/constraint/token-bytes.js";
+import { EngineCore } from "../../src/engine/engine-core.js";
+import { openModel } from "../../src/engine/model/open-model.js";
+import type { Device } from "../../src/kernels/kernels.js";
+import { loadKernels } from "../../src/kernels/load.js";
+import { SPECIAL_BYTE } from "../../src/text/grammar/markers.js";
+import { type Completion, collect, request } from "./engine-requests.js";
+import { type RandomModelOptions, writeRandomModel } from "./random-model.js";
+
+export interface WritingTask {
+  /** undefined: anything. */
+  readonly grammar: string | undefined;
+  readonly seed: number;
+}
+
+export interface Written {
+  readonly text: string;
+  /** Its length ended it. */
+  readonly isCut: boolean;
+}
+
+export interface RandomWriterOptions {
+  readonly seed: number;
+  readonly maxTokens: number;
+  readonly markers?: NonNullable<RandomModelOptions["markers"]>;
+  /** Of tokens by their text: a random model hardly ever closes what it opens. */
+  readonly biases: Readonly<Record<string, number>>;
+}
+
+/** @example await using writer = new RandomWriter({ seed: 1, maxTokens: 100, biases: { "}": 5 } }); */
+export class RandomWriter implements AsyncDisposable {
+  readonly core: EngineCore;
+  readonly #folder = mkdtempSync(join(tmpdir(), "millrace-writer-"));
+  readonly #device: Device;
+  readonly #options: RandomWriterOptions;
+  readonly #stopTokenIds: readonly number[];
+  readonly #texts: readonly Uint8Array[];
+  readonly #logitBias: readonly (readonly [number, number])[];
+
+  constructor(options: RandomWriterOptions) {
+    const { seed, markers, biases } = options;
+    this.#options = options;
+    const path = join(this.#folder, "model.gguf");
+    const facts = { architecture: "llama", seed, contextLength: 1024 } as const;
+    const model = writeRandomModel(path, { ...facts, ...(markers === undefined ? {} : { markers }) });
+    this.#device = loadKernels().createDevice({ numThreads: 1 });
+    const engineOptions = { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxNumSeqs: 32 };
+    this.core = new EngineCore(openModel(path), engineOptions, this.#device, 2 ** 28);
+    this.#stopTokenIds = [model.eosTokenId];
+    this.#texts = readTokenBytes(path).bytes.map((bytes) => (bytes[0] === SPECIAL_BYTE ? bytes.subarray(1) : bytes));
+    this.#logitBias = this.#texts.flatMap((bytes, id) => {
+      const bias = biases[Buffer.from(bytes).toString("latin1")];
+      return bias === undefined ? [] : [[id, bias] as const];
+    });
+  }
+
+  /** All at once, at temperature 1. What is not UTF-8 becomes U+FFFD. */
+  write(tasks: readonly WritingTask[]): readonly Written[] {
+    const { maxTokens } = this.#options;
+    tasks.forEach(({ grammar, seed }, index) => {
+      const rest = { stopTokenIds: this.#stopTokenIds, logitBias: this.#logitBias };
+      const sampling = { temperature: 1, seed: BigInt(seed), maxTokens, ...rest };
+      const constraint = grammar === undefined ? {} : { constraint: { grammar } };
+      this.core.add(index + 1, { ...request([1, 2, 3], sampling), ...constraint });
+    });
+    const completions = new Map<number, Completion>();
+    while (this.core.hasWork) {
+      for (const { requestId, output } of this.core.step()) collect(completions, requestId, output);
+      for (const { error } of this.core.takeFailures()) throw error;
+    }
+    return tasks.map((_, index) => this.#read(completions.get(index + 1)!));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.core.close();
+    this.#device.destroy();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #read({ tokenIds, finishReason }: Completion): Written {
+    const text = Buffer.concat(tokenIds.map((id) => this.#texts[id]!)).toString("utf8");
+    return { text, isCut: finishReason === "length" };
+  }
+}
