@@ -40,6 +40,8 @@ export async function startEngineWithText(source: EngineSource, startStage: Star
     },
     (text) => stage.note(text),
   );
+  // It may fail while the vocabulary is being read, before anyone waits for it.
+  starting.catch(() => {});
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
     const engine = await starting;
