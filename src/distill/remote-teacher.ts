@@ -58,10 +58,10 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
     const retryAfterMs = 1000 * (Number(reply.headers["retry-after"]) || 0);
     return { status: reply.statusCode, text: await reply.body.text(), retryAfterMs };
   }
-  const call = (path: string, body: object | undefined, stop: AbortSignal): Promise<Reply> =>
-    untilTaken(`${base}${path}`, () => send(path, body, stop), stop);
+  const call = (path: string, body: object | undefined, stop: AbortSignal, maxTries = MAX_TRIES): Promise<Reply> =>
+    untilTaken(`${base}${path}`, () => send(path, body, stop), maxTries, stop);
   try {
-    const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal), base).data[0]!.id;
+    const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
     const ask: Ask = async (messages, stop) => {
       const { temperature, maxTokens } = options;
       const reply = await call("/chat/completions", { model, messages, temperature, max_tokens: maxTokens }, stop);
@@ -81,7 +81,12 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
 }
 
 /** Tries again where the server is busy, failing or out of reach for a while, waiting as long as it says or twice as long each time. */
-async function untilTaken(url: string, send: () => Promise<Reply>, signal: AbortSignal): Promise<Reply> {
+async function untilTaken(
+  url: string,
+  send: () => Promise<Reply>,
+  maxTries: number,
+  signal: AbortSignal,
+): Promise<Reply> {
   for (let tries = 1; ; tries++) {
     const outcome = await send().catch((thrown: unknown) => {
       signal.throwIfAborted();
@@ -89,11 +94,15 @@ async function untilTaken(url: string, send: () => Promise<Reply>, signal: Abort
     });
     const isBusy = typeof outcome === "string" || outcome.status === 429 || outcome.status >= 500;
     if (!isBusy) return outcome;
-    if (tries === MAX_TRIES) {
+    if (tries === maxTries) {
       const got = typeof outcome === "string" ? outcome : `status ${outcome.status}: ${outcome.text.slice(0, 200)}`;
-      throw new MillraceError("teacher_failed", `expected an answer from ${url}, got ${got} ${MAX_TRIES} times`, {
-        hint: "check that the server runs; the same command goes on where this one ended",
-      });
+      throw new MillraceError(
+        "teacher_failed",
+        `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
+        {
+          hint: "check that the server runs; the same command goes on where this one ended",
+        },
+      );
     }
     const asked = typeof outcome === "string" ? 0 : outcome.retryAfterMs;
     await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(asked, FIRST_PAUSE_MS * 2 ** (tries - 1))), undefined, { signal });

@@ -12,8 +12,8 @@ const NEEDED = "torch, numpy, tokenizers, gguf";
 const MAX_ERROR_LINES = 12;
 
 /** The environment that the command of `python_missing` makes. */
-function ownPython(): string {
-  return join(cacheFolder(), "python", "bin", "python");
+function ownPython(environment: NodeJS.ProcessEnv): string {
+  return join(cacheFolder(environment), "python", "bin", "python");
 }
 
 /**
@@ -23,7 +23,7 @@ function ownPython(): string {
  */
 export async function findPython(environment: NodeJS.ProcessEnv = process.env): Promise<string> {
   const { MILLRACE_PYTHON: chosen } = environment;
-  const own = ownPython();
+  const own = ownPython(environment);
   const python = chosen || (existsSync(own) ? own : "python3");
   try {
     await promisify(execFile)(python, ["-c", `import ${NEEDED}`], { env: environment });
@@ -31,9 +31,9 @@ export async function findPython(environment: NodeJS.ProcessEnv = process.env): 
   } catch (cause) {
     const { code, stderr = "" } = cause as { code?: unknown; stderr?: string };
     const got = code === "ENOENT" ? "no such program" : (stderr.trim().split("\n").at(-1) ?? String(cause));
-    const folder = join(cacheFolder(), "python");
     const requirements = join(packageRoot(), "models", "requirements.txt");
-    const command = `python3 -m venv "${folder}" && "${own}" -m pip install -r "${requirements}"`;
+    const make = chosen ? "" : `python3 -m venv "${join(cacheFolder(environment), "python")}" && `;
+    const command = `${make}"${chosen || own}" -m pip install -r "${requirements}"`;
     throw new MillraceError("python_missing", `expected ${python} to have ${NEEDED} for training, got ${got}`, {
       hint: `run: ${command}${code === "ENOENT" ? " (with Python 3.10 or newer)" : ""}`,
       cause,
