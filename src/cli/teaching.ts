@@ -12,7 +12,7 @@ import type { ChatTemplate } from "../text/chat-template.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";
 import { chatPromptIds, type LocalSession, openLocalSession } from "./local-session.js";
-import { integerIn, numberIn, oneOf } from "./option-values.js";
+import { integerIn, numberIn, oneOf, optionError } from "./option-values.js";
 import type { StartStage } from "./stages.js";
 
 export interface TeachingFlags extends EngineFlags {
@@ -80,6 +80,11 @@ export async function collectInStage(what: Collecting, name: string, startStage:
   });
   const { numAnswers, numResumed, numRefused, refusal } = collected;
   if (refusal !== undefined) stage.note(`${numRefused} prompts refused, the first: ${refusal}`);
+  if (numAnswers === 0 && refusal !== undefined) {
+    throw new MillraceError("teacher_failed", `expected an answer to some prompt, got refusals of all: ${refusal}`, {
+      hint: "lower --max-tokens, which has to fit into the context behind the prompt",
+    });
+  }
   stage.done(`${numAnswers} of ${what.prompts.length}${numResumed === 0 ? "" : `, ${numResumed} of them from before`}`);
   return collected;
 }
@@ -147,6 +152,17 @@ export async function modelHash(path: string, startStage: StartStage): Promise<s
   return hash;
 }
 
+/** Throws invalid_option where --init-from names what the trainer cannot read. */
+export async function checkInitFrom({ initFrom }: TeachingFlags): Promise<void> {
+  if (initFrom === undefined) return;
+  const [{ untrainable }, { readGguf }] = await Promise.all([
+    import("../distill/trainer.js"),
+    import("../formats/gguf/read.js"),
+  ]);
+  const problem = untrainable(readGguf(initFrom), "network");
+  if (problem !== undefined) throw optionError("--init-from", `a model of the mill family, not ${problem}`, initFrom);
+}
+
 export interface TrainPlan {
   readonly python: string;
   /** Of train.py: the command, and what is special about it. */
@@ -174,6 +190,7 @@ export async function trainInStage(
     ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
   ];
   const hash = createHash("sha256").update(JSON.stringify(terms)).update(readFileSync(corpora.trainingPath));
+  if (initFrom !== undefined) hash.update(readFileSync(initFrom));
   const runFolder = join(flags.out, `run-${hash.digest("hex").slice(0, 8)}`);
   const files = [
     "--corpus",

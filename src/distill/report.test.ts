@@ -46,6 +46,7 @@ const report: DistillReport = {
     firstToken: { value: 4, numRuns: 2 },
     genTokens: 32,
   },
+  answerSpeed: undefined,
   items: [],
   machine: { cpu: "a CPU", numCpus: 2, memoryBytes: 1, platform: "linux x64" },
   versions: { millrace: "0.1.0", node: "20" },
@@ -82,8 +83,17 @@ test("what was not measured is said, not made up", () => {
   ).toEqual([
     "Quality, student − teacher: 0.000 in score, paired over 3 held-out prompts.",
     "Too few prompts, or too much alike, for an interval.",
-    "Speed: not measured, since the teacher runs elsewhere.",
+    "Speed: not measured, since the teacher does not count its tokens.",
   ]);
+});
+
+test("a teacher elsewhere is compared by whole answers", () => {
+  const answerSpeed = { teacherMs: 8, studentMs: 2, ratio: { value: 4, low: 3, high: 5, numRuns: 16 } };
+  const away = { ...report, teacher: { name: "big", url: "http://x", size: undefined }, speed: undefined, answerSpeed };
+  expect(reportMarkdown(away)).toContain("| whole answers, per token | 8.000 ms | 2.000 ms |");
+  expect(findings(away)[1]).toMatch(
+    /whole answers.*: 4\.00 times as fast as the teacher at http:\/\/x \(95 %: 3\.00 to 5\.00\)/,
+  );
 });
 
 test("acceptance by position is a share of all drafts", () => {

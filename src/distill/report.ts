@@ -3,7 +3,7 @@ import type { MachineInfo, Versions } from "../bench/machine.js";
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
 import { wilsonInterval } from "../quality/wilson.js";
 import type { Message } from "./prompts.js";
-import type { Pace, SpeedComparison } from "./speed.js";
+import type { AnswerSpeed, Pace, SpeedComparison } from "./speed.js";
 
 export interface ComparedItem {
   readonly id: string;
@@ -72,6 +72,8 @@ export interface DistillReport {
   readonly quality: QualityComparison;
   /** undefined: the teacher is elsewhere, or no prompt leaves room. */
   readonly speed: SpeedComparison | undefined;
+  /** Of a teacher that is elsewhere. */
+  readonly answerSpeed: AnswerSpeed | undefined;
   readonly items: readonly ComparedItem[];
   readonly machine: MachineInfo;
   readonly versions: Versions;
@@ -86,7 +88,7 @@ function interval({ low, high }: Difference | Estimate, digits: number): string 
 }
 
 /** The table's rows: what, teacher, student. */
-export function reportRows({ teacher, student, quality, speed }: DistillReport): string[][] {
+export function reportRows({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[][] {
   const row = <T>(name: string, of: { teacher: T | undefined; student: T | undefined }, show: (value: T) => string) => [
     name,
     ...[of.teacher, of.student].map((value) => (value === undefined ? "—" : show(value))),
@@ -103,6 +105,14 @@ export function reportRows({ teacher, student, quality, speed }: DistillReport):
     }),
     row("parameters", sizes, ({ numParameters }) => millions(numParameters)),
     row("weights", sizes, ({ weightBytes }) => mebibytes(weightBytes)),
+    ...(answerSpeed === undefined
+      ? []
+      : [
+          [
+            "whole answers, per token",
+            ...[answerSpeed.teacherMs, answerSpeed.studentMs].map((ms) => `${ms.toFixed(3)} ms`),
+          ],
+        ]),
     row("time per token", paces, ({ tokenMs }) => `${tokenMs.toFixed(3)} ms`),
     row("tokens/s", paces, ({ tokensPerS }) => tokensPerS.toFixed(0)),
     row("first token after", paces, ({ firstTokenMs }) => `${firstTokenMs.toFixed(2)} ms`),
@@ -110,7 +120,7 @@ export function reportRows({ teacher, student, quality, speed }: DistillReport):
 }
 
 /** What the table comes to, a line each. */
-export function findings({ teacher, student, quality, speed }: DistillReport): string[] {
+export function findings({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[] {
   const { difference, numItems } = quality;
   const lines = [
     `Quality, student − teacher: ${difference.value.toFixed(3)}${interval(difference, 3)} in score, paired over ${numItems} held-out prompts.`,
@@ -121,7 +131,12 @@ export function findings({ teacher, student, quality, speed }: DistillReport): s
       `Speed, one client, each model alone, in alternation: a token ${speed.decoding.value.toFixed(2)} times as fast${interval(speed.decoding, 2)}, the first one ${speed.firstToken.value.toFixed(2)} times${interval(speed.firstToken, 2)}.`,
       `Cost on this machine: a token of the student takes ${percent(1 / speed.decoding.value)} of the teacher's time.`,
     );
-  } else if (teacher.url !== undefined) lines.push("Speed: not measured, since the teacher runs elsewhere.");
+  } else if (answerSpeed !== undefined) {
+    const { ratio } = answerSpeed;
+    lines.push(
+      `Speed as one client sees it, whole answers by their tokens, in alternation: ${ratio.value.toFixed(2)} times as fast as the teacher at ${teacher.url}${interval(ratio, 2)}, with its network and its machine.`,
+    );
+  } else if (teacher.url !== undefined) lines.push("Speed: not measured, since the teacher does not count its tokens.");
   else lines.push("Speed: not measured, since no held-out prompt leaves room for an answer in both contexts.");
   if (teacher.size !== undefined) {
     const parameters = student.size.numParameters / teacher.size.numParameters;

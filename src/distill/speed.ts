@@ -3,6 +3,8 @@ import { type RoundSample, runRound } from "../bench/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { median } from "../bench/statistics.js";
 import type { Engine } from "../engine/api.js";
+import type { Ask } from "./answers.js";
+import type { Prompt } from "./prompts.js";
 
 /** Medians over the rounds, in milliseconds. */
 export interface Pace {
@@ -76,4 +78,40 @@ export async function compareSpeed(
     firstToken: ratioOf(({ prefillMs }) => prefillMs),
     genTokens: GEN_TOKENS,
   };
+}
+
+/** As a client sees them: time of whole answers by their tokens, prompts and network included. */
+export interface AnswerSpeed {
+  /** Medians, in milliseconds per output token. */
+  readonly teacherMs: number;
+  readonly studentMs: number;
+  /** Teacher ÷ student, paired by prompt. */
+  readonly ratio: Estimate;
+}
+
+const MAX_ANSWERS = 16;
+
+/** For a teacher that is reached over HTTP: the same prompts to both, one request at a time, in alternation. */
+export async function compareAnswers(
+  teacher: Ask,
+  student: Ask,
+  prompts: readonly Prompt[],
+  signal: AbortSignal,
+): Promise<AnswerSpeed | undefined> {
+  const timeOf = async (ask: Ask, { messages }: Prompt): Promise<number> => {
+    const startMs = performance.now();
+    const { numOutputTokens } = await ask(messages, signal);
+    return (performance.now() - startMs) / numOutputTokens;
+  };
+  const times: { readonly teacher: number; readonly student: number }[] = [];
+  for (const [index, prompt] of prompts.slice(0, MAX_ANSWERS).entries()) {
+    const early = index % 2 === 1 ? await timeOf(student, prompt) : undefined;
+    const teacherMs = await timeOf(teacher, prompt);
+    times.push({ teacher: teacherMs, student: early ?? (await timeOf(student, prompt)) });
+  }
+  // A server that does not say how long its answers are has no time per token.
+  const usable = times.filter((each) => Number.isFinite(each.teacher) && Number.isFinite(each.student));
+  if (usable.length === 0) return undefined;
+  const [of, to] = [usable.map((each) => each.teacher), usable.map((each) => each.student)];
+  return { teacherMs: median(of), studentMs: median(to), ratio: pairedRatio(of, to)! };
 }

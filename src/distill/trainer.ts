@@ -8,7 +8,9 @@ import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
 import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
 
-const NEEDED = "torch, numpy, tokenizers, gguf";
+const NEEDED = "torch numpy tokenizers gguf";
+/** Prints those that are missing. Importing torch would take seconds. */
+const PROBE = `import importlib.util, sys; print(*(n for n in sys.argv[1].split() if importlib.util.find_spec(n) is None))`;
 const MAX_ERROR_LINES = 12;
 
 /** The environment that the command of `python_missing` makes. */
@@ -25,20 +27,18 @@ export async function findPython(environment: NodeJS.ProcessEnv = process.env): 
   const { MILLRACE_PYTHON: chosen } = environment;
   const own = ownPython(environment);
   const python = chosen || (existsSync(own) ? own : "python3");
-  try {
-    await promisify(execFile)(python, ["-c", `import ${NEEDED}`], { env: environment });
-    return python;
-  } catch (cause) {
-    const { code, stderr = "" } = cause as { code?: unknown; stderr?: string };
-    const got = code === "ENOENT" ? "no such program" : (stderr.trim().split("\n").at(-1) ?? String(cause));
-    const requirements = join(packageRoot(), "models", "requirements.txt");
-    const make = chosen ? "" : `python3 -m venv "${join(cacheFolder(environment), "python")}" && `;
-    const command = `${make}"${chosen || own}" -m pip install -r "${requirements}"`;
-    throw new MillraceError("python_missing", `expected ${python} to have ${NEEDED} for training, got ${got}`, {
-      hint: `run: ${command}${code === "ENOENT" ? " (with Python 3.10 or newer)" : ""}`,
-      cause,
-    });
-  }
+  const problem = await promisify(execFile)(python, ["-c", PROBE, NEEDED], { env: environment }).then(
+    ({ stdout }) => stdout.trim() && `none of ${stdout.trim().split(" ").join(", ")}`,
+    ({ code, stderr }: { code?: unknown; stderr?: string }) =>
+      code === "ENOENT" ? "no such program" : `a failure: ${stderr?.trim().split("\n").at(-1)}`,
+  );
+  if (problem === "") return python;
+  const make = chosen ? "" : `python3 -m venv "${join(cacheFolder(environment), "python")}" && `;
+  const requirements = join(packageRoot(), "models", "requirements.txt");
+  const needed = NEEDED.split(" ").join(", ");
+  throw new MillraceError("python_missing", `expected ${python} with ${needed} for training, got ${problem}`, {
+    hint: `run: ${make}"${chosen || own}" -m pip install -r "${requirements}" (Python 3.10 or newer)`,
+  });
 }
 
 /** What of a model the trainer cannot read; undefined where it can. Its tokenizer is all that sequences need. */

@@ -129,7 +129,7 @@ if (!isPresent)
 
 test.skipIf(!isPresent)(
   "a toy teacher is distilled and gets drafters [needs a Python with PyTorch]",
-  { timeout: 300_000 },
+  { timeout: 600_000 },
   async () => {
     const corpus = writeChats("corpus.jsonl", 1, 1500);
     const script = join(repositoryRoot(), "models/training/train.py");

@@ -3,12 +3,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import type { Ask } from "../../distill/answers.js";
 import type { Corpora } from "../../distill/collection.js";
 import type { Judge } from "../../distill/judge.js";
 import type { Prompt, Split } from "../../distill/prompts.js";
 import type { RemoteTeacher } from "../../distill/remote-teacher.js";
 import type { ComparedItem, DistillReport, ModelSize } from "../../distill/report.js";
-import type { SpeedComparison } from "../../distill/speed.js";
+import type { AnswerSpeed, SpeedComparison } from "../../distill/speed.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { formatTable } from "../format.js";
 import { chatPromptIds, type LocalSession, openLocalSession } from "../local-session.js";
@@ -20,6 +21,7 @@ import {
   type AnswerSource,
   addTeachingOptions,
   askOf,
+  checkInitFrom,
   collectCorpora,
   collectInStage,
   modelHash,
@@ -83,6 +85,7 @@ interface TrainerSide {
 
 async function runDistill(flags: DistillFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
   const { split, judge, judgeName } = await choosePrompts(flags);
+  await checkInitFrom(flags);
   const url = /^https?:\/\//.test(flags.teacher) ? flags.teacher : undefined;
   const remote = url === undefined ? undefined : await openRemote(url, flags, signal);
   try {
@@ -98,7 +101,8 @@ async function runDistill(flags: DistillFlags, startStage: StartStage, signal: A
     const args = ["distill-sequences", "--teacher", trainer.tokenizerPath, "--preset", flags.studentConfig];
     const plan = { python: trainer.python, args, corpora, outPath: studentPath };
     const trained = await trainInStage(plan, flags, startStage, signal);
-    const compared = await compare(flags, { teacher, studentPath, corpora, trained, judge }, startStage, signal);
+    const contest = { teacher, teacherAsk: remote?.ask, studentPath, corpora, trained, judge };
+    const compared = await compare(flags, contest, startStage, signal);
     await writeReport(flags, { ...compared, teacher, url, studentPath, judgeName, corpora, numRefused, trained });
   } finally {
     await remote?.close();
@@ -183,6 +187,8 @@ async function findTrainer(
 
 interface Contest {
   readonly teacher: Teacher;
+  /** Of one behind a URL. */
+  readonly teacherAsk: Ask | undefined;
   readonly studentPath: string;
   readonly corpora: Corpora;
   readonly trained: Trained;
@@ -192,6 +198,7 @@ interface Contest {
 interface Compared {
   readonly items: readonly ComparedItem[];
   readonly speed: SpeedComparison | undefined;
+  readonly answerSpeed: AnswerSpeed | undefined;
   readonly teacherSize: ModelSize | undefined;
   readonly studentSize: ModelSize;
 }
@@ -199,7 +206,7 @@ interface Compared {
 /** Both without drafters and shared prefixes, which would tell more of the prompts than of the models. */
 async function compare(
   flags: DistillFlags,
-  { teacher, studentPath, corpora, trained, judge }: Contest,
+  { teacher, teacherAsk, studentPath, corpora, trained, judge }: Contest,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Compared> {
@@ -230,13 +237,19 @@ async function compare(
       teacher: { answer: answer.text, score: teacherScores[i]! },
       student: { answer: studentAnswers[i]!, score: studentScores[i]! },
     }));
-    const local =
-      teacher.path === undefined ? undefined : await openLocalSession(sessionFlags(bare, teacher.path), startStage);
+    const answeredByBoth = prompts.filter(({ id }) => file.get(id) !== undefined);
+    const studentSize = student.engine.info;
+    if (teacherAsk !== undefined) {
+      const { compareAnswers } = await import("../../distill/speed.js");
+      const answerSpeed = await compareAnswers(teacherAsk, askOf(student), answeredByBoth, signal);
+      return { items, studentSize, answerSpeed, speed: undefined, teacherSize: undefined };
+    }
+    const local = await openLocalSession(sessionFlags(bare, teacher.path!), startStage);
     try {
-      const speed = local === undefined ? undefined : await race(local, student, prompts, startStage, signal);
-      return { items, speed, teacherSize: local?.engine.info, studentSize: student.engine.info };
+      const speed = await race(local, student, answeredByBoth, startStage, signal);
+      return { items, studentSize, answerSpeed: undefined, speed, teacherSize: local.engine.info };
     } finally {
-      await local?.close();
+      await local.close();
     }
   } finally {
     await student.close();
@@ -278,7 +291,7 @@ async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void>
     import("../../distill/report.js"),
     import("../../bench/machine.js"),
   ]);
-  const { teacher, url, corpora, trained, items, speed, teacherSize, studentSize } = outcome;
+  const { teacher, url, corpora, trained, items, speed, answerSpeed, teacherSize, studentSize } = outcome;
   const sizeOf = ({ numParameters, weightBytes }: ModelSize): ModelSize => ({ numParameters, weightBytes });
   const isCutOff = ({ answer }: Corpora["training"][number]): boolean => answer.end === "length";
   const numCutOff = corpora.training.filter(isCutOff).length;
@@ -297,7 +310,7 @@ async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void>
     },
     training: { steps, heldOutLoss: trained.losses.all },
     quality: compareQuality(items),
-    ...{ speed, items, machine: machineInfo(), versions: versions() },
+    ...{ speed, answerSpeed, items, machine: machineInfo(), versions: versions() },
   };
   writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   writeFileSync(join(flags.out, "report.md"), reportMarkdown(report));

@@ -14,6 +14,7 @@ import { untilStopped } from "../stop-signal.js";
 import {
   addTeachingOptions,
   askOf,
+  checkInitFrom,
   collectCorpora,
   modelHash,
   sessionFlags,
@@ -57,6 +58,7 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
     ]);
   const isDraft = flags.kind === "draft";
   if (!isDraft && flags.initFrom !== undefined) throw optionError("--init-from", "left out for heads", flags.initFrom);
+  await checkInitFrom(flags);
   const split = splitPrompts(readPrompts(flags.prompts), flags.holdoutShare);
   const { path, name } = await locateModel(flags.model, startStage);
   const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
