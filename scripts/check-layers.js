@@ -19,10 +19,24 @@ const ALLOWED = {
   serve: ["core", "formats", "text", "engine"],
   bench: ["core", "formats", "kernels", "engine"],
   quality: ["core", "text"],
+  distill: ["core", "formats", "engine", "bench", "quality"],
   fleet: ["core", "text"],
   gateway: ["core", "text", "fleet"],
   lab: ["core", "formats", "text", "kernels", "engine", "bench", "quality", "serve", "fleet", "gateway"],
-  cli: ["core", "formats", "text", "kernels", "engine", "bench", "quality", "serve", "fleet", "gateway", "models"],
+  cli: [
+    "core",
+    "formats",
+    "text",
+    "kernels",
+    "engine",
+    "bench",
+    "quality",
+    "distill",
+    "serve",
+    "fleet",
+    "gateway",
+    "models",
+  ],
 };
 
 const IMPORT_PATTERNS = [

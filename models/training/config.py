@@ -1,6 +1,6 @@
 """Shapes of the family's networks and the settings they are trained with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ PRESETS = {
     "base": ModelConfig("mill-base", "A small chat model trained from scratch on generated dialogues; bundled with millrace."),
     "draft": ModelConfig(
         "mill-draft",
-        "Drafts for mill-base, distilled from its logits.",
+        "Guesses ahead for a larger model, distilled from its distributions.",
         hidden_size=128,
         num_layers=2,
         num_heads=2,
@@ -71,3 +71,6 @@ PRESETS = {
         "mill-toy", "A toy.", hidden_size=64, num_layers=2, num_heads=2, num_kv_heads=2, ffn_size=128, vocab_size=512, context_length=256
     ),
 }
+# Students of any teacher.
+PRESETS["tiny"] = replace(PRESETS["draft"], name="student-tiny", description="Distilled from a teacher's answers.")
+PRESETS["small"] = replace(PRESETS["student"], name="student-small", description="Distilled from a teacher's answers.")

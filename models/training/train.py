@@ -85,8 +85,10 @@ def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
         return load_gguf(args.init_from)
     if args.command == "pretrain":
         return Mill(PRESETS[args.preset]), own_tokenizer(args)
-    tokenizer = load_gguf(args.teacher)[1]
-    return Mill(replace(PRESETS[args.preset], vocab_size=tokenizer.get_vocab_size())), tokenizer
+    teacher, tokenizer = load_gguf(args.teacher)
+    config = replace(PRESETS[args.preset], vocab_size=tokenizer.get_vocab_size())
+    # A draft model reads what its teacher reads; other students keep the context of their shape.
+    return Mill(replace(config, context_length=teacher.config.context_length) if args.command == "distill" else config), tokenizer
 
 
 def create_run(args: argparse.Namespace) -> Run:

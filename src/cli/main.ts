@@ -4,6 +4,7 @@ import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
 import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
+import { distillCommand } from "./commands/distill.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
 import { evalCommand } from "./commands/eval.js";
@@ -11,6 +12,7 @@ import { generateCommand } from "./commands/generate.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
+import { trainDrafterCommand } from "./commands/train-drafter.js";
 import { reportError } from "./report-error.js";
 
 const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
@@ -29,6 +31,8 @@ function createProgram(): Command {
     doctorCommand(),
     benchCommand(),
     evalCommand(),
+    distillCommand(),
+    trainDrafterCommand(),
     cacheCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {

@@ -63,6 +63,11 @@ const STATUS_BY_CODE = {
   pack_unknown: 404,
   // measuring
   peer_failed: 500,
+  // distilling
+  teacher_failed: 502,
+  scorer_failed: 500,
+  python_missing: 500,
+  training_failed: 500,
 } as const satisfies Record<string, number>;
 
 export type ErrorCode = keyof typeof STATUS_BY_CODE;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Random } from "../random.js";
-import { geometricMean, pairedRatio, tQuantile, variation } from "./intervals.js";
+import { geometricMean, pairedDifference, pairedRatio, tQuantile, variation } from "./intervals.js";
 
 const positive = fc.double({ min: 1e-3, max: 1e6, noNaN: true });
 
@@ -52,4 +52,22 @@ test("one run or two have no interval, none no value, and equal ones no variatio
   expect(geometricMean([7])).toEqual({ value: expect.closeTo(7), numRuns: 1 });
   expect(variation([4, 4, 4])).toBe(0);
   expect(variation([9, 11])).toBeCloseTo(Math.SQRT2 / 10);
+});
+
+test("a paired difference covers the true one in about 95 of 100 experiments, whatever the pairs share", () => {
+  const random = new Random(6);
+  let numCovered = 0;
+  for (let experiment = 0; experiment < 1000; experiment++) {
+    const shared = Array.from({ length: 12 }, () => 100 * random.normal());
+    const [a, b] = [0.3, 0].map((shift) => shared.map((each) => each + shift + random.normal()));
+    const { low, high } = pairedDifference(a!, b!);
+    if (low! <= 0.3 && high! >= 0.3) numCovered++;
+  }
+  expect(numCovered).toBeGreaterThan(930);
+  expect(numCovered).toBeLessThan(970);
+});
+
+test("a difference of too few pairs, or of pairs that all differ by the same, has no interval", () => {
+  expect(pairedDifference([1, 2], [0, 4])).toEqual({ value: -0.5, numPairs: 2 });
+  expect(pairedDifference([1, 2, 3], [0, 1, 2])).toEqual({ value: 1, numPairs: 3 });
 });

@@ -47,3 +47,19 @@ export function variation(values: readonly number[]): number {
   const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1);
   return Math.sqrt(variance) / mean;
 }
+
+export interface Difference extends Partial<Interval> {
+  readonly value: number;
+  readonly numPairs: number;
+}
+
+/** Mean of a − b, paired by their place, with its 95 % interval (Student's t); without one below three pairs, or where all differ by the same. */
+export function pairedDifference(a: readonly number[], b: readonly number[]): Difference {
+  const numPairs = a.length;
+  const differences = a.map((value, i) => value - b[i]!);
+  const value = differences.reduce((sum, each) => sum + each, 0) / numPairs;
+  const variance = differences.reduce((sum, each) => sum + (each - value) ** 2, 0) / (numPairs - 1);
+  if (numPairs < MIN_RUNS || variance === 0) return { value, numPairs };
+  const half = tQuantile(numPairs - 1) * Math.sqrt(variance / numPairs);
+  return { value, low: value - half, high: value + half, numPairs };
+}

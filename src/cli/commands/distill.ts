@@ -1,0 +1,319 @@
+/** `millrace distill`: a teacher's answers to one's own prompts, a small student trained on them, and how the two compare. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Command, Option } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import type { Ask } from "../../distill/answers.js";
+import type { Corpora } from "../../distill/collection.js";
+import type { Judge } from "../../distill/judge.js";
+import type { Prompt, Split } from "../../distill/prompts.js";
+import type { RemoteTeacher } from "../../distill/remote-teacher.js";
+import type { ComparedItem, DistillReport, ModelSize } from "../../distill/report.js";
+import type { AnswerSpeed, SpeedComparison } from "../../distill/speed.js";
+import { NO_SPECULATION } from "../../engine/speculative/config.js";
+import { formatTable } from "../format.js";
+import { chatPromptIds, type LocalSession, openLocalSession } from "../local-session.js";
+import { locateModel } from "../model.js";
+import { integerIn, numberIn, oneOf, optionError } from "../option-values.js";
+import { type StartStage, stagesTo } from "../stages.js";
+import { untilStopped } from "../stop-signal.js";
+import {
+  type AnswerSource,
+  addTeachingOptions,
+  askOf,
+  checkInitFrom,
+  collectCorpora,
+  collectInStage,
+  modelHash,
+  sessionFlags,
+  type TeachingFlags,
+  type Trained,
+  templateOf,
+  trainInStage,
+} from "../teaching.js";
+
+interface DistillFlags extends TeachingFlags {
+  readonly teacher: string;
+  readonly teacherModel?: string;
+  readonly apiKey?: string;
+  readonly concurrency: number;
+  readonly tokenizerFrom?: string;
+  readonly studentConfig: "tiny" | "small";
+  readonly task?: string;
+  readonly scorer?: string;
+  readonly temperature: number;
+  readonly train: boolean;
+}
+
+const DEFAULT_STEPS = 1000;
+
+export function distillCommand(): Command {
+  const command = new Command("distill")
+    .description(
+      "Teach a small model what a large one answers to your prompts, and compare the two on prompts held out. Goes on where it was stopped.",
+    )
+    .requiredOption("--teacher <model|url>", "a model as for --model, or the address of any OpenAI-compatible server")
+    .option("--teacher-model <name>", "which model of that server (default: the first it lists)")
+    .addOption(new Option("--api-key <key>", "sent to that server").env("OPENAI_API_KEY"))
+    .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
+    .option(
+      "--student-config <name>",
+      "tiny: 2 layers of width 128, small: 4 layers",
+      oneOf("--student-config", ["tiny", "small"]),
+      "small",
+    )
+    .option("--task <family>", "answers are judged by the checks of this family's prompts")
+    .option("--scorer <command>", "reads a JSON line {prompt, answer} for each answer, writes a line from 0 to 1 each")
+    .option(
+      "--tokenizer-from <gguf>",
+      "a model of the mill family whose tokenizer the student gets (default: the teacher)",
+    )
+    .option("--temperature <t>", "of the teacher and the student; 0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option("--no-train", "stop once the answers are there, with files for training elsewhere");
+  return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DistillFlags) =>
+    untilStopped((signal) => runDistill(flags, stagesTo(process.stderr), signal)),
+  );
+}
+
+type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash">;
+
+/** What a student needs to be trained here. */
+interface TrainerSide {
+  readonly python: string;
+  readonly tokenizerPath: string;
+}
+
+async function runDistill(flags: DistillFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
+  const { split, judge, judgeName } = await choosePrompts(flags);
+  await checkInitFrom(flags);
+  const url = /^https?:\/\//.test(flags.teacher) ? flags.teacher : undefined;
+  const remote = url === undefined ? undefined : await openRemote(url, flags, signal);
+  try {
+    const teacher = await findTeacher(flags, remote, startStage);
+    const trainer = await findTrainer(flags, teacher.path, startStage);
+    const source = { ...teacher, ask: remote?.ask, concurrency: flags.concurrency };
+    const { corpora, numRefused } = await collectCorpora(source, split, flags, startStage, signal);
+    const { writeTrlFiles } = await import("../../distill/collection.js");
+    const trlFolder = writeTrlFiles(flags.out, corpora);
+    process.stderr.write(`for training elsewhere: ${trlFolder} (TRL's prompts and completions, and lora.py)\n`);
+    if (trainer === undefined || judge === undefined) return;
+    const studentPath = join(flags.out, "student.gguf");
+    const args = ["distill-sequences", "--teacher", trainer.tokenizerPath, "--preset", flags.studentConfig];
+    const plan = { python: trainer.python, args, corpora, outPath: studentPath };
+    const trained = await trainInStage(plan, flags, startStage, signal);
+    const contest = { teacher, teacherAsk: remote?.ask, studentPath, corpora, trained, judge };
+    const compared = await compare(flags, contest, startStage, signal);
+    await writeReport(flags, { ...compared, teacher, url, studentPath, judgeName, corpora, numRefused, trained });
+  } finally {
+    await remote?.close();
+  }
+}
+
+/** Everything that a wrong command line or a bad file can break, before any work. */
+async function choosePrompts(flags: DistillFlags): Promise<{ split: Split; judge?: Judge; judgeName: string }> {
+  const [{ promptsOfTask, readPrompts, splitPrompts }, { judgeByChecks, judgeByCommand }] = await Promise.all([
+    import("../../distill/prompts.js"),
+    import("../../distill/judge.js"),
+  ]);
+  const { task, scorer, prompts: file, holdoutShare } = flags;
+  if ((task === undefined) === (scorer === undefined) && (flags.train || task !== undefined)) {
+    const got = task === undefined ? "neither" : "both";
+    throw new MillraceError("invalid_option", `expected --task or --scorer, got ${got}`, {
+      hint: "one of them judges the answers; --no-train only collects them",
+    });
+  }
+  const all = readPrompts(file);
+  if (task === undefined) {
+    const judge = scorer === undefined ? {} : { judge: judgeByCommand(scorer) };
+    return { split: splitPrompts(all, holdoutShare), ...judge, judgeName: `\`${scorer}\`` };
+  }
+  const { training, heldOut } = splitPrompts(promptsOfTask(all, task, file), holdoutShare);
+  const judged = heldOut.filter(({ check }) => check?.kind !== "none");
+  if (judged.length === 0) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected held-out prompts of ${task} with something to check, got none`,
+      {
+        hint: "give more prompts, or judge with --scorer",
+      },
+    );
+  }
+  return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
+}
+
+async function openRemote(url: string, flags: DistillFlags, signal: AbortSignal): Promise<RemoteTeacher> {
+  const { openRemoteTeacher } = await import("../../distill/remote-teacher.js");
+  const { teacherModel: model, apiKey, temperature, maxTokens } = flags;
+  return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens }, signal);
+}
+
+async function findTeacher(
+  flags: DistillFlags,
+  remote: RemoteTeacher | undefined,
+  startStage: StartStage,
+): Promise<Teacher> {
+  if (remote !== undefined) return { name: remote.name, path: undefined, contentHash: undefined };
+  const { path, name } = await locateModel(flags.teacher, startStage);
+  return { name, path, contentHash: await modelHash(path, startStage) };
+}
+
+/** undefined where only answers are collected, after saying why. Throws python_missing. */
+async function findTrainer(
+  flags: DistillFlags,
+  teacherPath: string | undefined,
+  startStage: StartStage,
+): Promise<TrainerSide | undefined> {
+  if (!flags.train) return undefined;
+  const [{ findPython, untrainable }, { readGguf }] = await Promise.all([
+    import("../../distill/trainer.js"),
+    import("../../formats/gguf/read.js"),
+  ]);
+  const problemOf = (path: string): string | undefined =>
+    path.endsWith(".gguf") ? untrainable(readGguf(path), "tokenizer") : "a model that is no GGUF file";
+  const { tokenizerFrom } = flags;
+  if (tokenizerFrom !== undefined) {
+    const problem = problemOf(tokenizerFrom);
+    if (problem !== undefined)
+      throw optionError("--tokenizer-from", `a model of the mill family, not ${problem}`, tokenizerFrom);
+    return { python: await findPython(), tokenizerPath: tokenizerFrom };
+  }
+  const problem = teacherPath === undefined ? "a teacher behind a URL" : problemOf(teacherPath);
+  if (problem === undefined) return { python: await findPython(), tokenizerPath: teacherPath! };
+  startStage("student").note(
+    `none is trained here: its tokenizer must be the mill family's, and this is ${problem}; --tokenizer-from names a model that has it`,
+  );
+  return undefined;
+}
+
+interface Contest {
+  readonly teacher: Teacher;
+  /** Of one behind a URL. */
+  readonly teacherAsk: Ask | undefined;
+  readonly studentPath: string;
+  readonly corpora: Corpora;
+  readonly trained: Trained;
+  readonly judge: Judge;
+}
+
+interface Compared {
+  readonly items: readonly ComparedItem[];
+  readonly speed: SpeedComparison | undefined;
+  readonly answerSpeed: AnswerSpeed | undefined;
+  readonly teacherSize: ModelSize | undefined;
+  readonly studentSize: ModelSize;
+}
+
+/** Both without drafters and shared prefixes, which would tell more of the prompts than of the models. */
+async function compare(
+  flags: DistillFlags,
+  { teacher, teacherAsk, studentPath, corpora, trained, judge }: Contest,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Compared> {
+  const { AnswerFile } = await import("../../distill/answers.js");
+  const bare = { ...flags, speculativeConfig: NO_SPECULATION, enablePrefixCaching: false };
+  const heldOut = corpora.heldOut;
+  const prompts = heldOut.map(({ prompt }) => prompt);
+  const { chatTemplate: _, ...own } = bare;
+  const student = await openLocalSession(sessionFlags(own, studentPath), startStage);
+  try {
+    const file = AnswerFile.open(join(trained.runFolder, "student-answers.jsonl"));
+    const collecting = { file, prompts, ask: askOf(student), concurrency: flags.maxNumSeqs, signal };
+    await collectInStage(collecting, "student", startStage);
+    const stage = startStage("scores");
+    const studentAnswers = prompts.map(({ id }) => file.get(id)?.text ?? "");
+    const teacherScores = await judge(
+      heldOut.map(({ prompt, answer }) => ({ prompt, answer: answer.text })),
+      signal,
+    );
+    const studentScores = await judge(
+      prompts.map((prompt, i) => ({ prompt, answer: studentAnswers[i]! })),
+      signal,
+    );
+    stage.done(`${prompts.length} prompts`);
+    const items = heldOut.map(({ prompt, answer }, i) => ({
+      id: prompt.id,
+      prompt: prompt.messages,
+      teacher: { answer: answer.text, score: teacherScores[i]! },
+      student: { answer: studentAnswers[i]!, score: studentScores[i]! },
+    }));
+    const answeredByBoth = prompts.filter(({ id }) => file.get(id) !== undefined);
+    const studentSize = student.engine.info;
+    if (teacherAsk !== undefined) {
+      const { compareAnswers } = await import("../../distill/speed.js");
+      const answerSpeed = await compareAnswers(teacherAsk, askOf(student), answeredByBoth, signal);
+      return { items, studentSize, answerSpeed, speed: undefined, teacherSize: undefined };
+    }
+    const local = await openLocalSession(sessionFlags(bare, teacher.path!), startStage);
+    try {
+      const speed = await race(local, student, answeredByBoth, startStage, signal);
+      return { items, studentSize, answerSpeed: undefined, speed, teacherSize: local.engine.info };
+    } finally {
+      await local.close();
+    }
+  } finally {
+    await student.close();
+  }
+}
+
+async function race(
+  teacher: LocalSession,
+  student: LocalSession,
+  prompts: readonly Prompt[],
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<SpeedComparison | undefined> {
+  const { compareSpeed } = await import("../../distill/speed.js");
+  const idsOf = (session: LocalSession, { messages }: Prompt): number[] =>
+    chatPromptIds(session.tokenizer, templateOf(session), messages);
+  const pairs = prompts.map((prompt) => ({ teacher: idsOf(teacher, prompt), student: idsOf(student, prompt) }));
+  const stage = startStage("speed");
+  const tell = (numDone: number, numAll: number): void => stage.update(`round ${numDone} of ${numAll}`);
+  const speed = await compareSpeed(teacher.engine, student.engine, pairs, tell, signal);
+  stage.done(
+    speed === undefined ? "no prompt leaves room" : `a token ${speed.decoding.value.toFixed(2)} times as fast`,
+  );
+  return speed;
+}
+
+interface Outcome extends Compared {
+  readonly teacher: Teacher;
+  readonly url: string | undefined;
+  readonly studentPath: string;
+  readonly judgeName: string;
+  readonly corpora: Corpora;
+  readonly numRefused: number;
+  readonly trained: Trained;
+}
+
+async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void> {
+  const [{ compareQuality, findings, reportMarkdown, reportRows }, { machineInfo, versions }] = await Promise.all([
+    import("../../distill/report.js"),
+    import("../../bench/machine.js"),
+  ]);
+  const { teacher, url, corpora, trained, items, speed, answerSpeed, teacherSize, studentSize } = outcome;
+  const sizeOf = ({ numParameters, weightBytes }: ModelSize): ModelSize => ({ numParameters, weightBytes });
+  const isCutOff = ({ answer }: Corpora["training"][number]): boolean => answer.end === "length";
+  const numCutOff = corpora.training.filter(isCutOff).length;
+  const { temperature, maxTokens, seed, steps } = flags;
+  const report: DistillReport = {
+    teacher: { name: teacher.name, url, size: teacherSize && sizeOf(teacherSize) },
+    student: { path: outcome.studentPath, config: flags.studentConfig, size: sizeOf(studentSize) },
+    judge: outcome.judgeName,
+    sampling: { temperature, maxTokens, seed },
+    prompts: {
+      file: flags.prompts,
+      numTrained: corpora.training.length - numCutOff,
+      numHeldOut: corpora.heldOut.length,
+      numRefused: outcome.numRefused,
+      numCutOff,
+    },
+    training: { steps, heldOutLoss: trained.losses.all },
+    quality: compareQuality(items),
+    ...{ speed, answerSpeed, items, machine: machineInfo(), versions: versions() },
+  };
+  writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
+  writeFileSync(join(flags.out, "report.md"), reportMarkdown(report));
+  const table = formatTable([["", "teacher", "student"], ...reportRows(report)]);
+  process.stdout.write(`${table}\n\n${findings(report).join("\n")}\n`);
+}

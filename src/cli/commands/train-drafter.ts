@@ -1,0 +1,166 @@
+/** `millrace train-drafter`: fits a draft model, or heads, to a model's own answers to one's own prompts, and says how often its guesses come true. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Command } from "commander";
+import type { Acceptance } from "../../distill/acceptance.js";
+import type { Corpora } from "../../distill/collection.js";
+import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/speculative/config.js";
+import { formatTable } from "../format.js";
+import { openLocalSession } from "../local-session.js";
+import { locateModel, modelOption } from "../model.js";
+import { integerIn, oneOf, optionError } from "../option-values.js";
+import { type StartStage, stagesTo } from "../stages.js";
+import { untilStopped } from "../stop-signal.js";
+import {
+  addTeachingOptions,
+  askOf,
+  checkInitFrom,
+  collectCorpora,
+  modelHash,
+  sessionFlags,
+  type TeachingFlags,
+  trainInStage,
+} from "../teaching.js";
+
+interface DrafterFlags extends TeachingFlags {
+  readonly model?: string;
+  readonly kind: "draft" | "medusa" | "eagle";
+  readonly depth: number;
+}
+
+const DEFAULT_STEPS = 1000;
+
+export function trainDrafterCommand(): Command {
+  const command = new Command("train-drafter")
+    .description(
+      "Train what guesses ahead for a model on its own answers to your prompts, and report acceptance by position. Goes on where it was stopped.",
+    )
+    .addOption(modelOption())
+    .option(
+      "--kind <kind>",
+      "draft: a small model; medusa, eagle: heads on the model's hidden states",
+      oneOf("--kind", ["draft", "medusa", "eagle"]),
+      "draft",
+    )
+    .option("--depth <n>", "tokens guessed ahead", integerIn("--depth", 1, 16), 4);
+  return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DrafterFlags) =>
+    untilStopped((signal) => runTrainDrafter(flags, stagesTo(process.stderr), signal)),
+  );
+}
+
+async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
+  const [{ readPrompts, splitPrompts }, { findPython, untrainable }, { readGguf }, { acceptanceOfHeads }] =
+    await Promise.all([
+      import("../../distill/prompts.js"),
+      import("../../distill/trainer.js"),
+      import("../../formats/gguf/read.js"),
+      import("../../distill/acceptance.js"),
+    ]);
+  const isDraft = flags.kind === "draft";
+  if (!isDraft && flags.initFrom !== undefined) throw optionError("--init-from", "left out for heads", flags.initFrom);
+  await checkInitFrom(flags);
+  const split = splitPrompts(readPrompts(flags.prompts), flags.holdoutShare);
+  const { path, name } = await locateModel(flags.model, startStage);
+  const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
+  const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
+  if (problem !== undefined) throw optionError("--model", `a model of the mill family, not one with ${problem}`, name);
+  const contextLength = model!.metadata.number("llama.context_length")!;
+  const python = await findPython();
+  // The model's own choice at each place is what a drafter has to guess.
+  const greedy = { ...flags, temperature: 0 };
+  const source = { name, path, contentHash: await modelHash(path, startStage) };
+  const { corpora } = await collectCorpora(source, split, greedy, startStage, signal);
+  const outPath = join(flags.out, isDraft ? "draft.gguf" : "heads.gguf");
+  const kindArgs = isDraft
+    ? ["distill", "--teacher", path, "--preset", "draft"]
+    : ["heads", "--base", path, "--kind", flags.kind, "--depth", String(flags.depth)];
+  // The model itself reads what is trained on.
+  const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : flags.depth))];
+  const trained = await trainInStage({ python, args, corpora, outPath }, flags, startStage, signal);
+  const acceptance = isDraft
+    ? await measureDrafts(flags, path, outPath, corpora, startStage, signal)
+    : acceptanceOfHeads(trained.agreement ?? []);
+  await writeReport(flags, { name, outPath, corpora, acceptance, heldOutLoss: trained.losses.all });
+}
+
+/** Lets the engine answer the held-out prompts with the drafter and nothing else, always drafting to its depth. */
+async function measureDrafts(
+  flags: DrafterFlags,
+  path: string,
+  draftModelPath: string,
+  { heldOut }: Corpora,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Acceptance> {
+  const [{ acceptanceOf }, { runAll }] = await Promise.all([
+    import("../../distill/acceptance.js"),
+    import("../../distill/answers.js"),
+  ]);
+  const speculativeConfig: SpeculativeConfig = {
+    ...DEFAULT_SPECULATIVE_CONFIG,
+    ...{ method: "draft_model", draftModelPath, numSpeculativeTokens: flags.depth, isAdaptive: false },
+  };
+  // So many rows of a step are drafts that no sequence has to do with fewer.
+  const maxNumBatchedTokens = flags.maxNumBatchedTokens ?? 128 + flags.maxNumSeqs * (flags.depth + 1);
+  const own = { ...sessionFlags(flags, path), temperature: 0, speculativeConfig, maxNumBatchedTokens };
+  const session = await openLocalSession(own, startStage);
+  const stage = startStage("acceptance");
+  try {
+    const ask = askOf(session);
+    let numDone = 0;
+    await runAll(heldOut, flags.maxNumSeqs, async ({ prompt }) => {
+      await ask(prompt.messages, signal);
+      stage.update(`${++numDone} of ${heldOut.length}`);
+    });
+    const acceptance = acceptanceOf(session.engine.stats().speculation, flags.depth);
+    stage.done(`${acceptance.tokensPerStep!.toFixed(2)} tokens a step over ${acceptance.numDrafts} drafts`);
+    return acceptance;
+  } finally {
+    await session.close();
+  }
+}
+
+interface Fitted {
+  readonly name: string;
+  readonly outPath: string;
+  readonly corpora: Corpora;
+  readonly acceptance: Acceptance;
+  readonly heldOutLoss: number | undefined;
+}
+
+async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
+  const { machineInfo, versions } = await import("../../bench/machine.js");
+  const { name, outPath, corpora, acceptance, heldOutLoss } = fitted;
+  const { prompts, kind, depth, maxTokens, steps } = flags;
+  const report = {
+    ...{ model: name, kind, depth, path: outPath, prompts, maxTokens, steps, heldOutLoss, acceptance },
+    ...{ numTrained: corpora.training.length, numHeldOut: corpora.heldOut.length },
+    ...{ machine: machineInfo(), versions: versions() },
+  };
+  const shown = acceptance.byPosition.map((share) => `${(100 * share).toFixed(1)} %`);
+  const table = formatTable([
+    ["position", ...shown.map((_, i) => String(i + 1))],
+    ["accepted", ...shown],
+  ]);
+  const how =
+    acceptance.measuredBy === "engine"
+      ? `Greedy answers to ${corpora.heldOut.length} held-out prompts: ${acceptance.numDrafts} drafts of up to ${depth} tokens, ${acceptance.tokensPerStep!.toFixed(2)} tokens per step of the model; a position counts where all before it were accepted.`
+      : `Agreement with the model's choice on its answers to ${corpora.heldOut.length} held-out prompts, each depth by itself, as the trainer counts it: not yet measured in the engine.`;
+  const use =
+    acceptance.measuredBy === "engine"
+      ? `To serve with it: --speculative-config '${JSON.stringify({ method: "draft_model", model: outPath })}'`
+      : "";
+  writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
+  const markdown = [
+    `# ${kind === "draft" ? "Draft model" : `Heads (${kind})`} for ${name}`,
+    "",
+    `| position | ${shown.map((_, i) => i + 1).join(" | ")} |`,
+    `|---|${shown.map(() => "---|").join("")}`,
+    `| accepted | ${shown.join(" | ")} |`,
+    "",
+    how,
+    ...(use === "" ? [] : ["", use]),
+  ];
+  writeFileSync(join(flags.out, "report.md"), `${markdown.join("\n")}\n`);
+  process.stdout.write(`${table}\n\n${how}\n${use === "" ? "" : `${use}\n`}`);
+}

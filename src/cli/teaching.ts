@@ -1,0 +1,216 @@
+/** What `distill` and `train-drafter` share: their options, a local model's answers to a file of prompts, and the trainer's command line. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { MillraceError } from "../core/errors.js";
+import { type Ask, type Collected, type Collecting, collectAnswers } from "../distill/answers.js";
+import type { Corpora } from "../distill/collection.js";
+import type { Split } from "../distill/prompts.js";
+import type { HeldOutLog } from "../distill/trainer.js";
+import type { ChatTemplate } from "../text/chat-template.js";
+import { cpuCores, defaultNumThreads } from "./cpu.js";
+import { addEngineOptions, type EngineFlags } from "./engine-options.js";
+import { chatPromptIds, type LocalSession, openLocalSession } from "./local-session.js";
+import { integerIn, numberIn, oneOf, optionError } from "./option-values.js";
+import type { StartStage } from "./stages.js";
+
+export interface TeachingFlags extends EngineFlags {
+  readonly prompts: string;
+  readonly out: string;
+  readonly holdoutShare: number;
+  readonly maxTokens: number;
+  readonly seed: number;
+  readonly steps: number;
+  readonly initFrom?: string;
+  readonly device: "cpu" | "cuda";
+  readonly chatTemplate?: string;
+}
+
+const MANY = Number.MAX_SAFE_INTEGER;
+
+export function addTeachingOptions(command: Command, defaultSteps: number): Command {
+  command
+    .requiredOption(
+      "--prompts <file>",
+      'JSON lines of {"messages"}, perhaps with "family" and "check"; a last answer is not asked for',
+    )
+    .requiredOption("--out <folder>", "where answers, checkpoints, the trained file and the report go")
+    .option(
+      "--holdout-share <share>",
+      "of the prompts, what is never trained on; which ones is a function of their text",
+      numberIn("--holdout-share", 0, 1),
+      0.1,
+    )
+    .option("--max-tokens <n>", "tokens of an answer at most", integerIn("--max-tokens", 1, MANY), 1024)
+    .option("--seed <n>", "of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
+    .option("--steps <n>", "of training", integerIn("--steps", 1, MANY), defaultSteps)
+    .option("--init-from <gguf>", "start from this file's weights instead of new ones")
+    .option("--device <name>", "what trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu")
+    .option("--chat-template <file>", "use this template instead of the model's own");
+  return addEngineOptions(command);
+}
+
+/** Throws template_missing where the model has none. */
+export function templateOf({ name, chatTemplate }: LocalSession): ChatTemplate {
+  if (chatTemplate !== undefined) return chatTemplate;
+  throw new MillraceError("template_missing", `expected a model with a chat template, got ${name} without`, {
+    hint: "give --chat-template",
+  });
+}
+
+/** Sampling is the session's. */
+export function askOf(session: LocalSession): Ask {
+  const template = templateOf(session);
+  return async (messages, signal) => {
+    const promptIds = chatPromptIds(session.tokenizer, template, messages);
+    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal);
+    if (end === "cancelled") throw signal.reason;
+    return { text, end, numPromptTokens, numOutputTokens };
+  };
+}
+
+export async function collectInStage(what: Collecting, name: string, startStage: StartStage): Promise<Collected> {
+  const stage = startStage(name);
+  const startMs = performance.now();
+  const collected = await collectAnswers(what, ({ numDone, numAll, numOutputTokens }) => {
+    const seconds = (performance.now() - startMs) / 1000;
+    const left = Math.round((seconds / numDone) * (numAll - numDone));
+    stage.update(`${numDone} of ${numAll}, ${(numOutputTokens / seconds).toFixed(0)} tokens/s, ${left} s left`);
+  });
+  const { numAnswers, numResumed, numRefused, refusal } = collected;
+  if (refusal !== undefined) stage.note(`${numRefused} prompts refused, the first: ${refusal}`);
+  if (numAnswers === 0 && refusal !== undefined) {
+    throw new MillraceError("teacher_failed", `expected an answer to some prompt, got refusals of all: ${refusal}`, {
+      hint: "lower --max-tokens, which has to fit into the context behind the prompt",
+    });
+  }
+  stage.done(`${numAnswers} of ${what.prompts.length}${numResumed === 0 ? "" : `, ${numResumed} of them from before`}`);
+  return collected;
+}
+
+/** Who answers: a model of this machine, or whoever `ask` reaches. */
+export interface AnswerSource {
+  readonly name: string;
+  readonly path: string | undefined;
+  readonly contentHash: string | undefined;
+  readonly ask?: Ask | undefined;
+  /** Of `ask`. */
+  readonly concurrency?: number;
+}
+
+/** As `openLocalSession` takes them. */
+export const sessionFlags = <T extends TeachingFlags>(flags: T, model: string) => ({
+  ...flags,
+  ...{ model, topP: 1, topK: 0, minP: 0, seed: BigInt(flags.seed) },
+});
+
+/** Has all prompts answered and writes what trainers read. A local model is only started where answers are missing. */
+export async function collectCorpora(
+  { name, path, contentHash, ask, concurrency = 1 }: AnswerSource,
+  split: Split,
+  flags: TeachingFlags & { readonly temperature: number },
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<{ readonly corpora: Corpora; readonly numRefused: number }> {
+  const { openCollection, writeCorpora } = await import("../distill/collection.js");
+  const { temperature, maxTokens, seed, out } = flags;
+  const file = openCollection(out, { teacher: name, contentHash, temperature, maxTokens, seed });
+  const prompts = [...split.heldOut, ...split.training];
+  const job = { file, prompts, signal };
+  const isOpen = prompts.some(({ id }) => file.get(id) === undefined);
+  if (path === undefined || !isOpen) {
+    const missing: Ask = () => Promise.reject(new Error("every prompt has its answer"));
+    const { numRefused } = await collectInStage({ ...job, ask: ask ?? missing, concurrency }, "answers", startStage);
+    return { corpora: writeCorpora(out, file, split), numRefused };
+  }
+  const session = await openLocalSession(sessionFlags(flags, path), startStage);
+  try {
+    const local = { ...job, ask: askOf(session), concurrency: flags.maxNumSeqs };
+    const { numRefused } = await collectInStage(local, "answers", startStage);
+    return { corpora: writeCorpora(out, file, split), numRefused };
+  } finally {
+    await session.close();
+  }
+}
+
+/** SHA-256 of what a model's path leads to: its shards, or a folder's weights and descriptions. */
+export async function modelHash(path: string, startStage: StartStage): Promise<string> {
+  const [{ contentHashOf }, { readGguf }] = await Promise.all([
+    import("../engine/packs/pack-cache.js"),
+    import("../formats/gguf/read.js"),
+  ]);
+  const stage = startStage("checksum");
+  const inFolder = (): string[] =>
+    readdirSync(path)
+      .filter((name) => /\.(safetensors|json|jinja)$/.test(name))
+      .sort()
+      .map((name) => join(path, name));
+  const files = statSync(path).isDirectory() ? inFolder() : readGguf(path).shards.map((shard) => shard.path);
+  const hash = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));
+  stage.done(hash.slice(0, 12));
+  return hash;
+}
+
+/** Throws invalid_option where --init-from names what the trainer cannot read. */
+export async function checkInitFrom({ initFrom }: TeachingFlags): Promise<void> {
+  if (initFrom === undefined) return;
+  const [{ untrainable }, { readGguf }] = await Promise.all([
+    import("../distill/trainer.js"),
+    import("../formats/gguf/read.js"),
+  ]);
+  const problem = untrainable(readGguf(initFrom), "network");
+  if (problem !== undefined) throw optionError("--init-from", `a model of the mill family, not ${problem}`, initFrom);
+}
+
+export interface TrainPlan {
+  readonly python: string;
+  /** Of train.py: the command, and what is special about it. */
+  readonly args: readonly string[];
+  readonly corpora: Corpora;
+  readonly outPath: string;
+}
+
+export interface Trained extends HeldOutLog {
+  readonly runFolder: string;
+}
+
+/** Runs train.py. What is trained on, and how, names the run's folder: the same again goes on from its checkpoint, anything else begins anew. */
+export async function trainInStage(
+  { python, args, corpora, outPath }: TrainPlan,
+  flags: TeachingFlags,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Trained> {
+  const { train } = await import("../distill/trainer.js");
+  const { steps, seed, device, initFrom } = flags;
+  const terms = [
+    ...args,
+    ...["--steps", String(steps), "--seed", String(seed), "--device", device],
+    ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
+  ];
+  const hash = createHash("sha256").update(JSON.stringify(terms)).update(readFileSync(corpora.trainingPath));
+  if (initFrom !== undefined) hash.update(readFileSync(initFrom));
+  const runFolder = join(flags.out, `run-${hash.digest("hex").slice(0, 8)}`);
+  const files = [
+    "--corpus",
+    corpora.trainingPath,
+    "--holdout",
+    corpora.heldOutPath,
+    "--run",
+    runFolder,
+    "--out",
+    outPath,
+  ];
+  const threads = ["--threads", String(flags.threads ?? defaultNumThreads(cpuCores()))];
+  const stage = startStage("training");
+  const job = {
+    python,
+    args: [...terms, ...files, ...threads],
+    runFolder,
+    onLine: (line: string) => stage.update(line),
+  };
+  const log = await train(job, signal);
+  stage.done(`${steps} steps, held-out loss ${log.losses.all ?? "unknown"}, ${outPath}`);
+  return { ...log, runFolder };
+}

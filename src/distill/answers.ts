@@ -1,0 +1,181 @@
+/** A teacher's answers to prompts: collected many at once, each appended to a file as it comes, so that a stopped run goes on where it was. */
+import { setMaxListeners } from "node:events";
+import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import type { Message, Prompt } from "./prompts.js";
+
+const answerSchema = z.object({
+  id: z.string(),
+  text: z.string(),
+  /** length: cut off, which teaches nothing about where answers end. */
+  end: z.enum(["stop", "length"]),
+  numPromptTokens: z.int().min(0),
+  numOutputTokens: z.int().min(0),
+});
+
+/** One line of the file: the answer to the prompt with this id. */
+export type Answer = z.infer<typeof answerSchema>;
+
+/** Who answers. Throws context_length_exceeded or invalid_request for a prompt that cannot be answered, anything else when it cannot go on. */
+export type Ask = (messages: readonly Message[], signal: AbortSignal) => Promise<Omit<Answer, "id">>;
+
+export class AnswerFile {
+  readonly #answers: Map<string, Answer>;
+
+  private constructor(
+    readonly path: string,
+    answers: Map<string, Answer>,
+  ) {
+    this.#answers = answers;
+  }
+
+  /**
+   * Reads what there is: the first of several answers to a prompt; a last line that was cut off is removed.
+   *
+   * @throws MillraceError file_unreadable naming a line that is damaged
+   */
+  static open(path: string): AnswerFile {
+    if (!existsSync(path)) writeFileSync(path, "");
+    const bytes = readFileSync(path);
+    const wholeBytes = bytes.lastIndexOf("\n") + 1;
+    if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
+    const answers = new Map<string, Answer>();
+    const lines = bytes.toString("utf8", 0, wholeBytes).split("\n").slice(0, -1);
+    for (const [index, line] of lines.entries()) {
+      const answer = readLine(line, path, index + 1);
+      if (!answers.has(answer.id)) answers.set(answer.id, answer);
+    }
+    return new AnswerFile(path, answers);
+  }
+
+  get(id: string): Answer | undefined {
+    return this.#answers.get(id);
+  }
+
+  add(answer: Answer): void {
+    if (this.#answers.has(answer.id)) return;
+    appendFileSync(this.path, `${JSON.stringify(answer)}\n`);
+    this.#answers.set(answer.id, answer);
+  }
+}
+
+function readLine(line: string, path: string, number: number): Answer {
+  try {
+    return answerSchema.parse(JSON.parse(line));
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected an answer in ${path}, line ${number}, got another text`, {
+      hint: "remove the line, or collect into another --out",
+      cause,
+    });
+  }
+}
+
+export interface CollectProgress {
+  readonly numDone: number;
+  readonly numAll: number;
+  readonly numOutputTokens: number;
+}
+
+export interface Collected {
+  /** Of these, so many were in the file already. */
+  readonly numAnswers: number;
+  readonly numResumed: number;
+  /** Prompts without an answer, with the first reason. They are asked again next time. */
+  readonly numRefused: number;
+  readonly refusal: string | undefined;
+}
+
+const REFUSALS: readonly string[] = [
+  "context_length_exceeded",
+  "kv_capacity_exceeded",
+  "template_failed",
+  "invalid_request",
+];
+
+export interface Collecting {
+  readonly file: AnswerFile;
+  readonly prompts: readonly Prompt[];
+  readonly ask: Ask;
+  /** Answers that are written at the same time. */
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
+}
+
+/** Asks for what the file does not have yet. A failure, or the signal, ends it with everything answered so far in the file. */
+export async function collectAnswers(
+  { file, prompts, ask, concurrency, signal }: Collecting,
+  onProgress: (progress: CollectProgress) => void,
+): Promise<Collected> {
+  const open = prompts.filter(({ id }) => file.get(id) === undefined);
+  const failing = new AbortController();
+  const either = AbortSignal.any([signal, failing.signal]);
+  setMaxListeners(0, either);
+  let [numDone, numOutputTokens, numRefused] = [0, 0, 0];
+  let refusal: string | undefined;
+  const answerOne = async ({ id, messages }: Prompt): Promise<void> => {
+    either.throwIfAborted();
+    try {
+      const answer = await ask(messages, either);
+      either.throwIfAborted();
+      file.add({ id, ...answer });
+      numOutputTokens += answer.numOutputTokens;
+    } catch (thrown) {
+      if (thrown instanceof MillraceError && REFUSALS.includes(thrown.code)) {
+        numRefused++;
+        refusal ??= thrown.message;
+      } else {
+        failing.abort(thrown);
+        throw thrown;
+      }
+    }
+    onProgress({ numDone: ++numDone, numAll: open.length, numOutputTokens });
+  };
+  await runAll(open, concurrency, answerOne);
+  const numResumed = prompts.length - open.length;
+  return { numAnswers: prompts.length - numRefused, numResumed, numRefused, refusal };
+}
+
+/** `concurrency` items at a time. Throws the first failure once nothing runs any more; no item is begun after it. */
+export async function runAll<T>(
+  items: readonly T[],
+  concurrency: number,
+  run: (item: T) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  const failures: unknown[] = [];
+  const work = async (): Promise<void> => {
+    while (next < items.length && failures.length === 0) {
+      await run(items[next++]!).catch((thrown: unknown) => failures.push(thrown));
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
+  if (failures.length > 0) throw failures[0];
+}
+
+/** A prompt with its answer, as the trainer reads chats. */
+export interface AnsweredPrompt {
+  readonly prompt: Prompt;
+  readonly answer: Answer;
+}
+
+/** The prompts that have one. */
+export function answered(file: AnswerFile, prompts: readonly Prompt[]): AnsweredPrompt[] {
+  return prompts.flatMap((prompt) => {
+    const answer = file.get(prompt.id);
+    return answer === undefined ? [] : { prompt, answer };
+  });
+}
+
+/** Whole answers, as a corpus: JSON lines of {"family", "messages"}. Throws invalid_option where there are none. */
+export function corpusOf(items: readonly AnsweredPrompt[], what: string): string {
+  const whole = items.filter(({ answer }) => answer.end === "stop");
+  if (whole.length === 0) {
+    const message = `expected answers that end by themselves to ${what}, got ${items.length} that were cut off`;
+    throw new MillraceError("invalid_option", message, { hint: "give more prompts, or raise --max-tokens" });
+  }
+  const lines = whole.map(({ prompt: { family = "chats", messages }, answer: { text } }) =>
+    JSON.stringify({ family, messages: [...messages, { role: "assistant", content: text }] }),
+  );
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,66 @@
+/** The folder of a distillation: one teacher's answers under fixed terms, and the files that trainers read. */
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MillraceError } from "../core/errors.js";
+import { packageRoot } from "../core/package-root.js";
+import { type AnsweredPrompt, AnswerFile, answered, corpusOf } from "./answers.js";
+import type { Split } from "./prompts.js";
+
+/** What an answer depends on beside its prompt. */
+export interface CollectionTerms {
+  readonly teacher: string;
+  /** SHA-256 of the model's files; undefined for one behind a URL. */
+  readonly contentHash: string | undefined;
+  readonly temperature: number;
+  readonly maxTokens: number;
+  readonly seed: number;
+}
+
+/** Throws invalid_option where the folder has answers under other terms. */
+export function openCollection(folder: string, terms: CollectionTerms): AnswerFile {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, "collection.json");
+  const text = `${JSON.stringify(terms)}\n`;
+  if (!existsSync(path)) writeFileSync(path, text);
+  const there = readFileSync(path, "utf8");
+  if (there !== text) {
+    const message = `expected answers under ${text.trim()} in ${folder}, got ${there.trim()}`;
+    throw new MillraceError("invalid_option", message, { hint: "collect into another --out, or use the same terms" });
+  }
+  return AnswerFile.open(join(folder, "answers.jsonl"));
+}
+
+export interface Corpora {
+  readonly training: readonly AnsweredPrompt[];
+  readonly heldOut: readonly AnsweredPrompt[];
+  /** Files of whole answers, for models/training/train.py. */
+  readonly trainingPath: string;
+  readonly heldOutPath: string;
+}
+
+export function writeCorpora(folder: string, file: AnswerFile, split: Split): Corpora {
+  const training = answered(file, split.training);
+  const heldOut = answered(file, split.heldOut);
+  const [trainingPath, heldOutPath] = [join(folder, "train.jsonl"), join(folder, "holdout.jsonl")];
+  writeFileSync(trainingPath, corpusOf(training, "train on"));
+  writeFileSync(heldOutPath, corpusOf(heldOut, "hold out"));
+  return { training, heldOut, trainingPath, heldOutPath };
+}
+
+/** The same for TRL (conversational prompt-completion), and a LoRA recipe beside it. Returns their folder. */
+export function writeTrlFiles(folder: string, { training, heldOut }: Corpora): string {
+  const trlFolder = join(folder, "trl");
+  mkdirSync(trlFolder, { recursive: true });
+  const linesOf = (items: readonly AnsweredPrompt[]): string =>
+    items
+      .filter(({ answer }) => answer.end === "stop")
+      .map(({ prompt, answer }) => {
+        const completion = [{ role: "assistant", content: answer.text }];
+        return `${JSON.stringify({ prompt: prompt.messages, completion })}\n`;
+      })
+      .join("");
+  writeFileSync(join(trlFolder, "train.jsonl"), linesOf(training));
+  writeFileSync(join(trlFolder, "eval.jsonl"), linesOf(heldOut));
+  copyFileSync(join(packageRoot(), "models", "training", "lora.py"), join(trlFolder, "lora.py"));
+  return trlFolder;
+}

@@ -1,0 +1,60 @@
+/** How good answers are, from 0 to 1: by the prompts' own checks, or by a command of the user's. */
+import { spawn } from "node:child_process";
+import { MillraceError } from "../core/errors.js";
+import { scoreAnswer } from "../quality/score-answer.js";
+import type { Prompt } from "./prompts.js";
+
+export interface Judged {
+  readonly prompt: Prompt;
+  readonly answer: string;
+}
+
+/** Scores parallel to the answers. */
+export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<number[]>;
+
+/** For prompts that all have a check and an expected answer. */
+export const judgeByChecks: Judge = async (items) => {
+  const scores: number[] = [];
+  for (const { prompt, answer } of items) {
+    scores.push((await scoreAnswer(prompt.check!, prompt.expected!, answer)).score);
+  }
+  return scores;
+};
+
+/**
+ * One process for all answers: a line {"prompt": messages, "answer", "expected"?} each on its stdin, then the end; a line with the score each on its
+ * stdout, in the same order. It may write them when it likes, so a scorer whose output is buffered works too.
+ *
+ * @throws MillraceError scorer_failed
+ */
+export function judgeByCommand(command: string): Judge {
+  return async (items, signal) => {
+    const child = spawn(command, { shell: true, stdio: ["pipe", "pipe", "inherit"], signal });
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+    });
+    // One that ends without reading to the end is judged by what it wrote.
+    child.stdin.on("error", () => {});
+    for (const { prompt, answer } of items) {
+      child.stdin.write(`${JSON.stringify({ prompt: prompt.messages, answer, expected: prompt.expected })}\n`);
+    }
+    child.stdin.end();
+    const exitCode = await new Promise<number | string>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code, by) => resolve(code ?? by ?? "nothing"));
+    });
+    const refuse = (expected: string, got: string): MillraceError =>
+      new MillraceError("scorer_failed", `expected ${expected} from the scorer, got ${got}`, {
+        hint: "it reads a JSON line {prompt, answer} for each answer and writes a line with a number from 0 to 1",
+      });
+    if (exitCode !== 0) throw refuse("exit code 0", String(exitCode));
+    const lines = output.trim() === "" ? [] : output.trim().split("\n");
+    if (lines.length !== items.length) throw refuse(`${items.length} lines`, String(lines.length));
+    return lines.map((line, index) => {
+      const score = line.trim() === "" ? Number.NaN : Number(line);
+      if (score >= 0 && score <= 1) return score;
+      throw refuse("a number from 0 to 1", `${JSON.stringify(line)} in line ${index + 1}`);
+    });
+  };
+}

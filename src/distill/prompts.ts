@@ -1,0 +1,128 @@
+/** The user's prompts: a file of chats, each prompt once, and which of them are held out of training. */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import { type Check, checkSchema } from "../quality/check.js";
+
+const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
+
+export type Message = z.infer<typeof messageSchema>;
+
+const lineSchema = z.object({
+  family: z.string().min(1).optional(),
+  messages: z.array(messageSchema).min(1).readonly(),
+  check: checkSchema.optional(),
+});
+
+export interface Prompt {
+  /** A hash of the messages: the same prompt has the same id in every file. */
+  readonly id: string;
+  readonly family: string | undefined;
+  /** The last one is the user's. */
+  readonly messages: readonly Message[];
+  /** The answer the file had, which no teacher wrote. */
+  readonly expected: string | undefined;
+  readonly check: Check | undefined;
+  /** In the file, from 1 on. */
+  readonly line: number;
+}
+
+const HINT =
+  'a line is {"messages": [{"role", "content"}, …]} and perhaps "family" and "check"; the last message is the user\'s, or the expected answer';
+
+/** Each prompt once, the first of equal ones. Throws file_unreadable, and invalid_option naming the line. */
+export function readPrompts(path: string): Prompt[] {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected prompts in ${path}, got ${String(cause)}`, { cause });
+  }
+  return parsePrompts(text, path);
+}
+
+/** @param source the file's name, for errors */
+export function parsePrompts(text: string, source: string): Prompt[] {
+  const prompts = new Map<string, Prompt>();
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    const prompt = parseLine(line, source, index + 1);
+    if (!prompts.has(prompt.id)) prompts.set(prompt.id, prompt);
+  }
+  if (prompts.size === 0) {
+    throw new MillraceError("invalid_option", `expected prompts in ${source}, got none`, { hint: HINT });
+  }
+  return [...prompts.values()];
+}
+
+function parseLine(text: string, source: string, line: number): Prompt {
+  const refuse = (problem: string): never => {
+    throw new MillraceError("invalid_option", `expected a chat in ${source}, line ${line}, got ${problem}`, {
+      hint: HINT,
+    });
+  };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    return refuse(`text that is no JSON: ${(cause as Error).message}`);
+  }
+  const parsed = lineSchema.safeParse(value);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+  }
+  const { family, messages: all, check } = parsed.data;
+  const last = all.at(-1)!;
+  const messages = last.role === "assistant" ? all.slice(0, -1) : all;
+  if (messages.at(-1)?.role !== "user") return refuse("no message of the user to answer at its end");
+  const expected = last.role === "assistant" ? last.content : undefined;
+  return { id: promptId(messages), family, messages, expected, check, line };
+}
+
+/** The first 128 bits of SHA-256 over roles and contents, in hexadecimal. */
+export function promptId(messages: readonly Message[]): string {
+  const text = JSON.stringify(messages.map(({ role, content }) => [role, content]));
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}
+
+/** A function of the prompt alone: what is held out stays so when prompts are added to the file. */
+export function isHeldOut({ id }: Pick<Prompt, "id">, share: number): boolean {
+  return Number.parseInt(id.slice(0, 8), 16) < share * 2 ** 32;
+}
+
+export interface Split {
+  readonly training: readonly Prompt[];
+  readonly heldOut: readonly Prompt[];
+}
+
+/** Throws invalid_option when either part would be empty. */
+export function splitPrompts(prompts: readonly Prompt[], heldOutShare: number): Split {
+  const heldOut = prompts.filter((prompt) => isHeldOut(prompt, heldOutShare));
+  const training = prompts.filter((prompt) => !isHeldOut(prompt, heldOutShare));
+  if (heldOut.length === 0 || training.length === 0) {
+    const got = `${training.length} and ${heldOut.length} of ${prompts.length}`;
+    throw new MillraceError("invalid_option", `expected prompts to train on and prompts held out, got ${got}`, {
+      hint: "give more prompts, or another --holdout-share",
+    });
+  }
+  return { training, heldOut };
+}
+
+/** The prompts of a task, judged by their checks. Throws invalid_option: a task the file does not have, a line without a check. */
+export function promptsOfTask(prompts: readonly Prompt[], task: string, source: string): Prompt[] {
+  const chosen = prompts.filter(({ family }) => family === undefined || family === task);
+  if (chosen.length === 0) {
+    const names = [...new Set(prompts.map(({ family }) => family))].join(", ");
+    throw new MillraceError("invalid_option", `expected --task to be a family of ${source} (${names}), got "${task}"`);
+  }
+  const missing = chosen.find(({ check, expected }) => check === undefined || expected === undefined);
+  if (missing !== undefined) {
+    const what = missing.check === undefined ? "check" : "expected answer";
+    throw new MillraceError("invalid_option", `expected a ${what} in ${source}, line ${missing.line}, got none`, {
+      hint: "--task judges by checks and expected answers: add them, or judge with --scorer",
+    });
+  }
+  return chosen;
+}

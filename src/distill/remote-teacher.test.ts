@@ -1,0 +1,101 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { openRemoteTeacher } from "./remote-teacher.js";
+
+interface Reply {
+  readonly status?: number;
+  readonly body: unknown;
+}
+
+let server: Server | undefined;
+afterEach(() => new Promise<void>((resolve) => (server === undefined ? resolve() : server.close(() => resolve()))));
+
+interface Seen {
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly body: unknown;
+}
+
+/** Answers requests in turn, the last reply for all further ones. */
+async function serve(...replies: readonly Reply[]): Promise<{ url: string; seen: Seen[] }> {
+  const seen: Seen[] = [];
+  server = createServer(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const { status = 200, body } = replies[Math.min(seen.length, replies.length - 1)]!;
+    seen.push({ url: request.url!, key: request.headers.authorization, body: text && JSON.parse(text) });
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+}
+
+const MODELS = { body: { object: "list", data: [{ id: "big" }, { id: "small" }] } };
+const completion = (content: string | null, finish_reason = "stop"): Reply => ({
+  body: {
+    choices: [{ message: { role: "assistant", content }, finish_reason }],
+    usage: { prompt_tokens: 5, completion_tokens: 7 },
+  },
+});
+const signal = new AbortController().signal;
+const open = (url: string, model?: string) =>
+  openRemoteTeacher({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9 }, signal);
+const QUESTION = [{ role: "user", content: "Why?" }] as const;
+
+test("asks the first model that the server lists, under /v1 however the address was written", async () => {
+  for (const suffix of ["", "/", "/v1", "/v1/"]) {
+    const { url, seen } = await serve(MODELS, completion("Because."));
+    const teacher = await open(url + suffix);
+    expect(await teacher.ask(QUESTION, signal)).toEqual({
+      ...{ text: "Because.", end: "stop", numPromptTokens: 5, numOutputTokens: 7 },
+    });
+    const body = { model: "big", messages: QUESTION, temperature: 0.5, max_tokens: 9 };
+    expect(seen).toEqual([
+      { url: "/v1/models", key: "Bearer key", body: "" },
+      { url: "/v1/chat/completions", key: "Bearer key", body },
+    ]);
+    await teacher.close();
+    await new Promise((resolve) => server!.close(resolve));
+  }
+});
+
+test("waits for a busy server and tries again", async () => {
+  const { url, seen } = await serve({ status: 429, body: {} }, completion("Yes.", "length"));
+  const teacher = await open(url, "big");
+  expect(await teacher.ask(QUESTION, signal)).toMatchObject({ text: "Yes.", end: "length" });
+  expect(seen).toHaveLength(2);
+  await teacher.close();
+});
+
+test("a prompt the server refuses is that prompt's matter; anything else ends the collection", async () => {
+  const { url } = await serve(
+    { status: 400, body: { error: { message: "too long" } } },
+    completion(null, "tool_calls"),
+    { status: 401, body: { error: { message: "no key" } } },
+    { body: { choices: [] } },
+  );
+  const teacher = await open(url, "big");
+  for (const problem of ["too long", "ended by tool_calls"]) {
+    await expect(teacher.ask(QUESTION, signal)).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining(problem),
+    });
+  }
+  for (const problem of ["401", "200"]) {
+    await expect(teacher.ask(QUESTION, signal)).rejects.toMatchObject({
+      code: "teacher_failed",
+      message: expect.stringContaining(problem),
+    });
+  }
+  await teacher.close();
+});
+
+test("nobody there is said at once", async () => {
+  const { url } = await serve(MODELS);
+  await new Promise((resolve) => server!.close(resolve));
+  await expect(open(url)).rejects.toMatchObject({
+    code: "teacher_failed",
+    message: expect.stringContaining("ECONNREFUSED"),
+  });
+});

@@ -1,0 +1,134 @@
+/** A teacher behind any OpenAI-compatible server: chats over HTTP, whole answers, with patience for a server that is busy. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import type { Ask } from "./answers.js";
+
+export interface RemoteTeacher {
+  /** What the server calls the model. */
+  readonly name: string;
+  readonly ask: Ask;
+  close(): Promise<void>;
+}
+
+export interface RemoteTeacherOptions {
+  /** The server's address, with or without /v1. */
+  readonly url: string;
+  /** undefined: the first that the server lists. */
+  readonly model: string | undefined;
+  readonly apiKey: string | undefined;
+  readonly temperature: number;
+  readonly maxTokens: number;
+}
+
+const MAX_TRIES = 6;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 60_000;
+/** What servers say of a prompt they will not answer, rather than of themselves. */
+const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
+
+const modelsSchema = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
+const completionSchema = z.object({
+  choices: z
+    .array(z.object({ message: z.object({ content: z.string().nullish() }), finish_reason: z.string() }))
+    .min(1),
+  usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
+});
+
+interface Reply {
+  readonly status: number;
+  readonly text: string;
+  readonly retryAfterMs: number;
+}
+
+/** Throws teacher_failed where no server of this kind answers. */
+export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: AbortSignal): Promise<RemoteTeacher> {
+  const base = options.url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1");
+  // A long answer has no headers before it is through.
+  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+  const headers = {
+    "content-type": "application/json",
+    ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
+  };
+  async function send(path: string, body: object | undefined, stop: AbortSignal): Promise<Reply> {
+    const method = body === undefined ? "GET" : "POST";
+    const text = body === undefined ? null : JSON.stringify(body);
+    const reply = await request(`${base}${path}`, { method, headers, body: text, dispatcher, signal: stop });
+    const retryAfterMs = 1000 * (Number(reply.headers["retry-after"]) || 0);
+    return { status: reply.statusCode, text: await reply.body.text(), retryAfterMs };
+  }
+  const call = (path: string, body: object | undefined, stop: AbortSignal, maxTries = MAX_TRIES): Promise<Reply> =>
+    untilTaken(`${base}${path}`, () => send(path, body, stop), maxTries, stop);
+  try {
+    const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
+    const ask: Ask = async (messages, stop) => {
+      const { temperature, maxTokens } = options;
+      const reply = await call("/chat/completions", { model, messages, temperature, max_tokens: maxTokens }, stop);
+      const { choices, usage } = parse(completionSchema, reply, base);
+      const { message, finish_reason: end } = choices[0]!;
+      if ((end !== "stop" && end !== "length") || typeof message.content !== "string") {
+        throw new MillraceError("invalid_request", `expected an answer in text, got one that ended by ${end}`);
+      }
+      const numPromptTokens = usage?.prompt_tokens ?? 0;
+      return { text: message.content, end, numPromptTokens, numOutputTokens: usage?.completion_tokens ?? 0 };
+    };
+    return { name: model, ask, close: () => dispatcher.close() };
+  } catch (thrown) {
+    await dispatcher.close();
+    throw thrown;
+  }
+}
+
+/** Tries again where the server is busy, failing or out of reach for a while, waiting as long as it says or twice as long each time. */
+async function untilTaken(
+  url: string,
+  send: () => Promise<Reply>,
+  maxTries: number,
+  signal: AbortSignal,
+): Promise<Reply> {
+  for (let tries = 1; ; tries++) {
+    const outcome = await send().catch((thrown: unknown) => {
+      signal.throwIfAborted();
+      return thrown instanceof Error ? thrown.message || String((thrown as { code?: unknown }).code) : String(thrown);
+    });
+    const isBusy = typeof outcome === "string" || outcome.status === 429 || outcome.status >= 500;
+    if (!isBusy) return outcome;
+    if (tries === maxTries) {
+      const got = typeof outcome === "string" ? outcome : `status ${outcome.status}: ${outcome.text.slice(0, 200)}`;
+      throw new MillraceError(
+        "teacher_failed",
+        `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
+        {
+          hint: "check that the server runs; the same command goes on where this one ended",
+        },
+      );
+    }
+    const asked = typeof outcome === "string" ? 0 : outcome.retryAfterMs;
+    await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(asked, FIRST_PAUSE_MS * 2 ** (tries - 1))), undefined, { signal });
+  }
+}
+
+function parse<T>(schema: z.ZodType<T>, { status, text }: Reply, base: string): T {
+  if (REFUSED_STATUSES.includes(status)) {
+    throw new MillraceError(
+      "invalid_request",
+      `expected the teacher to take the prompt, got ${status}: ${text.slice(0, 300)}`,
+    );
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // Refused below, like JSON of another shape.
+  }
+  const parsed = schema.safeParse(value);
+  if (status === 200 && parsed.success) return parsed.data;
+  throw new MillraceError(
+    "teacher_failed",
+    `expected an OpenAI-compatible answer from ${base}, got ${status}: ${text.slice(0, 300)}`,
+    {
+      hint: "check the address, --teacher-model and the API key",
+    },
+  );
+}

@@ -1,0 +1,168 @@
+/** What became of a distillation: the student beside its teacher on prompts neither the trainer nor its held-out loss chose. */
+import type { MachineInfo, Versions } from "../bench/machine.js";
+import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
+import { wilsonInterval } from "../quality/wilson.js";
+import type { Message } from "./prompts.js";
+import type { AnswerSpeed, Pace, SpeedComparison } from "./speed.js";
+
+export interface ComparedItem {
+  readonly id: string;
+  readonly prompt: readonly Message[];
+  readonly teacher: { readonly answer: string; readonly score: number };
+  readonly student: { readonly answer: string; readonly score: number };
+}
+
+export interface Quality {
+  /** Mean score, 0 to 1. */
+  readonly score: number;
+  /** Share of answers with the full score, and Wilson's 95 % interval. */
+  readonly right: number;
+  readonly rightInterval: readonly [low: number, high: number];
+}
+
+export interface QualityComparison {
+  readonly numItems: number;
+  readonly teacher: Quality;
+  readonly student: Quality;
+  /** Student − teacher, paired by prompt, in points of score. */
+  readonly difference: Difference;
+}
+
+/** @param items at least one */
+export function compareQuality(items: readonly ComparedItem[]): QualityComparison {
+  const teacher = items.map((item) => item.teacher.score);
+  const student = items.map((item) => item.student.score);
+  return {
+    numItems: items.length,
+    teacher: qualityOf(teacher),
+    student: qualityOf(student),
+    difference: pairedDifference(student, teacher),
+  };
+}
+
+function qualityOf(scores: readonly number[]): Quality {
+  const numRight = scores.filter((score) => score === 1).length;
+  return {
+    score: scores.reduce((sum, score) => sum + score, 0) / scores.length,
+    right: numRight / scores.length,
+    rightInterval: wilsonInterval(numRight, scores.length),
+  };
+}
+
+export interface ModelSize {
+  readonly numParameters: number;
+  readonly weightBytes: number;
+}
+
+export interface DistillReport {
+  readonly teacher: { readonly name: string; readonly url: string | undefined; readonly size: ModelSize | undefined };
+  readonly student: { readonly path: string; readonly config: string; readonly size: ModelSize };
+  /** How answers were judged: a task, or a command. */
+  readonly judge: string;
+  readonly sampling: { readonly temperature: number; readonly maxTokens: number; readonly seed: number };
+  readonly prompts: {
+    readonly file: string;
+    /** With a whole answer of the teacher: what was trained on. */
+    readonly numTrained: number;
+    readonly numHeldOut: number;
+    readonly numRefused: number;
+    readonly numCutOff: number;
+  };
+  readonly training: { readonly steps: number; readonly heldOutLoss: number | undefined };
+  readonly quality: QualityComparison;
+  /** undefined: the teacher is elsewhere, or no prompt leaves room. */
+  readonly speed: SpeedComparison | undefined;
+  /** Of a teacher that is elsewhere. */
+  readonly answerSpeed: AnswerSpeed | undefined;
+  readonly items: readonly ComparedItem[];
+  readonly machine: MachineInfo;
+  readonly versions: Versions;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+const millions = (count: number): string => `${(count / 1e6).toFixed(2)} M`;
+const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+function interval({ low, high }: Difference | Estimate, digits: number): string {
+  return low === undefined || high === undefined ? "" : ` (95 %: ${low.toFixed(digits)} to ${high.toFixed(digits)})`;
+}
+
+/** The table's rows: what, teacher, student. */
+export function reportRows({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[][] {
+  const row = <T>(name: string, of: { teacher: T | undefined; student: T | undefined }, show: (value: T) => string) => [
+    name,
+    ...[of.teacher, of.student].map((value) => (value === undefined ? "—" : show(value))),
+  ];
+  const sizes = { teacher: teacher.size, student: student.size };
+  const paces: { teacher: Pace | undefined; student: Pace | undefined } = speed ?? {
+    teacher: undefined,
+    student: undefined,
+  };
+  return [
+    row("mean score", quality, ({ score }) => score.toFixed(3)),
+    row("right", quality, ({ right, rightInterval: [low, high] }) => {
+      return `${percent(right)} (95 %: ${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)})`;
+    }),
+    row("parameters", sizes, ({ numParameters }) => millions(numParameters)),
+    row("weights", sizes, ({ weightBytes }) => mebibytes(weightBytes)),
+    ...(answerSpeed === undefined
+      ? []
+      : [
+          [
+            "whole answers, per token",
+            ...[answerSpeed.teacherMs, answerSpeed.studentMs].map((ms) => `${ms.toFixed(3)} ms`),
+          ],
+        ]),
+    row("time per token", paces, ({ tokenMs }) => `${tokenMs.toFixed(3)} ms`),
+    row("tokens/s", paces, ({ tokensPerS }) => tokensPerS.toFixed(0)),
+    row("first token after", paces, ({ firstTokenMs }) => `${firstTokenMs.toFixed(2)} ms`),
+  ];
+}
+
+/** What the table comes to, a line each. */
+export function findings({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[] {
+  const { difference, numItems } = quality;
+  const lines = [
+    `Quality, student − teacher: ${difference.value.toFixed(3)}${interval(difference, 3)} in score, paired over ${numItems} held-out prompts.`,
+  ];
+  if (difference.low === undefined) lines.push("Too few prompts, or too much alike, for an interval.");
+  if (speed !== undefined) {
+    lines.push(
+      `Speed, one client, each model alone, in alternation: a token ${speed.decoding.value.toFixed(2)} times as fast${interval(speed.decoding, 2)}, the first one ${speed.firstToken.value.toFixed(2)} times${interval(speed.firstToken, 2)}.`,
+      `Cost on this machine: a token of the student takes ${percent(1 / speed.decoding.value)} of the teacher's time.`,
+    );
+  } else if (answerSpeed !== undefined) {
+    const { ratio } = answerSpeed;
+    lines.push(
+      `Speed as one client sees it, whole answers by their tokens, in alternation: ${ratio.value.toFixed(2)} times as fast as the teacher at ${teacher.url}${interval(ratio, 2)}, with its network and its machine.`,
+    );
+  } else if (teacher.url !== undefined) lines.push("Speed: not measured, since the teacher does not count its tokens.");
+  else lines.push("Speed: not measured, since no held-out prompt leaves room for an answer in both contexts.");
+  if (teacher.size !== undefined) {
+    const parameters = student.size.numParameters / teacher.size.numParameters;
+    const bytes = student.size.weightBytes / teacher.size.weightBytes;
+    lines.push(`Size: ${percent(parameters)} of the parameters, ${percent(bytes)} of the bytes.`);
+  }
+  return lines;
+}
+
+export function reportMarkdown(report: DistillReport): string {
+  const { teacher, student, judge, sampling, prompts, training, machine, versions } = report;
+  const rows = reportRows(report).map((cells) => `| ${cells.join(" | ")} |`);
+  const loss =
+    training.heldOutLoss === undefined ? "" : `, held-out loss ${training.heldOutLoss} nats per answer token`;
+  return `${[
+    `# ${student.config} student of ${teacher.name}`,
+    "",
+    `Trained for ${training.steps} steps on ${prompts.numTrained} answers${loss}. Prompts: \`${prompts.file}\`; ${prompts.numHeldOut} held out by a hash of their text, ${prompts.numRefused} refused, ${prompts.numCutOff} answers cut off (never trained on).`,
+    `Judged by ${judge}; temperature ${sampling.temperature}, at most ${sampling.maxTokens} tokens, seed ${sampling.seed}.`,
+    "",
+    `| | teacher | student |`,
+    "|---|---|---|",
+    ...rows,
+    "",
+    ...findings(report).map((line) => `- ${line}`),
+    "",
+    `${machine.cpu}, ${machine.numCpus} CPUs, ${machine.platform}; millrace ${versions.millrace}, node ${versions.node}. Every answer with its score: \`report.json\`.`,
+  ].join("\n")}\n`;
+}

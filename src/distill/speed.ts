@@ -1,0 +1,117 @@
+/** What a token of each of two models takes on this machine: one client, each model alone, in alternation. */
+import { type RoundSample, runRound } from "../bench/engine-round.js";
+import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
+import { median } from "../bench/statistics.js";
+import type { Engine } from "../engine/api.js";
+import type { Ask } from "./answers.js";
+import type { Prompt } from "./prompts.js";
+
+/** Medians over the rounds, in milliseconds. */
+export interface Pace {
+  readonly firstTokenMs: number;
+  readonly tokenMs: number;
+  readonly tokensPerS: number;
+}
+
+export interface SpeedComparison {
+  readonly teacher: Pace;
+  readonly student: Pace;
+  /** How many times as fast: time per token after the first, and until the first, teacher ÷ student. */
+  readonly decoding: Estimate;
+  readonly firstToken: Estimate;
+  readonly genTokens: number;
+}
+
+/** A prompt for both, as each one's template and tokenizer have it. */
+export interface PromptPair {
+  readonly teacher: readonly number[];
+  readonly student: readonly number[];
+}
+
+const GEN_TOKENS = 32;
+const ROUNDS = 16;
+
+/**
+ * @param pairs used in turn; those without room for the generated tokens in both contexts are left out
+ * @param teacher, student idle engines without prefix caches and drafters
+ * @returns undefined where no prompt has room
+ */
+export async function compareSpeed(
+  teacher: Engine,
+  student: Engine,
+  pairs: readonly PromptPair[],
+  onRound: (numDone: number, numAll: number) => void,
+  signal: AbortSignal,
+): Promise<SpeedComparison | undefined> {
+  const fits = (engine: Engine, ids: readonly number[]): boolean => {
+    const { maxModelLen, numKvBlocks, blockSize } = engine.info;
+    return ids.length + GEN_TOKENS <= Math.min(maxModelLen, numKvBlocks * blockSize);
+  };
+  const usable = pairs.filter((pair) => fits(teacher, pair.teacher) && fits(student, pair.student));
+  if (usable.length === 0) return undefined;
+  const run = (engine: Engine, ids: readonly number[]): Promise<RoundSample> =>
+    runRound(engine, { prompts: [Int32Array.from(ids)], genTokens: GEN_TOKENS });
+  const rounds: { readonly teacher: RoundSample; readonly student: RoundSample }[] = [];
+  // Round 0 warms up; every other round goes the other way round.
+  for (let round = 0; round <= ROUNDS; round++) {
+    signal.throwIfAborted();
+    const pair = usable[round % usable.length]!;
+    const early = round % 2 === 1 ? await run(student, pair.student) : undefined;
+    const sample = await run(teacher, pair.teacher);
+    const other = early ?? (await run(student, pair.student));
+    if (round > 0) rounds.push({ teacher: sample, student: other });
+    onRound(round, ROUNDS);
+  }
+  const paceOf = (samples: readonly RoundSample[]): Pace => {
+    const tokenMs = median(samples.map(({ decodeMs }) => decodeMs / (GEN_TOKENS - 1)));
+    return { firstTokenMs: median(samples.map(({ prefillMs }) => prefillMs)), tokenMs, tokensPerS: 1000 / tokenMs };
+  };
+  const ratioOf = (time: (sample: RoundSample) => number): Estimate =>
+    pairedRatio(
+      rounds.map((round) => time(round.teacher)),
+      rounds.map((round) => time(round.student)),
+    )!;
+  return {
+    teacher: paceOf(rounds.map((round) => round.teacher)),
+    student: paceOf(rounds.map((round) => round.student)),
+    decoding: ratioOf(({ decodeMs }) => decodeMs),
+    firstToken: ratioOf(({ prefillMs }) => prefillMs),
+    genTokens: GEN_TOKENS,
+  };
+}
+
+/** As a client sees them: time of whole answers by their tokens, prompts and network included. */
+export interface AnswerSpeed {
+  /** Medians, in milliseconds per output token. */
+  readonly teacherMs: number;
+  readonly studentMs: number;
+  /** Teacher ÷ student, paired by prompt. */
+  readonly ratio: Estimate;
+}
+
+const MAX_ANSWERS = 16;
+
+/** For a teacher that is reached over HTTP: the same prompts to both, one request at a time, in alternation. */
+export async function compareAnswers(
+  teacher: Ask,
+  student: Ask,
+  prompts: readonly Prompt[],
+  signal: AbortSignal,
+): Promise<AnswerSpeed | undefined> {
+  const timeOf = async (ask: Ask, { messages }: Prompt): Promise<number> => {
+    const startMs = performance.now();
+    const { numOutputTokens } = await ask(messages, signal);
+    return (performance.now() - startMs) / numOutputTokens;
+  };
+  const times: { readonly teacher: number; readonly student: number }[] = [];
+  for (const [index, prompt] of prompts.slice(0, MAX_ANSWERS).entries()) {
+    const early = index % 2 === 1 ? await timeOf(student, prompt) : undefined;
+    const teacherMs = await timeOf(teacher, prompt);
+    times.push({ teacher: teacherMs, student: early ?? (await timeOf(student, prompt)) });
+  }
+  // A server that does not say how long its answers are has no time per token.
+  const usable = times.filter((each) => Number.isFinite(each.teacher) && Number.isFinite(each.student));
+  if (usable.length === 0) return undefined;
+  const [of, to] = [usable.map((each) => each.teacher), usable.map((each) => each.student)];
+  return { teacherMs: median(of), studentMs: median(to), ratio: pairedRatio(of, to)! };
+}

@@ -1,0 +1,124 @@
+/** Runs models/training/train.py: finds a Python that can, shows what it says, and stops it so that it saves. */
+import { execFile, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { cacheFolder } from "../core/cache-folder.js";
+import { MillraceError } from "../core/errors.js";
+import { packageRoot } from "../core/package-root.js";
+import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
+
+const NEEDED = "torch numpy tokenizers gguf";
+/** Prints those that are missing. Importing torch would take seconds. */
+const PROBE = `import importlib.util, sys; print(*(n for n in sys.argv[1].split() if importlib.util.find_spec(n) is None))`;
+const MAX_ERROR_LINES = 12;
+
+/** The environment that the command of `python_missing` makes. */
+function ownPython(environment: NodeJS.ProcessEnv): string {
+  return join(cacheFolder(environment), "python", "bin", "python");
+}
+
+/**
+ * A Python that has what training needs: MILLRACE_PYTHON, else the environment in our cache folder, else python3.
+ *
+ * @throws MillraceError python_missing with the command that installs it
+ */
+export async function findPython(environment: NodeJS.ProcessEnv = process.env): Promise<string> {
+  const { MILLRACE_PYTHON: chosen } = environment;
+  const own = ownPython(environment);
+  const python = chosen || (existsSync(own) ? own : "python3");
+  const problem = await promisify(execFile)(python, ["-c", PROBE, NEEDED], { env: environment }).then(
+    ({ stdout }) => stdout.trim() && `none of ${stdout.trim().split(" ").join(", ")}`,
+    ({ code, stderr }: { code?: unknown; stderr?: string }) =>
+      code === "ENOENT" ? "no such program" : `a failure: ${stderr?.trim().split("\n").at(-1)}`,
+  );
+  if (problem === "") return python;
+  const make = chosen ? "" : `python3 -m venv "${join(cacheFolder(environment), "python")}" && `;
+  const requirements = join(packageRoot(), "models", "requirements.txt");
+  const needed = NEEDED.split(" ").join(", ");
+  throw new MillraceError("python_missing", `expected ${python} with ${needed} for training, got ${problem}`, {
+    hint: `run: ${make}"${chosen || own}" -m pip install -r "${requirements}" (Python 3.10 or newer)`,
+  });
+}
+
+/** What of a model the trainer cannot read; undefined where it can. Its tokenizer is all that sequences need. */
+export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" | "network"): string | undefined {
+  const architecture = metadata.string("general.architecture");
+  if (needs === "network" && architecture !== "llama") return `architecture ${architecture}`;
+  const isOdd = ({ name, type }: GgufTensor): boolean => name === "output.weight" || !/^F(16|32)$/.test(type);
+  const odd = needs === "network" ? [...tensors.values()].find(isOdd) : undefined;
+  if (odd !== undefined) return `tensor ${odd.name} of type ${odd.type}`;
+  const kind = `${metadata.string("tokenizer.ggml.model")}/${metadata.string("tokenizer.ggml.pre")}`;
+  // As models/training/chats.py writes it.
+  if (kind !== "gpt2/starcoder") return `tokenizer ${kind}`;
+  const specials = metadata.strings("tokenizer.ggml.tokens")?.slice(0, 3).join(" ");
+  return specials === "<|endoftext|> <|im_start|> <|im_end|>" ? undefined : "other special tokens";
+}
+
+export interface Training {
+  readonly python: string;
+  /** train.py's, its command first. */
+  readonly args: readonly string[];
+  /** --run of these. */
+  readonly runFolder: string;
+  onLine(line: string): void;
+}
+
+/** What the log of a run says of held-out chats at its end. */
+export interface HeldOutLog {
+  /** Nats per answer token; the family "all" is all of them. */
+  readonly losses: Readonly<Record<string, number>>;
+  /** By depth, of heads. */
+  readonly agreement: readonly number[] | undefined;
+}
+
+/**
+ * Resolves when the training is through. An abort lets it save first.
+ *
+ * @throws MillraceError training_failed with the end of what it wrote
+ */
+export async function train({ python, args, runFolder, onLine }: Training, signal: AbortSignal): Promise<HeldOutLog> {
+  signal.throwIfAborted();
+  const script = join(packageRoot(), "models", "training", "train.py");
+  // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
+  const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
+  const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });
+  const stop = (): void => {
+    child.kill("SIGTERM");
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  let errors = "";
+  let rest = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errors = `${errors}${text}`.split("\n").slice(-MAX_ERROR_LINES).join("\n");
+  });
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    const lines = `${rest}${text}`.split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) onLine(line);
+  });
+  try {
+    const exitCode = await new Promise<number | string>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code, by) => resolve(code ?? by ?? "nothing"));
+    });
+    signal.throwIfAborted();
+    if (exitCode === 0) return heldOutLog(runFolder);
+    throw new MillraceError(
+      "training_failed",
+      `expected the training to end with 0, got ${exitCode}:\n${errors.trim()}`,
+      {
+        hint: "the same command goes on from the last checkpoint",
+      },
+    );
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function heldOutLog(runFolder: string): HeldOutLog {
+  const lines = readFileSync(join(runFolder, "log.jsonl"), "utf8").trim().split("\n");
+  const entries = lines.map((line) => JSON.parse(line) as { held_out?: Record<string, number>; agreement?: number[] });
+  const last = entries.findLast((entry) => entry.held_out !== undefined);
+  return { losses: last?.held_out ?? {}, agreement: last?.agreement };
+}

@@ -1,0 +1,181 @@
+/** `millrace distill` and `train-drafter` as processes: collecting on the bundled model, and the whole way at toy size where Python has PyTorch. */
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { chatAt } from "../../models/corpus/families.js";
+import { repositoryRoot } from "../helpers/fixtures.js";
+import { startTestServer } from "../helpers/server.js";
+
+const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
+const python = process.env.MILLRACE_PYTHON ?? "python3";
+const folder = mkdtempSync(join(tmpdir(), "millrace-distill-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const at = (...names: string[]): string => join(folder, ...names);
+
+interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | null;
+}
+
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(process.execPath, [LAUNCHER, ...args], { env: { ...process.env, ...env } });
+  const text = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (part: string) => {
+      text[name] += part;
+    });
+  }
+  const ended = new Promise<Ended>((resolve) => child.once("close", (exitCode) => resolve({ ...text, exitCode })));
+  return { child, ended };
+}
+
+const millrace = (...args: readonly string[]): Promise<Ended> => start(args).ended;
+
+function writeChats(name: string, seed: number, count: number): string {
+  const lines = Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(seed, index, "fact")));
+  writeFileSync(at(name), `${lines.join("\n")}\n`);
+  return at(name);
+}
+
+const linesOf = (path: string): string[] => readFileSync(path, "utf8").split("\n").slice(0, -1);
+
+test("collecting goes on where it was killed, and asks for nothing twice", async () => {
+  const prompts = writeChats("resume.jsonl", 3, 120);
+  const args = [
+    "distill",
+    "--teacher",
+    "models/mill-base.gguf",
+    "--prompts",
+    prompts,
+    "--out",
+    at("resumed"),
+    "--no-train",
+  ];
+  const answers = at("resumed", "answers.jsonl");
+  const { child, ended } = start([...args, "--max-num-seqs", "1", "--max-tokens", "30"]);
+  while (child.exitCode === null && !(existsSync(answers) && linesOf(answers).length > 2)) await sleep(5);
+  child.kill("SIGKILL");
+  await ended;
+  const before = linesOf(answers);
+  writeFileSync(answers, `${before.join("\n")}\n{"id": "cut o`);
+  const again = await millrace(...args, "--max-tokens", "30");
+  expect(again).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(`${before.length} of them from before`) });
+  const after = linesOf(answers);
+  expect(after.slice(0, before.length)).toEqual(before);
+  expect(new Set(after.map((line) => JSON.parse(line).id)).size).toBe(after.length);
+  const other = await millrace(...args, "--max-tokens", "31");
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("collect into another --out") });
+});
+
+test("a teacher behind a URL gives the answers of the same model here, and files for training elsewhere", async () => {
+  const prompts = writeChats("remote.jsonl", 4, 40);
+  const terms = ["--prompts", prompts, "--task", "fact", "--max-tokens", "30"];
+  {
+    await using server = await startTestServer([]);
+    const remote = await millrace("distill", "--teacher", server.url, ...terms, "--out", at("remote"));
+    expect(remote).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("--tokenizer-from") });
+  }
+  const model = ["--teacher", "models/mill-base.gguf", "--no-train"];
+  const local = await millrace("distill", ...model, ...terms, "--out", at("local"));
+  expect(local).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("for training elsewhere") });
+  for (const name of ["train.jsonl", "eval.jsonl"]) {
+    expect(readFileSync(at("remote", "trl", name), "utf8")).toBe(readFileSync(at("local", "trl", name), "utf8"));
+  }
+});
+
+test("what cannot work is said before any work", async () => {
+  const prompts = writeChats("few.jsonl", 5, 60);
+  writeFileSync(at("bad.jsonl"), `${linesOf(prompts)[0]}\n{"messages": 7}\n`);
+  writeFileSync(at("unchecked.jsonl"), '{"messages": [{"role": "user", "content": "Hi"}]}\n');
+  writeFileSync(at("empty.jsonl"), "");
+  const out = ["--out", at("never")];
+  const teacher = ["distill", "--teacher", "models/mill-base.gguf"];
+  const cases: [string[], RegExp][] = [
+    [["--prompts", at("bad.jsonl"), "--task", "fact"], /bad\.jsonl, line 2/],
+    [["--prompts", at("unchecked.jsonl"), "--task", "fact"], /a check in .*unchecked\.jsonl, line 1/],
+    [["--prompts", at("empty.jsonl"), "--task", "fact"], /prompts in .*empty\.jsonl, got none/],
+    [["--prompts", prompts, "--task", "poems"], /family of .*\(fact\), got "poems"/],
+    [["--prompts", prompts], /--task or --scorer, got neither/],
+    [["--prompts", prompts, "--task", "fact", "--tokenizer-from", "test/fixtures/hf/llama"], /--tokenizer-from/],
+  ];
+  for (const [args, message] of cases) {
+    expect(await millrace(...teacher, ...args, ...out)).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(message),
+    });
+  }
+  expect(existsSync(at("never"))).toBe(false);
+});
+
+function canTrain(): boolean {
+  try {
+    execFileSync(python, ["-c", "import torch, tokenizers, gguf"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const isPresent = canTrain();
+if (!isPresent)
+  console.warn(
+    `SKIPPED: ${python} cannot import torch, tokenizers and gguf (models/requirements.txt, MILLRACE_PYTHON)`,
+  );
+
+test.skipIf(!isPresent)(
+  "a toy teacher is distilled and gets drafters [needs a Python with PyTorch]",
+  { timeout: 600_000 },
+  async () => {
+    const corpus = writeChats("corpus.jsonl", 1, 1500);
+    const script = join(repositoryRoot(), "models/training/train.py");
+    const shared = ["--steps", "70", "--tokens-per-step", "1024", "--tokens-per-pass", "512", "--threads", "2"];
+    const pretrain = ["pretrain", "--preset", "toy", "--corpus", corpus, "--holdout", writeChats("held.jsonl", 2, 20)];
+    const files = ["--run", at("base"), "--out", at("toy.gguf")];
+    const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE" };
+    await promisify(execFile)(python, [script, ...pretrain, ...files, ...shared], { env });
+
+    const prompts = writeChats("prompts.jsonl", 7, 120);
+    const common = ["--prompts", prompts, "--steps", "3", "--max-tokens", "32", "--holdout-share", "0.2"];
+    const distill = ["distill", "--teacher", at("toy.gguf"), "--student-config", "tiny", "--task", "fact", ...common];
+    const noPython = await start([...distill, "--out", at("none")], { MILLRACE_PYTHON: at("no-python") }).ended;
+    expect(noPython).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/python_missing.*\nhint: run: .*pip install -r/),
+    });
+
+    const distilled = await millrace(...distill, "--out", at("student"));
+    expect(distilled).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^mean score .*\n.*Speed, one client/ms),
+    });
+    const report = JSON.parse(readFileSync(at("student", "report.json"), "utf8"));
+    expect(report.quality.numItems).toBe(report.items.length);
+    expect(report.speed.decoding.low).toBeLessThan(report.speed.decoding.high);
+    const trained = linesOf(at("student", "train.jsonl")).map((line) =>
+      JSON.stringify(JSON.parse(line).messages.slice(0, -1)),
+    );
+    const heldOut = report.items.map((item: { prompt: object }) => JSON.stringify(item.prompt));
+    expect(heldOut.filter((prompt: string) => trained.includes(prompt))).toEqual([]);
+    expect(readFileSync(at("student", "report.md"), "utf8")).toMatch(/^\| right \| /m);
+
+    const drafter = ["train-drafter", "--model", at("toy.gguf"), "--depth", "3", ...common];
+    const draft = await millrace(...drafter, "--out", at("draft"));
+    expect(draft).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^position +1 +2 +3\naccepted( +[\d.]+ %){3}/),
+    });
+    const { acceptance } = JSON.parse(readFileSync(at("draft", "report.json"), "utf8"));
+    expect(acceptance).toMatchObject({ measuredBy: "engine", numDrafts: expect.any(Number) });
+    expect(acceptance.byPosition).toEqual([...acceptance.byPosition].sort((a: number, b: number) => b - a));
+    const heads = await millrace(...drafter, "--kind", "medusa", "--out", at("draft"));
+    expect(heads).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("of them from before") });
+    expect(JSON.parse(readFileSync(at("draft", "report.json"), "utf8")).acceptance).toMatchObject({
+      measuredBy: "heads",
+    });
+  },
+);
