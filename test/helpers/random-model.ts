@@ -59,6 +59,43 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
 
+/** Trained heads that were not trained, for a model that `writeRandomModel` wrote. */
+export function writeRandomHeads(path: string, kind: "medusa" | "eagle", model: RandomModelOptions): void {
+  const { width, heads, kvHeads, ff, vocab, seed } = completed(model);
+  const dimensions = completed({ architecture: "llama", seed: seed + 1, type: "F16", width, heads, kvHeads, ff });
+  const create = new TensorFactory(dimensions);
+  const key = (name: string) => `mill-heads.${name}`;
+  const eagle = [
+    create.matrix("eagle.join_hidden.weight", width, width),
+    create.matrix("eagle.join_embed.weight", width, width),
+    create.norm("eagle.embed_norm.weight", width),
+    create.norm("eagle.norm.weight", width),
+    ...layerTensors(create, dimensions, 0).map((tensor) => ({
+      ...tensor,
+      name: tensor.name.replace("blk.0", "eagle"),
+    })),
+  ];
+  const medusa = Array.from({ length: RANDOM_HEADS_DEPTH }, (_, depth) =>
+    create.matrix(`heads.${depth}.weight`, width, width),
+  );
+  writeGguf(path, {
+    metadata: {
+      "general.architecture": str("mill-heads"),
+      [key("kind")]: str(kind),
+      [key("base")]: str("random"),
+      [key("depth")]: u32(RANDOM_HEADS_DEPTH),
+      [key("embedding_length")]: u32(width),
+      [key("vocab_size")]: u32(vocab),
+      [key("feed_forward_length")]: u32(ff),
+      [key("attention.head_count")]: u32(heads),
+      [key("attention.head_count_kv")]: u32(kvHeads),
+    },
+    tensors: kind === "eagle" ? eagle : medusa,
+  });
+}
+
+const RANDOM_HEADS_DEPTH = 3;
+
 function completed(options: RandomModelOptions): Dimensions {
   const isGemma = options.architecture === "gemma3";
   const { width = 128, heads = 4 } = options;
