@@ -16,6 +16,8 @@ export interface GuessRequest {
   readonly numSkipped?: number;
   /** Rows of a step. */
   readonly chunk?: number;
+  /** Tokens of the prompt; those after it come one by one. */
+  readonly numPrompt?: number;
 }
 
 /** Guesses at what follows each of the texts, all together. */
@@ -24,6 +26,7 @@ export function guessesAfter(
   headsPath: string,
   requests: readonly GuessRequest[],
   numTokens: number,
+  window?: number,
 ): readonly (readonly number[])[] {
   const device = loadKernels().createDevice({ numThreads: 1 });
   const silent = { progress: () => {}, note: () => {} };
@@ -33,12 +36,15 @@ export function guessesAfter(
     const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, device, 0, silent);
     const { maxRows } = parts.batch.capacity;
     const target = { config: model.config, weights: parts.weights };
-    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, maxRows, device, silent);
+    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, {
+      ...{ device, maxRows, report: silent },
+      ...(window === undefined ? {} : { window }),
+    });
     const { maxModelLen } = parts.info;
     const capacity = { maxNumSeqs: 4, maxModelLen, maxDraftTokens: numTokens, kvType: "f32" } as const;
     const heads = new TrainedHeads(network, parts, capacity, device);
-    const sequences = requests.map(({ ids, numSkipped = 0, chunk = ids.length }, seat) => {
-      const request = { promptIds: Int32Array.from(ids.slice(0, -1)), sampling: { ...GREEDY, maxTokens: 100 } };
+    const sequences = requests.map(({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1 }, seat) => {
+      const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling: { ...GREEDY, maxTokens: 1000 } };
       const sequence = new Sequence(seat, request, parts.numGroups, 0);
       Object.assign(sequence, { seat, numAdmissions: 1 });
       parts.kv.ensureCapacity(sequence, ids.length);
@@ -49,12 +55,12 @@ export function guessesAfter(
         parts.transformer.forward(parts.batch, parts.sampler.buffers);
         sequence.numComputedTokens = end;
         // As if it had been sampled.
-        if (end === sequence.numTokens) sequence.append(ids.at(-1)!);
+        if (end === sequence.numTokens) sequence.append(ids[end]!);
         if (isSeen) heads.takeHidden();
       };
       if (numSkipped > 0) compute(numSkipped, false);
       while (sequence.numComputedTokens < ids.length - 1) {
-        compute(Math.min(ids.length - 1, sequence.numComputedTokens + chunk), true);
+        compute(Math.min(sequence.numTokens, sequence.numComputedTokens + chunk), true);
       }
       return sequence;
     });

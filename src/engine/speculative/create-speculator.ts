@@ -46,7 +46,7 @@ function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSo
   }
   const model = { config: target, weights: parts.weights };
   const { maxRows } = parts.batch.capacity;
-  const network = createHeadNetwork(readHeads(path, method, target), model, maxRows, device, report);
+  const network = createHeadNetwork(readHeads(path, method, target), model, { device, maxRows, report });
   const { maxNumSeqs, kvCacheDtype: kvType } = options;
   return new TrainedHeads(network, parts, { maxNumSeqs, maxModelLen, maxDraftTokens, kvType }, device);
 }

@@ -29,29 +29,28 @@ export interface HeadsTarget {
   readonly weights: ModelWeights;
 }
 
-/** Entries of its own past that the layer sees at most: what is further back says little about the next few tokens. */
+/** What is further back says little about the next few tokens. */
 const EAGLE_WINDOW = 1024;
 
-/** Throws what reading keys and tensors throws. @param maxRows of a batch */
-export function createHeadNetwork(
-  file: HeadsFile,
-  target: HeadsTarget,
-  maxRows: number,
-  device: Device,
-  report: LoadReport,
-): HeadNetwork {
-  return (file.kind === "eagle" ? createEagle : createMedusa)(file, target, maxRows, device, report);
+/** Where the network is to be computed. */
+export interface HeadsPlace {
+  readonly device: Device;
+  /** Of a batch. */
+  readonly maxRows: number;
+  readonly report: LoadReport;
+  /** Entries of its own past that a layer sees at most. */
+  readonly window?: number;
+}
+
+/** Throws what reading keys and tensors throws. */
+export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
+  return (file.kind === "eagle" ? createEagle : createMedusa)(file, target, place);
 }
 
 /** One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. */
-function createEagle(
-  file: HeadsFile,
-  target: HeadsTarget,
-  maxRows: number,
-  device: Device,
-  report: LoadReport,
-): HeadNetwork {
-  const config = headsConfig(file, target.config, EAGLE_WINDOW);
+function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
+  const { device, maxRows, report, window = EAGLE_WINDOW } = place;
+  const config = headsConfig(file, target.config, window);
   const { width, rmsEps } = config;
   const own = bindHeads(file, device, report, (binder) => ({
     joinHidden: binder.linear("eagle.join_hidden", width, width).weight,
@@ -66,7 +65,7 @@ function createEagle(
     config,
     weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [own.layer], outputNorm: own.norm },
     maxTokens: Number.POSITIVE_INFINITY,
-    window: EAGLE_WINDOW,
+    window,
     recordInput(program, hidden, states, { tokenIds, numRows }) {
       program.linear(hidden, states, own.joinHidden, NO_BUFFER, numRows, { concurrent: true });
       program.embed(embedded, target.weights.embedding, tokenIds.buffer, numRows, 1);
@@ -77,13 +76,8 @@ function createEagle(
 }
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
-function createMedusa(
-  file: HeadsFile,
-  target: HeadsTarget,
-  maxRows: number,
-  device: Device,
-  report: LoadReport,
-): HeadNetwork {
+function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
+  const { device, maxRows, report } = place;
   const config = headsConfig(file, target.config, 0);
   const { width } = config;
   const blocks = bindHeads(file, device, report, (binder) =>

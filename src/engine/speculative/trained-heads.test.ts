@@ -108,6 +108,14 @@ describe("trained heads", () => {
     expect(guesses).toEqual(expected);
   });
 
+  test("a layer sees no more than its window, however long the text has become", () => {
+    const ids = Array.from({ length: 150 }, (_, i) => (i * i) % 91);
+    const request = { ids, numPrompt: 40, chunk: 16 };
+    const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6, 24);
+    expect(guesses).toEqual([eagleGuesses(ids, 0, 6, 24)]);
+    expect(guesses).not.toEqual([eagleGuesses(ids, 0, 6)]);
+  });
+
   test("blocks guess what their definition says", () => {
     const texts = [promptOf(1), promptOf(2)];
     const guesses = guessesAfter(
@@ -208,7 +216,12 @@ function rotated(x: readonly number[], position: number): number[] {
 }
 
 /** What models/training/heads.py defines, in plain loops; the first `start` positions were not seen. */
-function eagleGuesses(ids: readonly number[], start: number, numTokens: number): number[] {
+function eagleGuesses(
+  ids: readonly number[],
+  start: number,
+  numTokens: number,
+  window = ids.length + numTokens,
+): number[] {
   const heads = tensorsOf("eagle");
   const model = tensorsOf("model");
   const past: { readonly k: number[]; readonly v: number[] }[] = [];
@@ -224,13 +237,14 @@ function eagleGuesses(ids: readonly number[], start: number, numTokens: number):
     const attended = q.map((_, out) => {
       const head = Math.floor(out / 16);
       const ofKv = 16 * Math.floor(head / 2);
-      const scores = past.map(({ k }) => {
+      const seen = past.slice(-window);
+      const scores = seen.map(({ k }) => {
         let dot = 0;
         for (let i = 0; i < 16; i++) dot += q[head * 16 + i]! * k[ofKv + i]!;
         return Math.exp(dot / 4);
       });
       const total = scores.reduce((sum, score) => sum + score, 0);
-      return past.reduce((sum, { v }, j) => sum + (scores[j]! / total) * v[ofKv + (out % 16)]!, 0);
+      return seen.reduce((sum, { v }, j) => sum + (scores[j]! / total) * v[ofKv + (out % 16)]!, 0);
     });
     const y = add(x, heads.multiply("eagle.attn_output", attended));
     const inner = heads.norm("eagle.ffn_norm", y);
