@@ -131,18 +131,18 @@ class MatchBase(Objective):
 
     def __call__(self, one: Pass) -> Losses:
         rows, time = one.ids.shape
+        # From position t the base predicts token t + 1.
         with torch.no_grad():
             hidden = self.base.hidden(one.ids)
+            predicted = self.base.logits(hidden.flatten(0, 1)[one.positions]).float().log_softmax(-1)
         states = self.heads(self.base, hidden, one.ids)
         last = torch.arange(time, device=one.ids.device).repeat(rows)[one.positions]
         total, nll = 0.0, torch.zeros(len(one.positions), device=one.ids.device)
         for depth, state in enumerate(states):
-            # From position t the base predicts token t + 1; the guess made at t - depth - 1 is for the same token.
+            # The guess made at t - depth - 1 is for the same token.
             can_guess = last >= depth + 1
-            targets = one.positions[can_guess]
-            with torch.no_grad():
-                wanted = self.base.logits(hidden.flatten(0, 1)[targets]).float().log_softmax(-1)
-            got = self.base.logits(state.flatten(0, 1)[targets - depth - 1]).float().log_softmax(-1)
+            wanted = predicted[can_guess]
+            got = self.base.logits(state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
             divergence = F.kl_div(got, wanted, reduction="none", log_target=True).sum(-1)
             total = total + self.DISCOUNT**depth * (divergence * one.weights[can_guess]).sum()
             nll[can_guess] += divergence.detach() / self.heads.num_depths

@@ -5,7 +5,7 @@ import { openModel } from "../../src/engine/model/open-model.js";
 import { Sequence } from "../../src/engine/sequence.js";
 import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
-import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
+import { headsMaxRows, TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
 import { layOutStep } from "../../src/engine/step-rows.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { GREEDY } from "./engine-requests.js";
@@ -34,10 +34,10 @@ export function guessesAfter(
   try {
     const model = openModel(modelPath);
     const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, device, 0, silent);
-    const { maxRows } = parts.batch.capacity;
+    const maxRows = headsMaxRows(options.maxNumSeqs);
     const target = { config: model.config, weights: parts.weights };
     const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, {
-      ...{ device, maxRows, report: silent },
+      ...{ device, maxRows, report: silent, activationDtype: "auto" },
       ...(window === undefined ? {} : { window }),
     });
     const { maxModelLen } = parts.info;

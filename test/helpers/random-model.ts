@@ -61,8 +61,8 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
 
 /** Trained heads that were not trained, for a model that `writeRandomModel` wrote. */
 export function writeRandomHeads(path: string, kind: "medusa" | "eagle", model: RandomModelOptions): void {
-  const { width, heads, kvHeads, ff, vocab, seed } = completed(model);
-  const dimensions = completed({ architecture: "llama", seed: seed + 1, type: "F16", width, heads, kvHeads, ff });
+  const { width, heads, kvHeads, ff, vocab, seed, type } = completed(model);
+  const dimensions = completed({ architecture: "llama", seed: seed + 1, type, width, heads, kvHeads, ff });
   const create = new TensorFactory(dimensions);
   const key = (name: string) => `mill-heads.${name}`;
   const eagle = [

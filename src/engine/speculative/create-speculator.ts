@@ -11,7 +11,7 @@ import { createHeadNetwork } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { draftersOf, Speculator } from "./speculator.js";
-import { TrainedHeads } from "./trained-heads.js";
+import { headsMaxRows, TrainedHeads } from "./trained-heads.js";
 
 export interface SpeculatorSource {
   readonly target: ModelConfig;
@@ -45,8 +45,13 @@ function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSo
     return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, device, report);
   }
   const model = { config: target, weights: parts.weights };
-  const { maxRows } = parts.batch.capacity;
-  const network = createHeadNetwork(readHeads(path, method, target), model, { device, maxRows, report });
-  const { maxNumSeqs, kvCacheDtype: kvType } = options;
+  const { maxNumSeqs, kvCacheDtype: kvType, activationDtype } = options;
+  const maxRows = headsMaxRows(maxNumSeqs);
+  const network = createHeadNetwork(readHeads(path, method, target), model, {
+    device,
+    maxRows,
+    report,
+    activationDtype,
+  });
   return new TrainedHeads(network, parts, { maxNumSeqs, maxModelLen, maxDraftTokens, kvType }, device);
 }

@@ -2,7 +2,7 @@
 import { type BufferHandle, type Device, NO_BUFFER } from "../../kernels/kernels.js";
 import type { Program } from "../../kernels/program.js";
 import type { ModelConfig } from "../model/config.js";
-import type { LoadReport } from "../model/weight-packer.js";
+import type { ActivationDtype, LoadReport } from "../model/weight-packer.js";
 import { bindLayer, type ModelWeights } from "../model/weights.js";
 import type { StepBatch } from "../step-batch.js";
 import { bindHeads, type HeadsFile, headsConfig } from "./heads-file.js";
@@ -18,7 +18,7 @@ export interface HeadNetwork {
   readonly window: number;
   /**
    * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on), for each row of the batch, whose token is the one after its position.
-   * @param states [rows, width], for each row the hidden state at its position; it is overwritten
+   * @param states [rows, width], for each row the hidden state at its position
    */
   recordInput(program: Program, hidden: BufferHandle, states: BufferHandle, batch: StepBatch, depth: number): void;
 }
@@ -38,6 +38,8 @@ export interface HeadsPlace {
   /** Of a batch. */
   readonly maxRows: number;
   readonly report: LoadReport;
+  /** Of the layer's matrices; all others stay as they are stored. */
+  readonly activationDtype: ActivationDtype;
   /** Entries of its own past that a layer sees at most. */
   readonly window?: number;
 }
@@ -49,21 +51,21 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
 
 /** One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. */
 function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
-  const { device, maxRows, report, window = EAGLE_WINDOW } = place;
+  const { device, maxRows, activationDtype, window = EAGLE_WINDOW } = place;
   const config = headsConfig(file, target.config, window);
   const { width, rmsEps } = config;
-  const own = bindHeads(file, device, report, (binder) => ({
+  const layer = bindHeads(file, place, activationDtype, (binder) => bindLayer(binder, config, "eagle."));
+  const own = bindHeads(file, place, "f32", (binder) => ({
     joinHidden: binder.linear("eagle.join_hidden", width, width).weight,
     joinEmbed: binder.linear("eagle.join_embed", width, width).weight,
     embedNorm: binder.vector("eagle.embed_norm.weight", width),
-    layer: bindLayer(binder, config, "eagle."),
     norm: binder.vector("eagle.norm.weight", width),
   }));
   const embedded = device.allocate(maxRows * width * 4);
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [own.layer], outputNorm: own.norm },
+    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [layer], outputNorm: own.norm },
     maxTokens: Number.POSITIVE_INFINITY,
     window,
     recordInput(program, hidden, states, { tokenIds, numRows }) {
@@ -77,10 +79,10 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
 function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
-  const { device, maxRows, report } = place;
+  const { device, maxRows } = place;
   const config = headsConfig(file, target.config, 0);
   const { width } = config;
-  const blocks = bindHeads(file, device, report, (binder) =>
+  const blocks = bindHeads(file, place, "f32", (binder) =>
     Array.from({ length: file.depth }, (_, depth) => binder.linear(`heads.${depth}`, width, width)),
   );
   // The kernels know silu as a gate, and what it lets through here is 0 · 0 + 1.

@@ -7,7 +7,7 @@ import type { Device } from "../../kernels/kernels.js";
 import { MODEL_LIMITS, type ModelConfig, Reader } from "../model/config.js";
 import { GgufSource, summarizeGguf } from "../model/gguf-source.js";
 import { ropeFromMetadata } from "../model/rope.js";
-import { type LoadReport, WeightPacker } from "../model/weight-packer.js";
+import { type ActivationDtype, type LoadReport, WeightPacker } from "../model/weight-packer.js";
 import { type Binder, bindTensors } from "../model/weights.js";
 import { HEAD_KINDS, type HeadKind } from "./config.js";
 
@@ -95,11 +95,19 @@ export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig, wind
   };
 }
 
-/** Throws gguf_tensor where one of the tensors is missing or has another shape. Matrices stay as they are stored. */
-export function bindHeads<T>({ gguf }: HeadsFile, device: Device, report: LoadReport, bind: (binder: Binder) => T): T {
+/**
+ * Throws gguf_tensor where one of the tensors is missing or has another shape.
+ * @param activationDtype f32: matrices stay as they are stored
+ */
+export function bindHeads<T>(
+  { gguf }: HeadsFile,
+  { device, report }: { readonly device: Device; readonly report: LoadReport },
+  activationDtype: ActivationDtype,
+  bind: (binder: Binder) => T,
+): T {
   const source = new GgufSource(gguf, device);
   const packer = new WeightPacker(device, source, {
-    activationDtype: "f32",
+    activationDtype,
     modelName: ARCHITECTURE,
     files: [],
     weightBytes: summarizeGguf(gguf).weightBytes,

@@ -1,6 +1,7 @@
 /**
- * Heads trained on the model's own hidden states, as a drafter. Every step of the model leaves them the hidden states of the rows it computed:
- * the last one of each sequence is kept, and a layer that has a past stores its keys and values for the others at once, as far as tokens came true.
+ * Heads trained on the model's own hidden states, as a drafter. Every step of the model leaves them the hidden states of the rows it computed, as
+ * far as their tokens came true. They are kept until a guess is made or PENDING of them have gathered: then a layer that has a past computes its
+ * keys and values for all of them at once.
  *
  * That past begins where the sequence's computation began at its present admission: positions found in the prefix cache or on disk were not
  * computed, so the layer does not see them, nor more than its window. Their absence makes guesses worse, never a result.
@@ -31,16 +32,22 @@ export interface HeadsCapacity {
   readonly kvType: KvType;
 }
 
+/** Hidden states kept for each sequence. */
+const PENDING = 32;
 /** Of the layer's own KV memory. */
 const BLOCK_SIZE = 16;
 const MEASURED_STEPS = 2;
 
-/** The positions from `start` to `end` of a sequence were seen since its admission number `admission`. */
+/** The positions from `start` to `end` of a sequence were seen since its admission number `admission`; those from `computed` on are pending. */
 interface Seen {
   readonly admission: number;
   readonly start: number;
+  computed: number;
   end: number;
 }
+
+/** Rows that the network may have to compute at once. */
+export const headsMaxRows = (maxNumSeqs: number): number => maxNumSeqs * PENDING;
 
 export class TrainedHeads implements BatchDrafter {
   readonly name: string;
@@ -52,8 +59,8 @@ export class TrainedHeads implements BatchDrafter {
   readonly #seen = new Map<Sequence, Seen>();
   /** Blocks of a seat, used in a circle. */
   readonly #blocksPerSeat: number;
-  /** [maxNumSeqs, width]: by seat, the hidden state of the last position seen. */
-  readonly #last: { readonly buffer: BufferHandle; readonly values: Float32Array };
+  /** [maxNumSeqs, PENDING, width]: by seat and position mod PENDING, the hidden states seen last. */
+  readonly #pending: { readonly buffer: BufferHandle; readonly values: Float32Array };
   /** [maxRows]: for each row of the batch, the row of `#source` that has its hidden state. */
   readonly #sourceRows: HostInts;
   #source: BufferHandle;
@@ -71,7 +78,7 @@ export class TrainedHeads implements BatchDrafter {
     const { config, weights, window } = network;
     this.name = network.name;
     this.maxTokens = network.maxTokens;
-    const { maxRows } = model.batch.capacity;
+    const maxRows = headsMaxRows(maxNumSeqs);
     const tableStride = Math.ceil((maxModelLen + maxDraftTokens) / BLOCK_SIZE);
     // What the window sees, the guesses, and the block that is begun.
     this.#blocksPerSeat = Math.min(tableStride, Math.ceil((window + maxDraftTokens) / BLOCK_SIZE) + 1);
@@ -80,10 +87,10 @@ export class TrainedHeads implements BatchDrafter {
     const tables = this.#batch.blockTables[0]!.values;
     for (let i = 0; i < tables.length; i++) tables[i] = this.#block(Math.floor(i / tableStride), i % tableStride);
     this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
-    const last = device.allocate(maxNumSeqs * config.width * 4);
-    this.#last = { buffer: last, values: new Float32Array(device.view(last)) };
+    const pending = device.allocate(maxRows * config.width * 4);
+    this.#pending = { buffer: pending, values: new Float32Array(device.view(pending)) };
     this.#sourceRows = allocateInts(device, maxRows);
-    this.#source = last;
+    this.#source = pending;
     const states = device.allocate(maxRows * config.width * 4);
     const layers = config.layers.map((_, index) => index);
     this.#transformer = new Transformer(
@@ -121,14 +128,14 @@ export class TrainedHeads implements BatchDrafter {
       const isOwn = i > 0 && this.#hasLayer;
       this.#clear();
       sequences.forEach((sequence, index) => {
-        const source = isOwn ? index : sequence.seat;
-        const position = sequence.numTokens - 2 + i;
-        const token = i === 0 ? sequence.tokens[sequence.numTokens - 1]! : drafts[index]![i - 1]!;
-        this.#addRow(sequence.seat, this.#seen.get(sequence)!.start, position, token, source);
-        this.#addGuess(sequence, drafts[index]!);
+        const seen = this.#seen.get(sequence)!;
+        const draft = drafts[index]!;
+        if (isOwn) this.#addRow(sequence.seat, seen.start, sequence.numTokens - 2 + i, draft[i - 1]!, index);
+        else this.#addPending(sequence, seen);
+        this.#addGuess(sequence, draft);
       });
       const startMs = performance.now();
-      this.#forward(isOwn ? this.#transformer.tapped : this.#last.buffer, i);
+      this.#forward(isOwn ? this.#transformer.tapped : this.#pending.buffer, i);
       this.cost.observe(sequences.length, performance.now() - startMs);
       for (const [row, draft] of drafts.entries()) draft.push(this.#sampler.tokenId(row));
     }
@@ -162,18 +169,20 @@ export class TrainedHeads implements BatchDrafter {
   takeHidden(): void {
     const { transformer } = this.model;
     const { width } = this.network.config;
-    this.#clear();
     this.#tapped.forEach(({ sequence, position }, index) => {
       // It has ended, or the token at this position was a guess that did not come true.
       if (sequence.seat < 0 || position >= sequence.numComputedTokens) return;
       const seen = this.#seenUpTo(sequence, position);
-      const token = sequence.tokens[position + 1]!;
-      this.#addRow(sequence.seat, seen.start, position, token, this.#firstTap + index);
+      if (position - seen.computed === PENDING) {
+        this.#clear();
+        this.#addPending(sequence, seen);
+        this.#forward(this.#pending.buffer, 0);
+      }
+      const hidden = transformer.tappedHidden(this.#firstTap + index);
+      this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * width);
       seen.end = position + 1;
-      if (seen.end < sequence.numComputedTokens) return;
-      this.#last.values.set(transformer.tappedHidden(this.#firstTap + index), sequence.seat * width);
+      if (!this.#hasLayer) seen.computed = position;
     });
-    if (this.#hasLayer && this.#batch.numRows > 0) this.#forward(transformer.tapped, 0);
   }
 
   get #hasLayer(): boolean {
@@ -183,7 +192,7 @@ export class TrainedHeads implements BatchDrafter {
   #seenUpTo(sequence: Sequence, position: number): Seen {
     let seen = this.#seen.get(sequence);
     if (seen?.admission !== sequence.numAdmissions || seen.end !== position) {
-      seen = { admission: sequence.numAdmissions, start: position, end: position };
+      seen = { admission: sequence.numAdmissions, start: position, computed: position, end: position };
       this.#seen.set(sequence, seen);
     }
     return seen;
@@ -206,6 +215,14 @@ export class TrainedHeads implements BatchDrafter {
     batch.kvSlots[0]!.values[row] =
       this.#block(seat, Math.floor(entry / BLOCK_SIZE)) * BLOCK_SIZE + (entry % BLOCK_SIZE);
     this.#sourceRows.values[row] = source;
+  }
+
+  /** The rows of what is pending, at least that of the last position. */
+  #addPending({ seat, tokens }: Sequence, seen: Seen): void {
+    for (let position = Math.min(seen.computed, seen.end - 1); position < seen.end; position++) {
+      this.#addRow(seat, seen.start, position, tokens[position + 1]!, pendingRow(seat, position));
+    }
+    seen.computed = seen.end;
   }
 
   /** The latest row guesses what comes after `draft`. */
@@ -238,15 +255,17 @@ export class TrainedHeads implements BatchDrafter {
     );
     this.#clear();
     for (let seat = 0; seat < numRows; seat++) {
-      this.#addRow(seat, 0, 0, 0, seat);
+      this.#addRow(seat, 0, 0, 0, pendingRow(seat, 0));
       this.#addGuess(sequence, []);
     }
     let fastest = Number.POSITIVE_INFINITY;
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      this.#forward(this.#last.buffer, 0);
+      this.#forward(this.#pending.buffer, 0);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     return fastest;
   }
 }
+
+const pendingRow = (seat: number, position: number): number => seat * PENDING + (position % PENDING);
