@@ -54,9 +54,9 @@ export function readHeads(path: string, method: string, target: ModelConfig): He
   const vocabSize = read.size("vocab_size", 1 << 24);
   const hint = { hint: "Heads fit the model they were trained on only." };
   if (base !== target.name) throw refused(`heads of the model ${target.name}`, `heads of ${base}`, hint);
-  if (width !== target.width) throw refused(`heads of width ${target.width}, the model's`, `${width}`, hint);
+  if (width !== target.width) throw refused(`heads of width ${target.width}`, `${width}`, hint);
   if (vocabSize !== target.vocabSize) {
-    throw refused(`heads for the model's vocabulary of ${target.vocabSize} tokens`, `${vocabSize}`, hint);
+    throw refused(`heads for a vocabulary of ${target.vocabSize} tokens`, `${vocabSize}`, hint);
   }
   return { kind, depth: read.size("depth", MAX_DEPTH), gguf };
 }

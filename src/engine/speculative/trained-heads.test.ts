@@ -3,9 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { str, u32, type WritableValue, writeGguf } from "../../../test/helpers/gguf-writer.js";
 import { guessesAfter } from "../../../test/helpers/guesses.js";
 import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
-import { type RandomModelOptions, writeRandomHeads, writeRandomModel } from "../../../test/helpers/random-model.js";
+import {
+  headsMetadata,
+  type RandomModelOptions,
+  writeRandomHeads,
+  writeRandomModel,
+} from "../../../test/helpers/random-model.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { loadKernels } from "../../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
@@ -24,6 +30,18 @@ beforeAll(() => {
   writeRandomHeads(pathOf("medusa"), "medusa", MODEL);
   writeRandomHeads(pathOf("wide"), "eagle", { ...MODEL, width: 128 });
   writeRandomHeads(pathOf("worded"), "eagle", { ...MODEL, vocab: 400 });
+  const key = (name: string) => `mill-heads.${name}`;
+  const broken: Record<string, Record<string, WritableValue>> = {
+    foreign: { [key("base")]: str("other") },
+    kindless: { [key("kind")]: str("hydra") },
+    endless: { [key("depth")]: u32(65) },
+    uneven: { [key("attention.head_count")]: u32(3), [key("attention.head_count_kv")]: u32(1) },
+    empty: {},
+    "empty-medusa": { [key("kind")]: str("medusa") },
+  };
+  for (const [name, changes] of Object.entries(broken)) {
+    writeGguf(pathOf(name), { metadata: { ...headsMetadata("eagle", MODEL), ...changes }, tensors: [] });
+  }
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -133,13 +151,21 @@ describe("trained heads", () => {
   });
 
   test.each([
-    ["model", "heads", /expected trained heads \(architecture mill-heads\), got llama/],
-    ["eagle", "medusa", /expected heads of kind medusa, got eagle/],
-    ["wide", "eagle", /expected heads of width 64, the model's, got 128/],
-    ["worded", "heads", /expected heads for the model's vocabulary of 384 tokens, got 400/],
-    ["eagle", "draft_model", /expected one of llama, .*, got mill-heads/],
-  ] as const)("refuses %s for method %s", (name, method, message) => {
-    expect(() => run(guessedBy(name, method))).toThrow(message);
+    ["model", "heads", "invalid_option", /expected trained heads \(architecture mill-heads\), got llama/],
+    ["eagle", "medusa", "invalid_option", /expected heads of kind medusa, got eagle/],
+    ["wide", "eagle", "invalid_option", /expected heads of width 64, got 128/],
+    ["worded", "heads", "invalid_option", /expected heads for a vocabulary of 384 tokens, got 400/],
+    ["foreign", "auto", "invalid_option", /expected heads of the model random, got heads of other/],
+    ["eagle", "draft_model", "architecture_unsupported", /expected one of llama, .*, got mill-heads/],
+    ["kindless", "heads", "gguf_metadata", /expected mill-heads.kind among medusa, eagle, got hydra/],
+    ["endless", "heads", "gguf_metadata", /expected mill-heads.depth to be an integer in \[1, 64\], got 65/],
+    ["uneven", "heads", "gguf_metadata", /expected query heads that divide 64 .*, got 3 and 1/],
+    ["empty", "eagle", "gguf_tensor", /expected a tensor eagle.attn_norm.weight of shape \[64\], got none/],
+    ["empty-medusa", "medusa", "gguf_tensor", /expected a tensor heads.0.weight of shape \[64,64\], got none/],
+  ] as const)("refuses %s for method %s", (name, method, code, message) => {
+    const open = () => run(guessedBy(name, method));
+    expect(open).toThrow(message);
+    expect(open).toThrow(expect.objectContaining({ code }));
   });
 
   test("method auto takes heads where the path names some", () => {
