@@ -131,18 +131,18 @@ class MatchBase(Objective):
 
     def __call__(self, one: Pass) -> Losses:
         rows, time = one.ids.shape
+        # From position t the base predicts token t + 1.
         with torch.no_grad():
             hidden = self.base.hidden(one.ids)
+            predicted = self.base.logits(hidden.flatten(0, 1)[one.positions]).float().log_softmax(-1)
         states = self.heads(self.base, hidden, one.ids)
         last = torch.arange(time, device=one.ids.device).repeat(rows)[one.positions]
         total, nll = 0.0, torch.zeros(len(one.positions), device=one.ids.device)
         for depth, state in enumerate(states):
-            # From position t the base predicts token t + 1; the guess made at t - depth - 1 is for the same token.
+            # The guess made at t - depth - 1 is for the same token.
             can_guess = last >= depth + 1
-            targets = one.positions[can_guess]
-            with torch.no_grad():
-                wanted = self.base.logits(hidden.flatten(0, 1)[targets]).float().log_softmax(-1)
-            got = self.base.logits(state.flatten(0, 1)[targets - depth - 1]).float().log_softmax(-1)
+            wanted = predicted[can_guess]
+            got = self.base.logits(state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
             divergence = F.kl_div(got, wanted, reduction="none", log_target=True).sum(-1)
             total = total + self.DISCOUNT**depth * (divergence * one.weights[can_guess]).sum()
             nll[can_guess] += divergence.detach() / self.heads.num_depths
@@ -168,12 +168,13 @@ def create_heads(kind: str, config: ModelConfig, num_depths: int) -> MedusaHeads
 
 @torch.no_grad()
 def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) -> None:
-    """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.depth`, and for eagle
-    `.attention.head_count`, `.attention.head_count_kv`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
+    """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.vocab_size`, `.depth`, and
+    for eagle `.attention.head_count`, `.attention.head_count_kv`, `.feed_forward_length`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
 
-    medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's token_embd as output matrix.
-    eagle: `eagle.embed_norm`, `eagle.join.weight` [hidden, 2 hidden] over (hidden state after the base's output_norm, normed embedding of the token
-    after it), one llama layer under `eagle.` by GGUF's names (attn_norm, attn_q, ...), `eagle.norm`; then the base's token_embd.
+    medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's output matrix.
+    eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [hidden, hidden], of the hidden state after the base's output_norm and of the
+    embedding of the token after it, normed by `eagle.embed_norm`, to be added up; one llama layer under `eagle.` by GGUF's names (attn_norm,
+    attn_q, ...); `eagle.norm`; then the base's output matrix.
     """
     partial = path.with_suffix(".partial")
     writer = gguf.GGUFWriter(str(partial), "mill-heads")
@@ -183,6 +184,7 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
     writer.add_string("mill-heads.kind", heads.kind)
     writer.add_string("mill-heads.base", config.name)
     writer.add_embedding_length(config.hidden_size)
+    writer.add_vocab_size(config.vocab_size)
     writer.add_uint32("mill-heads.depth", heads.num_depths)
     half = lambda tensor: tensor.cpu().contiguous().numpy().astype(np.float16)
     full = lambda tensor: tensor.cpu().contiguous().numpy().astype(np.float32)
@@ -192,6 +194,7 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
     else:
         writer.add_head_count(config.num_heads)
         writer.add_head_count_kv(config.num_kv_heads)
+        writer.add_feed_forward_length(config.ffn_size)
         writer.add_rope_freq_base(config.rope_base)
         writer.add_layer_norm_rms_eps(config.norm_eps)
         for name, vector in {"embed_norm": heads.embed_norm, "attn_norm": heads.layer.attn_norm, "ffn_norm": heads.layer.ffn_norm, "norm": heads.norm}.items():
@@ -200,5 +203,9 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
             matrix = parameter[rows]
             if name in ROTATED:
                 matrix = interleave(matrix, getattr(config, ROTATED[name]))
-            writer.add_tensor(f"eagle.{name}.weight", half(matrix))
+            if name == "join":
+                for part, columns in zip(("join_hidden", "join_embed"), matrix.split(config.hidden_size, dim=1)):
+                    writer.add_tensor(f"eagle.{part}.weight", half(columns))
+            else:
+                writer.add_tensor(f"eagle.{name}.weight", half(matrix))
     write_file(writer, partial, path)

@@ -1,6 +1,7 @@
 """The whole pipeline at toy size: `python3 models/training/test_pipeline.py` after `npm run build`; about a minute on a CPU.
 
-MILL_TEST_FOLDER keeps the files; tokens.jsonl there has held-out texts with their ids, to be compared with the engine's tokenizer.
+MILL_TEST_FOLDER keeps the files; tokens.jsonl there has held-out texts with their ids, to be compared with the engine's tokenizer, and guesses.jsonl what
+random heads of random.gguf guess after such texts.
 """
 
 import json
@@ -15,9 +16,10 @@ import torch
 
 from batches import TrainingStream
 from chats import encode_chats, read_chats, render
-from config import TrainConfig
-from export import load_gguf
-from heads import create_heads
+from config import PRESETS, TrainConfig
+from export import export, load_gguf
+from heads import create_heads, export_heads
+from network import Mill
 from reference import Reference
 from score import largest_difference
 from train import MODELS, create_run, parse_args
@@ -115,6 +117,29 @@ class Pipeline(unittest.TestCase):
             last = 13 - depth - 1
             torch.testing.assert_close(before[depth][0, : last + 1], after[depth][0, : last + 1])
             self.assertFalse(torch.allclose(before[depth][0, last + 1], after[depth][0, last + 1]))
+
+    @torch.no_grad()
+    def test_writes_guesses_for_the_engine(self) -> None:
+        _, tokenizer = load_gguf(self.folder / "base.gguf")
+        torch.manual_seed(1)
+        base = Mill(PRESETS["toy"])
+        networks = {"base": base, **{kind: create_heads(kind, base.config, 4) for kind in ("medusa", "eagle")}}
+        for parameter in (p for network in networks.values() for p in network.parameters() if p.dim() == 2):
+            # Sharper than at the start of training, so that guesses differ, and as the files store it.
+            parameter.copy_((torch.randn_like(parameter) / parameter.shape[1] ** 0.5).half())
+        export(base, tokenizer, self.folder / "random.gguf")
+        lines = []
+        for kind in ("medusa", "eagle"):
+            export_heads(networks[kind], base.config, self.folder / f"random-{kind}.gguf")
+            for length in (12, 40, 97):
+                ids = torch.randint(3, 500, (1, length))
+                guesses: list[int] = []
+                for depth in range(4):
+                    known = torch.cat((ids, torch.tensor([guesses], dtype=torch.long)), dim=1)
+                    state = networks[kind](base, base.hidden(known), known)[depth][0, length - 2]
+                    guesses.append(int(base.logits(state).argmax()))
+                lines.append(json.dumps({"kind": kind, "ids": ids[0].tolist(), "guesses": guesses}))
+        (self.folder / "guesses.jsonl").write_text("\n".join(lines))
 
     def test_writes_token_ids_for_the_engine(self) -> None:
         tokenizer = Reference(self.folder / "base.gguf").tokenizer

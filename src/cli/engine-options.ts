@@ -146,7 +146,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--speculative-config <json>",
-      'what guesses tokens ahead, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, none',
+      'what guesses tokens ahead, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
       parseSpeculativeConfig,
     ),
   ];

@@ -2,6 +2,7 @@
 import { MillraceError } from "../core/errors.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
+  isModelMethod,
   SPECULATIVE_METHODS,
   type SpeculativeConfig,
   type SpeculativeMethod,
@@ -29,7 +30,10 @@ const KEYS: Readonly<Record<string, Key>> = {
     expected: `one of ${SPECULATIVE_METHODS.join(", ")}`,
     accepts: (value) => (SPECULATIVE_METHODS as readonly unknown[]).includes(value),
   },
-  model: { expected: "a model's path", accepts: (value) => typeof value === "string" && value !== "" },
+  model: {
+    expected: "the path of a model or of trained heads",
+    accepts: (value) => typeof value === "string" && value !== "",
+  },
   num_speculative_tokens: integer(1, 64),
   prompt_lookup_min: integer(1, 16),
   // Checked and otherwise without meaning: longer matches are always preferred.
@@ -58,9 +62,10 @@ export function parseSpeculativeConfig(text: string): SpeculativeConfig {
     throw refused(`prompt_lookup_min of at most prompt_lookup_max ${promptLookupMax}`, `${promptLookupMin}`);
   }
   const method = values.method ?? (values.model === undefined ? defaults.method : "draft_model");
-  const takesModel = method === "draft_model" || (method === "auto" && values.model !== undefined);
-  if (takesModel !== (values.model !== undefined)) {
-    throw refused(takesModel ? "a model for method draft_model" : `no model for method ${method}`, text);
+  const needsModel = isModelMethod(method);
+  const takesModel = needsModel || method === "auto";
+  if (values.model === undefined ? needsModel : !takesModel) {
+    throw refused(`${needsModel ? "a" : "no"} model for method ${method}`, text);
   }
   return {
     method,

@@ -160,11 +160,13 @@ export class EngineCore {
     if (scheduled.length === 0) return [];
     const startMs = performance.now();
     layOutStep(this.#parts, scheduled, startMs);
+    this.#speculator?.tapHidden(scheduled);
     const submitMs = performance.now();
     this.#parts.transformer.forward(this.#parts.batch, this.#sampler.buffers);
     this.#kernelMs += performance.now() - submitMs;
     const rows = countRows(scheduled);
     const outputs = this.#collect(scheduled);
+    this.#speculator?.takeHidden();
     this.#numSteps++;
     const stepMs = performance.now() - startMs;
     this.#stepMs += stepMs;
@@ -233,11 +235,11 @@ export class EngineCore {
   #collect(scheduled: readonly ScheduledSequence[]): StepOutput[] {
     const outputs: StepOutput[] = [];
     let logitRow = 0;
-    let pooledRow = 0;
+    let tap = 0;
     for (const { sequence, numNewTokens } of scheduled) {
       const end = sequence.numComputedTokens + numNewTokens;
       for (let position = sequence.numComputedTokens; position < end; position++) {
-        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#parts.transformer.pooledRow(pooledRow++));
+        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#parts.transformer.tappedHidden(tap++));
         if (!needsScore(sequence, position)) continue;
         const numTop = sequence.sampling.numPromptLogprobs ?? 0;
         sequence.promptLogprobs!.push(this.#sampler.logprob(logitRow++, sequence.tokens[position + 1]!, numTop));

@@ -10,6 +10,7 @@ import { loadWeights } from "./model/load-weights.js";
 import type { OpenModel } from "./model/tensor-source.js";
 import { Transformer } from "./model/transformer.js";
 import type { LoadReport } from "./model/weight-packer.js";
+import type { ModelWeights } from "./model/weights.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { StepBatch } from "./step-batch.js";
 
@@ -20,6 +21,7 @@ export interface EngineParts {
   readonly maxExtraLogitRows: number;
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
+  readonly weights: ModelWeights;
   readonly transformer: Transformer;
   readonly kv: KvManager;
   readonly constraints: Constraints;
@@ -80,6 +82,7 @@ export function buildParts(
     maxExtraLogitRows,
     batch,
     sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs }),
+    weights,
     transformer: new Transformer(config, weights, device, { kvType, blockSize, numBlocks, groups, maxModelLen }, batch),
     kv,
     constraints: new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),

@@ -24,7 +24,7 @@ export class StepBatch {
   /** Rows used in this step, of capacity.maxRows. */
   numRows = 0;
   numLogitRows = 0;
-  numPooledRows = 0;
+  numHiddenTaps = 0;
   /** [maxRows] each */
   readonly tokenIds: HostInts;
   readonly positions: HostInts;
@@ -38,8 +38,8 @@ export class StepBatch {
   readonly blockTables: readonly HostInts[];
   /** [maxLogitRows]: rows whose logits are wanted. */
   readonly logitRows: HostInts;
-  /** [maxRows]: rows whose hidden state is wanted. */
-  readonly pooledRows: HostInts;
+  /** [maxRows]: rows whose hidden state after the final norm is wanted, each once. */
+  readonly hiddenTaps: HostInts;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -54,13 +54,13 @@ export class StepBatch {
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
     this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
     this.logitRows = ints(maxLogitRows);
-    this.pooledRows = ints(maxRows);
+    this.hiddenTaps = ints(maxRows);
   }
 
   clear(): void {
     this.numRows = 0;
     this.numLogitRows = 0;
-    this.numPooledRows = 0;
+    this.numHiddenTaps = 0;
   }
 }
 

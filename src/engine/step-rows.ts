@@ -46,7 +46,7 @@ export function layOutStep(parts: EngineParts, scheduled: readonly ScheduledSequ
 function layOutRow({ batch, sampler, constraints, info }: EngineParts, sequence: Sequence, position: number): void {
   const row = batch.numRows;
   addRow(batch, sequence, position, info.blockSize);
-  if (sequence.pooler?.wants(position)) batch.pooledRows.values[batch.numPooledRows++] = row;
+  if (sequence.pooler?.wants(position)) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
   if (needsScore(sequence, position)) {
     batch.logitRows.values[batch.numLogitRows++] = row;
     sampler.addScoreRow(sequence.tokens[position + 1]!, sequence.sampling.numPromptLogprobs ?? 0);

@@ -1,4 +1,4 @@
-/** The training pipeline at toy size, and its tokenizer against the engine's; needs a Python with PyTorch (models/requirements.txt). */
+/** The training pipeline at toy size, and its tokenizer and heads against the engine's; needs a Python with PyTorch (models/requirements.txt). */
 import { execFile, execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,6 +9,7 @@ import { expect, test } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { createTokenizer } from "../../src/text/create-tokenizer.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { guessesAfter } from "../helpers/guesses.js";
 
 const python = process.env.MILLRACE_PYTHON ?? "python3";
 
@@ -46,6 +47,11 @@ test.skipIf(!isPresent)(
       for (const line of lines) {
         const { text, tokens } = JSON.parse(line) as { text: string; tokens: number[] };
         expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true })).toEqual(tokens);
+      }
+      for (const line of readFileSync(join(folder, "guesses.jsonl"), "utf8").split("\n")) {
+        const { kind, ids, guesses } = JSON.parse(line) as { kind: string; ids: number[]; guesses: number[] };
+        const heads = join(folder, `random-${kind}.gguf`);
+        expect(guessesAfter(join(folder, "random.gguf"), heads, [{ ids, chunk: 16 }], 4)).toEqual([guesses]);
       }
     } finally {
       await rm(folder, { recursive: true, force: true });

@@ -16,6 +16,8 @@ import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
+  HEAD_KINDS,
+  type HeadKind,
   NO_SPECULATION,
   type SpeculativeConfig,
 } from "../../src/engine/speculative/config.js";
@@ -31,7 +33,7 @@ import type { Completion } from "../helpers/engine-requests.js";
 import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
-import { writeRandomModel } from "../helpers/random-model.js";
+import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
 import { TestRng } from "../helpers/rng.js";
 
 const MODELS: readonly RandomModelOptions[] = [
@@ -53,7 +55,10 @@ const onlySeed = process.env.MILLRACE_EXACT_SEED;
 let folder = "";
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-exact-"));
-  for (const options of MODELS) writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
+  for (const options of MODELS) {
+    writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
+    for (const kind of HEAD_KINDS) writeRandomHeads(headsPath(options, kind), kind, options);
+  }
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -252,13 +257,17 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 }
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
-  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model"] as const);
-  const mayGuess = method === "draft_model" || (method === "auto" && rng.chance(0.5));
+  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads"] as const);
+  const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
+  const hasHeads = method === "heads" || (method === "auto" && rng.chance(0.4));
+  // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
+  const path = hasHeads
+    ? headsPath(model, rng.pick(HEAD_KINDS))
+    : modelPath(rng.chance(0.5) ? model : rng.pick(MODELS));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,
-    // The model itself guesses right, another one of the same vocabulary wrong.
-    draftModelPath: mayGuess ? modelPath(rng.chance(0.5) ? model : rng.pick(MODELS)) : undefined,
+    draftModelPath: hasModel || hasHeads ? path : undefined,
     numSpeculativeTokens: rng.int(1, 16),
     promptLookupMin: rng.int(1, 3),
     isAdaptive: rng.chance(0.3),
@@ -337,4 +346,8 @@ function openCore(
 
 function modelPath({ architecture, seed }: RandomModelOptions): string {
   return join(folder, `${architecture}-${seed}.gguf`);
+}
+
+function headsPath({ architecture, seed }: RandomModelOptions, kind: HeadKind): string {
+  return join(folder, `${architecture}-${seed}.${kind}.gguf`);
 }

@@ -59,6 +59,42 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
 
+/** Trained heads that were not trained, for a model that `writeRandomModel` wrote. */
+export function writeRandomHeads(path: string, kind: "medusa" | "eagle", model: RandomModelOptions): void {
+  const { width, heads, kvHeads, ff, seed, type } = completed(model);
+  const dimensions = completed({ architecture: "llama", seed: seed + 1, type, width, heads, kvHeads, ff });
+  const create = new TensorFactory(dimensions);
+  const square = (name: string) => create.matrix(`${name}.weight`, width, width);
+  const inLayer = layerTensors(create, dimensions, 0);
+  const tensors =
+    kind === "medusa"
+      ? Array.from({ length: RANDOM_HEADS_DEPTH }, (_, depth) => square(`heads.${depth}`))
+      : [
+          ...["eagle.join_hidden", "eagle.join_embed"].map(square),
+          ...["eagle.embed_norm.weight", "eagle.norm.weight"].map((name) => create.norm(name, width)),
+          ...inLayer.map((tensor) => ({ ...tensor, name: tensor.name.replace("blk.0", "eagle") })),
+        ];
+  writeGguf(path, { metadata: headsMetadata(kind, model), tensors });
+}
+
+export function headsMetadata(kind: "medusa" | "eagle", model: RandomModelOptions): Record<string, WritableValue> {
+  const { width, heads, kvHeads, ff, vocab } = completed(model);
+  const key = (name: string) => `mill-heads.${name}`;
+  return {
+    "general.architecture": str("mill-heads"),
+    [key("kind")]: str(kind),
+    [key("base")]: str("random"),
+    [key("depth")]: u32(RANDOM_HEADS_DEPTH),
+    [key("embedding_length")]: u32(width),
+    [key("vocab_size")]: u32(vocab),
+    [key("feed_forward_length")]: u32(ff),
+    [key("attention.head_count")]: u32(heads),
+    [key("attention.head_count_kv")]: u32(kvHeads),
+  };
+}
+
+const RANDOM_HEADS_DEPTH = 3;
+
 function completed(options: RandomModelOptions): Dimensions {
   const isGemma = options.architecture === "gemma3";
   const { width = 128, heads = 4 } = options;

@@ -179,7 +179,7 @@ function refuseUnless(holds: boolean, expected: string, got: number): void {
 }
 
 /** Reads `<architecture>.<key>` numbers with bounds. */
-class Reader {
+export class Reader {
   constructor(
     private readonly metadata: GgufMetadata,
     private readonly architecture: string,

@@ -37,8 +37,8 @@ interface Scratch {
   readonly room: BufferHandle;
   /** [R, width] */
   readonly selected: BufferHandle;
-  /** [M, width] hidden states after the final norm, for the host */
-  readonly pooled: BufferHandle;
+  /** [M, width] hidden states of the batch's hidden taps after the final norm */
+  readonly tapped: BufferHandle;
   /** [R, vocabSize] */
   readonly logits: BufferHandle;
 }
@@ -52,10 +52,13 @@ interface RopeTable {
   readonly magnitude: number;
 }
 
+/** Records what fills `hidden` [rows, width] before the first layer. */
+export type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch) => void;
+
 export class Transformer implements BlockMemory {
   readonly #program = new Program();
   readonly #scratch: Scratch;
-  readonly #pooled: Float32Array;
+  readonly #tapped: Float32Array;
   readonly #logitValues: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
   readonly #quantized: ReadonlyMap<ActivationFormat, BufferHandle>;
@@ -79,10 +82,13 @@ export class Transformer implements BlockMemory {
     private readonly device: Device,
     kv: KvLayout,
     batch: StepBatch,
+    /** The embeddings of the batch's tokens, unless given. */
+    private readonly recordInput: InputRecorder = (program, hidden, { tokenIds, numRows }) =>
+      program.embed(hidden, weights.embedding, tokenIds.buffer, numRows, config.embeddingScale),
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
-    this.#pooled = new Float32Array(device.view(this.#scratch.pooled));
+    this.#tapped = new Float32Array(device.view(this.#scratch.tapped));
     this.#logitValues = new Float32Array(device.view(this.#scratch.logits));
     this.#quantized = allocateQuantized(config, weights, device, batch);
     this.#ropes = config.ropes.map((rope) => {
@@ -124,10 +130,10 @@ export class Transformer implements BlockMemory {
     });
   }
 
-  /** Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its pooled rows. */
+  /** Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows. */
   forward(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
-    const { config, weights } = this;
+    const { weights } = this;
     const { hidden } = this.#scratch;
     const numRows = batch.numRows;
     program.clear();
@@ -136,20 +142,29 @@ export class Transformer implements BlockMemory {
         concurrent: true,
       });
     }
-    program.embed(hidden, weights.embedding, batch.tokenIds.buffer, numRows, config.embeddingScale);
+    this.recordInput(program, hidden, batch);
+    // Where nobody reads what comes out, the last layer only stores its keys and values.
+    const isRead = batch.numLogitRows + batch.numHiddenTaps > 0;
     weights.layers.forEach((layer, index) => {
+      this.#keysAndValues(layer, index, batch);
+      if (!isRead && index === weights.layers.length - 1) return;
       this.#attention(layer, index, batch);
       this.#feedForward(layer, numRows);
     });
     if (batch.numLogitRows > 0) this.#logits(batch, samples);
-    if (batch.numPooledRows > 0) this.#pool(batch);
+    if (batch.numHiddenTaps > 0) this.#tap(batch);
     this.device.submit(program.words, program.numWords);
   }
 
-  /** [width]: hidden state of the latest step's pooled row `index`, until the next step. */
-  pooledRow(index: number): Float32Array {
+  /** [*, width]: hidden states of the latest step's taps, until the next step. */
+  get tapped(): BufferHandle {
+    return this.#scratch.tapped;
+  }
+
+  /** [width]: hidden state of the latest step's tap `index`, until the next step. */
+  tappedHidden(index: number): Float32Array {
     const { width } = this.config;
-    return this.#pooled.subarray(index * width, (index + 1) * width);
+    return this.#tapped.subarray(index * width, (index + 1) * width);
   }
 
   /** [vocabSize]: logits of the latest step's row `index`, until the next step. */
@@ -158,15 +173,14 @@ export class Transformer implements BlockMemory {
     return this.#logitValues.subarray(index * vocabSize, (index + 1) * vocabSize);
   }
 
-  #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
+  /** The rows' keys and values, which are stored, and their queries. */
+  #keysAndValues(layer: LayerWeights, index: number, batch: StepBatch): void {
     const program = this.#program;
     const { width, headDim, rmsEps, numHeads, numKvHeads } = this.config;
-    const { hidden, normed, query, key, value, attended } = this.#scratch;
+    const { hidden, normed, query, key, value } = this.#scratch;
     const { numRows } = batch;
     const rope = this.#ropes[this.config.layers[index]!.rope]!;
     const group = this.#groupOfLayer[index]!;
-    const keyCache = this.#keyCaches[index]!;
-    const valueCache = this.#valueCaches[index]!;
     program.rmsNorm(normed, hidden, layer.attentionNorm, numRows, width, rmsEps);
     this.#quantize(normed, width, numRows, [layer.query, layer.key, layer.value]);
     this.#linear(query, normed, layer.query, numRows, { concurrent: true });
@@ -180,19 +194,26 @@ export class Transformer implements BlockMemory {
       key,
       value,
       rope.table,
-      keyCache,
-      valueCache,
+      this.#keyCaches[index]!,
+      this.#valueCaches[index]!,
       batch.kvSlots[group]!.buffer,
       numRows,
       this.#kvShape,
       rope.half,
       this.config.isNeoxRope,
     );
-    program.pagedAttention(
+  }
+
+  #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
+    const { headDim, numHeads } = this.config;
+    const { query, attended } = this.#scratch;
+    const { numRows } = batch;
+    const group = this.#groupOfLayer[index]!;
+    this.#program.pagedAttention(
       attended,
       query,
-      keyCache,
-      valueCache,
+      this.#keyCaches[index]!,
+      this.#valueCaches[index]!,
       batch.kvLengths.buffer,
       batch.seats.buffer,
       batch.blockTables[group]!.buffer,
@@ -255,21 +276,27 @@ export class Transformer implements BlockMemory {
     program.add(hidden, normed, numRows, width);
   }
 
-  #pool(batch: StepBatch): void {
+  #tap(batch: StepBatch): void {
+    const { width } = this.config;
+    const { hidden, tapped } = this.#scratch;
+    this.#program.gatherRows(tapped, hidden, batch.hiddenTaps.buffer, batch.numHiddenTaps, width);
+    this.#finalNorm(tapped, batch.numHiddenTaps);
+  }
+
+  /** In place. */
+  #finalNorm(x: BufferHandle, numRows: number): void {
     const { width, rmsEps } = this.config;
-    const { hidden, pooled } = this.#scratch;
-    const numRows = batch.numPooledRows;
-    this.#program.gatherRows(pooled, hidden, batch.pooledRows.buffer, numRows, width);
-    this.#program.rmsNorm(pooled, pooled, this.weights.outputNorm, numRows, width, rmsEps);
+    const { outputNorm } = this.weights;
+    if (outputNorm !== undefined) this.#program.rmsNorm(x, x, outputNorm, numRows, width, rmsEps);
   }
 
   #logits(batch: StepBatch, samples: SampleBuffers): void {
     const program = this.#program;
-    const { width, rmsEps, vocabSize } = this.config;
+    const { width, vocabSize } = this.config;
     const { hidden, selected, logits } = this.#scratch;
     const numRows = batch.numLogitRows;
     program.gatherRows(selected, hidden, batch.logitRows.buffer, numRows, width);
-    program.rmsNorm(selected, selected, this.weights.outputNorm, numRows, width, rmsEps);
+    this.#finalNorm(selected, numRows);
     this.#quantize(selected, width, numRows, [this.weights.output]);
     this.#linear(logits, selected, this.weights.output, numRows);
     program.sample(logits, numRows, vocabSize, samples);
@@ -312,7 +339,7 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     gate: floats(maxRows, config.ffWidth),
     room: floats(maxRows, config.ffWidth),
     selected: floats(maxLogitRows, config.width),
-    pooled: floats(maxRows, config.width),
+    tapped: floats(maxRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
   };
 }

@@ -36,7 +36,8 @@ export interface LayerWeights {
 export interface ModelWeights {
   readonly embedding: WeightHandle;
   readonly layers: readonly LayerWeights[];
-  readonly outputNorm: BufferHandle;
+  /** undefined: heads without a norm of their own */
+  readonly outputNorm: BufferHandle | undefined;
   readonly output: Linear;
   /** Divisors of the rope frequencies: all contexts, up to the original context, and beyond it. */
   readonly ropeFactors: Float32Array | undefined;
@@ -50,12 +51,22 @@ export function bindWeights(
   device: Device,
   packer: WeightPacker,
 ): ModelWeights {
-  const plan = new MatrixPlan(source);
-  bind(plan, config);
-  return bind(new DeviceBinder(source, device, packer.place(plan.matrices)), config);
+  return bindTensors(source, device, packer, (binder) => bindModel(binder, config));
 }
 
-function bind(binder: Binder, config: ModelConfig): ModelWeights {
+/** What `bind` makes of the tensors it takes; it is called twice, the second time with those on the device. */
+export function bindTensors<T>(
+  source: TensorSource,
+  device: Device,
+  packer: WeightPacker,
+  bind: (binder: Binder) => T,
+): T {
+  const plan = new MatrixPlan(source);
+  bind(plan);
+  return bind(new DeviceBinder(source, device, packer.place(plan.matrices)));
+}
+
+function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
@@ -72,7 +83,8 @@ function bind(binder: Binder, config: ModelConfig): ModelWeights {
   };
 }
 
-function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
+/** @param prefix of the names of the layer's tensors */
+export function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
   const { width, ffWidth, headDim } = config;
   const queryWidth = config.numHeads * headDim;
   const kvWidth = config.numKvHeads * headDim;
@@ -106,7 +118,7 @@ function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWe
 }
 
 /** Takes what the model consists of, tensor by tensor, in the order in which the forward pass reads it. */
-interface Binder {
+export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;

@@ -1,6 +1,14 @@
 /** What guesses tokens ahead, and how far. */
-export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", "draft_model"] as const;
+/** Of trained heads. */
+export const HEAD_KINDS = ["medusa", "eagle"] as const;
+export type HeadKind = (typeof HEAD_KINDS)[number];
+const METHODS_WITH_MODEL = ["draft_model", "heads", ...HEAD_KINDS] as const;
+export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", ...METHODS_WITH_MODEL] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
+
+/** Whether the method is a model's (or heads') guesses and nothing else. */
+export const isModelMethod = (method: SpeculativeMethod): boolean =>
+  (METHODS_WITH_MODEL as readonly string[]).includes(method);
 
 export interface SpeculativeConfig {
   /** auto: every drafter that needs no model of its own, and whether to draft is decided step by step. none: plain decoding. */
@@ -13,7 +21,7 @@ export interface SpeculativeConfig {
   readonly suffixMaxCachedRequests: number;
   /** A draft ends where its drafter thinks it less likely than this. */
   readonly suffixMinTokenProb: number;
-  /** A model of the same vocabulary that guesses too: alone with method draft_model, after the others with auto. */
+  /** A model of the same vocabulary, or heads trained on the model, that guess too: alone with a method of their own, after the others with auto. */
   readonly draftModelPath: string | undefined;
   /** true: as many tokens as pay off, none if need be; false: always as many as there are. */
   readonly isAdaptive: boolean;

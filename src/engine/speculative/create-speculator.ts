@@ -1,13 +1,17 @@
-/** Builds what drafts: the drafters that the options name, a draft model among them, and the speculator that weighs their guesses. */
+/** Builds what drafts: the drafters that the options name, a draft model or heads among them, and the speculator that weighs their guesses. */
 import type { Device } from "../../kernels/kernels.js";
 import type { EngineOptions } from "../api.js";
 import type { EngineParts } from "../engine-parts.js";
 import type { ModelConfig } from "../model/config.js";
 import type { LoadReport } from "../model/weight-packer.js";
 import type { StepCost } from "../step-cost.js";
-import type { Drafter } from "./drafter.js";
+import { HEAD_KINDS } from "./config.js";
+import type { BatchDrafter, Drafter } from "./drafter.js";
+import { createHeadNetwork } from "./head-network.js";
+import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { draftersOf, Speculator } from "./speculator.js";
+import { headsMaxRows, TrainedHeads } from "./trained-heads.js";
 
 export interface SpeculatorSource {
   readonly target: ModelConfig;
@@ -18,16 +22,36 @@ export interface SpeculatorSource {
   readonly drafters: readonly Drafter[] | undefined;
 }
 
-/** @returns undefined where the options ask for none. Throws what opening a draft model throws. */
+/** @returns undefined where the options ask for none. Throws what opening a draft model or heads throws. */
 export function createSpeculator(
-  { info, kv }: EngineParts,
+  parts: EngineParts,
   cost: StepCost | undefined,
-  { target, options, device, report, drafters }: SpeculatorSource,
+  source: SpeculatorSource,
 ): Speculator | undefined {
-  const { speculative } = options;
+  const { speculative } = source.options;
   if (cost === undefined || speculative.method === "none") return undefined;
-  const room = { maxModelLen: info.maxModelLen, numBlocks: kv.numBlocks };
   const { draftModelPath: path } = speculative;
-  const model = path === undefined ? undefined : loadDraftModel(path, target, options, room, device, report);
-  return new Speculator(drafters ?? draftersOf(speculative), cost, speculative, model);
+  const model = path === undefined ? undefined : openBatchDrafter(path, parts, source);
+  return new Speculator(source.drafters ?? draftersOf(speculative), cost, speculative, model);
+}
+
+/** Heads where the method says so, or where it leaves that to the file. */
+function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSource): BatchDrafter {
+  const { target, options, device, report } = source;
+  const { method, numSpeculativeTokens: maxDraftTokens } = options.speculative;
+  const { maxModelLen } = parts.info;
+  const isHeads = ["heads", ...HEAD_KINDS].includes(method) || (method === "auto" && isHeadsFile(path));
+  if (!isHeads) {
+    return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, device, report);
+  }
+  const model = { config: target, weights: parts.weights };
+  const { maxNumSeqs, kvCacheDtype: kvType, activationDtype } = options;
+  const maxRows = headsMaxRows(maxNumSeqs);
+  const network = createHeadNetwork(readHeads(path, method, target), model, {
+    device,
+    maxRows,
+    report,
+    activationDtype,
+  });
+  return new TrainedHeads(network, parts, { maxNumSeqs, maxModelLen, maxDraftTokens, kvType }, device);
 }

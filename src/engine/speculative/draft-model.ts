@@ -40,6 +40,7 @@ interface Shadow {
 export class DraftModel implements BatchDrafter {
   readonly name = "draft_model";
   readonly cost: StepCost;
+  readonly maxTokens = Number.POSITIVE_INFINITY;
   readonly #batch: StepBatch;
   readonly #sampler: SamplerIo;
   readonly #transformer: Transformer;

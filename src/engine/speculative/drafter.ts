@@ -1,4 +1,5 @@
 /** Where drafts come from: a guess at a sequence's next tokens, which the model then checks all at once. */
+import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
 
@@ -25,11 +26,17 @@ export interface BatchDrafter {
   readonly name: string;
   /** Of one guess for each of so many sequences. */
   readonly cost: StepCost;
+  /** Longest guess. */
+  readonly maxTokens: number;
   /** Those of the sequences that it can guess for now. */
   ready(sequences: readonly Sequence[]): readonly Sequence[];
   /** At most numTokens guesses for each of `sequences`, which are ready. */
   propose(sequences: readonly Sequence[], numTokens: number): readonly (readonly number[])[];
   forget(sequence: Sequence): void;
+  /** A step has been laid out: asks for the hidden states that it wants to see. */
+  tapHidden?(scheduled: readonly ScheduledSequence[]): void;
+  /** The step was computed and its tokens taken in: reads them. */
+  takeHidden?(): void;
 }
 
 /** The kind of a guess that rests on `length` matching tokens. */

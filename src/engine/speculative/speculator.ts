@@ -2,17 +2,18 @@
  * Decides what to draft: asks the drafters, weighs each drafted token's chance of being right against what its row costs, and keeps as many
  * as give the most tokens per second: none, often. What is drafted never changes a result, only how soon it is there.
  */
+import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
 import { Acceptance, type RequestAcceptance } from "./acceptance.js";
-import type { SpeculativeConfig } from "./config.js";
+import { isModelMethod, type SpeculativeConfig } from "./config.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
 import type { SpeculationStats } from "./stats.js";
 
-/** The drafters that a configuration names, a draft model aside. */
+/** The drafters that a configuration names, a draft model and heads aside. */
 export function draftersOf(config: SpeculativeConfig): readonly Drafter[] {
-  if (config.method === "draft_model") return [];
+  if (isModelMethod(config.method)) return [];
   const own = new PromptLookup(config);
   return config.method === "ngram" ? [own] : [own, new SuffixLookup(config)];
 }
@@ -119,7 +120,11 @@ export class Speculator {
     numRows: number,
     maxRows: number,
   ): number {
-    const most = Math.min(this.config.numSpeculativeTokens, Math.floor(maxRows / Math.max(1, rates.length)));
+    const most = Math.min(
+      this.config.numSpeculativeTokens,
+      model.maxTokens,
+      Math.floor(maxRows / Math.max(1, rates.length)),
+    );
     if (rates.length === 0 || !this.config.isAdaptive) return rates.length === 0 ? 0 : most;
     const guessMs = model.cost.ms(rates.length);
     let best = (numSequences / this.cost.ms(numRows)) * MIN_GAIN;
@@ -145,6 +150,16 @@ export class Speculator {
     this.#numDraftTokens += numDrafted;
     this.#numAcceptedTokens += numAccepted;
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
+  }
+
+  /** A step has been laid out. */
+  tapHidden(scheduled: readonly ScheduledSequence[]): void {
+    this.model?.tapHidden?.(scheduled);
+  }
+
+  /** The step was computed and its tokens taken in. */
+  takeHidden(): void {
+    this.model?.takeHidden?.();
   }
 
   forget(sequence: Sequence): void {

@@ -1,0 +1,126 @@
+/** Files of trained heads (architecture "mill-heads", written by models/training/heads.py): what they hold, checked against the model they guess for. */
+import { MillraceError } from "../../core/errors.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import type { GgufFile } from "../../formats/gguf/types.js";
+import { isHfFolder } from "../../formats/huggingface/folder.js";
+import type { Device } from "../../kernels/kernels.js";
+import { MODEL_LIMITS, type ModelConfig, Reader } from "../model/config.js";
+import { GgufSource, summarizeGguf } from "../model/gguf-source.js";
+import { ropeFromMetadata } from "../model/rope.js";
+import { type ActivationDtype, type LoadReport, WeightPacker } from "../model/weight-packer.js";
+import { type Binder, bindTensors } from "../model/weights.js";
+import { HEAD_KINDS, type HeadKind } from "./config.js";
+
+const ARCHITECTURE = "mill-heads";
+const MAX_DEPTH = 64;
+
+export interface HeadsFile {
+  readonly kind: HeadKind;
+  /** Tokens ahead that were trained. */
+  readonly depth: number;
+  readonly gguf: GgufFile;
+}
+
+export function isHeadsFile(path: string): boolean {
+  return !isHfFolder(path) && architectureOf(readGguf(path)) === ARCHITECTURE;
+}
+
+/**
+ * @param method kind that is asked for; "heads" and "auto": either
+ * Throws what reading a GGUF file throws, and invalid_option unless the file holds heads of that kind for `target`.
+ */
+export function readHeads(path: string, method: string, target: ModelConfig): HeadsFile {
+  const gguf = readGguf(path);
+  const { metadata } = gguf;
+  if (architectureOf(gguf) !== ARCHITECTURE) {
+    throw refused(`trained heads (architecture ${ARCHITECTURE})`, `${architectureOf(gguf)} in ${path}`, {
+      hint: "A model that guesses for another one is for method draft_model; heads are trained with models/training/train.py heads.",
+    });
+  }
+  const stated = metadata.string(`${ARCHITECTURE}.kind`);
+  const kind = HEAD_KINDS.find((known) => known === stated);
+  if (kind === undefined) {
+    throw new MillraceError(
+      "gguf_metadata",
+      `expected ${ARCHITECTURE}.kind among ${HEAD_KINDS.join(", ")}, got ${stated}`,
+    );
+  }
+  if (method !== kind && (HEAD_KINDS as readonly string[]).includes(method)) {
+    throw refused(`heads of kind ${method}`, kind, { hint: 'Method "heads" takes either kind.' });
+  }
+  const read = new Reader(metadata, ARCHITECTURE);
+  const base = metadata.string(`${ARCHITECTURE}.base`);
+  const width = read.size("embedding_length", MODEL_LIMITS.width);
+  const vocabSize = read.size("vocab_size", 1 << 24);
+  const hint = { hint: "Heads fit the model they were trained on only." };
+  if (base !== target.name) throw refused(`heads of the model ${target.name}`, `heads of ${base}`, hint);
+  if (width !== target.width) throw refused(`heads of width ${target.width}`, `${width}`, hint);
+  if (vocabSize !== target.vocabSize) {
+    throw refused(`heads for a vocabulary of ${target.vocabSize} tokens`, `${vocabSize}`, hint);
+  }
+  return { kind, depth: read.size("depth", MAX_DEPTH), gguf };
+}
+
+/** What the heads compute themselves, by the model's terms: no layer or one, whose attention sees `window` entries. */
+export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig, window: number): ModelConfig {
+  const read = new Reader(gguf.metadata, ARCHITECTURE);
+  const own = {
+    ...target,
+    architecture: "llama",
+    name: ARCHITECTURE,
+    activation: "silu",
+    isNeoxRope: false,
+    rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
+  } as const;
+  if (kind === "medusa") return { ...own, numLayers: 0, ropes: [], layers: [] };
+  const numHeads = read.size("attention.head_count", MODEL_LIMITS.heads);
+  const numKvHeads = read.size("attention.head_count_kv", numHeads, numHeads);
+  if (target.width % numHeads !== 0 || numHeads % numKvHeads !== 0) {
+    throw new MillraceError(
+      "gguf_metadata",
+      `expected query heads that divide ${target.width} and are a multiple of key/value heads, got ${numHeads} and ${numKvHeads}`,
+    );
+  }
+  const headDim = target.width / numHeads;
+  return {
+    ...own,
+    numLayers: 1,
+    numHeads,
+    numKvHeads,
+    headDim,
+    ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
+    attentionScale: 1 / Math.sqrt(headDim),
+    ropes: [ropeFromMetadata(gguf.metadata, ARCHITECTURE, headDim)],
+    layers: [{ window, rope: 0 }],
+  };
+}
+
+/**
+ * Throws gguf_tensor where one of the tensors is missing or has another shape.
+ * @param activationDtype f32: matrices stay as they are stored
+ */
+export function bindHeads<T>(
+  { gguf }: HeadsFile,
+  { device, report }: { readonly device: Device; readonly report: LoadReport },
+  activationDtype: ActivationDtype,
+  bind: (binder: Binder) => T,
+): T {
+  const source = new GgufSource(gguf, device);
+  const packer = new WeightPacker(device, source, {
+    activationDtype,
+    modelName: ARCHITECTURE,
+    files: [],
+    weightBytes: summarizeGguf(gguf).weightBytes,
+    cache: undefined,
+    report,
+  });
+  return bindTensors(source, device, packer, bind);
+}
+
+function architectureOf({ metadata }: GgufFile): string {
+  return metadata.string("general.architecture") ?? "no architecture";
+}
+
+function refused(expected: string, got: string, details: { readonly hint: string }): MillraceError {
+  return new MillraceError("invalid_option", `--speculative-config: expected ${expected}, got ${got}`, details);
+}

@@ -1,0 +1,288 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Completion, collect, poolingRequest, request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { str, u32, type WritableValue, writeGguf } from "../../../test/helpers/gguf-writer.js";
+import { guessesAfter } from "../../../test/helpers/guesses.js";
+import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
+import {
+  headsMetadata,
+  type RandomModelOptions,
+  writeRandomHeads,
+  writeRandomModel,
+} from "../../../test/helpers/random-model.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import { dequantizeRow } from "../../kernels/dequantize.js";
+import { loadKernels } from "../../kernels/load.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+import { openModel } from "../model/open-model.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
+
+const MODEL: RandomModelOptions = { architecture: "llama", seed: 1, type: "F16", width: 64, ff: 96 };
+let folder = "";
+const pathOf = (name: string): string => join(folder, `${name}.gguf`);
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-heads-"));
+  writeRandomModel(pathOf("model"), MODEL);
+  writeRandomHeads(pathOf("eagle"), "eagle", MODEL);
+  writeRandomHeads(pathOf("medusa"), "medusa", MODEL);
+  writeRandomHeads(pathOf("wide"), "eagle", { ...MODEL, width: 128 });
+  writeRandomHeads(pathOf("worded"), "eagle", { ...MODEL, vocab: 400 });
+  const key = (name: string) => `mill-heads.${name}`;
+  const broken: Record<string, Record<string, WritableValue>> = {
+    foreign: { [key("base")]: str("other") },
+    kindless: { [key("kind")]: str("hydra") },
+    endless: { [key("depth")]: u32(65) },
+    uneven: { [key("attention.head_count")]: u32(3), [key("attention.head_count_kv")]: u32(1) },
+    empty: {},
+    "empty-medusa": { [key("kind")]: str("medusa") },
+  };
+  for (const [name, changes] of Object.entries(broken)) {
+    writeGguf(pathOf(name), { metadata: { ...headsMetadata("eagle", MODEL), ...changes }, tensors: [] });
+  }
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const SAMPLING: readonly Partial<SamplingParams>[] = [
+  { temperature: 0 },
+  { temperature: 0.8, seed: 7n },
+  { temperature: 1.3, seed: 8n, repetitionPenalty: 1.2, presencePenalty: 0.5, minTokens: 10 },
+];
+/** Two texts begin alike, so that the second finds the first one's blocks. */
+const promptOf = (id: number) => Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
+
+function withCore<T>(speculative: SpeculativeConfig, options: Partial<EngineOptions>, use: (core: EngineCore) => T): T {
+  const device = loadKernels().createDevice({ numThreads: 1 });
+  const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
+  try {
+    return use(new EngineCore(openModel(pathOf("model")), { ...all, speculative, ...options }, device, 0));
+  } finally {
+    device.destroy();
+  }
+}
+
+/** The requests' completions, those of one in four until it is aborted. */
+function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}, abortAtStep?: number) {
+  return withCore(speculative, options, (core) => {
+    const completions = new Map<number, Completion>();
+    for (let id = 0; id < 6; id++)
+      core.add(id, request(promptOf(id), { ...SAMPLING[id % 3], maxTokens: 60, numLogprobs: 2 }));
+    for (let step = 0; core.hasWork; step++) {
+      for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+      if (step === abortAtStep) core.abort(5);
+    }
+    if (abortAtStep !== undefined) completions.delete(5);
+    for (const completion of completions.values()) completion.numCachedTokens = 0;
+    return { completions, stats: core.stats() };
+  });
+}
+
+const guessedBy = (name: string, method: SpeculativeConfig["method"] = "heads"): SpeculativeConfig => ({
+  ...DEFAULT_SPECULATIVE_CONFIG,
+  method,
+  draftModelPath: pathOf(name),
+  isAdaptive: false,
+  numSpeculativeTokens: 5,
+});
+
+describe("trained heads", () => {
+  test.each([
+    "eagle",
+    "medusa",
+  ])("%s: tokens are those of plain decoding, with prefixes shared and memory short", (kind) => {
+    const plain = run(NO_SPECULATION);
+    const guessed = run(guessedBy(kind));
+    expect(guessed.completions).toEqual(plain.completions);
+    expect(guessed.stats.speculation.numDraftTokens).toBeGreaterThan(500);
+    const numBlocks = 14;
+    const kvOptions = {
+      kvCacheDtype: "f16",
+      blockSize: 16,
+      maxNumSeqs: 4,
+      maxNumBatchedTokens: 24,
+      maxModelLen: 160,
+    } as const;
+    const { kvBytes: kvCacheMemoryBytes } = leastKvBudget(pathOf("model"), numBlocks, kvOptions);
+    const crowded = run(guessedBy(kind), { ...kvOptions, kvCacheMemoryBytes }, 40);
+    plain.completions.delete(5);
+    expect(crowded.completions).toEqual(plain.completions);
+    expect(crowded.stats.numPreemptions).toBeGreaterThan(0);
+    expect(crowded.stats.prefixCacheHitTokens).toBeGreaterThan(0);
+    expect(crowded.stats.speculation.numDraftTokens).toBeGreaterThan(100);
+  });
+
+  test("a layer guesses what its definition says, from what it has seen, alone and beside others", () => {
+    const texts = [promptOf(1), promptOf(3).slice(0, 21), promptOf(2)];
+    const expected = [eagleGuesses(texts[0]!, 0, 6), eagleGuesses(texts[1]!, 0, 6), eagleGuesses(texts[2]!, 16, 6)];
+    expect(new Set(expected.flat()).size).toBeGreaterThan(6);
+    const guesses = guessesAfter(
+      pathOf("model"),
+      pathOf("eagle"),
+      [{ ids: texts[0]! }, { ids: texts[1]!, chunk: 3 }, { ids: texts[2]!, numSkipped: 16, chunk: 7 }],
+      6,
+    );
+    expect(guesses).toEqual(expected);
+  });
+
+  test("a layer sees no more than its window, however long the text has become", () => {
+    const ids = Array.from({ length: 150 }, (_, i) => (i * i) % 91);
+    const request = { ids, numPrompt: 40, chunk: 16 };
+    const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6, 24);
+    expect(guesses).toEqual([eagleGuesses(ids, 0, 6, 24)]);
+    expect(guesses).not.toEqual([eagleGuesses(ids, 0, 6)]);
+  });
+
+  test("blocks guess what their definition says", () => {
+    const texts = [promptOf(1), promptOf(2)];
+    const guesses = guessesAfter(
+      pathOf("model"),
+      pathOf("medusa"),
+      texts.map((ids) => ({ ids, chunk: 8 })),
+      5,
+    );
+    const tensors = tensorsOf("medusa");
+    const expected = texts.map((ids) => {
+      const h = hiddenStates(ids).at(-1)!;
+      return [0, 1, 2].map((k) => mostLikely(tensors.multiply(`heads.${k}`, h).map((x, i) => h[i]! + silu(x))));
+    });
+    expect(guesses).toEqual(expected);
+  });
+
+  test.each([
+    ["model", "heads", "invalid_option", /expected trained heads \(architecture mill-heads\), got llama/],
+    ["eagle", "medusa", "invalid_option", /expected heads of kind medusa, got eagle/],
+    ["wide", "eagle", "invalid_option", /expected heads of width 64, got 128/],
+    ["worded", "heads", "invalid_option", /expected heads for a vocabulary of 384 tokens, got 400/],
+    ["foreign", "auto", "invalid_option", /expected heads of the model random, got heads of other/],
+    ["eagle", "draft_model", "architecture_unsupported", /expected one of llama, .*, got mill-heads/],
+    ["kindless", "heads", "gguf_metadata", /expected mill-heads.kind among medusa, eagle, got hydra/],
+    ["endless", "heads", "gguf_metadata", /expected mill-heads.depth to be an integer in \[1, 64\], got 65/],
+    ["uneven", "heads", "gguf_metadata", /expected query heads that divide 64 .*, got 3 and 1/],
+    ["empty", "eagle", "gguf_tensor", /expected a tensor eagle.attn_q.weight of shape \[64,64\], got none/],
+    ["empty-medusa", "medusa", "gguf_tensor", /expected a tensor heads.0.weight of shape \[64,64\], got none/],
+  ] as const)("refuses %s for method %s", (name, method, code, message) => {
+    const open = () => run(guessedBy(name, method));
+    expect(open).toThrow(message);
+    expect(open).toThrow(expect.objectContaining({ code }));
+  });
+
+  test("method auto takes heads where the path names some", () => {
+    const { speculation } = run({ ...guessedBy("eagle"), method: "auto" }).stats;
+    expect(speculation.numDraftTokens).toBeGreaterThan(0);
+  });
+});
+
+/** After the final norm, at every position but the last, as the engine's embeddings give them. */
+function hiddenStates(ids: readonly number[]): number[][] {
+  return withCore(NO_SPECULATION, { enablePrefixCaching: false, kvCacheDtype: "f32" }, (core) =>
+    ids.slice(1).map((_, i) => Array.from(runAlone(core, poolingRequest(ids.slice(0, i + 1), "last")).pooled!)),
+  );
+}
+
+/** The arithmetic of a file's tensors, in doubles. */
+function readTensors(name: string) {
+  const { tensors } = readGguf(pathOf(name));
+  const file = readFileSync(pathOf(name));
+  const known = new Map<string, { readonly data: Float32Array; readonly cols: number }>();
+  const values = (tensor: string) => {
+    const { type, shape, byteOffset, byteLength } = tensors.get(`${tensor}.weight`)!;
+    const [cols = 1, rows = 1] = shape;
+    const bytes = file.subarray(byteOffset, byteOffset + byteLength);
+    const entry = known.get(tensor) ?? { data: dequantizeRow(type, bytes, rows * cols), cols };
+    known.set(tensor, entry);
+    return entry;
+  };
+  const rowOf = (tensor: string, row: number) => {
+    const { data, cols } = values(tensor);
+    return Array.from(data.subarray(row * cols, (row + 1) * cols));
+  };
+  const multiply = (tensor: string, x: readonly number[]): number[] => {
+    const { data, cols } = values(tensor);
+    return Array.from({ length: data.length / cols }, (_, row) =>
+      x.reduce((sum, v, i) => sum + v * data[row * cols + i]!, 0),
+    );
+  };
+  const norm = (tensor: string, x: readonly number[]): number[] => {
+    const { data } = values(tensor);
+    const scale = 1 / Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / x.length + 1e-5);
+    return x.map((v, i) => v * scale * data[i]!);
+  };
+  return { rowOf, multiply, norm };
+}
+
+const read = new Map<string, ReturnType<typeof readTensors>>();
+
+function tensorsOf(name: string): ReturnType<typeof readTensors> {
+  const tensors = read.get(name) ?? readTensors(name);
+  read.set(name, tensors);
+  return tensors;
+}
+
+const silu = (x: number) => x / (1 + Math.exp(-x));
+const add = (a: readonly number[], b: readonly number[]) => a.map((v, i) => v + b[i]!);
+
+function mostLikely(h: readonly number[]): number {
+  const logits = tensorsOf("model").multiply("output", h);
+  return logits.indexOf(Math.max(...logits));
+}
+
+/** Heads of 16, four for queries and two for keys, as the random model has; pairs (2i, 2i + 1) are rotated. */
+function rotated(x: readonly number[], position: number): number[] {
+  return x.map((value, i) => {
+    const pair = Math.floor((i % 16) / 2);
+    const angle = position * 10_000 ** ((-2 * pair) / 16);
+    return i % 2 === 0
+      ? value * Math.cos(angle) - x[i + 1]! * Math.sin(angle)
+      : value * Math.cos(angle) + x[i - 1]! * Math.sin(angle);
+  });
+}
+
+/** What models/training/heads.py defines, in plain loops; the first `start` positions were not seen. */
+function eagleGuesses(
+  ids: readonly number[],
+  start: number,
+  numTokens: number,
+  window = ids.length + numTokens,
+): number[] {
+  const heads = tensorsOf("eagle");
+  const model = tensorsOf("model");
+  const past: { readonly k: number[]; readonly v: number[] }[] = [];
+  const layer = (state: readonly number[], nextToken: number, position: number): number[] => {
+    const embedded = heads.norm("eagle.embed_norm", model.rowOf("token_embd", nextToken));
+    const x = add(heads.multiply("eagle.join_hidden", state), heads.multiply("eagle.join_embed", embedded));
+    const normed = heads.norm("eagle.attn_norm", x);
+    const q = rotated(heads.multiply("eagle.attn_q", normed), position);
+    past.push({
+      k: rotated(heads.multiply("eagle.attn_k", normed), position),
+      v: heads.multiply("eagle.attn_v", normed),
+    });
+    const attended = q.map((_, out) => {
+      const head = Math.floor(out / 16);
+      const ofKv = 16 * Math.floor(head / 2);
+      const seen = past.slice(-window);
+      const scores = seen.map(({ k }) => {
+        let dot = 0;
+        for (let i = 0; i < 16; i++) dot += q[head * 16 + i]! * k[ofKv + i]!;
+        return Math.exp(dot / 4);
+      });
+      const total = scores.reduce((sum, score) => sum + score, 0);
+      return seen.reduce((sum, { v }, j) => sum + (scores[j]! / total) * v[ofKv + (out % 16)]!, 0);
+    });
+    const y = add(x, heads.multiply("eagle.attn_output", attended));
+    const inner = heads.norm("eagle.ffn_norm", y);
+    const up = heads.multiply("eagle.ffn_up", inner);
+    const gated = heads.multiply("eagle.ffn_gate", inner).map((gate, i) => silu(gate) * up[i]!);
+    return heads.norm("eagle.norm", add(y, heads.multiply("eagle.ffn_down", gated)));
+  };
+  const hidden = hiddenStates(ids);
+  let state: number[] = [];
+  for (let t = start; t < ids.length - 1; t++) state = layer(hidden[t]!, ids[t + 1]!, t);
+  const guesses = [mostLikely(state)];
+  while (guesses.length < numTokens) {
+    state = layer(state, guesses.at(-1)!, ids.length - 2 + guesses.length);
+    guesses.push(mostLikely(state));
+  }
+  return guesses;
+}

@@ -1,0 +1,72 @@
+/** What trained heads guess after given tokens, step by step as the engine computes them. */
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { buildParts } from "../../src/engine/engine-parts.js";
+import { openModel } from "../../src/engine/model/open-model.js";
+import { Sequence } from "../../src/engine/sequence.js";
+import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
+import { readHeads } from "../../src/engine/speculative/heads-file.js";
+import { headsMaxRows, TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
+import { layOutStep } from "../../src/engine/step-rows.js";
+import { loadKernels } from "../../src/kernels/load.js";
+import { GREEDY } from "./engine-requests.js";
+
+export interface GuessRequest {
+  readonly ids: readonly number[];
+  /** Tokens whose hidden states the heads did not see. */
+  readonly numSkipped?: number;
+  /** Rows of a step. */
+  readonly chunk?: number;
+  /** Tokens of the prompt; those after it come one by one. */
+  readonly numPrompt?: number;
+}
+
+/** Guesses at what follows each of the texts, all together. */
+export function guessesAfter(
+  modelPath: string,
+  headsPath: string,
+  requests: readonly GuessRequest[],
+  numTokens: number,
+  window?: number,
+): readonly (readonly number[])[] {
+  const device = loadKernels().createDevice({ numThreads: 1 });
+  const silent = { progress: () => {}, note: () => {} };
+  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
+  try {
+    const model = openModel(modelPath);
+    const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, device, 0, silent);
+    const maxRows = headsMaxRows(options.maxNumSeqs);
+    const target = { config: model.config, weights: parts.weights };
+    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, {
+      ...{ device, maxRows, report: silent, activationDtype: "auto" },
+      ...(window === undefined ? {} : { window }),
+    });
+    const { maxModelLen } = parts.info;
+    const capacity = { maxNumSeqs: 4, maxModelLen, maxDraftTokens: numTokens, kvType: "f32" } as const;
+    const heads = new TrainedHeads(network, parts, capacity, device);
+    const sequences = requests.map(({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1 }, seat) => {
+      const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling: { ...GREEDY, maxTokens: 1000 } };
+      const sequence = new Sequence(seat, request, parts.numGroups, 0);
+      Object.assign(sequence, { seat, numAdmissions: 1 });
+      parts.kv.ensureCapacity(sequence, ids.length);
+      const compute = (end: number, isSeen: boolean): void => {
+        const scheduled = [{ sequence, numNewTokens: end - sequence.numComputedTokens }];
+        layOutStep(parts, scheduled, 0);
+        if (isSeen) heads.tapHidden(scheduled);
+        parts.transformer.forward(parts.batch, parts.sampler.buffers);
+        sequence.numComputedTokens = end;
+        // As if it had been sampled.
+        if (end === sequence.numTokens) sequence.append(ids[end]!);
+        if (isSeen) heads.takeHidden();
+      };
+      if (numSkipped > 0) compute(numSkipped, false);
+      while (sequence.numComputedTokens < ids.length - 1) {
+        compute(Math.min(sequence.numTokens, sequence.numComputedTokens + chunk), true);
+      }
+      return sequence;
+    });
+    const ready = heads.ready(sequences);
+    return heads.propose(ready, numTokens);
+  } finally {
+    device.destroy();
+  }
+}
