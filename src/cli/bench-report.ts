@@ -65,7 +65,8 @@ export async function presentReport(
 }
 
 async function textOf(report: BenchReport): Promise<string> {
-  const [{ ratiosOf, summarize }, { ratioRows, resultColumns }, { ratioText, warningLines }] = await Promise.all([
+  const [{ comparisonsOf }, { summarize }, { resultColumns }, { warningLines }] = await Promise.all([
+    import("../bench/report/comparisons.js"),
     import("../bench/report/summary.js"),
     import("../bench/report/tables.js"),
     import("../bench/report/words.js"),
@@ -74,9 +75,7 @@ async function textOf(report: BenchReport): Promise<string> {
   const columns = resultColumns(summaries);
   const rows = summaries.map((summary) => columns.map((column) => column.text(summary)));
   const parts = summaries.length === 0 ? [] : [formatTable([columns.map((column) => column.title), ...rows])];
-  for (const ratios of ratiosOf(report)) {
-    parts.push(formatTable(ratioRows(ratios)), `all cells together: ${ratioText(ratios.throughput)} output tokens/s`);
-  }
+  for (const { title, note, rows: table } of comparisonsOf(report)) parts.push(`${title}\n${formatTable(table)}`, note);
   const warnings = warningLines(summaries).map((line) => `! ${line}`);
   return [...parts, warnings.join("\n"), ...report.notes]
     .filter((part) => part !== "")

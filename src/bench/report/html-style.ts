@@ -40,6 +40,7 @@ figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap
 figcaption small { color: var(--soft); font-size: .8rem; align-self: center; }
 svg { display: block; width: 100%; height: auto; font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow: visible; }
 svg text { fill: var(--soft); font-variant-numeric: tabular-nums; } svg .row { fill: var(--ink); }
+.note { margin: 0 0 10px; color: var(--soft); font-size: .9rem; } .axis-line { stroke: var(--soft); stroke-width: 1.25; }
 .grid { stroke: var(--faint); stroke-width: 1; } .base { stroke: var(--color); stroke-width: 1; opacity: .35; }
 ${COLORS}
 .line { fill: none; stroke: var(--color); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }

@@ -1,30 +1,40 @@
 /** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
-import { lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { LADDER } from "../ablation/cells.js";
+import { layerGains } from "../ablation/tables.js";
+import { gainChart, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { comparisonsOf } from "./comparisons.js";
 import { STYLE } from "./html-style.js";
 import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
-import { type Column, DEFINITIONS, detailColumns, factsOf, ratioRows, resultColumns } from "./tables.js";
+import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, titleOf } from "./tables.js";
 import { figure, milliseconds, NONE, warningLines } from "./words.js";
 
 export function htmlOf(report: BenchReport): string {
   const summaries = summarize(report);
-  const ratios = ratiosOf(report);
-  const names = report.targets.map((target) => target.name);
-  const title = `${names.join(" and ")}: ${report.plan.scenario}`;
-  const workloads = [...new Set(summaries.map((summary) => summary.cell.workloadName))];
+  const isAblation = report.plan.ablation !== undefined;
+  const ratios = isAblation ? [] : ratiosOf(report);
+  const charted = isAblation ? summaries.filter((summary) => summary.cell.workloadName.startsWith(LADDER)) : summaries;
+  const names = report.targets
+    .map((target) => target.name)
+    .filter((name) => !isAblation || charted.some((summary) => summary.target === name));
+  const title = titleOf(report);
+  const workloads = [...new Set(charted.map((summary) => summary.cell.workloadName))];
   const body = [
     header(report, title, names),
-    ratios.length === 0 ? resultCards(summaries) : ratios.map(ratioCards).join(""),
+    ratios.length === 0 ? resultCards(charted) : ratios.map(ratioCards).join(""),
     warnings(summaries),
+    isAblation ? section("What layers gain", gainFigures(report)) : "",
     ...workloads.map((name) =>
       charts(
         name,
-        summaries.filter((summary) => summary.cell.workloadName === name),
+        charted.filter((summary) => summary.cell.workloadName === name),
         names,
       ),
     ),
-    section("Ratios", ratios.map((each) => tableOf(ratioRows(each))).join("")),
+    ...comparisonsOf(report).map(({ title: heading, note, rows }) =>
+      section(heading, `<p class="note">${escapeXml(note)}</p>${tableOf(rows)}`),
+    ),
     section("Results", table(summaries, resultColumns(summaries))),
     section("Details", table(summaries, detailColumns(summaries))),
     section("What the words mean", list(DEFINITIONS)),
@@ -222,11 +232,26 @@ function charts(workload: string, summaries: readonly CellSummary[], names: read
   ] as const;
   const drawn = figures
     .filter(([, , drawing]) => drawing !== "")
-    .map(
-      ([title, note, drawing]) =>
-        `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`,
-    );
+    .map(([title, note, drawing]) => figureOf(title, note, drawing));
   return section(workload, `<div class="charts">${drawn.join("")}</div>`);
+}
+
+function gainFigures(report: BenchReport): string {
+  const figures = layerGains(report).map(({ cell, gains }) => {
+    const rows = gains.map(({ layer, alone, away }) => ({
+      ...{ label: layer, alone: alone?.throughput, away: away?.throughput },
+    }));
+    return figureOf(cell.name, "output tokens/s, × without it", gainChart(cell.name, rows));
+  });
+  if (figures.length === 0) return "";
+  const legend = ["alone", "taken away from all together"].map(
+    (name, i) => `<span class="c${i}"><i></i>${name}</span>`,
+  );
+  return `<p class="legend">${legend.join("")}</p><div class="charts">${figures.join("")}</div>`;
+}
+
+function figureOf(title: string, note: string, drawing: string): string {
+  return `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`;
 }
 
 function table(summaries: readonly CellSummary[], columns: readonly Column[]): string {

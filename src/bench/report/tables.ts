@@ -59,6 +59,7 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
       { title: "tokens/draft", text: (each) => figure(each.server.acceptedLength) },
       { title: "server queue", text: (each) => milliseconds(each.server.queueMs) },
       { title: "KV used, most", text: (each) => percent(each.server.maxKvUsage) },
+      { title: "running, most", text: (each) => figure(each.server.maxRunning) },
       { title: "preemptions", text: (each) => figure(each.server.preemptions || undefined) },
       { title: "CPU cores", text: (each) => figure(each.process?.cpuCores) },
       { title: "memory", text: (each) => gibibytes(each.process?.peakMemoryBytes) },
@@ -78,6 +79,13 @@ export function ratioRows({ first, second, cells }: Ratios): string[][] {
     [`${first} ÷ ${second}`, "output tokens/s", "TTFT (less is better)", "TPOT (less is better)"],
     ...cells.map(row),
   ];
+}
+
+export function titleOf({ targets, plan }: BenchReport): string {
+  const { model } = targets[0]!;
+  return plan.ablation === undefined
+    ? `${targets.map((target) => target.name).join(" and ")}: ${plan.scenario}`
+    : `What each optimisation is worth: ${model}`;
 }
 
 /** [what, its value] of the machine, the servers and the plan. */

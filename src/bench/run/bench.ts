@@ -35,14 +35,17 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   const onAbort = () => generator.stop("abort");
   signal.addEventListener("abort", onAbort);
   try {
-    for (const target of job.targets) live.push(await openTarget(target, planned.cells[0]!.shape));
+    for (const target of job.targets) {
+      const opened = await openTarget(target, planned.cells[0]!.shape);
+      live.push(opened);
+      // Servers that are started anew for each run make room for each other.
+      if (isFreshEachRun) await opened.close();
+    }
     const common = inCommon(live.map((each) => each.facts));
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
     for (const each of live) assertFits(planned, each);
     events.onTargets(live);
     const report = reportFor(job, live);
-    // Servers that are started anew for each run make room for each other.
-    if (isFreshEachRun) for (const each of live) await each.close();
     const options = { cells: planned.cells, isFreshEachRun, signal };
     const runner = new Runner(job.targets, live, generator, report, options, {
       ...events,

@@ -1,6 +1,7 @@
 /** Servers that can be started to be measured: this one, and llama.cpp's. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
+import type { ServerShape } from "../workload/scenarios.js";
 import type { Launch } from "./launch.js";
 
 export interface ServedModel {
@@ -11,8 +12,12 @@ export interface ServedModel {
   readonly kvBytesPerToken?: number | undefined;
 }
 
-/** @param extra further flags */
-export function millraceServer(name: string, model: ServedModel, extra: readonly string[] = []): Launch {
+/** @param extra further flags, where they depend on the size, of a size */
+export function millraceServer(
+  name: string,
+  model: ServedModel,
+  extra: readonly string[] | ((shape: ServerShape) => readonly string[]) = [],
+): Launch {
   const { path, numThreads, kvBytesPerToken = 0 } = model;
   return {
     name,
@@ -26,7 +31,7 @@ export function millraceServer(name: string, model: ServedModel, extra: readonly
             ...["--kv-cache-memory-bytes", String(shape.kvTokens * kvBytesPerToken)],
             ...(shape.apiKeys === undefined ? [] : ["--api-key", shape.apiKeys.join(",")]),
           ]),
-      ...extra,
+      ...(typeof extra !== "function" ? extra : shape === undefined ? [] : extra(shape)),
     ],
   };
 }
