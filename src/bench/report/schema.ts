@@ -157,6 +157,8 @@ const run = z.object({
   voidReasons: z.array(z.string()),
   client: z.object({
     ...{ numChunks: z.number(), meanMs: z.number(), maxMs: z.number(), cpuWaitMs: z.number() },
+    /** What the run is judged by: the two together, the median over short intervals. Absent in older files. */
+    typicalMs: z.number().optional(),
     ...{ utilization: z.number(), numWorkers: z.number() },
   }),
   server: server.optional(),

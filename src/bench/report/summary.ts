@@ -126,7 +126,7 @@ function summaryOf(
             perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
           },
     drift: of((run) => run.metrics.plateau?.drift)?.median,
-    clientLagMs: of((run) => run.client.meanMs + run.client.cpuWaitMs)!.median,
+    clientLagMs: of(({ client }) => client.typicalMs ?? client.meanMs + client.cpuWaitMs)!.median,
     sendDelayMs: of((run) => run.metrics.sendDelayMs?.percentiles.p50)?.median,
     server: serverOf(runs),
     process: processOf(runs),

@@ -134,6 +134,12 @@ export const DEFINITIONS: readonly (readonly [string, string])[] = [
   ["percentiles", "nearest rank over the requests of all runs; left out where samples are too few (p95: 20, p99: 100)"],
   ["SLO met", "share of all requests offered that met every limit; failed ones did not"],
   ["ratios", "of runs paired by round, geometric mean (95 % interval of the paired logarithms)"],
-  ["read late, sent late", "what the load generator itself added, on average and in the median"],
-  ["void", "one of the two exceeded 1 % of TPOT: such runs are left out where others remain"],
+  [
+    "read late, sent late",
+    "what the load generator itself added: the median over intervals of 50 ms, waits for a CPU included; the median over requests",
+  ],
+  [
+    "void",
+    "answers were read later than 1 % of TPOT, or requests sent later than 1 % of TPOT for each token of the answer: such runs are left out where others remain",
+  ],
 ];

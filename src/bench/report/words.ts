@@ -1,6 +1,7 @@
 /** Figures as reports write them: as many digits as they are worth. */
 import type { Estimate } from "../measure/intervals.js";
 import type { Interval, PercentileName } from "../measure/percentiles.js";
+import { READ_LATE, SENT_LATE } from "../measure/run-metrics.js";
 import type { Distribution } from "./schema.js";
 import type { CellSummary, RunMedian } from "./summary.js";
 
@@ -66,6 +67,10 @@ function warningsOf(summary: CellSummary): string[] {
   ];
 }
 
+const CLIENT_REASONS: readonly string[] = [READ_LATE, SENT_LATE];
+const CLIENT_TOO_SLOW =
+  "VOID runs: leave the load generator a core that the server does not use (--threads of one less), or let it run on another machine";
+
 /** Each warning once, with the cells it is about. */
 export function warningLines(summaries: readonly CellSummary[]): string[] {
   const about = new Map<string, string[]>();
@@ -73,9 +78,11 @@ export function warningLines(summaries: readonly CellSummary[]): string[] {
     const place = `${summary.cell.name} (${summary.target})`;
     for (const warning of warningsOf(summary)) about.set(warning, [...(about.get(warning) ?? []), place]);
   }
-  return [...about].map(([warning, places]) =>
+  const lines = [...about].map(([warning, places]) =>
     places.length > 1 && places.length === summaries.length
       ? `everywhere: ${warning}`
       : `${places.join(", ")}: ${warning}`,
   );
+  const isTooSlow = summaries.some((each) => each.voidReasons.some((reason) => CLIENT_REASONS.includes(reason)));
+  return isTooSlow ? [...lines, CLIENT_TOO_SLOW] : lines;
 }

@@ -133,7 +133,7 @@ export class Runner {
     const metrics = measureRun(records, job.load, this.report.plan.slo);
     return {
       ...{ target: place.target, cell: place.cell.name, round: place.round, startedAt, metrics },
-      voidReasons: voidReasons(metrics, result.lag.meanMs + result.lag.cpuWaitMs),
+      voidReasons: voidReasons(metrics, result.lag.typicalMs),
       client: clientOf(result),
       ...{ server, process, requests: records.map(requestOf) },
     };
