@@ -86,7 +86,7 @@ async function stream(model: LlamaModel, seats: Seats, body: CompletionBody, res
     response.writeHead(200, { "content-type": "text/event-stream" });
     let numTokens = 0;
     let reason = "length";
-    for await (const token of sequence.evaluate(tokens.slice(numCached), { temperature, yieldEogTokens: true })) {
+    for await (const token of sequence.evaluate(tokens.slice(numCached), { temperature, yieldEogToken: true })) {
       numTokens++;
       const isEnd = !ignoresEos && model.isEogToken(token);
       // Half a character, and special tokens, have no text of their own.
