@@ -59,20 +59,26 @@ function gainsOf(reading: AblationReading, cell: PlannedCell, base: Base, layers
   }));
 }
 
-/** @param report whose plan has an ablation */
-export function layerGains(
-  report: BenchReport,
-): { readonly cell: PlannedCell; readonly gains: readonly LayerGain[] }[] {
+export interface CellGains {
+  readonly cell: PlannedCell;
+  readonly layers: readonly LayerGain[];
+  /** All together ÷ vanilla. */
+  readonly together: CellRatio | undefined;
+}
+
+/** @param report whose plan has an ablation. @returns of each cell that all targets were measured under */
+export function cellGains(report: BenchReport): CellGains[] {
   const reading = new AblationReading(report);
   const { foundation, optimisations, alternatives } = reading.plan;
   return reading
     .cells((cell) => cell.targets === undefined)
     .map((cell) => ({
       cell,
-      gains: [
+      layers: [
         ...gainsOf(reading, cell, NAIVE, foundation),
         ...gainsOf(reading, cell, VANILLA, [...optimisations, ...alternatives]),
       ],
+      together: reading.ratio(cell, ALL, VANILLA),
     }));
 }
 
@@ -120,7 +126,7 @@ function ladderRows(reading: AblationReading): string[][] {
   };
   return [
     [
-      ...["cell", "vanilla, tokens/s", "vanilla ÷ naive", "all ÷ vanilla", "its TTFT", "speculation's part"],
+      ...["cell", "vanilla, tokens/s", "vanilla ÷ naive", "all ÷ vanilla", "TTFT of that", "speculation's part"],
       ...["tokens/s/user", "half the threads ÷ vanilla", "cost", "cost on half"],
     ],
     ...reading.cells((cell) => cell.workloadName.startsWith(LADDER)).map(row),

@@ -2,7 +2,7 @@
 import { comparisonsOf } from "./comparisons.js";
 import type { BenchReport } from "./schema.js";
 import { summarize } from "./summary.js";
-import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, titleOf } from "./tables.js";
+import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
 import { warningLines } from "./words.js";
 
 function table(rows: readonly (readonly string[])[]): string {
@@ -23,9 +23,7 @@ export function markdownOf(report: BenchReport): string {
     `# ${titleOf(report)}`,
     ...(report.isComplete ? [] : ["**Incomplete: it was stopped, or a server died, before all was measured.**"]),
     ...report.notes,
-    factsOf(report)
-      .map(([name, value]) => `- ${name}: ${value}`)
-      .join("\n"),
+    [...factsOf(report), ...serverFacts(report)].map(([name, value]) => `- ${name}: ${value}`).join("\n"),
     ...several,
     ...(summaries.length === 0
       ? []

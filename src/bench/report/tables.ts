@@ -88,8 +88,18 @@ export function titleOf({ targets, plan }: BenchReport): string {
     : `What each optimisation is worth: ${model}`;
 }
 
-/** [what, its value] of the machine, the servers and the plan. */
-export function factsOf({ createdAt, machine, versions, targets, plan }: BenchReport): (readonly [string, string])[] {
+/** [name, what is known of it] of each server. */
+export function serverFacts({ targets }: BenchReport): (readonly [string, string])[] {
+  return targets.map((target) => {
+    const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
+    const version = target.version === undefined ? "" : ` ${target.version}`;
+    const command = target.command === undefined ? "" : `; ${target.command}`;
+    return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
+  });
+}
+
+/** [what, its value] of the machine and the plan. */
+export function factsOf({ createdAt, machine, versions, plan }: BenchReport): (readonly [string, string])[] {
   const gibibytes = (machine.memoryBytes / 2 ** 30).toFixed(0);
   const slo = plan.slo;
   const limits = (["ttftMs", "tpotMs", "e2eMs"] as const).flatMap((name) =>
@@ -98,18 +108,12 @@ export function factsOf({ createdAt, machine, versions, targets, plan }: BenchRe
   return [
     [
       "measured",
-      `${createdAt.slice(0, 16).replace("T", " ")} UTC, scenario ${plan.scenario}, ${plan.rounds} rounds, seed ${plan.seed}`,
+      `${createdAt.slice(0, 16).replace("T", " ")} UTC, scenario ${plan.scenario}, ${plan.rounds} round${plan.rounds === 1 ? "" : "s"}, seed ${plan.seed}`,
     ],
     [
       "load from",
       `${machine.cpu}, ${machine.numCpus} CPUs, ${gibibytes} GiB, ${machine.platform}, Node ${versions.node}, millrace ${versions.millrace}`,
     ],
-    ...targets.map((target): [string, string] => {
-      const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
-      const version = target.version === undefined ? "" : ` ${target.version}`;
-      const command = target.command === undefined ? "" : `; ${target.command}`;
-      return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
-    }),
     ...(slo === undefined ? [] : [["objective", limits.join(", ")] as const]),
     ...(plan.pricePerHour === undefined ? [] : [["price", `${figure(plan.pricePerHour)} an hour`] as const]),
   ];

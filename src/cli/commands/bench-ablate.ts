@@ -166,6 +166,7 @@ async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned,
   const bytes = kvBytesPerToken(config, "f16");
   return variantsOf(layers)
     .filter(({ isOnHalf }) => !isOnHalf || threads > 1)
+    .filter(({ name }) => cells.some((cell) => cell.targets === undefined || cell.targets.includes(name)))
     .map((variant) => {
       const modelPath = variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path;
       const numThreads = variant.isOnHalf ? threads >> 1 : threads;
