@@ -36,6 +36,12 @@ export const WARM_EDIT = "code edit, temperature 1";
 /** Before the shape. */
 export const LADDER = "ladder ";
 
+const LAYER_CELLS: readonly string[] = [LENGTHS, SHARED, MEMORY, CODE_EDIT];
+
+/** Whether every layer is measured under it, alone and taken away. */
+export const isLayerCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
+  LAYER_CELLS.includes(workloadName);
+
 const STATIC_BATCH = 16;
 const MIN_CONTEXT = 256;
 
@@ -107,11 +113,13 @@ function scaledShape(shape: ServerShape, scale: number): ServerShape {
   return { ...shape, maxModelLen, kvTokens: Math.max(maxModelLen, Math.ceil(shape.kvTokens * scale)) };
 }
 
-export function ablationCells(wishes: CellWishes): Cell[] {
+/** @param variants names of all servers; the half of one is for the ladder only */
+export function ablationCells(wishes: CellWishes, variants: readonly string[]): Cell[] {
+  const onAll = variants.filter((name) => name !== HALF);
   const traffic = [...layerTraffic(wishes), ...ladderTraffic(wishes)];
   return traffic
     .filter(({ name }) => wishes.only === undefined || wishes.only.some((wanted) => name.startsWith(wanted)))
-    .flatMap(({ name, workload, load, bounds, shape, targets, usefulShare: share }) =>
+    .flatMap(({ name, workload, load, bounds, shape, targets = onAll, usefulShare: share }) =>
       cellsOf({
         ...{ name, about: name, workloads: [{ name, workload }], loads: [load], bounds, rounds: 1 },
         shape: scaledShape(shape, wishes.scale),

@@ -3,7 +3,7 @@
 import type { BenchReport, PlannedCell } from "../report/schema.js";
 import type { CellRatio } from "../report/summary.js";
 import { figure, NONE, percent, ratioText } from "../report/words.js";
-import { LADDER } from "./cells.js";
+import { isLayerCell, LADDER } from "./cells.js";
 import { AblationReading } from "./reading.js";
 import { referenceRows } from "./reference.js";
 import { ALL, aloneName, HALF, NAIVE, VANILLA, withoutName } from "./variants.js";
@@ -18,9 +18,9 @@ export interface Section {
 /** @param report whose plan has an ablation. @returns those that have rows */
 export function ablationSections(report: BenchReport): Section[] {
   const reading = new AblationReading(report);
-  const everybodys = reading.cells((cell) => cell.targets === undefined);
+  const layerCells = reading.cells(isLayerCell);
   return [
-    ...everybodys.map((cell) => ({
+    ...layerCells.map((cell) => ({
       title: `Layers: ${cell.name}`,
       note: "Alone: with it ÷ without it, continuous batching and paged KV on naive, the others on vanilla. Taken away: all together ÷ all but it.",
       rows: layerRows(reading, cell),
@@ -50,7 +50,6 @@ export interface LayerGain {
 
 type Base = typeof NAIVE | typeof VANILLA;
 
-/** Of a cell that all targets were measured under. */
 function gainsOf(reading: AblationReading, cell: PlannedCell, base: Base, layers: readonly string[]): LayerGain[] {
   return layers.map((layer) => ({
     layer,
@@ -66,20 +65,18 @@ export interface CellGains {
   readonly together: CellRatio | undefined;
 }
 
-/** @param report whose plan has an ablation. @returns of each cell that all targets were measured under */
+/** @param report whose plan has an ablation. @returns of each cell that every layer was measured under */
 export function cellGains(report: BenchReport): CellGains[] {
   const reading = new AblationReading(report);
   const { foundation, optimisations, alternatives } = reading.plan;
-  return reading
-    .cells((cell) => cell.targets === undefined)
-    .map((cell) => ({
-      cell,
-      layers: [
-        ...gainsOf(reading, cell, NAIVE, foundation),
-        ...gainsOf(reading, cell, VANILLA, [...optimisations, ...alternatives]),
-      ],
-      together: reading.ratio(cell, ALL, VANILLA),
-    }));
+  return reading.cells(isLayerCell).map((cell) => ({
+    cell,
+    layers: [
+      ...gainsOf(reading, cell, NAIVE, foundation),
+      ...gainsOf(reading, cell, VANILLA, [...optimisations, ...alternatives]),
+    ],
+    together: reading.ratio(cell, ALL, VANILLA),
+  }));
 }
 
 function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {

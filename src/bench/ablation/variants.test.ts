@@ -33,14 +33,15 @@ test("naive says no to everything, all together to nothing, and one layer is one
 
 test("cells are scaled with their memory, chosen by name, and measured under targets that exist", () => {
   const wishes: CellWishes = { scale: 0.5, shapes: [[512, 512]], concurrency: [1, 2], durationS: 3 };
-  const cells = ablationCells(wishes);
-  expect(new Set(cells.map((cell) => cell.name)).size).toBe(cells.length);
   const names = variants.map((variant) => variant.name);
+  const cells = ablationCells(wishes, names);
+  expect(new Set(cells.map((cell) => cell.name)).size).toBe(cells.length);
   for (const { targets = [], shape: size } of cells) {
     expect(names).toEqual(expect.arrayContaining([...targets]));
     expect(size!.kvTokens).toBeGreaterThanOrEqual(size!.maxModelLen);
   }
-  const ladder = ablationCells({ ...wishes, only: [LADDER.trim()] });
+  expect(cells[0]!.targets).toHaveLength(names.length - 1);
+  const ladder = ablationCells({ ...wishes, only: [LADDER.trim()] }, names);
   expect(ladder.map((cell) => cell.name)).toEqual(["ladder 512/512, 1 at once", "ladder 512/512, 2 at once"]);
   expect(ladder[1]).toMatchObject({ workload: { promptTokens: 256, outputTokens: 256 }, shape: { seats: 2 } });
 });

@@ -183,7 +183,8 @@ export interface Gain {
   readonly away: Estimate | undefined;
 }
 
-const GAIN = { left: 132, right: WIDTH - 20, height: 34 };
+/** The figures of ratios below 1 stand between the names and the plot. */
+const GAIN = { names: 126, left: 166, right: WIDTH - 40, height: 34 };
 
 /** A row for each layer: what it gains alone, and below it what is lost without it, as ratios on a logarithmic axis around 1. */
 export function gainChart(title: string, rows: readonly Gain[]): string {
@@ -215,7 +216,7 @@ export function gainChart(title: string, rows: readonly Gain[]): string {
     lineFrom(x(1), 4, x(1), bottom, 'class="axis-line"'),
     ...rows.map(({ label, alone, away }, i) => {
       const y = 8 + (i + 0.5) * GAIN.height;
-      const name = textAt(GAIN.left - 10, y + 4, label, 'class="row" text-anchor="end"');
+      const name = textAt(GAIN.names, y + 4, label, 'class="row" text-anchor="end"');
       const both = [
         `<g class="c0">${mark(alone, y - 7, `${label} alone`)}</g>`,
         `<g class="c1">${mark(away, y + 8, `all together ÷ all but ${label}`)}</g>`,

@@ -123,11 +123,13 @@ async function layersOf({ quantized = [], speculativeConfig }: AblateFlags): Pro
 }
 
 async function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThreads: number): Promise<Planned> {
-  const [{ ablationCells, CELL_NAMES }, { plannedCell }] = await Promise.all([
+  const [{ ablationCells, CELL_NAMES }, { variantsOf }, { plannedCell }] = await Promise.all([
     import("../../bench/ablation/cells.js"),
+    import("../../bench/ablation/variants.js"),
     import("../../bench/run/plan.js"),
   ]);
-  const cells = ablationCells(wishes);
+  const variants = variantsOf(layers).map((variant) => variant.name);
+  const cells = ablationCells(wishes, variants);
   const unknown = wishes.only?.find((name) => !cells.some((cell) => cell.name.startsWith(name)));
   if (unknown !== undefined) {
     const expected = `expected --cells to be among ${CELL_NAMES.join(", ")}`;
@@ -166,7 +168,7 @@ async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned,
   const bytes = kvBytesPerToken(config, "f16");
   return variantsOf(layers)
     .filter(({ isOnHalf }) => !isOnHalf || threads > 1)
-    .filter(({ name }) => cells.some((cell) => cell.targets === undefined || cell.targets.includes(name)))
+    .filter(({ name }) => cells.some((cell) => cell.targets!.includes(name)))
     .map((variant) => {
       const modelPath = variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path;
       const numThreads = variant.isOnHalf ? threads >> 1 : threads;
