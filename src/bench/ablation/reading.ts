@@ -8,6 +8,7 @@ export class AblationReading {
   readonly plan: AblationPlan;
   readonly #summaries: readonly CellSummary[];
   readonly #ratios = new Map<string, Ratios>();
+  #hasReadVoid = false;
 
   /** @param report whose plan has an ablation */
   constructor(private readonly report: BenchReport) {
@@ -27,8 +28,22 @@ export class AblationReading {
     return this.cells((cell) => cell.workloadName === workloadName)[0];
   }
 
+  /** What `read` returns, and whether any time or speed that it looked at is of void runs only. */
+  noting<T>(read: () => T): { readonly value: T; readonly isVoid: boolean } {
+    this.#hasReadVoid = false;
+    const value = read();
+    return { value, isVoid: this.#hasReadVoid };
+  }
+
   summary(cell: PlannedCell | undefined, target: string): CellSummary | undefined {
-    return this.#summaries.find((summary) => summary.cell === cell && summary.target === target);
+    const found = this.#summaries.find((summary) => summary.cell === cell && summary.target === target);
+    this.#hasReadVoid ||= found?.isVoid === true;
+    return found;
+  }
+
+  /** Requests in the batch, the most at once; a slow client does not change it. */
+  maxRunning(cell: PlannedCell | undefined, target: string): number | undefined {
+    return this.#summaries.find((summary) => summary.cell === cell && summary.target === target)?.server.maxRunning;
   }
 
   /** first ÷ second, by rounds that both have. */
@@ -36,6 +51,8 @@ export class AblationReading {
     const key = `${first} ÷ ${second}`;
     const ratios = this.#ratios.get(key) ?? ratiosBetween(this.report, first, second);
     this.#ratios.set(key, ratios);
-    return ratios.cells.find((each) => each.cell === cell);
+    const found = ratios.cells.find((each) => each.cell === cell);
+    this.#hasReadVoid ||= found?.isVoid === true;
+    return found;
   }
 }

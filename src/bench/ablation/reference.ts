@@ -22,7 +22,7 @@ const together = (parts: readonly (string | undefined)[]): string | undefined =>
 /** How many times as many requests were in the batch at once. */
 function atOnce(reading: AblationReading, first: string, second: string): string | undefined {
   const cell = reading.cellOf(MEMORY);
-  const [more, fewer] = [first, second].map((target) => reading.summary(cell, target)?.server.maxRunning);
+  const [more, fewer] = [first, second].map((target) => reading.maxRunning(cell, target));
   return more === undefined || !fewer ? undefined : `${(more / fewer).toFixed(2)} × (${fewer} → ${more})`;
 }
 
@@ -177,6 +177,9 @@ const ratioIf = (ratio: Parameters<typeof ratioText>[0]): string | undefined =>
 export function referenceRows(reading: AblationReading): string[][] {
   return [
     ["what", "theirs", "ours", "why they differ"],
-    ...REFERENCES.map(({ what, theirs, ours, why }) => [what, theirs, ours(reading) ?? NOT_MEASURED, why]),
+    ...REFERENCES.map(({ what, theirs, ours, why }) => {
+      const { value, isVoid } = reading.noting(() => ours(reading));
+      return [what, theirs, (value ?? NOT_MEASURED) + (isVoid ? " (void)" : ""), why];
+    }),
   ];
 }

@@ -98,6 +98,14 @@ test("reference ratios stand beside ours, and what has no cell says so", () => {
   expect(ours("all together")).toBe("+400 % (512/512, 1 at once)");
 });
 
+test("a reference ratio of void runs says so; requests at once are what they were", () => {
+  const runs = REPORT.runs.map((each) => ({ ...each, voidReasons: ["late"] }));
+  const rows = ablationSections({ ...REPORT, runs }).find(({ title }) => title === "Reference ratios")!.rows;
+  const ours = rows.map((row) => row[2]!);
+  expect(ours.filter((text) => text.endsWith("(void)"))).toContain("Q4_0 weights: 3.00 × (void)");
+  expect(ours).toContain("5.00 × (8 → 40)");
+});
+
 test("an ablation of which little was measured is a report too", () => {
   const runs = REPORT.runs.filter(({ target }) => target === VANILLA);
   for (const text of [htmlOf, markdownOf].flatMap((form) => [form(REPORT), form({ ...REPORT, runs })])) {
