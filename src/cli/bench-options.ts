@@ -81,7 +81,9 @@ export function addLoadOptions(command: Command): Command {
   number(WHAT, "--scale <factor>", "multiplies all lengths of the scenario", 0.001, 1000, 1);
   add(WHAT, "--seed <n>", "other seeds, other prompts", integerIn("--seed", 0, 2 ** 31), 0);
   command.addOption(grouped(WHAT, "--api-key <key>", "sent to servers").env("OPENAI_API_KEY"));
-  add(HOW, "--concurrency <n,…>", "clients that wait for answers; sweep: doubled until it gains no more", concurrency);
+  add(HOW, "--concurrency <n,…>", "clients that wait for answers; sweep: doubled until it gains no more", (text) =>
+    text === "sweep" ? text : concurrencies(text),
+  );
   add(HOW, "--rate <n,…>", "requests a second instead, however long answers take", rates);
   add(HOW, "--arrivals <how>", ARRIVALS.join(", "), oneOf("--arrivals", ARRIVALS), "poisson");
   number(HOW, "--burstiness <shape>", "of gamma arrivals: below 1 they come in bursts", 0.01, 1000);
@@ -97,18 +99,25 @@ export function addLoadOptions(command: Command): Command {
 
 const rates = (text: string) => listOf("--rate")(text, undefined).map(numberIn("--rate", 0.001, 1e6));
 
-function shapes(text: string): NamedWorkload[] {
+/** @example shapePairs("512/128") // [[512, 128]] */
+export function shapePairs(text: string): (readonly [promptTokens: number, outputTokens: number])[] {
   return listOf("--shape")(text, undefined).map((item) => {
     const match = /^(\d+)\/(\d+)$/.exec(item);
     const [promptTokens, outputTokens] = [Number(match?.[1]), Number(match?.[2])];
     if (!(promptTokens > 0 && outputTokens > 0)) throw optionError("--shape", "lengths such as 512/128", item);
-    const workload = { kind: "random", promptTokens, sharedTokens: 0, outputTokens } as const;
-    return { name: item, workload };
+    return [promptTokens, outputTokens];
   });
 }
 
-function concurrency(text: string): readonly number[] | "sweep" {
-  return text === "sweep" ? text : listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
+function shapes(text: string): NamedWorkload[] {
+  return shapePairs(text).map(([promptTokens, outputTokens]) => ({
+    name: `${promptTokens}/${outputTokens}`,
+    workload: { kind: "random", promptTokens, sharedTokens: 0, outputTokens },
+  }));
+}
+
+export function concurrencies(text: string): readonly number[] {
+  return listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
 }
 
 /** Throws invalid_option and file_unreadable. */

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import type { BenchReport } from "../bench/report/schema.js";
 import type { Planned } from "../bench/run/plan.js";
 import type { Target } from "../bench/run/target.js";
+import { MillraceError } from "../core/errors.js";
 import { type OutputFlags, resumedReport } from "./bench-options.js";
 import { benchView } from "./bench-view.js";
 import { formatTable } from "./format.js";
@@ -18,6 +19,7 @@ export async function measureServers(
   { targets, planned, isFreshEachRun = false }: MeasureJob,
   flags: OutputFlags,
 ): Promise<void> {
+  assertDistinct(targets.map((target) => target.name));
   const [{ runBench }, { writeReport }] = await Promise.all([
     import("../bench/run/bench.js"),
     import("../bench/report/schema.js"),
@@ -48,6 +50,14 @@ export async function measureServers(
   }
 }
 
+function assertDistinct(names: readonly string[]): void {
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice === undefined) return;
+  throw new MillraceError("invalid_option", `expected servers of different names, got ${twice} twice`, {
+    hint: "name running servers: first=http://… second=http://…",
+  });
+}
+
 export async function presentReport(
   report: BenchReport,
   { html, md }: Pick<OutputFlags, "html" | "md">,
@@ -65,7 +75,8 @@ export async function presentReport(
 }
 
 async function textOf(report: BenchReport): Promise<string> {
-  const [{ ratiosOf, summarize }, { ratioRows, resultColumns }, { ratioText, warningLines }] = await Promise.all([
+  const [{ comparisonsOf }, { summarize }, { resultColumns }, { isSentence, warningLines }] = await Promise.all([
+    import("../bench/report/comparisons.js"),
     import("../bench/report/summary.js"),
     import("../bench/report/tables.js"),
     import("../bench/report/words.js"),
@@ -74,9 +85,14 @@ async function textOf(report: BenchReport): Promise<string> {
   const columns = resultColumns(summaries);
   const rows = summaries.map((summary) => columns.map((column) => column.text(summary)));
   const parts = summaries.length === 0 ? [] : [formatTable([columns.map((column) => column.title), ...rows])];
-  for (const ratios of ratiosOf(report)) {
-    parts.push(formatTable(ratioRows(ratios)), `all cells together: ${ratioText(ratios.throughput)} output tokens/s`);
-  }
+  /** Rows with sentences are written one below the other. */
+  const tableText = ([head = [], ...body]: readonly (readonly string[])[]): string =>
+    body.some((row) => row.slice(1).some(isSentence))
+      ? body
+          .map(([first, ...others]) => [first, ...others.map((text, i) => `    ${head[i + 1]}: ${text}`)].join("\n"))
+          .join("\n")
+      : formatTable([head, ...body]);
+  for (const { title, note, rows: table } of comparisonsOf(report)) parts.push(`${title}\n${tableText(table)}`, note);
   const warnings = warningLines(summaries).map((line) => `! ${line}`);
   return [...parts, warnings.join("\n"), ...report.notes]
     .filter((part) => part !== "")

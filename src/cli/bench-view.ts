@@ -1,6 +1,6 @@
 /** What a benchmark shows while it runs: a line for each run that is over and, on a terminal, one that moves for the run under way. */
 import type { Progress } from "../bench/load/messages.js";
-import { throughputOf } from "../bench/measure/run-metrics.js";
+import { READ_LATE, SENT_LATE, throughputOf } from "../bench/measure/run-metrics.js";
 import type { BenchRun } from "../bench/report/schema.js";
 import { figure, milliseconds } from "../bench/report/words.js";
 import type { RunnerEvents, RunPlace } from "../bench/run/runner.js";
@@ -47,7 +47,7 @@ function progressText({ numSent, numDone, numFailed, numOutputTokens }: Progress
   return `${numDone} answered, ${numSent - numDone} under way${failed}, ${speed}`;
 }
 
-function runText({ metrics, voidReasons }: BenchRun): string {
+function runText({ metrics, voidReasons, client }: BenchRun): string {
   const numFailed = metrics.failures.reduce((sum, failure) => sum + failure.count, 0);
   const [first] = metrics.failures;
   return [
@@ -57,6 +57,13 @@ function runText({ metrics, voidReasons }: BenchRun): string {
     ...(first === undefined
       ? []
       : [`${numFailed} of ${metrics.numRequests} failed (${first.kind}: ${first.example.slice(0, 120)})`]),
-    ...voidReasons.map((reason) => `VOID: ${reason}`),
+    ...voidReasons.map((reason) => `VOID: ${reason}${delayText(reason, metrics, client)}`),
   ].join(", ");
+}
+
+/** How late, and of what. */
+function delayText(reason: string, { tpotMs, sendDelayMs }: BenchRun["metrics"], client: BenchRun["client"]): string {
+  const delayMs = { [READ_LATE]: client.typicalMs, [SENT_LATE]: sendDelayMs?.percentiles.p50 }[reason];
+  const perToken = tpotMs?.percentiles.p50 ?? tpotMs?.mean;
+  return delayMs === undefined ? "" : ` (${milliseconds(delayMs)} at ${milliseconds(perToken)} per token)`;
 }

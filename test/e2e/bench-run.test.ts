@@ -42,6 +42,9 @@ function start(...args: readonly string[]): { readonly child: ChildProcess; read
 
 const run = (...args: readonly string[]): Promise<Ended> => start(...args).ended;
 
+/** Of tests that start several servers one after the other. */
+const SERVERS_TIMEOUT_MS = 300_000;
+const STORIES = join(repositoryRoot(), "test/fixtures/models/stories260k.gguf");
 const SMALL = ["--shape", "16/9", "--concurrency", "1,3", "--requests", "6", "--rounds", "2"];
 
 /** Resolves once so many runs are saved. */
@@ -116,6 +119,48 @@ test("a server that dies is failed requests and an incomplete report, not a cras
   expect(report.runs.length).toBeLessThan(9);
 });
 
+test(
+  "peers are measured under the same cells in turn, and a server that is started beside them",
+  async () => {
+    expect(await (await fetch(`${mock.url}/health`)).json()).toEqual({});
+    const peer = ["--peer", `mock=${mock.url}`, "--threads", "1"];
+    const json = file("peers.json");
+    const { stderr, exitCode } = await run("run", ...peer, "--model", STORIES, ...SMALL, "--json", json);
+    expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+    const { runs, targets } = readReport(json);
+    expect(runs.slice(0, 4).map(({ round, target }) => `${round} ${target}`)).toEqual([
+      ...["1 millrace", "1 mock", "2 mock", "2 millrace"],
+    ]);
+    expect(targets[0]!.command).toMatch(/engine --model stories260k.gguf .*--threads 1 --max-num-seqs 3/);
+    const twice = await run("run", "--url", mock.url, "--peer", mock.url, ...SMALL);
+    expect(twice).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("different names") });
+  },
+  SERVERS_TIMEOUT_MS,
+);
+
+test(
+  "an ablation starts a server for each of its variants, and tells what each layer gains",
+  async () => {
+    const small = ["--cells", "ladder", "--shape", "16/9", "--concurrency", "2", "--rounds", "1", "--threads", "2"];
+    const forms = ["--json", file("ablation.json"), "--html", file("ablation.html")];
+    const { stdout, stderr, exitCode } = await run("ablate", "--model", STORIES, ...small, ...forms);
+    expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
+    expect(stdout).toMatch(/^cell +vanilla, tokens\/s.*half the threads ÷ vanilla/m);
+    const { runs, targets } = readReport(file("ablation.json"));
+    expect(new Set(targets.map((target) => target.name))).toEqual(
+      new Set(["naive", "vanilla", "all but speculation", "all together", "all, half the threads"]),
+    );
+    expect(runs).toHaveLength(5);
+    expect(runs.flatMap((each) => each.metrics.failures)).toEqual([]);
+    expect(targets[0]!.command).toMatch(/--batching static --kv-layout contiguous/);
+    expect(targets.at(-1)!.command).toContain("--threads 1");
+    expect(await run("ablate", "--from", file("ablation.json"))).toMatchObject({ exitCode: 0, stdout });
+    const tooLong = await run("ablate", "--model", STORIES, "--cells", "code edit");
+    expect(tooLong).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--scale") });
+  },
+  SERVERS_TIMEOUT_MS,
+);
+
 test("two servers take turns and their ratio comes with its interval; two files do without turns", async () => {
   const slower = await startMock({ ttftMs: 60, tpotMs: 12, tokensPerChunk: 2 });
   const common = [...SMALL, "--rounds", "3", "--json", file("both.json")];
@@ -185,7 +230,7 @@ test.each([
   [["run", "--slo", "fast"], "expected --slo"],
   [["run", "--resume"], "expected --json beside --resume"],
   [["compare", "http://127.0.0.1:1", "b.json"], "two URLs or two files"],
-  [["compare", "http://127.0.0.1:1", "http://127.0.0.1:1"], "expected two names"],
+  [["compare", "http://127.0.0.1:1", "http://127.0.0.1:1"], "expected servers of different names"],
 ] as const)("%j is refused", async (args, message) => {
   const { exitCode, stderr } = await run(
     ...args,

@@ -157,6 +157,7 @@ function mergedLag(results: readonly ShareResult[]): ShareResult["lag"] {
     lags.reduce((sum, lag) => sum + value(lag) * lag.numChunks, 0) / Math.max(1, numChunks);
   return {
     numChunks,
+    typicalMs: mean((lag) => lag.typicalMs),
     meanMs: mean((lag) => lag.meanMs),
     maxMs: Math.max(...lags.map((lag) => lag.maxMs)),
     cpuWaitMs: mean((lag) => lag.cpuWaitMs),

@@ -20,9 +20,12 @@ vllm:request_queue_time_seconds_count 6
 `;
 
 test("counters are differences, summed over labels; what a server does not offer stays away", () => {
-  expect(serverMetrics(parseMetrics(BEFORE), parseMetrics(AFTER), [0.2, 0.9, 0.4])).toEqual({
+  const samples = [0.2, 0.9, 0.4].map((usage, i) =>
+    parseMetrics(`vllm:kv_cache_usage_perc ${usage}\nvllm:num_requests_running ${5 - i}\n`),
+  );
+  expect(serverMetrics(parseMetrics(BEFORE), parseMetrics(AFTER), samples)).toEqual({
     ...{ queueMs: 250, acceptance: 0.75, acceptedLength: 4, preemptions: 3, medianKvUsage: 0.4, maxKvUsage: 0.9 },
-    cacheHitShare: undefined,
+    ...{ cacheHitShare: undefined, maxRunning: 5 },
   });
 });
 

@@ -16,6 +16,7 @@ const NAMES = {
   cacheHits: ["prefix_cache_hits_total", "gpu_prefix_cache_hits_total"],
   preemptions: ["num_preemptions_total", "num_preemptions"],
   kvUsage: ["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"],
+  running: ["num_requests_running", "num_running_reqs", "requests_processing"],
 } as const;
 
 const PREFIXES = ["millrace:", "vllm:", "sglang:", "llamacpp:"];
@@ -43,8 +44,11 @@ function metricOf(sums: MetricSums, quantity: Quantity): number | undefined {
   return undefined;
 }
 
-/** @param kvUsages sampled during the run */
-export function serverMetrics(before: MetricSums, after: MetricSums, kvUsages: readonly number[]): ServerMetrics {
+/** @param samples of gauges, during the run */
+export function serverMetrics(before: MetricSums, after: MetricSums, samples: readonly MetricSums[]): ServerMetrics {
+  const sampled = (quantity: Quantity) => samples.flatMap((sums) => metricOf(sums, quantity) ?? []);
+  const most = (values: readonly number[]) => (values.length === 0 ? undefined : Math.max(...values));
+  const kvUsages = sampled("kvUsage");
   const grown = (quantity: Quantity): number | undefined => {
     const end = metricOf(after, quantity);
     return end === undefined ? undefined : end - (metricOf(before, quantity) ?? 0);
@@ -61,16 +65,17 @@ export function serverMetrics(before: MetricSums, after: MetricSums, kvUsages: r
     cacheHitShare: share(grown("cacheHits"), grown("cacheQueries")),
     preemptions: grown("preemptions"),
     medianKvUsage: kvUsages.length === 0 ? undefined : median(kvUsages),
-    maxKvUsage: kvUsages.length === 0 ? undefined : Math.max(...kvUsages),
+    maxKvUsage: most(kvUsages),
+    maxRunning: most(sampled("running")),
   };
 }
 
-const SAMPLE_MS = 1000;
+const SAMPLE_MS = 250;
 const TIMEOUT_MS = 5000;
 
 /** Watches a server's metrics from now until `finish`; one that offers none is not asked again. */
 export class MetricsWatch {
-  readonly #kvUsages: number[] = [];
+  readonly #samples: MetricSums[] = [];
   readonly #timer: NodeJS.Timeout;
 
   private constructor(
@@ -85,18 +90,16 @@ export class MetricsWatch {
     return new MetricsWatch(url, await readMetrics(url));
   }
 
-  async #sample(): Promise<MetricSums | undefined> {
+  async #sample(): Promise<void> {
     const sums = await readMetrics(this.url);
-    const usage = sums === undefined ? undefined : metricOf(sums, "kvUsage");
-    if (usage !== undefined) this.#kvUsages.push(usage);
-    return sums;
+    if (sums !== undefined) this.#samples.push(sums);
   }
 
   async finish(): Promise<ServerMetrics | undefined> {
     clearInterval(this.#timer);
     if (this.before === undefined) return undefined;
     const after = await readMetrics(this.url);
-    return after === undefined ? undefined : serverMetrics(this.before, after, this.#kvUsages);
+    return after === undefined ? undefined : serverMetrics(this.before, after, this.#samples);
   }
 }
 

@@ -90,6 +90,7 @@ export class MockServer {
     const isChat = path === "/v1/chat/completions";
     if (isChat || path === "/v1/completions") this.#stream(socket, JSON.parse(body) as CompletionBody, isChat, nowMs);
     else if (path === "/v1/models") json(socket, 200, { data: [{ id: "mock" }] });
+    else if (path === "/health") json(socket, 200, {});
     else if (path === "/actual") json(socket, 200, this.#takeActual());
     else json(socket, 404, { error: { message: `no ${path} here` } });
   }

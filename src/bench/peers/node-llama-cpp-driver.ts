@@ -36,7 +36,7 @@ async function measure(sequences: readonly LlamaSequence[], job: DriverJob, seed
   const { promptTokens, genTokens, vocabSize } = job;
   const batch = sequences.length;
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix: 0, vocabSize }, seed);
-  const options = { temperature: 0, yieldEogTokens: true };
+  const options = { temperature: 0, yieldEogToken: true };
   const streams = sequences.map((sequence, index) => sequence.evaluate([...prompts[index]!], options));
   const step = async (): Promise<void> => {
     const tokens = await Promise.all(streams.map((stream) => stream.next()));

@@ -1,4 +1,5 @@
 /** The report's charts, as SVG that takes its colours from the page: c0, c1, … are the targets'. */
+import type { Estimate } from "../measure/intervals.js";
 import {
   escapeXml,
   linearScale,
@@ -174,4 +175,54 @@ function densityPath(samples: readonly number[], span: Span, base: number, heigh
   const left = linearScale({ from: 0, to: RIDGE.numBins }, { from: RIDGE.left, to: RIDGE.right });
   const outline = counts.map((count, i) => [left(i), base - (count / most) * height] as const);
   return `${pathThrough([[RIDGE.left, base], ...outline, [RIDGE.right, base]])}Z`;
+}
+
+export interface Gain {
+  readonly label: string;
+  readonly alone: Estimate | undefined;
+  readonly away: Estimate | undefined;
+}
+
+/** The figures of ratios below 1 stand between the names and the plot. */
+const GAIN = { names: 126, left: 166, right: WIDTH - 40, height: 34 };
+
+/** A row for each layer: what it gains alone, and below it what is lost without it, as ratios on a logarithmic axis around 1. */
+export function gainChart(title: string, rows: readonly Gain[]): string {
+  const values = rows.flatMap(({ alone, away }) =>
+    [alone, away].flatMap((each) => (each === undefined ? [] : each.value)),
+  );
+  if (values.length === 0) return "";
+  const span = { from: 0.9 * Math.min(0.8, ...values), to: 1.1 * Math.max(1.25, ...values) };
+  const bottom = 8 + rows.length * GAIN.height;
+  const x = logScale(span, { from: GAIN.left, to: GAIN.right });
+  const within = (value: number) => Math.min(span.to, Math.max(span.from, value));
+  const mark = (gain: Estimate | undefined, y: number, hint: string) => {
+    if (gain === undefined) return "";
+    const { value, low, high } = gain;
+    const bar = lineFrom(x(1), y, x(value), y, `class="line"`);
+    const range =
+      low === undefined || high === undefined ? "" : lineFrom(x(within(low)), y, x(within(high)), y, 'class="whisker"');
+    const circle = `<circle cx="${round(x(value))}" cy="${round(y)}" r="4" class="dot"><title>${escapeXml(hint)}</title></circle>`;
+    const side = value < 1 ? -8 : 8;
+    const anchor = value < 1 ? "end" : "start";
+    return `${bar}${range}${circle}${textAt(x(value) + side, y + 4, value.toFixed(2), `class="tick" text-anchor="${anchor}"`)}`;
+  };
+  const parts = [
+    ...logTicks(span).map(
+      (tick) =>
+        lineFrom(x(tick), 4, x(tick), bottom, 'class="grid"') +
+        textAt(x(tick), bottom + 16, axisFigure(tick), 'class="tick" text-anchor="middle"'),
+    ),
+    lineFrom(x(1), 4, x(1), bottom, 'class="axis-line"'),
+    ...rows.map(({ label, alone, away }, i) => {
+      const y = 8 + (i + 0.5) * GAIN.height;
+      const name = textAt(GAIN.names, y + 4, label, 'class="row" text-anchor="end"');
+      const both = [
+        `<g class="c0">${mark(alone, y - 7, `${label} alone`)}</g>`,
+        `<g class="c1">${mark(away, y + 8, `all together ÷ all but ${label}`)}</g>`,
+      ];
+      return name + both.join("");
+    }),
+  ];
+  return svg(title, bottom + 24, parts);
 }

@@ -40,6 +40,7 @@ figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap
 figcaption small { color: var(--soft); font-size: .8rem; align-self: center; }
 svg { display: block; width: 100%; height: auto; font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow: visible; }
 svg text { fill: var(--soft); font-variant-numeric: tabular-nums; } svg .row { fill: var(--ink); }
+.note { margin: 0 0 10px; color: var(--soft); font-size: .9rem; } .axis-line { stroke: var(--soft); stroke-width: 1.25; }
 .grid { stroke: var(--faint); stroke-width: 1; } .base { stroke: var(--color); stroke-width: 1; opacity: .35; }
 ${COLORS}
 .line { fill: none; stroke: var(--color); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }
@@ -50,6 +51,7 @@ ${COLORS}
 table { width: 100%; border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: 8px 14px; text-align: right; border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--panel); }
+.prose, tr:has(.prose) :first-child { white-space: normal; text-align: left; min-width: 13em; } tr:has(td.prose) td { vertical-align: top; }
 tbody tr:last-child td { border-bottom: 0; } .none { color: var(--soft); }
 @media (max-width: 560px) {
   main { padding: 24px 14px 40px; } dl div { grid-template-columns: 1fr; padding: 4px 0; } .cards { grid-template-columns: 1fr 1fr; gap: 10px; }

@@ -1,32 +1,45 @@
 /** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
-import { lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { LADDER } from "../ablation/cells.js";
+import { type CellGains, cellGains } from "../ablation/tables.js";
+import type { Estimate } from "../measure/intervals.js";
+import { gainChart, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { comparisonsOf } from "./comparisons.js";
 import { STYLE } from "./html-style.js";
 import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
-import { type Column, DEFINITIONS, detailColumns, factsOf, ratioRows, resultColumns } from "./tables.js";
-import { figure, milliseconds, NONE, warningLines } from "./words.js";
+import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
+import { figure, isSentence, milliseconds, NONE, warningLines } from "./words.js";
 
 export function htmlOf(report: BenchReport): string {
   const summaries = summarize(report);
-  const ratios = ratiosOf(report);
-  const names = report.targets.map((target) => target.name);
-  const title = `${names.join(" and ")}: ${report.plan.scenario}`;
-  const workloads = [...new Set(summaries.map((summary) => summary.cell.workloadName))];
+  const isAblation = report.plan.ablation !== undefined;
+  const gains = isAblation ? cellGains(report) : [];
+  const ratios = isAblation ? [] : ratiosOf(report);
+  const charted = isAblation ? summaries.filter((summary) => summary.cell.workloadName.startsWith(LADDER)) : summaries;
+  const names = report.targets
+    .map((target) => target.name)
+    .filter((name) => !isAblation || charted.some((summary) => summary.target === name));
+  const title = titleOf(report);
+  const workloads = [...new Set(charted.map((summary) => summary.cell.workloadName))];
   const body = [
     header(report, title, names),
-    ratios.length === 0 ? resultCards(summaries) : ratios.map(ratioCards).join(""),
+    ...(ratios.length > 0 ? ratios.map(ratioCards) : gains.length > 0 ? [gainCards(gains)] : [resultCards(charted)]),
     warnings(summaries),
+    isAblation ? section("What layers gain", gainFigures(gains)) : "",
     ...workloads.map((name) =>
       charts(
         name,
-        summaries.filter((summary) => summary.cell.workloadName === name),
+        charted.filter((summary) => summary.cell.workloadName === name),
         names,
       ),
     ),
-    section("Ratios", ratios.map((each) => tableOf(ratioRows(each))).join("")),
+    ...comparisonsOf(report).map(({ title: heading, note, rows }) =>
+      section(heading, `<p class="note">${escapeXml(note)}</p>${tableOf(rows)}`),
+    ),
     section("Results", table(summaries, resultColumns(summaries))),
     section("Details", table(summaries, detailColumns(summaries))),
+    isAblation ? section("Servers", list(serverFacts(report))) : "",
     section("What the words mean", list(DEFINITIONS)),
   ];
   return [
@@ -46,8 +59,9 @@ function header(report: BenchReport, title: string, names: readonly string[]): s
   const incomplete = report.isComplete
     ? ""
     : '<p class="warn">Incomplete: it was stopped, or a server died, before all was measured.</p>';
+  const facts = factsOf(report);
   const notes = report.notes.map((note) => `<p class="warn">${escapeXml(note)}</p>`);
-  return `<header><p class="brand">millrace bench</p><h1>${escapeXml(title)}</h1>${legend}${list(factsOf(report))}</header>${incomplete}${notes.join("")}`;
+  return `<header><p class="brand">millrace bench</p><h1>${escapeXml(title)}</h1>${legend}${list(report.plan.ablation === undefined ? [...facts, ...serverFacts(report)] : facts)}</header>${incomplete}${notes.join("")}`;
 }
 
 const list = (pairs: readonly (readonly [string, string])[]): string =>
@@ -60,38 +74,23 @@ function card(label: string, value: string, note: string): string {
   return `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
 }
 
+function ratioCard(label: string, { value, low, high }: Estimate): string {
+  const isKnown = low !== undefined && high !== undefined;
+  const range = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "fewer than three rounds: no interval";
+  return card(label, `${value.toFixed(2)} ×`, range);
+}
+
 /** Of two servers: how the first one stands to the second. */
 function ratioCards({ first, second, cells, throughput }: Ratios): string {
-  const range = (low: number | undefined, high: number | undefined) =>
-    low === undefined || high === undefined
-      ? "one round: no interval"
-      : `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}`;
   const best = cells.filter((cell) => cell.throughput !== undefined);
   const extremes = best.toSorted((a, b) => b.throughput!.value - a.throughput!.value);
+  const ends = [extremes[0], extremes.length > 1 ? extremes.at(-1) : undefined].flatMap((cell) => cell ?? []);
   const cards = [
-    throughput === undefined
-      ? ""
-      : card(
-          "output tokens/s, all cells together",
-          `${throughput.value.toFixed(2)} ×`,
-          range(throughput.low, throughput.high),
-        ),
-    ...[extremes[0], extremes.length > 1 ? extremes.at(-1) : undefined].map((cell) =>
-      cell === undefined
-        ? ""
-        : card(
-            `output tokens/s, ${cell.cell.name}`,
-            `${cell.throughput!.value.toFixed(2)} ×`,
-            range(cell.throughput!.low, cell.throughput!.high),
-          ),
-    ),
+    ...(throughput === undefined ? [] : [ratioCard("output tokens/s, all cells together", throughput)]),
+    ...ends.map((cell) => ratioCard(`output tokens/s, ${cell.cell.name}`, cell.throughput!)),
     ...best
       .slice(0, 1)
-      .map(({ cell, ttft }) =>
-        ttft === undefined
-          ? ""
-          : card(`TTFT, ${cell.name}: less is better`, `${ttft.value.toFixed(2)} ×`, range(ttft.low, ttft.high)),
-      ),
+      .flatMap(({ cell, ttft }) => (ttft === undefined ? [] : ratioCard(`TTFT, ${cell.name}: less is better`, ttft))),
   ];
   return `<p class="lead">${escapeXml(first)} ÷ ${escapeXml(second)}</p><div class="cards">${cards.join("")}</div>`;
 }
@@ -222,11 +221,33 @@ function charts(workload: string, summaries: readonly CellSummary[], names: read
   ] as const;
   const drawn = figures
     .filter(([, , drawing]) => drawing !== "")
-    .map(
-      ([title, note, drawing]) =>
-        `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`,
-    );
+    .map(([title, note, drawing]) => figureOf(title, note, drawing));
   return section(workload, `<div class="charts">${drawn.join("")}</div>`);
+}
+
+function gainCards(gains: readonly CellGains[]): string {
+  const cards = gains.flatMap(({ cell, together }) =>
+    together?.throughput === undefined ? [] : ratioCard(`output tokens/s, ${cell.name}`, together.throughput),
+  );
+  return `<p class="lead">all together ÷ vanilla</p><div class="cards">${cards.join("")}</div>`;
+}
+
+function gainFigures(gains: readonly CellGains[]): string {
+  const figures = gains.map(({ cell, layers }) => {
+    const rows = layers.map(({ layer, alone, away }) => ({
+      ...{ label: layer, alone: alone?.throughput, away: away?.throughput },
+    }));
+    return figureOf(cell.name, "output tokens/s, × without it", gainChart(cell.name, rows));
+  });
+  if (figures.length === 0) return "";
+  const legend = ["alone", "taken away from all together"].map(
+    (name, i) => `<span class="c${i}"><i></i>${name}</span>`,
+  );
+  return `<p class="legend">${legend.join("")}</p><div class="charts">${figures.join("")}</div>`;
+}
+
+function figureOf(title: string, note: string, drawing: string): string {
+  return `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`;
 }
 
 function table(summaries: readonly CellSummary[], columns: readonly Column[]): string {
@@ -237,9 +258,16 @@ function table(summaries: readonly CellSummary[], columns: readonly Column[]): s
   ]);
 }
 
+/** Columns of sentences are read from the left, and wrap. */
+function classOf(text: string, head: readonly string[], rows: readonly (readonly string[])[], column: number): string {
+  if (text === NONE) return ' class="none"';
+  const isProse = head.length > 1 && rows.some((row) => isSentence(row[column]!));
+  return isProse ? ' class="prose"' : "";
+}
+
 function tableOf([head = [], ...rows]: readonly (readonly string[])[]): string {
   const cells = (texts: readonly string[], tag: "td" | "th") =>
-    texts.map((text) => `<${tag}${text === NONE ? ' class="none"' : ""}>${escapeXml(text)}</${tag}>`).join("");
+    texts.map((text, i) => `<${tag}${classOf(text, head, rows, i)}>${escapeXml(text)}</${tag}>`).join("");
   const body = rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("");
   return `<div class="scroll"><table><thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
 }

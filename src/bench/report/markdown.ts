@@ -1,8 +1,9 @@
 /** The report as Markdown. */
+import { comparisonsOf } from "./comparisons.js";
 import type { BenchReport } from "./schema.js";
-import { ratiosOf, summarize } from "./summary.js";
-import { type Column, DEFINITIONS, detailColumns, factsOf, ratioRows, resultColumns } from "./tables.js";
-import { ratioText, warningLines } from "./words.js";
+import { summarize } from "./summary.js";
+import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
+import { warningLines } from "./words.js";
 
 function table(rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replace(/\|/g, "\\|")).join(" | ")} |`;
@@ -17,19 +18,16 @@ export function markdownOf(report: BenchReport): string {
     ...summaries.map((summary) => columns.map((column) => column.text(summary))),
   ];
   const warnings = warningLines(summaries).map((line) => `- ${line}`);
-  const several = ratiosOf(report).flatMap((ratios) => [
-    `**${ratios.first} ÷ ${ratios.second}: ${ratioText(ratios.throughput)}** output tokens/s over all cells.`,
-    table(ratioRows(ratios)),
-  ]);
+  const several = comparisonsOf(report).flatMap(({ title, note, rows }) => [`## ${title}`, note, table(rows)]);
   return `${[
-    `# ${report.targets.map((target) => target.name).join(" and ")}: ${report.plan.scenario}`,
+    `# ${titleOf(report)}`,
     ...(report.isComplete ? [] : ["**Incomplete: it was stopped, or a server died, before all was measured.**"]),
     ...report.notes,
-    factsOf(report)
-      .map(([name, value]) => `- ${name}: ${value}`)
-      .join("\n"),
+    [...factsOf(report), ...serverFacts(report)].map(([name, value]) => `- ${name}: ${value}`).join("\n"),
     ...several,
-    ...(summaries.length === 0 ? [] : [table(rows(resultColumns(summaries))), table(rows(detailColumns(summaries)))]),
+    ...(summaries.length === 0
+      ? []
+      : ["## Results", table(rows(resultColumns(summaries))), table(rows(detailColumns(summaries)))]),
     ...(warnings.length === 0 ? [] : [`To be read with care:\n\n${warnings.join("\n")}`]),
     DEFINITIONS.map(([name, meaning]) => `- **${name}**: ${meaning}`).join("\n"),
   ].join("\n\n")}\n`;

@@ -11,6 +11,7 @@ import { markdownOf } from "./markdown.js";
 import { mergeReports } from "./merge.js";
 import { type BenchReport, type BenchRun, readReport, writeReport } from "./schema.js";
 import { isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
+import { warningLines } from "./words.js";
 
 const folder = mkdtempSync(join(tmpdir(), "report-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -150,4 +151,14 @@ test("a report of nothing, or of failures only, is still a report", () => {
     expect(text).toContain("no request was answered");
     expect(text).not.toMatch(/NaN|undefined|Infinity/);
   }
+});
+
+test("a warning that is about many cells counts them, and tells the most of it", () => {
+  const noisy = (name: string, factor: number) => [1, factor].map((speed, i) => run(name, 0, i + 1, speed));
+  const names = ["a", "b", "c", "d", "e"];
+  const [counted, ...others] = warningLines(
+    summarize(report([...names, "f"], [...names.flatMap((name, i) => noisy(name, 2 + i)), run("f", 0, 1, 1)])),
+  );
+  expect(counted).toMatch(/^5 of 6 pairs of cell and server: runs differ .*, at most 101 %$/);
+  expect(others).toEqual([]);
 });

@@ -28,6 +28,18 @@ const cell = z.object({
   durationMs: z.number().optional(),
   /** So many sessions come first and are in no figure. */
   numUncounted: z.number().optional(),
+  /** The only ones measured under it; absent: all. */
+  targets: z.array(z.string()).optional(),
+  /** Of the output tokens, the share that was asked for: the rest pads a batch. Absent: all. */
+  usefulShare: z.number().optional(),
+});
+
+/** Of `bench ablate`: names of layers, from which its targets' names follow (ablation/variants.ts). */
+const ablation = z.object({
+  foundation: z.array(z.string()),
+  optimisations: z.array(z.string()),
+  alternatives: z.array(z.string()),
+  numThreads: z.number(),
 });
 
 /** What a single request must keep to be a good one. */
@@ -47,6 +59,7 @@ const plan = z.object({
   pricePerHour: z.number().optional(),
   /** Whether cells after the one that no longer gains are left out. */
   stopsWhenSaturated: z.boolean(),
+  ablation: ablation.optional(),
 });
 
 const target = z.object({
@@ -118,6 +131,8 @@ const server = z.object({
   /** Share of the KV memory in use, 0 to 1. */
   medianKvUsage: z.number().optional(),
   maxKvUsage: z.number().optional(),
+  /** Requests in the batch, the most that were seen at once. */
+  maxRunning: z.number().optional(),
 });
 
 /** CPU time ÷ wall time, and the most memory seen at once, pages of mapped files included. */
@@ -142,6 +157,8 @@ const run = z.object({
   voidReasons: z.array(z.string()),
   client: z.object({
     ...{ numChunks: z.number(), meanMs: z.number(), maxMs: z.number(), cpuWaitMs: z.number() },
+    /** What the run is judged by: the two together, the median over short intervals. Absent in older files. */
+    typicalMs: z.number().optional(),
     ...{ utilization: z.number(), numWorkers: z.number() },
   }),
   server: server.optional(),

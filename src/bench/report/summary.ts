@@ -126,7 +126,7 @@ function summaryOf(
             perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
           },
     drift: of((run) => run.metrics.plateau?.drift)?.median,
-    clientLagMs: of((run) => run.client.meanMs + run.client.cpuWaitMs)!.median,
+    clientLagMs: of(({ client }) => client.typicalMs ?? client.meanMs + client.cpuWaitMs)!.median,
     sendDelayMs: of((run) => run.metrics.sendDelayMs?.percentiles.p50)?.median,
     server: serverOf(runs),
     process: processOf(runs),
@@ -153,8 +153,11 @@ function serverOf(runs: readonly BenchRun[]): CellSummary["server"] {
   const servers = runs.flatMap((run) => run.server ?? []);
   const names = ["queueMs", "acceptance", "acceptedLength", "cacheHitShare", "preemptions", "medianKvUsage"] as const;
   const medians = names.map((name) => [name, medianOf(servers.flatMap((server) => server[name] ?? []))?.median]);
-  const most = servers.flatMap((server) => server.maxKvUsage ?? []);
-  return { ...Object.fromEntries(medians), maxKvUsage: most.length === 0 ? undefined : Math.max(...most) };
+  const most = (name: "maxKvUsage" | "maxRunning") => {
+    const values = servers.flatMap((server) => server[name] ?? []);
+    return values.length === 0 ? undefined : Math.max(...values);
+  };
+  return { ...Object.fromEntries(medians), maxKvUsage: most("maxKvUsage"), maxRunning: most("maxRunning") };
 }
 
 function processOf(runs: readonly BenchRun[]): BenchRun["process"] {
@@ -203,7 +206,8 @@ export function ratiosOf(report: BenchReport): Ratios[] {
   return others.map((other) => ratiosBetween(report, first!, other)).filter(({ cells }) => cells.length > 0);
 }
 
-function ratiosBetween(report: BenchReport, first: string, second: string): Ratios {
+/** Rounds that both have, paired. */
+export function ratiosBetween(report: BenchReport, first: string, second: string): Ratios {
   const pairs = report.runs.flatMap((run): Pair[] => {
     if (run.target !== first) return [];
     const { cell, round } = run;

@@ -59,6 +59,7 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
       { title: "tokens/draft", text: (each) => figure(each.server.acceptedLength) },
       { title: "server queue", text: (each) => milliseconds(each.server.queueMs) },
       { title: "KV used, most", text: (each) => percent(each.server.maxKvUsage) },
+      { title: "running, most", text: (each) => figure(each.server.maxRunning) },
       { title: "preemptions", text: (each) => figure(each.server.preemptions || undefined) },
       { title: "CPU cores", text: (each) => figure(each.process?.cpuCores) },
       { title: "memory", text: (each) => gibibytes(each.process?.peakMemoryBytes) },
@@ -80,8 +81,25 @@ export function ratioRows({ first, second, cells }: Ratios): string[][] {
   ];
 }
 
-/** [what, its value] of the machine, the servers and the plan. */
-export function factsOf({ createdAt, machine, versions, targets, plan }: BenchReport): (readonly [string, string])[] {
+export function titleOf({ targets, plan }: BenchReport): string {
+  const { model } = targets[0]!;
+  return plan.ablation === undefined
+    ? `${targets.map((target) => target.name).join(" and ")}: ${plan.scenario}`
+    : `What each optimisation is worth: ${model}`;
+}
+
+/** [name, what is known of it] of each server. */
+export function serverFacts({ targets }: BenchReport): (readonly [string, string])[] {
+  return targets.map((target) => {
+    const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
+    const version = target.version === undefined ? "" : ` ${target.version}`;
+    const command = target.command === undefined ? "" : `; ${target.command}`;
+    return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
+  });
+}
+
+/** [what, its value] of the machine and the plan. */
+export function factsOf({ createdAt, machine, versions, plan }: BenchReport): (readonly [string, string])[] {
   const gibibytes = (machine.memoryBytes / 2 ** 30).toFixed(0);
   const slo = plan.slo;
   const limits = (["ttftMs", "tpotMs", "e2eMs"] as const).flatMap((name) =>
@@ -90,18 +108,12 @@ export function factsOf({ createdAt, machine, versions, targets, plan }: BenchRe
   return [
     [
       "measured",
-      `${createdAt.slice(0, 16).replace("T", " ")} UTC, scenario ${plan.scenario}, ${plan.rounds} rounds, seed ${plan.seed}`,
+      `${createdAt.slice(0, 16).replace("T", " ")} UTC, scenario ${plan.scenario}, ${plan.rounds} round${plan.rounds === 1 ? "" : "s"}, seed ${plan.seed}`,
     ],
     [
       "load from",
       `${machine.cpu}, ${machine.numCpus} CPUs, ${gibibytes} GiB, ${machine.platform}, Node ${versions.node}, millrace ${versions.millrace}`,
     ],
-    ...targets.map((target): [string, string] => {
-      const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
-      const version = target.version === undefined ? "" : ` ${target.version}`;
-      const command = target.command === undefined ? "" : `; ${target.command}`;
-      return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
-    }),
     ...(slo === undefined ? [] : [["objective", limits.join(", ")] as const]),
     ...(plan.pricePerHour === undefined ? [] : [["price", `${figure(plan.pricePerHour)} an hour`] as const]),
   ];
@@ -126,6 +138,12 @@ export const DEFINITIONS: readonly (readonly [string, string])[] = [
   ["percentiles", "nearest rank over the requests of all runs; left out where samples are too few (p95: 20, p99: 100)"],
   ["SLO met", "share of all requests offered that met every limit; failed ones did not"],
   ["ratios", "of runs paired by round, geometric mean (95 % interval of the paired logarithms)"],
-  ["read late, sent late", "what the load generator itself added, on average and in the median"],
-  ["void", "one of the two exceeded 1 % of TPOT: such runs are left out where others remain"],
+  [
+    "read late, sent late",
+    "what the load generator itself added: the median over intervals of 50 ms, waits for a CPU included; the median over requests",
+  ],
+  [
+    "void",
+    "answers were read later than 1 % of TPOT, or requests sent later than 1 % of TPOT for each token of the answer: such runs are left out where others remain",
+  ],
 ];

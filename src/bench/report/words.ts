@@ -1,11 +1,17 @@
 /** Figures as reports write them: as many digits as they are worth. */
 import type { Estimate } from "../measure/intervals.js";
 import type { Interval, PercentileName } from "../measure/percentiles.js";
+import { READ_LATE, SENT_LATE } from "../measure/run-metrics.js";
 import type { Distribution } from "./schema.js";
 import type { CellSummary, RunMedian } from "./summary.js";
 
 /** What stands where there is no figure. */
 export const NONE = "–";
+
+const LONGEST_FIGURE = 48;
+
+/** Of a table's cell: too long to stand in a column of figures. */
+export const isSentence = (text: string): boolean => text.length > LONGEST_FIGURE;
 
 /** Three digits that matter; whole numbers from 100 on, with separators. */
 export function figure(value: number | undefined): string {
@@ -51,31 +57,46 @@ export function ratioText(ratio: Estimate | undefined): string {
 const NOISY = 0.1;
 const MAX_DRIFT = 0.1;
 
+interface Warning {
+  readonly text: string;
+  /** How much of it there is: of several, the most is told. */
+  readonly share?: number;
+}
+
 /** What a reader must know of a cell beside its figures. */
-function warningsOf(summary: CellSummary): string[] {
-  const { isVoid, voidReasons, numFailed, numRequests, outputTokensPerS, hasPlateau, drift } = summary;
+function warningsOf(summary: CellSummary): Warning[] {
+  const { isVoid, voidReasons, numFailed, numRequests, outputTokensPerS, hasPlateau, drift = 0 } = summary;
   const noise = outputTokensPerS.variation;
   return [
-    ...voidReasons.map((reason) => `${isVoid ? "VOID" : "some runs left out"}: ${reason}`),
-    ...(numFailed > 0 ? [`${numFailed} of ${numRequests} requests failed`] : []),
-    ...(noise > NOISY ? [`runs differ by ${percent(noise)} (standard deviation)`] : []),
-    ...(hasPlateau ? [] : ["no plateau: throughput is of the whole run, ramp and drain included"]),
-    ...(drift !== undefined && Math.abs(drift) > MAX_DRIFT
-      ? [`throughput drifted by ${percent(drift)} within a run`]
-      : []),
+    ...voidReasons.map((reason) => ({ text: `${isVoid ? "VOID" : "some runs left out"}: ${reason}` })),
+    ...(numFailed > 0 ? [{ text: "requests failed", share: numFailed / numRequests }] : []),
+    ...(noise > NOISY ? [{ text: "runs differ (standard deviation)", share: noise }] : []),
+    ...(hasPlateau ? [] : [{ text: "no plateau: throughput is of the whole run, ramp and drain included" }]),
+    ...(Math.abs(drift) > MAX_DRIFT ? [{ text: "throughput drifted within a run", share: Math.abs(drift) }] : []),
   ];
 }
 
+const CLIENT_REASONS: readonly string[] = [READ_LATE, SENT_LATE];
+const CLIENT_TOO_SLOW =
+  "VOID runs: leave the load generator a core that the server does not use (--threads of one less), or let it run on another machine";
+
+const MOST_PLACES = 4;
+
 /** Each warning once, with the cells it is about. */
 export function warningLines(summaries: readonly CellSummary[]): string[] {
-  const about = new Map<string, string[]>();
+  const about = new Map<string, { readonly place: string; readonly share: number | undefined }[]>();
   for (const summary of summaries) {
     const place = `${summary.cell.name} (${summary.target})`;
-    for (const warning of warningsOf(summary)) about.set(warning, [...(about.get(warning) ?? []), place]);
+    for (const { text, share } of warningsOf(summary)) about.set(text, [...(about.get(text) ?? []), { place, share }]);
   }
-  return [...about].map(([warning, places]) =>
-    places.length > 1 && places.length === summaries.length
-      ? `everywhere: ${warning}`
-      : `${places.join(", ")}: ${warning}`,
-  );
+  const lines = [...about].map(([text, all]) => {
+    const shares = all.flatMap(({ share }) => share ?? []);
+    const much = shares.length === 0 ? "" : `, ${shares.length > 1 ? "at most " : ""}${percent(Math.max(...shares))}`;
+    const named = all.map(({ place }) => place).join(", ");
+    const counted = `${all.length} of ${summaries.length} pairs of cell and server`;
+    const where = all.length > 1 && all.length === summaries.length ? "everywhere" : undefined;
+    return `${where ?? (all.length > MOST_PLACES ? counted : named)}: ${text}${much}`;
+  });
+  const isTooSlow = summaries.some((each) => each.voidReasons.some((reason) => CLIENT_REASONS.includes(reason)));
+  return isTooSlow ? [...lines, CLIENT_TOO_SLOW] : lines;
 }

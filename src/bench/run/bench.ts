@@ -35,14 +35,18 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   const onAbort = () => generator.stop("abort");
   signal.addEventListener("abort", onAbort);
   try {
-    for (const target of job.targets) live.push(await openTarget(target, planned.cells[0]!.shape));
+    for (const target of job.targets) {
+      const opened = await openTarget(target, planned.cells[0]!.shape);
+      live.push(opened);
+      // Servers that are started anew for each run make room for each other.
+      if (isFreshEachRun) await opened.close();
+    }
     const common = inCommon(live.map((each) => each.facts));
     live = live.map((each, i) => ({ ...each, facts: common[i]! }));
-    for (const each of live) assertFits(planned, each);
+    // A server that is started for each run is given what its cell needs.
+    if (!isFreshEachRun) for (const each of live) assertFits(planned, each);
     events.onTargets(live);
     const report = reportFor(job, live);
-    // Servers that are started anew for each run make room for each other.
-    if (isFreshEachRun) for (const each of live) await each.close();
     const options = { cells: planned.cells, isFreshEachRun, signal };
     const runner = new Runner(job.targets, live, generator, report, options, {
       ...events,
@@ -64,8 +68,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
 function assertFits({ cells }: Planned, { name, facts: { maxModelLen } }: LiveTarget): void {
   const longest = cells.reduce((a, b) => (longestRequest(b.workload) > longestRequest(a.workload) ? b : a));
   const numTokens = longestRequest(longest.workload);
-  // A server that is started for a cell is given what it needs.
-  if (maxModelLen === undefined || numTokens <= maxModelLen || longest.shape !== undefined) return;
+  if (maxModelLen === undefined || numTokens <= maxModelLen) return;
   const message = `expected requests of at most the ${maxModelLen} tokens that ${name} takes, got ${numTokens} in "${longest.name}"`;
   throw new MillraceError("invalid_option", message, {
     hint: `make all lengths shorter: --scale ${(Math.floor((90 * maxModelLen) / numTokens) / 100).toFixed(2)}`,

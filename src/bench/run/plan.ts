@@ -103,9 +103,10 @@ function loadsFor(wishes: PlanWishes): readonly Load[] | undefined {
 }
 
 export function plannedCell(cell: Cell): PlannedCell {
-  const { workload, load, shape: _, ...rest } = cell;
+  const { workload, load, shape: _, targets, ...rest } = cell;
   return {
     ...rest,
+    ...(targets === undefined ? {} : { targets: [...targets] }),
     workload:
       workload.kind === "entries"
         ? { kind: "entries", numEntries: workload.entries.length, digest: digestOf(workload.entries) }

@@ -69,7 +69,7 @@ export class Runner {
     for (const [index, cell] of cells.entries()) {
       if (this.#saturated.has(cell.workloadName)) continue;
       for (let round = 1; round <= rounds; round++) {
-        const order = this.live.map((_, target) => target);
+        const order = this.targets.map((_, target) => target).filter((target) => isUnder(this.targets[target]!, cell));
         for (const target of round % 2 === 1 ? order : order.reverse()) {
           if (signal.aborted || this.#isGone) return false;
           await this.#runOnce(cell, index, round, target);
@@ -84,7 +84,8 @@ export class Runner {
     const target = this.targets[targetIndex]!;
     const { runs, plan } = this.report;
     if (runs.some((run) => run.cell === cell.name && run.round === round && run.target === target.name)) return;
-    const numRuns = this.options.cells.length * plan.rounds * this.targets.length;
+    const numRuns =
+      plan.rounds * this.options.cells.flatMap((each) => this.targets.filter((one) => isUnder(one, each))).length;
     const place = { cell, round, target: target.name, numRuns, numBefore: runs.length };
     this.events.onRunStart(place);
     const isFresh = this.options.isFreshEachRun && target.launch !== undefined;
@@ -132,7 +133,7 @@ export class Runner {
     const metrics = measureRun(records, job.load, this.report.plan.slo);
     return {
       ...{ target: place.target, cell: place.cell.name, round: place.round, startedAt, metrics },
-      voidReasons: voidReasons(metrics, result.lag.meanMs + result.lag.cpuWaitMs),
+      voidReasons: voidReasons(metrics, result.lag.typicalMs),
       client: clientOf(result),
       ...{ server, process, requests: records.map(requestOf) },
     };
@@ -146,6 +147,10 @@ export class Runner {
         ?.value ?? 0;
     return speed(cells[index]!) < SATURATION_GAIN * speed(before);
   }
+}
+
+function isUnder({ name }: Target, { targets }: Cell): boolean {
+  return targets === undefined || targets.includes(name);
 }
 
 function movedBy(record: RequestRecord, ms: number): RequestRecord {

@@ -1,6 +1,8 @@
-/** Servers that can be started to be measured: this one, and llama.cpp's. */
+/** Servers that can be started to be measured: this one, llama.cpp's, and node-llama-cpp behind one of ours; and of what size, where they are compared. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
+import type { Cell, ServerShape } from "../workload/scenarios.js";
+import { longestRequest } from "../workload/workload.js";
 import type { Launch } from "./launch.js";
 
 export interface ServedModel {
@@ -11,8 +13,12 @@ export interface ServedModel {
   readonly kvBytesPerToken?: number | undefined;
 }
 
-/** @param extra further flags */
-export function millraceServer(name: string, model: ServedModel, extra: readonly string[] = []): Launch {
+/** @param extra further flags, where they depend on the size, of a size */
+export function millraceServer(
+  name: string,
+  model: ServedModel,
+  extra: readonly string[] | ((shape: ServerShape) => readonly string[]) = [],
+): Launch {
   const { path, numThreads, kvBytesPerToken = 0 } = model;
   return {
     name,
@@ -26,7 +32,7 @@ export function millraceServer(name: string, model: ServedModel, extra: readonly
             ...["--kv-cache-memory-bytes", String(shape.kvTokens * kvBytesPerToken)],
             ...(shape.apiKeys === undefined ? [] : ["--api-key", shape.apiKeys.join(",")]),
           ]),
-      ...extra,
+      ...(typeof extra !== "function" ? extra : shape === undefined ? [] : extra(shape)),
     ],
   };
 }
@@ -42,4 +48,34 @@ export function llamaServer(binary: string, { path, numThreads }: ServedModel): 
       ...(shape?.apiKeys === undefined ? [] : ["--api-key", shape.apiKeys.join(",")]),
     ],
   };
+}
+
+/** @param folder with node_modules/node-llama-cpp */
+export function nodeLlamaCppServer(folder: string, { path, numThreads }: ServedModel, context: number): Launch {
+  return {
+    name: "node-llama-cpp",
+    command: (port, shape) => [
+      ...[process.execPath, join(packageRoot(), "dist/src/bench/peers/node-llama-cpp-server.js")],
+      JSON.stringify({
+        ...{ folder, modelPath: path, numThreads, port },
+        ...{ seats: shape?.seats ?? USUAL_SEATS, contextSize: shape?.maxModelLen ?? context },
+      }),
+    ],
+  };
+}
+
+/** Where requests come at times of their own. */
+const USUAL_SEATS = 64;
+
+/** What chat templates add to lengths that are counted in words. */
+const ROOM = 256;
+
+/** A seat for each client of the largest load, and memory for all of them at their longest. */
+export function shapeFor(cells: readonly Cell[], contextLength: number): ServerShape {
+  const seats = Math.max(...cells.map(({ load }) => (load.kind === "closed" ? load.concurrency : USUAL_SEATS)));
+  const longest = cells.map(({ workload }) =>
+    workload.kind === "entries" ? contextLength : longestRequest(workload) + ROOM,
+  );
+  const maxModelLen = Math.min(contextLength, Math.max(...longest));
+  return { seats, maxModelLen, kvTokens: seats * maxModelLen };
 }

@@ -64,7 +64,8 @@ export function aboutTarget({ name, facts, version, command }: LiveTarget): Benc
   };
 }
 
-const withoutFolder = (word: string): string => (word.includes("/") ? basename(word) : word);
+/** Of a word that is a path, or JSON that has some. */
+const withoutFolder = (word: string): string => word.replace(/[^\s",=]*\//g, "");
 
 /** As millrace and vLLM tell it. */
 async function versionOf({ url }: ServerAddress): Promise<string | undefined> {

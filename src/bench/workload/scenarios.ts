@@ -55,6 +55,10 @@ export interface Cell {
   readonly durationMs?: number | undefined;
   readonly numUncounted?: number | undefined;
   readonly shape?: ServerShape | undefined;
+  /** The only ones measured under it; undefined: all. */
+  readonly targets?: readonly string[] | undefined;
+  /** Of the output tokens, the share that was asked for: the rest pads a batch. Undefined: all. */
+  readonly usefulShare?: number | undefined;
 }
 
 export const closedLoads = (counts: readonly number[]): Load[] =>

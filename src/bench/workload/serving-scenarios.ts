@@ -1,5 +1,6 @@
 /** Traffic that shows what this server is for, each kind for a server of a certain size: `millrace bench serving`. */
 import type { Load } from "../load/load.js";
+import { mixedLengths, padded, usefulShare } from "./mixed-lengths.js";
 import { type Bounds, randomWorkload, type Scenario, type ServerShape } from "./scenarios.js";
 import type { Entry, Workload } from "./workload.js";
 
@@ -29,24 +30,9 @@ const SIXTEEN_SEATS = { seats: 16, maxModelLen: 1024, kvTokens: 16_384 };
 const entriesOf = (entries: readonly Entry[]): Workload => ({ kind: "entries", entries });
 const replay = (entries: readonly Entry[]): Load => ({ kind: "replay", atMs: entries.map((entry) => entry.atMs!) });
 
-const NUM_LENGTHS = 48;
 const STATIC_BATCH = 16;
-
-/** From 16 to 512 tokens out, as many short as long ones on a logarithmic scale, mixed: 5 and 48 have no divisor in common. */
-const LENGTHS: readonly Entry[] = Array.from({ length: NUM_LENGTHS }, (_, i) => ({
-  promptTokens: 32,
-  outputTokens: Math.round(16 * 32 ** ((((i * 5) % NUM_LENGTHS) + 0.5) / NUM_LENGTHS)),
-}));
-
-/** As a batch without continuous batching computes them: every row as long as the longest. */
-const PADDED: readonly Entry[] = LENGTHS.map((entry, i) => {
-  const first = i - (i % STATIC_BATCH);
-  const batch = LENGTHS.slice(first, first + STATIC_BATCH);
-  return { ...entry, outputTokens: Math.max(...batch.map(({ outputTokens }) => outputTokens)) };
-});
-
-const totalOf = (entries: readonly Entry[]): number => entries.reduce((sum, entry) => sum + entry.outputTokens, 0);
-const USEFUL_SHARE = totalOf(LENGTHS) / totalOf(PADDED);
+const LENGTHS = mixedLengths();
+const PADDED = padded(LENGTHS, STATIC_BATCH);
 
 const TENANT_SEATS = { ...EIGHT_SEATS, apiKeys: ["modest", "busy"] };
 const BUSY_TENANT: readonly Entry[] = Array.from({ length: 20 }, () => ({
@@ -99,7 +85,7 @@ export const SERVING_SCENARIOS: readonly Scenario[] = [
     SIXTEEN_SEATS,
   ),
   serving(
-    `the same as batches of 16 that all run as long as their longest, for --batching static: ${(100 * USEFUL_SHARE).toFixed(1)} % of the tokens were asked for`,
+    `the same as batches of 16 that all run as long as their longest, for --batching static: ${(100 * usefulShare(LENGTHS, STATIC_BATCH)).toFixed(1)} % of the tokens were asked for`,
     "lengths-padded",
     entriesOf(PADDED),
     ...([clients(16), { numRequests: PADDED.length }] as const),

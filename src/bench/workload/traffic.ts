@@ -32,6 +32,7 @@ interface Limit {
   /** Not fewer either. */
   readonly isFixed: boolean;
   readonly isJson?: boolean;
+  readonly temperature?: number | undefined;
 }
 
 const CHARACTERS_PER_CODE_TOKEN = 3.5;
@@ -92,7 +93,7 @@ class Writer {
   }
 
   conversation(random: Random, workload: Kind<"conversation">): Session {
-    const { systemTokens, turnTokens, numTurns, outputTokens, isFixed, format } = workload;
+    const { systemTokens, turnTokens, numTurns, outputTokens, isFixed, format, temperature } = workload;
     const isJson = format === "json";
     const rules = isJson ? " Answer every result with one JSON object that has the keys thought and query." : "";
     const messages: Message[] = [
@@ -110,7 +111,7 @@ class Writer {
         if (turn++ >= numTurns) return undefined;
         if (turn > 1) messages.push({ role: "assistant", content: answer });
         messages.push({ role: "user", content: ask() });
-        return this.#chat(messages, { maxTokens: outputTokens, isFixed, isJson });
+        return this.#chat(messages, { maxTokens: outputTokens, isFixed, isJson, temperature });
       },
     };
   }
@@ -124,11 +125,11 @@ class Writer {
     return this.#chat(messages, { maxTokens: outputTokens, isFixed: false });
   }
 
-  codeEdit(random: Random, { fileTokens, outputTokens }: Kind<"code-edit">): Turn {
+  codeEdit(random: Random, { fileTokens, outputTokens, temperature }: Kind<"code-edit">): Turn {
     const file = sourceFile(random, fileTokens * CHARACTERS_PER_CODE_TOKEN);
     const task = `Rename the variable total to sum${random.integer(1, 999)} and give the whole file back, nothing else.`;
     const messages: Message[] = [{ role: "user", content: `${task}\n\n\`\`\`ts\n${file}\`\`\`` }];
-    return this.#chat(messages, { maxTokens: outputTokens, isFixed: false });
+    return this.#chat(messages, { maxTokens: outputTokens, isFixed: false, temperature });
   }
 
   entry(random: Random, entry: Entry): Turn {
@@ -185,11 +186,11 @@ class Writer {
     return this.#turn("/v1/completions", { prompt: `${text}assistant:` }, limit);
   }
 
-  #turn(path: string, prompt: object, { maxTokens, isFixed, isJson = false }: Limit): Turn {
+  #turn(path: string, prompt: object, { maxTokens, isFixed, isJson = false, temperature = 0 }: Limit): Turn {
     const { model, ignoresEos, hasJsonMode } = this.server;
     const isExact = isFixed && ignoresEos;
     const body = {
-      ...{ model, ...prompt, max_tokens: maxTokens, temperature: 0 },
+      ...{ model, ...prompt, max_tokens: maxTokens, temperature },
       ...{ stream: true, stream_options: { include_usage: true } },
       ...(isExact ? { ignore_eos: true } : {}),
       ...(isJson && hasJsonMode ? { response_format: { type: "json_object" } } : {}),

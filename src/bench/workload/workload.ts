@@ -1,4 +1,4 @@
-/** What is asked, as data: each kind of traffic with its lengths in tokens. */
+/** What is asked, as data: each kind of traffic with its lengths in tokens. Where no temperature is named, it is 0. */
 
 /** Or anywhere between the two, as many short as long ones on a logarithmic scale. */
 export type Length = number | { readonly min: number; readonly max: number };
@@ -41,6 +41,7 @@ export type Workload =
       readonly outputTokens: number;
       readonly isFixed: boolean;
       readonly format: "prose" | "json";
+      readonly temperature?: number;
     }
   /** Questions about one of a few documents. */
   | {
@@ -50,7 +51,12 @@ export type Workload =
       readonly outputTokens: number;
     }
   /** A source file to be given back with one thing changed. */
-  | { readonly kind: "code-edit"; readonly fileTokens: number; readonly outputTokens: number }
+  | {
+      readonly kind: "code-edit";
+      readonly fileTokens: number;
+      readonly outputTokens: number;
+      readonly temperature?: number;
+    }
   | { readonly kind: "entries"; readonly entries: readonly Entry[] };
 
 /** Requests of one session. */

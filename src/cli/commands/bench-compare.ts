@@ -23,11 +23,6 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags): Promise<
   }
   if (isUrl(a)) {
     const targets = [a, b].map((text) => urlTarget(text, flags));
-    if (targets[0]!.name === targets[1]!.name) {
-      throw new MillraceError("invalid_option", `expected two names, got ${targets[0]!.name} twice`, {
-        hint: "name servers: first=http://… second=http://…",
-      });
-    }
     await measureServers({ targets, planned: await planFromFlags(flags) }, flags);
     return;
   }

@@ -1,9 +1,11 @@
-/** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours. */
+/** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours; and others beside it. */
 import { Command } from "commander";
+import type { Planned } from "../../bench/run/plan.js";
 import type { Target } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { addLoadOptions, type LoadFlags, planFromFlags } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
+import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { locateModel } from "../model.js";
 import { integerIn } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -14,12 +16,16 @@ interface RunFlags extends LoadFlags {
   readonly name?: string;
   readonly pid?: number;
   readonly serverArgs: string;
+  readonly llamaServer?: string;
+  readonly nodeLlamaCpp?: string;
+  readonly peer: readonly string[];
+  readonly threads?: number;
 }
 
 export function benchRunCommand(): Command {
   const command = new Command("run")
     .description(
-      "Measure a server under load: throughput, latency, goodput, cost; with intervals, and void when the client was too slow.",
+      "Measure a server under load, or several in alternation: throughput, latency, goodput, cost; with intervals, and void when the client was too slow.",
     )
     .option("--url <url>", "an OpenAI-compatible server that runs; without it, this one is started with --model")
     .option(
@@ -28,7 +34,20 @@ export function benchRunCommand(): Command {
     )
     .option("--name <name>", "what reports call the server (default: its host, or millrace)")
     .option("--pid <n>", "of a local server, for its CPU time and memory", integerIn("--pid", 1, 2 ** 31))
-    .option("--server-args <args>", "further flags of the server that is started", "");
+    .option("--server-args <args>", "further flags of the server that is started", "")
+    .option("--llama-server <binary>", "llama.cpp's server with the same model, in alternation")
+    .option("--node-llama-cpp <folder>", "with node_modules/node-llama-cpp: the same model behind it, in alternation")
+    .option(
+      "--peer <url>",
+      "[name=]URL of another server that runs, in alternation; may be repeated",
+      (text: string, before: readonly string[]) => [...before, text],
+      [] as readonly string[],
+    )
+    .option(
+      "--threads <n>",
+      "threads of each server, where several are started (default: physical cores)",
+      integerIn("--threads", 1, 1024),
+    );
   return addLoadOptions(command).action(runBenchRun);
 }
 
@@ -44,19 +63,57 @@ export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeou
   return { name: name ?? new URL(url).host, url, apiKey: flags.apiKey, timeoutMs: 1000 * flags.timeout };
 }
 
-async function targetOf(flags: RunFlags): Promise<Target> {
+const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
+
+/** What is measured, and the plan with the size that servers are started with where there are several. */
+async function jobOf(
+  flags: RunFlags,
+  planned: Planned,
+): Promise<{ readonly targets: Target[]; readonly planned: Planned }> {
+  const peers = flags.peer.map((text) => urlTarget(text, flags));
+  const timeoutMs = 1000 * flags.timeout;
   if (flags.url !== undefined) {
+    if (flags.llamaServer !== undefined || flags.nodeLlamaCpp !== undefined) {
+      throw new MillraceError(
+        "invalid_option",
+        "expected --llama-server and --node-llama-cpp without --url, got both",
+        {
+          hint: "name the file that all are to serve with --model, and running servers with --peer",
+        },
+      );
+    }
     const target = urlTarget(flags.url, flags);
-    return { ...target, name: flags.name ?? target.name, model: flags.model, pid: flags.pid };
+    const own = { ...target, name: flags.name ?? target.name, model: flags.model, pid: flags.pid };
+    return { targets: [own, ...peers], planned };
   }
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
-  const extra = flags.serverArgs.split(/\s+/).filter((word) => word !== "");
-  const { millraceServer } = await import("../../bench/run/servers.js");
-  const launch = millraceServer(flags.name ?? "millrace", { path }, extra);
-  return { name: launch.name, launch, timeoutMs: 1000 * flags.timeout };
+  const servers = await import("../../bench/run/servers.js");
+  const name = flags.name ?? "millrace";
+  const isAlone = peers.length === 0 && flags.llamaServer === undefined && flags.nodeLlamaCpp === undefined;
+  const extra = words(flags.serverArgs);
+  if (isAlone)
+    return { targets: [{ name, launch: servers.millraceServer(name, { path }, extra), timeoutMs }], planned };
+  const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
+    import("../../engine/model/open-model.js"),
+    import("../../engine/model/config.js"),
+  ]);
+  const { config } = openModel(path);
+  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
+  const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(config, "f16") };
+  const launches = [
+    servers.millraceServer(name, model, () => extra),
+    ...(flags.llamaServer === undefined ? [] : [servers.llamaServer(flags.llamaServer, model)]),
+    ...(flags.nodeLlamaCpp === undefined
+      ? []
+      : [servers.nodeLlamaCppServer(flags.nodeLlamaCpp, model, config.contextLength)]),
+  ];
+  const shape = servers.shapeFor(planned.cells, config.contextLength);
+  return {
+    targets: [...launches.map((launch) => ({ name: launch.name, launch, timeoutMs })), ...peers],
+    planned: { ...planned, cells: planned.cells.map((cell) => ({ ...cell, shape })) },
+  };
 }
 
 async function runBenchRun(flags: RunFlags): Promise<void> {
-  const planned = await planFromFlags(flags);
-  await measureServers({ targets: [await targetOf(flags)], planned }, flags);
+  await measureServers(await jobOf(flags, await planFromFlags(flags)), flags);
 }

@@ -1,5 +1,6 @@
 /** `millrace bench`: the measuring commands. Each prints a table, or JSON with everything it saw. */
 import { Command } from "commander";
+import { benchAblateCommand } from "./bench-ablate.js";
 import { benchCompareCommand } from "./bench-compare.js";
 import { benchDraftsCommand } from "./bench-drafts.js";
 import { benchEngineCommand } from "./bench-engine.js";
@@ -16,6 +17,7 @@ export function benchCommand(): Command {
   return new Command("bench")
     .description("Measure servers under load, and the speed of this machine.")
     .addCommand(benchRunCommand())
+    .addCommand(benchAblateCommand())
     .addCommand(benchCompareCommand())
     .addCommand(benchDraftsCommand())
     .addCommand(benchEngineCommand())

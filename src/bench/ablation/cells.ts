@@ -1,0 +1,131 @@
+/** Traffic under which layers show what they are for, and a ladder of loads for the baselines and all together. */
+import type { Load } from "../load/load.js";
+import { mixedLengths, padded, usefulShare } from "../workload/mixed-lengths.js";
+import {
+  type Bounds,
+  type Cell,
+  cellsOf,
+  closedLoads,
+  randomWorkload,
+  type ServerShape,
+  shapeWorkload,
+} from "../workload/scenarios.js";
+import { longestRequest, scaled, type Workload } from "../workload/workload.js";
+import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
+
+export interface CellWishes {
+  /** Multiplies all lengths, and the memory with them. */
+  readonly scale: number;
+  /** Prompt and answer of the ladder's requests. */
+  readonly shapes: readonly (readonly [promptTokens: number, outputTokens: number])[];
+  readonly concurrency: readonly number[];
+  /** After which a run begins nothing more. */
+  readonly durationS: number;
+  /** Names; undefined: all. */
+  readonly only?: readonly string[] | undefined;
+}
+
+/** Of cells, without their loads: what the reference ratios are read from. */
+export const LENGTHS = "mixed lengths";
+export const PADDED = "mixed lengths, padded";
+export const SHARED = "shared prompts";
+export const MEMORY = "scarce memory";
+export const CODE_EDIT = "code edit";
+export const STORY = "prose";
+export const WARM_EDIT = "code edit, temperature 1";
+/** Before the shape. */
+export const LADDER = "ladder ";
+
+const LAYER_CELLS: readonly string[] = [LENGTHS, SHARED, MEMORY, CODE_EDIT];
+
+/** Whether every layer is measured under it, alone and taken away. */
+export const isLayerCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
+  LAYER_CELLS.includes(workloadName);
+
+const STATIC_BATCH = 16;
+const MIN_CONTEXT = 256;
+
+interface Traffic {
+  readonly name: string;
+  readonly workload: Workload;
+  readonly load: Load;
+  readonly bounds: Bounds;
+  readonly shape: ServerShape;
+  readonly targets?: readonly string[];
+  readonly usefulShare?: number;
+}
+
+const EDIT = { kind: "code-edit", fileTokens: 500, outputTokens: 700 } as const;
+const TALE: Workload = {
+  ...{ kind: "conversation", systemTokens: 50, turnTokens: 60, numTurns: 1, outputTokens: 300 },
+  ...{ isFixed: false, format: "prose" },
+};
+
+const one = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
+
+/** Each with the memory that it is about: enough, or in one case too little. */
+function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
+  const lengths = mixedLengths(scale);
+  const entries = padded(lengths, STATIC_BATCH);
+  const [few, many] = [one(4), one(48)];
+  const enough = { seats: 8, maxModelLen: 2048, kvTokens: 16_384 };
+  const sixteen = { seats: STATIC_BATCH, maxModelLen: 1024, kvTokens: 16_384 };
+  const speculating = [VANILLA, aloneName(VANILLA, SPECULATION)];
+  const batches = { load: one(STATIC_BATCH), bounds: { numRequests: lengths.length }, shape: sixteen };
+  const alone = { load: one(1), bounds: { numRequests: 6, durationS }, shape: enough };
+  return [
+    { name: LENGTHS, workload: { kind: "entries", entries: lengths }, ...batches },
+    {
+      ...{ name: PADDED, workload: { kind: "entries", entries }, ...batches, targets: [NAIVE] },
+      usefulShare: usefulShare(lengths, STATIC_BATCH),
+    },
+    {
+      ...{ name: SHARED, workload: scaled(randomWorkload(400, 32, 300), scale), load: few },
+      ...{ bounds: { numRequests: 36, numUncounted: 4, durationS }, shape: enough },
+    },
+    {
+      ...{ name: MEMORY, workload: scaled(randomWorkload(256, 64, 192), scale), load: many },
+      ...{ bounds: { numRequests: 96, durationS }, shape: { seats: 48, maxModelLen: 1024, kvTokens: 4096 } },
+    },
+    { name: CODE_EDIT, workload: scaled(EDIT, scale), ...alone },
+    { name: STORY, workload: scaled(TALE, scale), ...alone, targets: speculating },
+    { name: WARM_EDIT, workload: scaled({ ...EDIT, temperature: 1 }, scale), ...alone, targets: speculating },
+  ];
+}
+
+function ladderTraffic({ scale, shapes, concurrency, durationS }: CellWishes): Traffic[] {
+  const targets = [NAIVE, VANILLA, withoutName(SPECULATION), ALL, HALF];
+  const seats = Math.max(...concurrency);
+  return shapes.flatMap(([promptTokens, outputTokens]) => {
+    const { name, workload } = shapeWorkload(promptTokens, outputTokens);
+    // Room for what the server adds to a prompt.
+    const maxModelLen = longestRequest(workload) + 64;
+    const shape = { seats, maxModelLen, kvTokens: seats * maxModelLen };
+    return closedLoads(concurrency).map((load): Traffic => {
+      const bounds = { requestsPerClient: [2, 4], durationS } as const;
+      return { name: LADDER + name, workload: scaled(workload, scale), load, bounds, shape, targets };
+    });
+  });
+}
+
+function scaledShape(shape: ServerShape, scale: number): ServerShape {
+  const maxModelLen = Math.max(MIN_CONTEXT, Math.ceil(shape.maxModelLen * scale));
+  return { ...shape, maxModelLen, kvTokens: Math.max(maxModelLen, Math.ceil(shape.kvTokens * scale)) };
+}
+
+/** @param variants names of all servers; the half of one is for the ladder only */
+export function ablationCells(wishes: CellWishes, variants: readonly string[]): Cell[] {
+  const onAll = variants.filter((name) => name !== HALF);
+  const traffic = [...layerTraffic(wishes), ...ladderTraffic(wishes)];
+  return traffic
+    .filter(({ name }) => wishes.only === undefined || wishes.only.some((wanted) => name.startsWith(wanted)))
+    .flatMap(({ name, workload, load, bounds, shape, targets = onAll, usefulShare: share }) =>
+      cellsOf({
+        ...{ name, about: name, workloads: [{ name, workload }], loads: [load], bounds, rounds: 1 },
+        shape: scaledShape(shape, wishes.scale),
+      }).map((cell) => ({ ...cell, targets, usefulShare: share })),
+    );
+}
+
+/** Names that can be asked for. */
+export const CELL_NAMES = [LENGTHS, SHARED, MEMORY, CODE_EDIT, STORY, LADDER.trim()] as const;

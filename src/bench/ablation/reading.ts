@@ -1,0 +1,58 @@
+/** What an ablation's report holds, by cell and by pair of targets. */
+import type { BenchPlan, BenchReport, PlannedCell } from "../report/schema.js";
+import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize } from "../report/summary.js";
+
+export type AblationPlan = NonNullable<BenchPlan["ablation"]>;
+
+export class AblationReading {
+  readonly plan: AblationPlan;
+  readonly #summaries: readonly CellSummary[];
+  readonly #ratios = new Map<string, Ratios>();
+  #hasReadVoid = false;
+
+  /** @param report whose plan has an ablation */
+  constructor(private readonly report: BenchReport) {
+    this.plan = report.plan.ablation!;
+    this.#summaries = summarize(report);
+  }
+
+  /** That have runs, in the plan's order. */
+  cells(isWanted: (cell: PlannedCell) => boolean): PlannedCell[] {
+    return this.report.plan.cells.filter(
+      (cell) => isWanted(cell) && this.#summaries.some((summary) => summary.cell === cell),
+    );
+  }
+
+  /** Undefined where it was not measured. */
+  cellOf(workloadName: string): PlannedCell | undefined {
+    return this.cells((cell) => cell.workloadName === workloadName)[0];
+  }
+
+  /** What `read` returns, and whether any time or speed that it looked at is of void runs only. */
+  noting<T>(read: () => T): { readonly value: T; readonly isVoid: boolean } {
+    this.#hasReadVoid = false;
+    const value = read();
+    return { value, isVoid: this.#hasReadVoid };
+  }
+
+  summary(cell: PlannedCell | undefined, target: string): CellSummary | undefined {
+    const found = this.#summaries.find((summary) => summary.cell === cell && summary.target === target);
+    this.#hasReadVoid ||= found?.isVoid === true;
+    return found;
+  }
+
+  /** Requests in the batch, the most at once; a slow client does not change it. */
+  maxRunning(cell: PlannedCell | undefined, target: string): number | undefined {
+    return this.#summaries.find((summary) => summary.cell === cell && summary.target === target)?.server.maxRunning;
+  }
+
+  /** first ÷ second, by rounds that both have. */
+  ratio(cell: PlannedCell | undefined, first: string, second: string): CellRatio | undefined {
+    const key = `${first} ÷ ${second}`;
+    const ratios = this.#ratios.get(key) ?? ratiosBetween(this.report, first, second);
+    this.#ratios.set(key, ratios);
+    const found = ratios.cells.find((each) => each.cell === cell);
+    this.#hasReadVoid ||= found?.isVoid === true;
+    return found;
+  }
+}

@@ -1,0 +1,115 @@
+import { expect, test } from "vitest";
+import { measureRun } from "../measure/run-metrics.js";
+import { htmlOf } from "../report/html.js";
+import { markdownOf } from "../report/markdown.js";
+import type { BenchReport, BenchRun } from "../report/schema.js";
+import { CODE_EDIT, LENGTHS, MEMORY, PADDED } from "./cells.js";
+import { ablationSections } from "./tables.js";
+import { ALL, HALF, NAIVE, VANILLA } from "./variants.js";
+
+const CLOSED = { kind: "closed", concurrency: 1, rampMs: 0 } as const;
+const ABLATION = {
+  foundation: ["continuous batching", "paged KV"],
+  optimisations: ["Q4_0 weights", "speculation"],
+  alternatives: ["Q8_0 weights"],
+  numThreads: 2,
+};
+
+/** How many times as fast as naive each is. */
+const SPEEDS: Readonly<Record<string, number>> = {
+  [NAIVE]: 1,
+  ...{ "naive + continuous batching": 2, "naive + paged KV": 1, [VANILLA]: 2 },
+  ...{ "vanilla + Q4_0 weights": 6, "vanilla + Q8_0 weights": 3, "vanilla + speculation": 4 },
+  ...{ "all but continuous batching": 5, "all but paged KV": 10 },
+  ...{ "all but Q4_0 weights": 4, "all but speculation": 6, [ALL]: 10, [HALF]: 5 },
+};
+
+const cell = (name: string, fields: object = {}) => ({
+  ...{ name: `${name}, 1 at once`, workloadName: name, workload: { kind: "random" }, load: CLOSED, ...fields },
+});
+const CELLS = [
+  cell(LENGTHS),
+  cell(PADDED, { targets: [NAIVE], usefulShare: 0.25 }),
+  cell(MEMORY),
+  cell(CODE_EDIT),
+  cell("ladder 512/512", { targets: [NAIVE, VANILLA, "all but speculation", ALL, HALF] }),
+];
+
+function run(target: string, name: string, speed: number): BenchRun {
+  const step = 40 / speed;
+  const requests = Array.from({ length: 20 }, (_, session) => {
+    const sentMs = session * 10 * step;
+    return { session, turn: 0, intendedMs: sentMs, sentMs, firstMs: sentMs + step, lastMs: sentMs + 10 * step };
+  });
+  const records = requests.map(({ firstMs, ...request }) => ({
+    ...{ ...request, chunkAtMs: [firstMs, request.lastMs], answerAtMs: firstMs, numPromptTokens: 10 },
+    ...{ numCachedTokens: 0, numOutputTokens: 10, finishReason: "length", failure: undefined },
+  }));
+  const client = { numChunks: 40, meanMs: 0, maxMs: 0, cpuWaitMs: 0, typicalMs: 0, utilization: 0, numWorkers: 1 };
+  return {
+    ...{ target, cell: name, round: 1, startedAt: "2026-01-01T00:00:00.000Z", voidReasons: [], client },
+    metrics: measureRun(records, CLOSED, undefined),
+    server: { maxRunning: 4 * speed, acceptance: 0.8 },
+    requests: requests.map((request) => ({ ...request, chunks: 2, prompt: 10, cached: 0, output: 10 })),
+  };
+}
+
+const REPORT: BenchReport = {
+  ...{ format: "millrace-bench", version: 1, createdAt: "2026-01-01T00:00:00.000Z", isComplete: true, notes: [] },
+  machine: { cpu: "c", numCpus: 2, memoryBytes: 2 ** 34, platform: "linux x64" },
+  versions: { millrace: "1", node: "20" },
+  plan: { scenario: "ablation", cells: CELLS, rounds: 1, seed: 0, stopsWhenSaturated: false, ablation: ABLATION },
+  targets: Object.keys(SPEEDS).map((name) => ({
+    ...{ name, model: "m", promptsAs: "ids" as const, ignoresEos: true, tokensPerWord: 1 },
+  })),
+  runs: CELLS.flatMap(({ name, targets = Object.keys(SPEEDS) }: { name: string; targets?: readonly string[] }) =>
+    targets.map((target) => run(target, name, SPEEDS[target]!)),
+  ),
+};
+const sections = ablationSections(REPORT);
+const rowsOf = (title: string) => sections.find((section) => section.title.startsWith(title))!.rows;
+const rowOf = (title: string, first: string) => rowsOf(title).find((row) => row[0]!.startsWith(first))!;
+
+test("a layer alone is a ratio to its baseline, taken away one to all together, and gains are multiplied", () => {
+  const title = `Layers: ${LENGTHS}`;
+  expect(rowOf(title, "continuous batching").slice(0, 5)).toEqual([
+    ...["continuous batching", "2.00 ×", "0.50 ×", "0.50 ×", "2.00 ×"],
+  ]);
+  expect(rowOf(title, "Q4_0 weights")[1]).toBe("3.00 ×");
+  expect(rowOf(title, "Q8_0 weights").slice(1, 5)).toEqual(["1.50 ×", "0.67 ×", "0.67 ×", "–"]);
+  expect(rowOf(title, "all together ÷ vanilla")[1]).toBe("5.00 ×");
+  // 3 times 2, of which 5 came about.
+  expect(rowOf(title, "product of what they gain on vanilla")[1]).toBe("6.00 ×; together ÷ product: 0.83");
+});
+
+test("the ladder has the gain, the half and what both cost", () => {
+  const [, row] = rowsOf("By load");
+  expect(row!.slice(2)).toEqual(["2.00 ×", "5.00 ×", "0.20 ×", "1.67 ×", "250", "2.50 ×", "-80.0 %", "-80.0 %"]);
+});
+
+test("reference ratios stand beside ours, and what has no cell says so", () => {
+  const ours = (first: string) => rowOf("Reference ratios", first)[2];
+  expect(ours("continuous against static")).toBe("8.00 × padded; 2.00 × where finished rows are dropped");
+  expect(ours("requests at once in the same memory, 8-bit")).toBe("5.00 × (8 → 40)");
+  expect(ours("8-bit weights")).toBe("Q8_0 weights: 1.50 ×");
+  expect(ours("4-bit weights")).toBe("Q4_0 weights: 3.00 ×");
+  expect(ours("speculation")).toBe("code edit: 2.00 × at 80.0 % accepted");
+  expect(ours("time to the first token")).toBe("not measured here");
+  expect(ours("all together")).toBe("+400 % (512/512, 1 at once)");
+});
+
+test("a reference ratio of void runs says so; requests at once are what they were", () => {
+  const runs = REPORT.runs.map((each) => ({ ...each, voidReasons: ["late"] }));
+  const rows = ablationSections({ ...REPORT, runs }).find(({ title }) => title === "Reference ratios")!.rows;
+  const ours = rows.map((row) => row[2]!);
+  expect(ours.filter((text) => text.endsWith("(void)"))).toContain("Q4_0 weights: 3.00 × (void)");
+  expect(ours).toContain("5.00 × (8 → 40)");
+});
+
+test("an ablation of which little was measured is a report too", () => {
+  const runs = REPORT.runs.filter(({ target }) => target === VANILLA);
+  for (const text of [htmlOf, markdownOf].flatMap((form) => [form(REPORT), form({ ...REPORT, runs })])) {
+    expect(text).toContain("What each optimisation is worth: m");
+    expect(text).not.toMatch(/NaN|undefined|Infinity/);
+  }
+});

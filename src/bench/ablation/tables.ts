@@ -1,0 +1,131 @@
+/** An ablation's tables: each layer alone and taken away, the ladder of loads, and the reference ratios. */
+
+import type { BenchReport, PlannedCell } from "../report/schema.js";
+import type { CellRatio } from "../report/summary.js";
+import { figure, NONE, percent, ratioText } from "../report/words.js";
+import { isLayerCell, LADDER } from "./cells.js";
+import { AblationReading } from "./reading.js";
+import { referenceRows } from "./reference.js";
+import { ALL, aloneName, HALF, NAIVE, VANILLA, withoutName } from "./variants.js";
+
+export interface Section {
+  readonly title: string;
+  readonly note: string;
+  /** The first row is the header; empty: there is nothing to show. */
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** @param report whose plan has an ablation. @returns those that have rows */
+export function ablationSections(report: BenchReport): Section[] {
+  const reading = new AblationReading(report);
+  const layerCells = reading.cells(isLayerCell);
+  return [
+    ...layerCells.map((cell) => ({
+      title: `Layers: ${cell.name}`,
+      note: "Alone: with it ÷ without it, continuous batching and paged KV on naive, the others on vanilla. Taken away: all together ÷ all but it.",
+      rows: layerRows(reading, cell),
+    })),
+    {
+      title: "By load",
+      note: "Of output tokens/s; cost at one price an hour, on half the threads at half of it.",
+      rows: ladderRows(reading),
+    },
+    {
+      title: "Reference ratios",
+      note: "Theirs as published, on GPUs; ours from the cells above.",
+      rows: referenceRows(reading),
+    },
+  ].filter(({ rows }) => rows.length > 1);
+}
+
+const speed = (ratio: CellRatio | undefined): string =>
+  ratioText(ratio?.throughput) + (ratio?.isVoid === true ? " (void)" : "");
+
+/** What a layer brings alone, and what it brings to all the others; undefined where it was not measured. */
+export interface LayerGain {
+  readonly layer: string;
+  readonly alone: CellRatio | undefined;
+  readonly away: CellRatio | undefined;
+}
+
+type Base = typeof NAIVE | typeof VANILLA;
+
+function gainsOf(reading: AblationReading, cell: PlannedCell, base: Base, layers: readonly string[]): LayerGain[] {
+  return layers.map((layer) => ({
+    layer,
+    alone: reading.ratio(cell, aloneName(base, layer), base),
+    away: reading.ratio(cell, ALL, withoutName(layer)),
+  }));
+}
+
+export interface CellGains {
+  readonly cell: PlannedCell;
+  readonly layers: readonly LayerGain[];
+  /** All together ÷ vanilla. */
+  readonly together: CellRatio | undefined;
+}
+
+/** @param report whose plan has an ablation. @returns of each cell that every layer was measured under */
+export function cellGains(report: BenchReport): CellGains[] {
+  const reading = new AblationReading(report);
+  const { foundation, optimisations, alternatives } = reading.plan;
+  return reading.cells(isLayerCell).map((cell) => ({
+    cell,
+    layers: [
+      ...gainsOf(reading, cell, NAIVE, foundation),
+      ...gainsOf(reading, cell, VANILLA, [...optimisations, ...alternatives]),
+    ],
+    together: reading.ratio(cell, ALL, VANILLA),
+  }));
+}
+
+function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
+  const { foundation, optimisations, alternatives } = reading.plan;
+  const row = ({ layer, alone, away }: LayerGain) => [
+    ...[layer, speed(alone), ratioText(alone?.ttft), ratioText(alone?.tpot)],
+    ...[speed(away), ratioText(away?.ttft), ratioText(away?.tpot)],
+  ];
+  const rowsOf = (base: Base, layers: readonly string[], together: string) => {
+    const gains = gainsOf(reading, cell, base, layers);
+    const all = reading.ratio(cell, together, base);
+    const product = gains.reduce((result, { alone }) => result * (alone?.throughput?.value ?? Number.NaN), 1);
+    const share = (all?.throughput?.value ?? Number.NaN) / product;
+    const text = Number.isFinite(share) ? `${product.toFixed(2)} ×; together ÷ product: ${share.toFixed(2)}` : NONE;
+    return [
+      ...gains.map(row),
+      row({ layer: `${together} ÷ ${base}`, alone: all, away: undefined }),
+      [`product of what they gain on ${base}`, text, NONE, NONE, NONE, NONE, NONE],
+    ];
+  };
+  return [
+    ["layer", "alone: tokens/s", "TTFT", "TPOT", "taken away: tokens/s", "TTFT", "TPOT"],
+    ...rowsOf(NAIVE, foundation, VANILLA),
+    ...rowsOf(VANILLA, optimisations, ALL),
+    ...gainsOf(reading, cell, VANILLA, alternatives).map(row),
+  ];
+}
+
+function ladderRows(reading: AblationReading): string[][] {
+  const row = (cell: PlannedCell) => {
+    const gain = reading.ratio(cell, ALL, VANILLA);
+    const half = reading.ratio(cell, HALF, VANILLA);
+    const cost = (share: number, ratio: CellRatio | undefined) => {
+      const value = ratio?.throughput?.value;
+      return value === undefined ? NONE : percent(share / value - 1);
+    };
+    return [
+      cell.name,
+      ...[figure(reading.summary(cell, VANILLA)?.outputTokensPerS.median), speed(reading.ratio(cell, VANILLA, NAIVE))],
+      ...[speed(gain), ratioText(gain?.ttft), speed(reading.ratio(cell, ALL, withoutName("speculation")))],
+      figure(reading.summary(cell, ALL)?.tokensPerSPerUser?.median),
+      ...[speed(half), cost(1, gain), cost(0.5, half)],
+    ];
+  };
+  return [
+    [
+      ...["cell", "vanilla, tokens/s", "vanilla ÷ naive", "all ÷ vanilla", "TTFT of that", "speculation's part"],
+      ...["tokens/s/user", "half the threads ÷ vanilla", "cost", "cost on half"],
+    ],
+    ...reading.cells((cell) => cell.workloadName.startsWith(LADDER)).map(row),
+  ];
+}

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { ablationCells, type CellWishes, LADDER } from "./cells.js";
+import { ALL, FOUNDATION, flagsOf, HALF, NAIVE, optimisations, VANILLA, variantsOf, weightsLayer } from "./variants.js";
+
+const layers = {
+  foundation: FOUNDATION,
+  optimisations: [weightsLayer("Q4_0", "q4.gguf"), ...optimisations('{"method":"ngram"}')],
+  alternatives: [weightsLayer("Q8_0", "q8.gguf")],
+};
+const variants = variantsOf(layers);
+const named = (name: string) => variants.find((variant) => variant.name === name)!;
+const shape = { seats: 4, maxModelLen: 512, kvTokens: 2048 };
+const flags = (name: string) => flagsOf(named(name), layers, shape).join(" ");
+
+test("two baselines, every layer alone and taken away, all together, and that on half the threads", () => {
+  expect(new Set(variants.map((variant) => variant.name)).size).toBe(variants.length);
+  // Naive, vanilla, all, half; two and seven layers alone, eight taken away.
+  expect(variants).toHaveLength(4 + 2 + 7 + 8);
+  expect(named("vanilla + Q8_0 weights").layers.map((layer) => layer.modelPath)).toContain("q8.gguf");
+  expect(named(ALL).layers).toHaveLength(8);
+  expect(variants.filter((variant) => variant.isOnHalf).map((variant) => variant.name)).toEqual([HALF]);
+});
+
+test("naive says no to everything, all together to nothing, and one layer is one change", () => {
+  expect(flags(NAIVE)).toBe(
+    '--batching static --kv-layout contiguous --no-enable-chunked-prefill --max-num-batched-tokens 512 --no-enable-prefix-caching --no-share-kv-reads --kv-cache-dtype f16 --speculative-config {"method":"none"}',
+  );
+  expect(flags(ALL)).toBe('--kv-cache-dtype int8 --speculative-config {"method":"ngram"}');
+  expect(flags(VANILLA)).toBe(flags(NAIVE).replace("--batching static --kv-layout contiguous ", ""));
+  expect(flags("vanilla + prefix cache")).toBe(flags(VANILLA).replace("--no-enable-prefix-caching ", ""));
+  expect(flags("all but paged KV")).toBe(`--kv-layout contiguous ${flags(ALL)}`);
+});
+
+test("cells are scaled with their memory, chosen by name, and measured under targets that exist", () => {
+  const wishes: CellWishes = { scale: 0.5, shapes: [[512, 512]], concurrency: [1, 2], durationS: 3 };
+  const names = variants.map((variant) => variant.name);
+  const cells = ablationCells(wishes, names);
+  expect(new Set(cells.map((cell) => cell.name)).size).toBe(cells.length);
+  for (const { targets = [], shape: size } of cells) {
+    expect(names).toEqual(expect.arrayContaining([...targets]));
+    expect(size!.kvTokens).toBeGreaterThanOrEqual(size!.maxModelLen);
+  }
+  expect(cells[0]!.targets).toHaveLength(names.length - 1);
+  const ladder = ablationCells({ ...wishes, only: [LADDER.trim()] }, names);
+  expect(ladder.map((cell) => cell.name)).toEqual(["ladder 512/512, 1 at once", "ladder 512/512, 2 at once"]);
+  expect(ladder[1]).toMatchObject({ workload: { promptTokens: 256, outputTokens: 256 }, shape: { seats: 2 } });
+});

@@ -1,0 +1,102 @@
+/**
+ * What is switched on and off: layers, and the servers that have some of them. Naive has none; vanilla the foundation, which is continuous batching and
+ * paged KV memory; all together these and every optimisation.
+ */
+import type { ServerShape } from "../workload/scenarios.js";
+
+export interface Layer {
+  readonly name: string;
+  /** Flags of a server that has it, and of one that has not. */
+  on(shape: ServerShape): readonly string[];
+  off(shape: ServerShape): readonly string[];
+  /** The weights that are served with it, in place of those in F16. */
+  readonly modelPath?: string | undefined;
+}
+
+export interface Variant {
+  readonly name: string;
+  readonly layers: readonly Layer[];
+  readonly isOnHalf: boolean;
+}
+
+export interface Layers {
+  readonly foundation: readonly Layer[];
+  readonly optimisations: readonly Layer[];
+  /** Weights in other types than the optimisation's: measured alone, and not in all together. */
+  readonly alternatives: readonly Layer[];
+}
+
+export const NAIVE = "naive";
+export const VANILLA = "vanilla";
+export const ALL = "all together";
+export const HALF = "all, half the threads";
+
+/** A layer of the foundation alone is naive with it, an optimisation alone is vanilla with it. */
+export const aloneName = (base: typeof NAIVE | typeof VANILLA, layer: string): string => `${base} + ${layer}`;
+export const withoutName = (layer: string): string => `all but ${layer}`;
+
+export const SPECULATION = "speculation";
+
+const flags =
+  (...words: readonly string[]) =>
+  (): readonly string[] =>
+    words;
+
+export const FOUNDATION: readonly Layer[] = [
+  { name: "continuous batching", on: flags(), off: flags("--batching", "static") },
+  { name: "paged KV", on: flags(), off: flags("--kv-layout", "contiguous") },
+];
+
+/** @param speculation what --speculative-config is given */
+export function optimisations(speculation: string): Layer[] {
+  return [
+    {
+      name: "chunked prefill",
+      on: flags(),
+      off: ({ maxModelLen, seats }) => [
+        ...["--no-enable-chunked-prefill", "--max-num-batched-tokens", String(Math.max(maxModelLen, 2 * seats))],
+      ],
+    },
+    { name: "prefix cache", on: flags(), off: flags("--no-enable-prefix-caching") },
+    { name: "shared KV reads", on: flags(), off: flags("--no-share-kv-reads") },
+    { name: "int8 KV", on: flags("--kv-cache-dtype", "int8"), off: flags("--kv-cache-dtype", "f16") },
+    {
+      name: SPECULATION,
+      on: flags("--speculative-config", speculation),
+      off: flags("--speculative-config", '{"method":"none"}'),
+    },
+  ];
+}
+
+/** @example weightsLayer("Q4_0", "model-q4_0.gguf").name // "Q4_0 weights" */
+export function weightsLayer(type: string, modelPath: string): Layer {
+  return { name: `${type} weights`, on: flags(), off: flags(), modelPath };
+}
+
+/** Baselines first, all together last but its own half. */
+export function variantsOf({ foundation, optimisations: optional, alternatives }: Layers): Variant[] {
+  const all = [...foundation, ...optional];
+  const variant = (name: string, layers: readonly Layer[], isOnHalf = false): Variant => ({ name, layers, isOnHalf });
+  return [
+    variant(NAIVE, []),
+    ...foundation.map((layer) => variant(aloneName(NAIVE, layer.name), [layer])),
+    variant(VANILLA, foundation),
+    ...[...optional, ...alternatives].map((layer) => variant(aloneName(VANILLA, layer.name), [...foundation, layer])),
+    ...all.map((layer) =>
+      variant(
+        withoutName(layer.name),
+        all.filter((each) => each !== layer),
+      ),
+    ),
+    variant(ALL, all),
+    variant(HALF, all, true),
+  ];
+}
+
+/** Of the server's command, beside what its size asks for. */
+export function flagsOf({ layers }: Variant, all: Layers, shape: ServerShape): string[] {
+  const has = (layer: Layer) => layers.includes(layer);
+  return [...all.foundation, ...all.optimisations].flatMap((layer) =>
+    has(layer) ? layer.on(shape) : layer.off(shape),
+  );
+}

@@ -1,0 +1,23 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { LoopWatch } from "./loop-watch.js";
+
+test("chunks wait since their turn began; one long stall is in the mean and the most, not in what is typical", async () => {
+  let nowMs = 0;
+  const watch = new LoopWatch(() => nowMs);
+  for (let interval = 0; interval < 9; interval++) {
+    nowMs += 100;
+    watch.onChunk(nowMs);
+    nowMs += interval === 4 ? 80 : 0.25;
+    watch.onChunk(nowMs);
+    await nextTurn();
+  }
+  const { numChunks, typicalMs, meanMs, maxMs, cpuWaitMs } = watch.lag();
+  expect({ numChunks, maxMs }).toEqual({ numChunks: 18, maxMs: 80 });
+  expect(meanMs).toBeCloseTo((80 + 8 * 0.25) / 18);
+  expect(typicalMs).toBeLessThan(1 + 100 * cpuWaitMs);
+});
+
+test("without chunks nothing was late", () => {
+  expect(new LoopWatch(() => 0).lag()).toMatchObject({ numChunks: 0, typicalMs: 0, meanMs: 0, maxMs: 0 });
+});
