@@ -1,5 +1,5 @@
 /** `millrace distill` and `train-drafter` as processes: collecting on the bundled model, and the whole way at toy size where Python has PyTorch. */
-import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,10 +8,10 @@ import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { chatAt } from "../../models/corpus/families.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { canTrain, python } from "../helpers/python.js";
 import { startTestServer } from "../helpers/server.js";
 
 const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
-const python = process.env.MILLRACE_PYTHON ?? "python3";
 const folder = mkdtempSync(join(tmpdir(), "millrace-distill-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (...names: string[]): string => join(folder, ...names);
@@ -112,20 +112,7 @@ test("what cannot work is said before any work", async () => {
   expect(existsSync(at("never"))).toBe(false);
 });
 
-function canTrain(): boolean {
-  try {
-    execFileSync(python, ["-c", "import torch, tokenizers, gguf"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 const isPresent = canTrain();
-if (!isPresent)
-  console.warn(
-    `SKIPPED: ${python} cannot import torch, tokenizers and gguf (models/requirements.txt, MILLRACE_PYTHON)`,
-  );
 
 test.skipIf(!isPresent)(
   "a toy teacher is distilled and gets drafters [needs a Python with PyTorch]",

@@ -1,24 +1,13 @@
 /** The official Python client against the real server; needs a Python with `openai` (MILLRACE_PYTHON; CI makes one). */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
+import { canImport, python } from "../helpers/python.js";
 import { startTestServer } from "../helpers/server.js";
 
-const python = process.env.MILLRACE_PYTHON ?? "python3";
-
-function hasOpenai(): boolean {
-  try {
-    execFileSync(python, ["-c", "import openai"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const isPresent = hasOpenai();
-if (!isPresent) console.warn(`SKIPPED: ${python} cannot import openai (pip install openai, or set MILLRACE_PYTHON)`);
+const isPresent = canImport("openai", "pip install openai");
 
 test.skipIf(!isPresent)("the Python openai package [needs a Python with openai]", async () => {
   await using server = await startTestServer([]);

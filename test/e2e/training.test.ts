@@ -1,5 +1,5 @@
 /** The training pipeline at toy size, and its tokenizer and heads against the engine's; needs a Python with PyTorch (models/requirements.txt). */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,24 +10,9 @@ import { readGguf } from "../../src/formats/gguf/read.js";
 import { createTokenizer } from "../../src/text/create-tokenizer.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { guessesAfter } from "../helpers/guesses.js";
-
-const python = process.env.MILLRACE_PYTHON ?? "python3";
-
-function canTrain(): boolean {
-  try {
-    execFileSync(python, ["-c", "import torch, tokenizers, gguf"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
+import { canTrain, python } from "../helpers/python.js";
 
 const isPresent = canTrain();
-if (!isPresent) {
-  console.warn(
-    `SKIPPED: ${python} cannot import torch, tokenizers and gguf (models/requirements.txt, MILLRACE_PYTHON)`,
-  );
-}
 
 test.skipIf(!isPresent)(
   "the training pipeline at toy size [needs a Python with PyTorch]",
