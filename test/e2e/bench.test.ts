@@ -1,30 +1,13 @@
 /** `millrace bench`, as a process on a tiny model: the shape of its JSON, its table, and what it refuses. */
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
+import { type Ended, runCli } from "../helpers/run-cli.js";
 
-const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
 const STORIES = fixture("models/stories260k.gguf");
 
-interface Ended {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly exitCode: number | null;
-}
-
-function run(...args: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [LAUNCHER, "bench", ...args]);
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr += text;
-  });
-  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
-}
+const run = (...args: readonly string[]): Promise<Ended> => runCli("bench", ...args);
 
 const bench = (...args: readonly string[]): Promise<Ended> => run("engine", "--model", STORIES, ...args);
 

@@ -1,30 +1,10 @@
 /** `millrace eval`, as a process on the bundled model: its table, its JSON, chats of a file, and what it refuses. */
-import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { repositoryRoot } from "../helpers/fixtures.js";
+import { type Ended, runCli } from "../helpers/run-cli.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
-const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
-
-interface Ended {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly exitCode: number | null;
-}
-
-function evaluate(...args: readonly string[]): Promise<Ended> {
-  const child = spawn(process.execPath, [LAUNCHER, "eval", ...args]);
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr += text;
-  });
-  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
-}
+const evaluate = (...args: readonly string[]): Promise<Ended> => runCli("eval", ...args);
 
 test("prints a row for each task, and what it is doing on stderr", async () => {
   const { stdout, stderr, exitCode } = await evaluate("--tasks", "fact,sort", "--count", "4", "--max-tokens", "40");

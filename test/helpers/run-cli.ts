@@ -1,0 +1,24 @@
+/** The command line as a process. */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { repositoryRoot } from "./fixtures.js";
+
+export interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | null;
+}
+
+/** Runs `millrace ...args` to its end. */
+export function runCli(...args: readonly string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [join(repositoryRoot(), "bin/millrace.js"), ...args]);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
+}
