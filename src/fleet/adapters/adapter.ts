@@ -1,0 +1,90 @@
+/** What the fleet must know of an engine: how it is started, when it is ready, what it measures and how it rests. One file per engine implements it. */
+import type { Capacity, UpstreamTarget } from "../upstream.js";
+
+export const ENGINE_NAMES = [
+  "millrace",
+  "vllm",
+  "sglang",
+  "tensorrt-llm",
+  "tgi",
+  "llama-server",
+  "ollama",
+  // Anything with an OpenAI API at a URL: attached, never started.
+  "openai",
+] as const;
+
+export type EngineName = (typeof ENGINE_NAMES)[number];
+
+/** What we ask of any engine, under vLLM's names. An adapter says which it cannot give. */
+export interface EngineOptions {
+  /** A path, or what the engine itself can fetch. */
+  readonly model: string;
+  readonly servedModelName?: string;
+  readonly maxModelLen?: number;
+  readonly maxNumSeqs?: number;
+  readonly maxNumBatchedTokens?: number;
+  readonly kvCacheDtype?: string;
+  readonly kvCacheMemoryBytes?: number;
+  readonly quantization?: string;
+  readonly tensorParallelSize?: number;
+  readonly gpuMemoryUtilization?: number;
+  readonly enablePrefixCaching?: boolean;
+  readonly speculativeConfig?: Readonly<Record<string, unknown>>;
+  readonly schedulingPolicy?: string;
+  /** CPU threads. */
+  readonly threads?: number;
+  readonly apiKey?: string;
+}
+
+export interface LaunchPlan {
+  /** Program and arguments. */
+  readonly command: readonly [string, ...string[]];
+  readonly env: Readonly<Record<string, string>>;
+  /** Files to write before the start (an engine's YAML), by the path the command names. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** Options this engine has no flag for, as sentences for the log. */
+  readonly notices: readonly string[];
+}
+
+/** Engines' own names mapped to one model; undefined: not offered. Totals count from the process's start. */
+export interface EngineMetrics {
+  readonly numRunning: number | undefined;
+  readonly numWaiting: number | undefined;
+  /** Share of the KV memory in use, 0 to 1. */
+  readonly kvUsage: number | undefined;
+  readonly promptTokens: number | undefined;
+  readonly generationTokens: number | undefined;
+  /** Prompt tokens looked up in, and found in, the prefix cache. */
+  readonly prefixQueries: number | undefined;
+  readonly prefixHits: number | undefined;
+  readonly preemptions: number | undefined;
+  readonly draftTokens: number | undefined;
+  readonly acceptedTokens: number | undefined;
+}
+
+export interface Adapter {
+  readonly name: EngineName;
+  /** Whose output tells which flag names this version has; undefined: the names never changed. */
+  readonly helpCommand?: (program: readonly [string, ...string[]]) => readonly [string, ...string[]];
+  /** Program started where the configuration names none; undefined: can only be attached. */
+  readonly program: readonly [string, ...string[]] | undefined;
+  /** @param help output of `helpCommand`; undefined: not asked, or it failed */
+  launch(
+    options: EngineOptions,
+    program: readonly [string, ...string[]],
+    where: { readonly host: string; readonly port: number },
+    help: string | undefined,
+  ): LaunchPlan;
+  /** GET answers 200 when requests are taken. */
+  readonly healthPath: string;
+  /** Undefined: the engine has no metrics. */
+  readonly metricsPath: string | undefined;
+  parseMetrics(text: string): EngineMetrics;
+  /** Asked once after ready; what is not said stays undefined. */
+  capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;
+  /** Gives device memory back, and takes it again, without ending the process. */
+  readonly sleep?: (target: UpstreamTarget, signal: AbortSignal) => Promise<void>;
+  readonly wake?: (target: UpstreamTarget, signal: AbortSignal) => Promise<void>;
+  /** What ends a request's work in the engine, beside closing its connection. */
+  readonly abort?: (target: UpstreamTarget, requestId: string) => Promise<void>;
+}
