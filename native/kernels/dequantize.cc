@@ -231,7 +231,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::F32: memcpy(out, source, static_cast<size_t>(numValues) * 4); return;
     case TensorType::F16: return fromF16(source, numValues, out);
     case TensorType::BF16: return fromBf16(source, numValues, out);
-    case TensorType::Q8_0: return fromBlocks<blockQ8_0, 32, 34>(source, numValues, out);
+    case TensorType::Q8_0:
+    case TensorType::Q8_0_INT8: return fromBlocks<blockQ8_0, 32, 34>(source, numValues, out);
     case TensorType::Q4_0: return fromBlocks<blockQ4_0, 32, 18>(source, numValues, out);
     case TensorType::Q4_1: return fromBlocks<blockQ4_1, 32, 20>(source, numValues, out);
     case TensorType::Q5_0: return fromBlocks<blockQ5_0, 32, 22>(source, numValues, out);

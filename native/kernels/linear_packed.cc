@@ -58,8 +58,8 @@ struct Rows {
 };
 
 // Adds kVectors vectors of each group, values[g] on, times the tokens' columns from `column` on.
-template <int kVectors, int kTokens, int kGroups>
-MILLRACE_INLINE void addDots(const Bytes* const* values, const Row* rows, int64_t column, Dot (*dots)[kGroups]) {
+template <int kVectors, int kTokens, int kGroups, class Sum>
+MILLRACE_INLINE void addDots(const Bytes* const* values, const Row* rows, int64_t column, Sum (*dots)[kGroups]) {
   MILLRACE_UNROLL_INT
   for (int c = 0; c < kVectors; c++) {
     MILLRACE_UNROLL_INT
@@ -94,7 +94,7 @@ struct BlockKind {
     constexpr int kVectors = 8 / kDots;
     MILLRACE_UNROLL_INT
     for (int h = 0; h < kDots; h++) {
-      Dot dots[kTokens][kGroups] = {};
+      typename Format::Sum dots[kTokens][kGroups] = {};
       const Bytes* values[kGroups];
       MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) values[g] = cells[g].values + h * kVectors;
@@ -109,11 +109,12 @@ struct BlockKind {
     for (int t = 0; t < kTokens; t++) {
       const Block32* block = reinterpret_cast<const Block32*>(rows[t].header) + index;
       const Floats d = splatFloats(block->d);
-      const Floats sum8 = splatFloats(block->sum8);
+      // Times a power of two, and so exact.
+      const Floats sum8 = splatFloats(Format::kCentre > 8 ? block->sum8 * (Format::kCentre / 8) : block->sum8);
       MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
         const Floats f = toFloats(sums[t][g]);
-        if constexpr (Format::kIsCentred) {
+        if constexpr (Format::kCentre != 0) {
           acc[t][g] = mulAdd(mulSub(f, d, sum8), cells[g].scale, acc[t][g]);
         } else {
           acc[t][g] = mulAdd(f * d, cells[g].scale, mulAdd(cells[g].shift, sum8, acc[t][g]));
@@ -425,6 +426,7 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::Q5_0: return run<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
     case TensorType::Q5_1: return run<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
     case TensorType::Q8_0: return run<WideKind<PackedQ8_0>>(args, begin, end, scratch);
+    case TensorType::Q8_0_INT8: return run<BlockKind<PackedQ8_0Int8>>(args, begin, end, scratch);
     case TensorType::MXFP4: return run<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return run<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
     case TensorType::Q2_K: return run<SuperKind<PackedQ2_K>>(args, begin, end, scratch);

@@ -54,7 +54,8 @@ void takeApart(TensorType type, const uint8_t* p, Block& out) {
   memcpy(out.d, p, 2);
   memcpy(out.m, p + 2, 2);
   switch (type) {
-    case TensorType::Q8_0: memcpy(out.values, p + 2, 32); break;
+    case TensorType::Q8_0:
+    case TensorType::Q8_0_INT8: memcpy(out.values, p + 2, 32); break;
     case TensorType::Q4_0:
     case TensorType::IQ4_NL: splitNibbles(p + 2, out.values); break;
     case TensorType::Q4_1: splitNibbles(p + 4, out.values); break;
@@ -184,7 +185,8 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
   }
   out = writeHalves(rows, &Block::d, out);
   switch (type) {
-    case TensorType::Q8_0: writeBytes(rows, out); break;
+    case TensorType::Q8_0:
+    case TensorType::Q8_0_INT8: writeBytes(rows, out); break;
     case TensorType::Q4_0: writeNibbles(rows, 0, out); break;
     case TensorType::IQ4_NL: writePairNibbles(rows, 0, out); break;
     case TensorType::Q4_1: writeNibbles(rows, 0, writeHalves(rows, &Block::m, out)); break;

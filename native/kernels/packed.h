@@ -64,6 +64,7 @@ struct PackedInfo {
 constexpr PackedInfo packedInfoOf(TensorType type) {
   switch (type) {
     case TensorType::Q8_0: return {32, 272, ActivationFormat::Row16};
+    case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::Blocks32};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::Blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::Blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::Blocks32};

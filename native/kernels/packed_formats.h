@@ -49,10 +49,11 @@ MILLRACE_INLINE void addFifthBits(Source bits, Bytes* values) {
 // Values 0 to 15 around 8.
 struct PackedQ4_0 {
   static constexpr TensorType kType = TensorType::Q4_0;
+  using Sum = Dot;
   // 16-bit sums hold 32 columns, else 16.
   static constexpr bool kFitsWhole = true;
-  // The shift is −scale: scale · (d_a · Σ − sum8) is one operation less.
-  static constexpr bool kIsCentred = true;
+  // What zero is stored as, where the shift is no more than that: scale · (d_a · Σ − centre / 8 · sum8) is one operation less.
+  static constexpr int kCentre = 8;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     unpackNibbles(cell + 16, out.values);
@@ -61,8 +62,9 @@ struct PackedQ4_0 {
 
 struct PackedQ4_1 {
   static constexpr TensorType kType = TensorType::Q4_1;
+  using Sum = Dot;
   static constexpr bool kFitsWhole = true;
-  static constexpr bool kIsCentred = false;
+  static constexpr int kCentre = 0;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
@@ -72,8 +74,9 @@ struct PackedQ4_1 {
 
 struct PackedQ5_0 {
   static constexpr TensorType kType = TensorType::Q5_0;
+  using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr bool kIsCentred = false;
+  static constexpr int kCentre = 0;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = out.scale * splatFloats(-2.0f);
@@ -84,8 +87,9 @@ struct PackedQ5_0 {
 
 struct PackedQ5_1 {
   static constexpr TensorType kType = TensorType::Q5_1;
+  using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr bool kIsCentred = false;
+  static constexpr int kCentre = 0;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
@@ -97,8 +101,9 @@ struct PackedQ5_1 {
 // FP4 values doubled and 12 added, by code; the scale is an exponent.
 struct PackedMXFP4 {
   static constexpr TensorType kType = TensorType::MXFP4;
+  using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr bool kIsCentred = false;
+  static constexpr int kCentre = 0;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     const Ints exponents = loadU8s(cell);
@@ -108,6 +113,19 @@ struct PackedMXFP4 {
     unpackNibbles(cell + 8, out.values);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 8; c++) out.values[c] = lookUp(kValues, out.values[c]);
+  }
+};
+
+// Q8_0 for int8 activations: bytes 0 to 255 around 128.
+struct PackedQ8_0Int8 {
+  static constexpr TensorType kType = TensorType::Q8_0_INT8;
+  using Sum = ByteDot;
+  static constexpr bool kFitsWhole = true;
+  static constexpr int kCentre = 128;
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
+    out.scale = loadHalves(cell);
+    MILLRACE_UNROLL_INT
+    for (int c = 0; c < 8; c++) out.values[c] = loadPairs(cell + 16 + 32 * c) ^ splatByte(128);
   }
 };
 

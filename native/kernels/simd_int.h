@@ -279,6 +279,60 @@ MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dot.sum * scal
 MILLRACE_INLINE Ints dotSum(Dot dot) { return dot.sum; }
 #endif
 
+// The same where weights use all eight bits: their products are too large for pairs of 16-bit lanes, and they are no i8.
+#if defined(MILLRACE_PAIR_SUMS)
+struct ByteDot {
+  Ints sum;
+};
+MILLRACE_INLINE void dotAdd(ByteDot& dot, Bytes weights, Columns columns) {
+  // Columns 0 and 2 of each row, then 1 and 3, as 16-bit lanes.
+  const Shorts evens = reinterpret_cast<Shorts>(columns.value) << 8 >> 8;
+  const Shorts odds = reinterpret_cast<Shorts>(columns.value) >> 8;
+  const UnsignedShorts lanes = reinterpret_cast<UnsignedShorts>(weights);
+  dot.sum += reinterpret_cast<Ints>(MILLRACE_MM(madd_epi16)(reinterpret_cast<Register>(lanes & 255), reinterpret_cast<Register>(evens)));
+  dot.sum += reinterpret_cast<Ints>(MILLRACE_MM(madd_epi16)(reinterpret_cast<Register>(lanes >> 8), reinterpret_cast<Register>(odds)));
+}
+MILLRACE_INLINE Ints dotSum(ByteDot dot) { return dot.sum; }
+#elif defined(MILLRACE_ISA_NEON)
+// Of the upper seven bits, and of the lowest one.
+struct ByteDot {
+  Dot halves;
+  Dot units;
+};
+MILLRACE_INLINE void dotAdd(ByteDot& dot, Bytes weights, Columns columns) {
+  dotAdd(dot.halves, shiftMask<1>(weights, 127), columns);
+  dotAdd(dot.units, weights & splatByte(1), columns);
+}
+MILLRACE_INLINE Ints dotSum(ByteDot dot) { return dotSum(dot.halves) * 2 + dotSum(dot.units); }
+#else
+using ByteDot = Dot;
+#endif
+
+// Two chunks of eight rows' two columns each, as eight rows of four.
+MILLRACE_INLINE Bytes loadPairs(Source p) {
+#if defined(MILLRACE_ISA_AVX512)
+  alignas(64) static constexpr int16_t kOrder[32] = {0,  8,  1,  9,  2,  10, 3,  11, 4,  12, 5,  13, 6,  14, 7,  15,
+                                                     16, 24, 17, 25, 18, 26, 19, 27, 20, 28, 21, 29, 22, 30, 23, 31};
+  const __m512i order = _mm512_load_si512(kOrder);
+  return reinterpret_cast<Bytes>(_mm512_permutexvar_epi16(order, reinterpret_cast<__m512i>(loadBytes(p))));
+#elif defined(MILLRACE_ISA_AVX2)
+  // Rows 0 to 3 of both chunks, then 4 to 7.
+  const __m256i halves = _mm256_permute4x64_epi64(reinterpret_cast<__m256i>(loadBytes(p)), 0xd8);
+  const __m256i order = _mm256_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+  return reinterpret_cast<Bytes>(_mm256_shuffle_epi8(halves, order));
+#else
+  uint16_t chunks[16], rows[16];
+  memcpy(chunks, p.at, 32);
+  for (int r = 0; r < 8; r++) {
+    rows[2 * r] = chunks[r];
+    rows[2 * r + 1] = chunks[8 + r];
+  }
+  Bytes value;
+  memcpy(&value, rows, 32);
+  return value;
+#endif
+}
+
 // Rows of two columns: i16 weights, [row][2].
 struct WidePair {
   Shorts value;

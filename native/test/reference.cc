@@ -118,7 +118,8 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
       bits = static_cast<uint32_t>(u16At(b)) << 16;
       memcpy(&single, &bits, 4);
       return single;
-    case TensorType::Q8_0: return product(halfAt(b), static_cast<int8_t>(b[2 + i]));
+    case TensorType::Q8_0:
+    case TensorType::Q8_0_INT8: return product(halfAt(b), static_cast<int8_t>(b[2 + i]));
     case TensorType::Q4_0: return product(halfAt(b), nibble(b + 2, i) - 8);
     case TensorType::Q4_1: return product(halfAt(b), nibble(b + 4, i)) + static_cast<float>(halfAt(b + 2));
     case TensorType::Q5_0: return product(halfAt(b), (nibble(b + 6, i) | bitOf(b + 2, i) << 4) - 16);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";
+import { ACTIVATION_DTYPES } from "../engine/model/weight-packer.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";
 import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
@@ -82,8 +83,8 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--activation-dtype <type>",
-      "auto: rounded to integers for quantised weights, or f32: not rounded, several times slower",
-      oneOf("--activation-dtype", ["auto", "f32"]),
+      "auto: rounded to integers for quantised weights, 16-bit ones for Q8_0; int8: 8-bit ones for Q8_0 too; f32: not rounded, several times slower",
+      oneOf("--activation-dtype", ACTIVATION_DTYPES),
       defaults.activationDtype,
     ),
     option(
@@ -116,7 +117,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-step-ms <ms>",
-      "how long prompts may stretch a step in which others decode; auto: to 1.75 times of decoding alone; 0: as they like, for most throughput",
+      "how long prompts may stretch a step in which others decode; auto: to 1.6 times of decoding alone; 0: as they like, for most throughput",
       autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
       defaults.maxStepMs,
     ),

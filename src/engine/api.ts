@@ -136,7 +136,7 @@ export interface EngineOptions {
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
   readonly kvCacheDtype: KvType;
-  /** auto: quantised weights are multiplied with activations rounded to integers; f32: no activation is rounded. */
+  /** auto: quantised weights are multiplied with activations rounded to integers; int8: to 8 bits also where auto takes 16; f32: none is rounded. */
   readonly activationDtype: ActivationDtype;
   /** Where packed weights are kept for the next start; undefined = nowhere. */
   readonly packCache: PackCacheOptions | undefined;

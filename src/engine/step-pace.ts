@@ -2,7 +2,7 @@
 import type { StepCost } from "./step-cost.js";
 
 /** Of --max-step-ms auto: how much longer than decoding alone a step may take. */
-const AUTO_FACTOR = 1.75;
+const AUTO_FACTOR = 1.6;
 /** However slow the machine, prompts get on. */
 const MIN_PROMPT_TOKENS = 4;
 const RATE = 0.1;

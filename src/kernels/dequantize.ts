@@ -18,8 +18,11 @@ interface BlockCodec extends BlockLayout {
   readonly decode: (bytes: DataView, at: number, out: Float32Array, to: number) => void;
 }
 
-/** GGML's types, and two of our own for safetensors weights: 32 values of one byte each under an F32 scale. */
-export type WeightType = TensorType | "F8_E4M3" | "I8";
+/**
+ * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), and Q8_0 that, packed, is multiplied
+ * with int8 activations.
+ */
+export type WeightType = TensorType | "F8_E4M3" | "I8" | "Q8_0_INT8";
 
 const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   F32: { numValues: 1, byteLength: 4, decode: decodeF32 },
@@ -40,6 +43,7 @@ const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   MXFP4: { numValues: 32, byteLength: 17, decode: decodeMxfp4 },
   F8_E4M3: { numValues: 32, byteLength: 36, decode: decodeF8 },
   I8: { numValues: 32, byteLength: 36, decode: decodeI8 },
+  Q8_0_INT8: { numValues: 32, byteLength: 34, decode: decodeQ8_0 },
 };
 
 export const WEIGHT_TYPES = Object.keys(CODECS) as readonly WeightType[];

@@ -17,6 +17,7 @@ interface PackedType {
 
 const PACKED_TYPES: Readonly<Partial<Record<WeightType, PackedType>>> = {
   Q8_0: { cellValues: 32, cellBytes: 272, activations: "row16" },
+  Q8_0_INT8: { cellValues: 32, cellBytes: 272, activations: "blocks32" },
   Q4_0: { cellValues: 32, cellBytes: 144, activations: "blocks32" },
   Q4_1: { cellValues: 32, cellBytes: 160, activations: "blocks32" },
   Q5_0: { cellValues: 32, cellBytes: 176, activations: "blocks32" },

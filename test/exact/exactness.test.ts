@@ -128,9 +128,11 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   const rng = new TestRng(seed);
   const model = rng.pick(MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
+  const activationDtype = rng.pick(["auto", "int8"] as const);
   const isa = rng.pick(ISAS_HERE);
   const plain = openCore(isa, model, {
     kvCacheDtype,
+    activationDtype,
     numThreads: 1,
     maxNumSeqs: 1,
     maxNumBatchedTokens: MAX_MODEL_LEN,
@@ -150,7 +152,14 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     () => rng.next(),
   );
   const maxNumBatchedTokens = Math.max(maxNumSeqs, rng.int(8, 96));
-  const kvOptions = { kvCacheDtype, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN };
+  const kvOptions = {
+    kvCacheDtype,
+    activationDtype,
+    blockSize,
+    maxNumSeqs,
+    maxNumBatchedTokens,
+    maxModelLen: MAX_MODEL_LEN,
+  };
   const budget = leastKvBudget(modelPath(model), numBlocks, kvOptions);
   /** Of the smallest window, in tokens. */
   const poolTokens = Math.min(...budget.numBlocks) * blockSize;

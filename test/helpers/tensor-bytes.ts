@@ -1,6 +1,6 @@
 /** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
 import type { TensorType } from "../../src/formats/gguf/types.js";
-import { BLOCK_LAYOUT, dequantizeRow } from "../../src/kernels/dequantize.js";
+import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/kernels/dequantize.js";
 
 export type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
 
@@ -24,8 +24,9 @@ export function isWritable(type: TensorType): type is WritableWeightType {
 }
 
 /** Where a block of each type keeps its f16 scales; MXFP4's scale is a byte, an exponent. */
-export const F16_SCALE_OFFSETS: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
+export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly number[]>>> = {
   Q8_0: [0],
+  Q8_0_INT8: [0],
   Q4_0: [0],
   Q4_1: [0, 2],
   Q5_0: [0],

@@ -48,6 +48,7 @@ test("gaps are told apart by whether another request waited for its first token 
   expect(metrics.itlMs).toMatchObject({ count: 6 });
   // It came at 35 ms and had its first token at 155 ms.
   expect(metrics.itlBesidePromptsMs).toMatchObject({ count: 2, min: 50, max: 70 });
+  expect(metrics.itlUndisturbedMs).toMatchObject({ count: 4, min: 10, max: 10 });
 });
 
 test("failures miss every objective, and nothing else counts them", () => {

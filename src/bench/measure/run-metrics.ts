@@ -64,6 +64,7 @@ export function measureRun(records: readonly RequestRecord[], load: Load, slo: S
     tpotMs: distributionOf(times.flatMap((each) => each.tpotMs ?? [])),
     itlMs: distributionOf(gaps.map((gap) => gap.ms)),
     itlBesidePromptsMs: distributionOf(gaps.filter((gap) => isBesidePrompt(gap.endMs)).map((gap) => gap.ms)),
+    itlUndisturbedMs: distributionOf(gaps.filter((gap) => !isBesidePrompt(gap.endMs)).map((gap) => gap.ms)),
     e2eMs: distributionOf(times.map((each) => each.e2eMs)),
     sendDelayMs: distributionOf(records.map((record) => record.sentMs - record.intendedMs)),
     tokensPerChunk: numChunks === 0 ? 0 : outputTokens / numChunks,

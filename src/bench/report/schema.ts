@@ -112,6 +112,8 @@ const metrics = z.object({
   itlMs: distribution.optional(),
   /** Of the gaps that ended while another request waited for its first token. */
   itlBesidePromptsMs: distribution.optional(),
+  /** Of the others. */
+  itlUndisturbedMs: distribution.optional(),
   e2eMs: distribution.optional(),
   /** t1 − t0: how long requests waited in the client. */
   sendDelayMs: distribution.optional(),

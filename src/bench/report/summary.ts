@@ -41,6 +41,7 @@ export interface CellSummary {
   readonly itlP50Ms: number | undefined;
   readonly itlP99Ms: number | undefined;
   readonly itlBesidePromptsP99Ms: number | undefined;
+  readonly itlUndisturbedP99Ms: number | undefined;
   readonly tokensPerChunk: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
@@ -113,6 +114,7 @@ function summaryOf(
     itlP50Ms: of((run) => run.metrics.itlMs?.percentiles.p50)?.median,
     itlP99Ms: of((run) => run.metrics.itlMs?.percentiles.p99)?.median,
     itlBesidePromptsP99Ms: of((run) => run.metrics.itlBesidePromptsMs?.percentiles.p99)?.median,
+    itlUndisturbedP99Ms: of((run) => run.metrics.itlUndisturbedMs?.percentiles.p99)?.median,
     tokensPerChunk: mean((run) => run.metrics.tokensPerChunk),
     ...{ promptTokens, outputTokens },
     cachedShare: sum((run) => run.metrics.cachedTokens) / Math.max(1, promptTokens),

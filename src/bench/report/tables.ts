@@ -51,6 +51,7 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
       { title: "ITL p50", text: (each) => milliseconds(each.itlP50Ms) },
       { title: "ITL p99", text: (each) => milliseconds(each.itlP99Ms) },
       { title: "ITL p99 beside prompts", text: (each) => milliseconds(each.itlBesidePromptsP99Ms) },
+      { title: "ITL p99 undisturbed", text: (each) => milliseconds(each.itlUndisturbedP99Ms) },
       { title: "tokens/chunk", text: (each) => figure(each.tokensPerChunk) },
       { title: "prompt from cache", text: (each) => (each.cachedShare === 0 ? NONE : percent(each.cachedShare)) },
       { title: "read late", text: (each) => milliseconds(each.clientLagMs) },
@@ -128,7 +129,7 @@ export const DEFINITIONS: readonly (readonly [string, string])[] = [
   ["E2E", "last token − sending"],
   [
     "ITL",
-    "time between arrivals that brought tokens; read it with tokens/chunk. Beside prompts: while another request waited for its first token",
+    "time between arrivals that brought tokens; read it with tokens/chunk. Beside prompts: while another request waited for its first token; undisturbed: the others",
   ],
   [
     "output tokens/s",

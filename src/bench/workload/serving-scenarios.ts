@@ -70,7 +70,7 @@ export const SERVING_SCENARIOS: readonly Scenario[] = [
     ...([clients(8), { numRequests: 32 }] as const),
   ),
   serving(
-    "a prompt of 3,000 tokens arrives among 6 streams: ITL beside prompts against ITL",
+    "a prompt of 3,000 tokens arrives among 6 streams: ITL beside prompts against undisturbed",
     "long-arrival",
     entriesOf(LONG_ARRIVAL),
     replay(LONG_ARRIVAL),

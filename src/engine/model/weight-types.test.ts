@@ -13,6 +13,7 @@ import { loadKernels } from "../../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore } from "../engine-core.js";
 import { openModel } from "./open-model.js";
+import type { ActivationDtype } from "./weight-packer.js";
 
 const GGUF_TYPES = Object.keys(TENSOR_TYPES) as readonly TensorType[];
 
@@ -24,13 +25,13 @@ const SHAPE = { architecture: "llama", width: 256, ff: 512, seed: 7 } as const;
 const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
 
 /** Log-probabilities of a fixed text's tokens. */
-function scoresOf(options: RandomModelOptions): number[] {
+function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): number[] {
   const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
   writeRandomModel(path, options);
   const device = loadKernels().createDevice({ numThreads: 2 });
   try {
     const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
-    const engineOptions = { modelPath: path, numThreads: 2, ...memory, kvCacheDtype: "f32" } as const;
+    const engineOptions = { modelPath: path, numThreads: 2, ...memory, activationDtype, kvCacheDtype: "f32" } as const;
     const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
     const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
     return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
@@ -51,4 +52,17 @@ describe("a model file of", () => {
       expect(Math.max(...wanted) - Math.min(...wanted)).toBeGreaterThan(2);
     });
   }
+
+  it("Q8_0 differs a little, and no more, where its activations have eight bits", () => {
+    const options = { ...SHAPE, type: "Q8_0" } as const;
+    const [wanted, sixteen, eight] = [
+      scoresOf({ ...options, isDequantised: true }),
+      scoresOf(options),
+      scoresOf(options, "int8"),
+    ];
+    const worst = (scores: readonly number[]) => Math.max(...scores.map((score, i) => Math.abs(score - wanted[i]!)));
+    expect(worst(sixteen)).toBeLessThan(0.01);
+    expect(worst(eight)).toBeGreaterThan(worst(sixteen));
+    expect(worst(eight)).toBeLessThan(0.5);
+  });
 });
