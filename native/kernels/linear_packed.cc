@@ -109,15 +109,16 @@ struct BlockKind {
     for (int t = 0; t < kTokens; t++) {
       const Block32* block = reinterpret_cast<const Block32*>(rows[t].header) + index;
       const Floats d = splatFloats(block->d);
-      // Times a power of two, and so exact.
-      const Floats sum8 = splatFloats(Format::kCentre > 8 ? block->sum8 * (Format::kCentre / 8) : block->sum8);
+      const Floats sum = splatFloats(block->sum);
       MILLRACE_UNROLL_INT
       for (int g = 0; g < kGroups; g++) {
         const Floats f = toFloats(sums[t][g]);
-        if constexpr (Format::kCentre != 0) {
-          acc[t][g] = mulAdd(mulSub(f, d, sum8), cells[g].scale, acc[t][g]);
+        if constexpr (Format::kCentre == Centre::Bytes) {
+          acc[t][g] = mulAdd((f - sum) * d, cells[g].scale, acc[t][g]);
+        } else if constexpr (Format::kCentre == Centre::Nibbles) {
+          acc[t][g] = mulAdd(mulSub(f, d, sum), cells[g].scale, acc[t][g]);
         } else {
-          acc[t][g] = mulAdd(f * d, cells[g].scale, mulAdd(cells[g].shift, sum8, acc[t][g]));
+          acc[t][g] = mulAdd(f * d, cells[g].scale, mulAdd(cells[g].shift, sum, acc[t][g]));
         }
       }
     }

@@ -39,13 +39,17 @@ enum class ActivationFormat : uint8_t {
   Blocks256,
   // i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q.
   Row16,
+  // As Blocks32, but (d, 128 · Σq): what weights around 128 have too much, exactly.
+  Centred32,
 };
-constexpr const char* kActivationFormats[] = {"f32", "blocks32", "blocks256", "row16"};
+constexpr const char* kActivationFormats[] = {"f32", "blocks32", "blocks256", "row16", "centred32"};
 
 struct Block32 {
   float d;
-  float sum8;
+  // 8 · d · Σq; of Centred32, 128 · Σq.
+  float sum;
 };
+constexpr bool hasBlocks32(ActivationFormat format) { return format == ActivationFormat::Blocks32 || format == ActivationFormat::Centred32; }
 
 struct Block256 {
   float d;
@@ -64,7 +68,7 @@ struct PackedInfo {
 constexpr PackedInfo packedInfoOf(TensorType type) {
   switch (type) {
     case TensorType::Q8_0: return {32, 272, ActivationFormat::Row16};
-    case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::Blocks32};
+    case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::Centred32};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::Blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::Blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::Blocks32};
@@ -92,7 +96,7 @@ constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
 // Bytes before the q of a row.
 constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
   int64_t numBytes = 64;
-  if (format == ActivationFormat::Blocks32) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
+  if (hasBlocks32(format)) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
   if (format == ActivationFormat::Blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
   return (numBytes + 63) / 64 * 64;
 }

@@ -1,5 +1,5 @@
 // One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Three kinds of arithmetic:
-//   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq
+//   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre)
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
 //   WideCell   i8 weights, widened to i16, one f32 scale a row per 32 columns:  Σ d · Σ w·q
 #pragma once
@@ -12,9 +12,13 @@ namespace millrace::MILLRACE_ISA {
 struct BlockCell {
   Bytes values[8];
   Floats scale;
-  // Multiplies Block32::sum8.
+  // Multiplies 8 · d_a · Σq.
   Floats shift;
 };
+
+// Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Bytes, around 128, whose centre
+// would take digits off a float: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
+enum class Centre { None, Nibbles, Bytes };
 
 // Parts of 32 columns; pair c has columns 2c and 2c + 1.
 template <int kParts>
@@ -52,8 +56,7 @@ struct PackedQ4_0 {
   using Sum = Dot;
   // 16-bit sums hold 32 columns, else 16.
   static constexpr bool kFitsWhole = true;
-  // What zero is stored as, where the shift is no more than that: scale · (d_a · Σ − centre / 8 · sum8) is one operation less.
-  static constexpr int kCentre = 8;
+  static constexpr Centre kCentre = Centre::Nibbles;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     unpackNibbles(cell + 16, out.values);
@@ -64,7 +67,7 @@ struct PackedQ4_1 {
   static constexpr TensorType kType = TensorType::Q4_1;
   using Sum = Dot;
   static constexpr bool kFitsWhole = true;
-  static constexpr int kCentre = 0;
+  static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
@@ -76,7 +79,7 @@ struct PackedQ5_0 {
   static constexpr TensorType kType = TensorType::Q5_0;
   using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr int kCentre = 0;
+  static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = out.scale * splatFloats(-2.0f);
@@ -89,7 +92,7 @@ struct PackedQ5_1 {
   static constexpr TensorType kType = TensorType::Q5_1;
   using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr int kCentre = 0;
+  static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
@@ -103,7 +106,7 @@ struct PackedMXFP4 {
   static constexpr TensorType kType = TensorType::MXFP4;
   using Sum = Dot;
   static constexpr bool kFitsWhole = false;
-  static constexpr int kCentre = 0;
+  static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     const Ints exponents = loadU8s(cell);
@@ -121,7 +124,7 @@ struct PackedQ8_0Int8 {
   static constexpr TensorType kType = TensorType::Q8_0_INT8;
   using Sum = ByteDot;
   static constexpr bool kFitsWhole = true;
-  static constexpr int kCentre = 128;
+  static constexpr Centre kCentre = Centre::Bytes;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
     out.scale = loadHalves(cell);
     MILLRACE_UNROLL_INT

@@ -56,12 +56,14 @@ MILLRACE_INLINE i32x8 magnitudeBits32(const float* x) {
   return largerOf(low, largerOf(magnitudeBits(load8(x + 16)), magnitudeBits(load8(x + 24))));
 }
 
+template <bool kIsCentred>
 void quantizeBlocks32(const float* x, int64_t cols, Block32* blocks, int8_t* q) {
   for (int64_t i = 0; i < cols / 32; i++) {
     const Step step = stepOf(largestLane(magnitudeBits32(x + 32 * i)), 127.0f);
     i32x8 v[4];
     quantize32(x + 32 * i, step, q + 32 * i, v);
-    blocks[i] = {step.d, 8.0f * step.d * static_cast<float>(sumOf((v[0] + v[1]) + (v[2] + v[3])))};
+    const float sum = static_cast<float>(sumOf((v[0] + v[1]) + (v[2] + v[3])));
+    blocks[i] = {step.d, kIsCentred ? 128.0f * sum : 8.0f * step.d * sum};
   }
 }
 
@@ -111,7 +113,8 @@ void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
     uint8_t* header = args.out + m * rowBytes;
     int8_t* q = reinterpret_cast<int8_t*>(header + headerBytes);
     switch (args.format) {
-      case ActivationFormat::Blocks32: quantizeBlocks32(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::Blocks32: quantizeBlocks32<false>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::Centred32: quantizeBlocks32<true>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
       case ActivationFormat::Blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
       case ActivationFormat::Row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
       case ActivationFormat::F32: break;

@@ -40,10 +40,10 @@ void putAt(std::vector<uint8_t>& bytes, int64_t at, Value value) {
 void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::vector<uint8_t>& bytes, double* values) {
   const int64_t header = activationHeaderBytes(format, cols);
   const bool isRow = format == ActivationFormat::Row16;
-  const int64_t block = isRow ? cols : format == ActivationFormat::Blocks32 ? 32 : 256;
+  const int64_t block = isRow ? cols : hasBlocks32(format) ? 32 : 256;
   for (int64_t i = 0; i < cols / block; i++) {
     const ScalarStep step = scalarStep(x + i * block, block, isRow ? 32767.0f : 127.0f);
-    const int64_t at = i * static_cast<int64_t>(format == ActivationFormat::Blocks32 ? sizeof(Block32) : sizeof(Block256));
+    const int64_t at = i * static_cast<int64_t>(hasBlocks32(format) ? sizeof(Block32) : sizeof(Block256));
     float stored;
     memcpy(&stored, bytes.data() + at, 4);
     for (int64_t k = 0; k < block; k++) values[i * block + k] = NAN;
@@ -57,10 +57,10 @@ void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::
       else putAt(bytes, header + i * block + k, static_cast<int8_t>(q[static_cast<size_t>(k)]));
     }
     putAt(bytes, at, step.d);
-    if (format == ActivationFormat::Blocks32) {
+    if (hasBlocks32(format)) {
       int sum = 0;
       for (int one : q) sum += one;
-      putAt(bytes, at + 4, 8.0f * step.d * static_cast<float>(sum));
+      putAt(bytes, at + 4, (format == ActivationFormat::Blocks32 ? 8.0f * step.d : 128.0f) * static_cast<float>(sum));
     }
     if (format == ActivationFormat::Blocks256) {
       Block256 expected{};
@@ -114,7 +114,7 @@ std::vector<float> awkwardValues(int64_t numRows, int64_t cols, Random& random, 
 }
 
 void checkQuantize(const char* isa, Random& random) {
-  for (ActivationFormat format : {ActivationFormat::Blocks32, ActivationFormat::Blocks256, ActivationFormat::Row16}) {
+  for (ActivationFormat format : {ActivationFormat::Blocks32, ActivationFormat::Blocks256, ActivationFormat::Row16, ActivationFormat::Centred32}) {
     for (int64_t cols : {32, 96, 256, 768, 1056}) {
       if (format == ActivationFormat::Blocks256 && cols % 256 != 0) continue;
       const std::vector<float> x = awkwardValues(7, cols, random, true);

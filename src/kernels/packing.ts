@@ -2,10 +2,10 @@
 import type { WeightType } from "./dequantize.js";
 
 /**
- * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per row.
- * The order is the code that `quantize` takes.
+ * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per row; as int8 per
+ * block of 32 for weights around 128. The order is the code that `quantize` takes.
  */
-export const ACTIVATION_FORMATS = ["f32", "blocks32", "blocks256", "row16"] as const;
+export const ACTIVATION_FORMATS = ["f32", "blocks32", "blocks256", "row16", "centred32"] as const;
 export type ActivationFormat = (typeof ACTIVATION_FORMATS)[number];
 
 interface PackedType {
@@ -17,7 +17,7 @@ interface PackedType {
 
 const PACKED_TYPES: Readonly<Partial<Record<WeightType, PackedType>>> = {
   Q8_0: { cellValues: 32, cellBytes: 272, activations: "row16" },
-  Q8_0_INT8: { cellValues: 32, cellBytes: 272, activations: "blocks32" },
+  Q8_0_INT8: { cellValues: 32, cellBytes: 272, activations: "centred32" },
   Q4_0: { cellValues: 32, cellBytes: 144, activations: "blocks32" },
   Q4_1: { cellValues: 32, cellBytes: 160, activations: "blocks32" },
   Q5_0: { cellValues: 32, cellBytes: 176, activations: "blocks32" },
@@ -50,7 +50,7 @@ export function packedByteLength(type: WeightType, rows: number, cols: number): 
 
 /** Bytes of a row before its integers: scales and sums. */
 export function activationHeaderBytes(format: Exclude<ActivationFormat, "f32">, cols: number): number {
-  if (format === "blocks32") return alignUp((cols / 32) * 8);
+  if (format === "blocks32" || format === "centred32") return alignUp((cols / 32) * 8);
   if (format === "blocks256") return alignUp((cols / 256) * BLOCK256_BYTES);
   return CACHE_LINE;
 }

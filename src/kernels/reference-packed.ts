@@ -51,17 +51,25 @@ function roundToEven(value: number): number {
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-const WRITERS: Readonly<Record<Quantized, (x: Float32Array, row: DataView, headerBytes: number) => void>> = {
-  blocks32(x, row, headerBytes) {
+type RowWriter = (x: Float32Array, row: DataView, headerBytes: number) => void;
+
+/** @param sumFactor of the sum beside each block's step d */
+function blocksOf32(sumFactor: (d: number) => number): RowWriter {
+  return (x, row, headerBytes) => {
     for (let k = 0; k < x.length; k += 32) {
       const { d, q } = roundBlock(x.subarray(k, k + 32), 127);
       row.setFloat32(k / 4, d, true);
-      row.setFloat32(k / 4 + 4, Math.fround(8 * d) * sum(q), true);
+      row.setFloat32(k / 4 + 4, sumFactor(d) * sum(q), true);
       q.forEach((value, i) => {
         row.setInt8(headerBytes + k + i, value);
       });
     }
-  },
+  };
+}
+
+const WRITERS: Readonly<Record<Quantized, RowWriter>> = {
+  blocks32: blocksOf32((d) => Math.fround(8 * d)),
+  centred32: blocksOf32(() => 128),
   blocks256(x, row, headerBytes) {
     for (let k = 0; k < x.length; k += 256) {
       const { d, q } = roundBlock(x.subarray(k, k + 256), 127);
@@ -90,6 +98,14 @@ const WRITERS: Readonly<Record<Quantized, (x: Float32Array, row: DataView, heade
   },
 };
 
+/** Where the step of column k is. */
+const STEP_OFFSETS: Readonly<Record<Quantized, (k: number) => number>> = {
+  blocks32: (k) => Math.floor(k / 32) * 8,
+  centred32: (k) => Math.floor(k / 32) * 8,
+  blocks256: (k) => Math.floor(k / 256) * BLOCK256_BYTES,
+  row16: () => 0,
+};
+
 /** The numbers d · q that the rows stand for. */
 export const readActivations: ReadActivations = (operands, x, weight, numRows) => {
   const format = packedActivations(weight.type) as Quantized;
@@ -101,9 +117,7 @@ export const readActivations: ReadActivations = (operands, x, weight, numRows) =
     for (let m = 0; m < numRows; m++) {
       const row = new DataView(bytes.buffer, bytes.byteOffset + m * rowBytes, rowBytes);
       for (let k = 0; k < weight.cols; k++) {
-        const step = { blocks32: Math.floor(k / 32) * 8, blocks256: Math.floor(k / 256) * BLOCK256_BYTES, row16: 0 }[
-          format
-        ];
+        const step = STEP_OFFSETS[format](k);
         const q = format === "row16" ? row.getInt16(headerBytes + 2 * k, true) : row.getInt8(headerBytes + k);
         values[m * weight.cols + k] = row.getFloat32(step, true) * q;
       }

@@ -36,7 +36,7 @@ export interface KernelBenchResult {
   readonly rooflineShare?: number;
 }
 
-const FORMATS = ["blocks32", "blocks256", "row16"] as const;
+const FORMATS = ["blocks32", "blocks256", "row16", "centred32"] as const;
 const VOCABULARIES = [32_000, 151_936];
 
 export function workloadsOf(spec: KernelBenchSpec): Workload[] {
