@@ -4,6 +4,7 @@ import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
 import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
+import { configCommand } from "./commands/config.js";
 import { distillCommand } from "./commands/distill.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
@@ -34,6 +35,7 @@ function createProgram(): Command {
     distillCommand(),
     trainDrafterCommand(),
     cacheCommand(),
+    configCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Complaints are thrown and reported in one place; help still goes to stdout.

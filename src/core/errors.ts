@@ -61,6 +61,12 @@ const STATUS_BY_CODE = {
   kernels_argument: 500,
   out_of_memory: 500,
   pack_unknown: 404,
+  // the fleet's configuration
+  config_syntax: 400,
+  config_unknown_key: 400,
+  config_value: 400,
+  config_conflict: 400,
+  config_secret: 400,
   // measuring
   peer_failed: 500,
   // distilling
