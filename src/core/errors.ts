@@ -67,6 +67,7 @@ const STATUS_BY_CODE = {
   config_value: 400,
   config_conflict: 400,
   config_secret: 400,
+  memory_budget: 503,
   // measuring
   peer_failed: 500,
   // distilling

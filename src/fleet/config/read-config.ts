@@ -42,7 +42,10 @@ function wholeFile(message: string, hint: string): CheckedConfig {
 }
 
 function failed(problems: readonly ConfigProblem[]): CheckedConfig {
-  const [first, ...rest] = problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  // A misspelt key is the reason why another one is missing.
+  const rank = ({ code }: ConfigProblem): number => (code === "config_unknown_key" ? 0 : 1);
+  const inOrder = problems.toSorted((a, b) => a.line - b.line || rank(a) - rank(b) || a.column - b.column);
+  const [first, ...rest] = inOrder;
   if (first === undefined) throw new MillraceError("internal_error", "expected a problem, got none");
   return { config: undefined, problems: [first, ...rest] };
 }

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { LOG_LEVELS } from "../../core/log.js";
 import { ENGINE_NAMES } from "../adapters/adapter.js";
+import { ROUTING_POLICIES } from "../routing/policies.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text } from "./values.js";
 
 export const MAX_INSTANCES = 256;
@@ -92,31 +93,48 @@ const model = (environment: NodeJS.ProcessEnv) =>
     autoscale: section(autoscaleShape).prefault({}).describe("where it differs from the fleet's"),
   });
 
-/** prefix: where most of the prompt is known, less the load. */
-export const ROUTING_POLICIES = ["prefix", "least-load", "round-robin"] as const;
-
 const routing = () =>
   section({
-    policy: z.enum(ROUTING_POLICIES).prefault("prefix").describe("how an instance is chosen"),
+    policy: z
+      .enum(ROUTING_POLICIES)
+      .prefault("prefix")
+      .describe("how an instance is chosen: prefix goes where most of the prompt is known, less the load"),
     "load-weight": z.number().min(0).max(100).prefault(1).describe("what load counts against a matching prefix"),
-    retries: integer(0, 10).prefault(2).describe("other instances tried before the first byte of an answer"),
+    "seat-factor": z
+      .number()
+      .min(0.1)
+      .max(100)
+      .prefault(1)
+      .describe("requests an instance gets at once, in multiples of its seats; the rest waits in the fleet"),
+    "session-header": text("a header's name")
+      .regex(/^[a-z0-9-]+$/)
+      .prefault("x-session-id")
+      .describe("names the session, for the policy of this name"),
   });
 
 const timeouts = () =>
   section({
-    connect: duration().prefault("5s").describe("until an instance takes the connection"),
-    "first-token": duration().prefault("5m").describe("until the first byte of an answer"),
-    idle: duration().prefault("1m").describe("between two bytes of an answer"),
-    load: duration().prefault("2m").describe("how long a request waits for a model that is being loaded"),
-    drain: duration().prefault("5m").describe("how long running requests may take when an instance or the fleet stops"),
+    connect: duration().prefault("5s").describe("until an instance takes the connection; fixed at the start"),
+    body: duration().prefault("1m").describe("until a request is there as a whole"),
+    wait: duration()
+      .prefault("2m")
+      .describe("how long a request waits for a seat, or for a model that is being loaded"),
+    "first-token": duration().prefault("10m").describe("until the first byte of an answer"),
+    idle: duration().prefault("2m").describe("between two bytes of an answer"),
+    "stalled-client": duration()
+      .prefault("1m")
+      .describe("a client that takes nothing of its answer; fixed at the start"),
+    drain: duration().prefault("5m").describe("how long requests may go on when their instance is to end"),
   });
 
 const limits = () =>
   section({
     "max-body-bytes": byteSize().prefault("32MiB").describe("largest request"),
-    "max-waiting-requests": integer(0, 1_000_000)
-      .prefault(1000)
-      .describe("requests that wait for an instance before 429"),
+    "max-waiting-requests": integer(0, 1_000_000).prefault(1024).describe("requests of a model that wait before 429"),
+    "max-attempts": integer(1, 100).prefault(3).describe("instances a request is sent to, one after the other"),
+    "default-output-tokens": integer(1, MAX_TOKENS)
+      .prefault(256)
+      .describe("what a request without max_tokens counts as"),
   });
 
 const telemetry = () =>

@@ -1,0 +1,238 @@
+/** A fleet of real processes behind one port, as clients and administrators see it: answers, crashes, reloads, exactness. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { toolTemplate } from "../helpers/chat-templates.js";
+import { FleetProcess, until } from "../helpers/fleet-process.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-fleet-template-"));
+const template = join(folder, "tools.jinja");
+writeFileSync(template, toolTemplate.source);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const MODEL = {
+  name: "mill-base",
+  aliases: ["gpt"],
+  model: "models/mill-base.gguf",
+  args: ["--chat-template", template],
+};
+const two = (more: object = {}) => ({ models: [{ ...MODEL, instances: 2, "cores-per-instance": 1, ...more }] });
+const clientOf = ({ url }: FleetProcess) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 });
+const story = (animal: string) => [{ role: "user" as const, content: `Tell me a short story about a ${animal}.` }];
+const ANIMALS = ["fox", "goat", "hen", "mole", "owl", "rat", "toad", "wren"];
+
+const schema = {
+  type: "object",
+  properties: { colour: { enum: ["red", "blue"] }, size: { type: "integer", minimum: 3, maximum: 40 } },
+  required: ["colour", "size"],
+  additionalProperties: false,
+};
+
+/** Sampled answers to eight requests, all at once. */
+async function answers(fleet: FleetProcess, model = "mill-base"): Promise<readonly string[]> {
+  const client = clientOf(fleet);
+  const asked = ANIMALS.map((animal, seed) =>
+    client.chat.completions.create({ model, messages: story(animal), max_tokens: 40, temperature: 1, seed }),
+  );
+  return (await Promise.all(asked)).map(({ choices }) => choices[0]!.message.content ?? "");
+}
+
+describe("two instances of the embedded engine", () => {
+  let fleet: FleetProcess;
+  let client: OpenAI;
+  beforeAll(async () => {
+    fleet = await FleetProcess.start(two());
+    client = clientOf(fleet);
+  });
+  afterAll(() => fleet[Symbol.asyncDispose]());
+
+  test("what is ready is said, as a table", () => {
+    expect(fleet.text).toMatch(/model +instance +engine +state +url/);
+    expect(fleet.text).toMatch(/mill-base +mill-base-1 +millrace +ready +http:\/\/127\.0\.0\.1:\d+/);
+  });
+
+  test("models are listed under all their names", async () => {
+    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["mill-base", "gpt"]);
+  });
+
+  test("a chat, streamed and whole, by name and alias, is the same text", async () => {
+    const asked = { messages: story("fox"), max_tokens: 24, temperature: 0 };
+    const whole = await client.chat.completions.create({ model: "mill-base", ...asked });
+    const stream = await client.chat.completions.create({ model: "gpt", ...asked, stream: true });
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+    expect(text.length).toBeGreaterThan(0);
+    expect(text).toBe(whole.choices[0]!.message.content);
+  });
+
+  test("a JSON schema is kept to", async () => {
+    const { choices } = await client.chat.completions.create({
+      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200 },
+      response_format: { type: "json_schema", json_schema: { name: "shirt", schema } },
+    });
+    expect(JSON.parse(choices[0]!.message.content!)).toMatchObject({ colour: expect.stringMatching(/^(red|blue)$/) });
+  });
+
+  test("tools are called", async () => {
+    const { choices } = await client.chat.completions.create({
+      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200, tool_choice: "required" },
+      tools: [{ type: "function", function: { name: "shirt", parameters: schema, strict: true } }],
+    });
+    const [call] = choices[0]!.message.tool_calls!;
+    expect(call).toMatchObject({ type: "function", function: { name: "shirt" } });
+  });
+
+  test("both instances answer, and the metrics say so", async () => {
+    await answers(fleet);
+    const text = await (await fetch(`${fleet.url}/metrics`)).text();
+    for (const id of ["mill-base-0", "mill-base-1"]) {
+      expect(text).toMatch(
+        new RegExp(`millrace_fleet:requests_total\\{model="mill-base",instance="${id}",outcome="answered"\\} [1-9]`),
+      );
+      expect(text).toContain(
+        `millrace_fleet:instance_state{model="mill-base",instance="${id}",engine="millrace",state="ready"} 1`,
+      );
+    }
+  });
+
+  test("an instance killed under load costs no request its answer, and comes back", async () => {
+    const before = await answers(fleet);
+    const victim = (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
+    const asked = [answers(fleet), answers(fleet)];
+    process.kill(victim.pid, "SIGKILL");
+    for (const got of await Promise.all([...asked, answers(fleet)])) expect(got).toEqual(before);
+    await until(async () => {
+      const now = (await fleet.instances()).find(({ id }) => id === victim.id)!;
+      return now.state === "ready" && now.starts > victim.starts;
+    }, "the killed instance to be ready again");
+  });
+
+  test("a reload under a running stream cuts nothing, and a bad file changes nothing", async () => {
+    const stream = await client.completions.create({
+      model: "mill-base",
+      prompt: "Once",
+      max_tokens: 400,
+      temperature: 1,
+      seed: 1,
+      stream: true,
+    });
+    let numChunks = 0;
+    let reason: string | null = null;
+    for await (const chunk of stream) {
+      reason = chunk.choices[0]?.finish_reason ?? reason;
+      if (numChunks++ === 3)
+        await fleet.reload(two({ aliases: ["renamed"] }), /reloaded: no model's processes changed/);
+    }
+    expect(["length", "stop"]).toContain(reason);
+    const names = async () => (await client.models.list()).data.map(({ id }) => id);
+    expect(await names()).toEqual(["mill-base", "renamed"]);
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    await fleet.reload("models: [{ nmae: x }]", /config_unknown_key[\s\S]*write name[\s\S]*from before stays/);
+    expect(await names()).toEqual(["mill-base", "renamed"]);
+    await fleet.reload(two(), /reloaded/);
+    expect((await fleet.instances()).map(({ pid }) => pid)).toEqual(pids);
+  });
+
+  test("a model whose engine is set up otherwise gets new processes, and its running stream ends whole", async () => {
+    const stream = await client.completions.create({
+      model: "mill-base",
+      prompt: "Once",
+      max_tokens: 300,
+      temperature: 1,
+      seed: 1,
+      stream: true,
+    });
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    let reloaded: Promise<void> | undefined;
+    let reason: string | null = null;
+    for await (const chunk of stream) {
+      reason = chunk.choices[0]?.finish_reason ?? reason;
+      reloaded ??= fleet.reload(two({ options: { "max-num-seqs": 5 } }), /reloaded: replaced mill-base/);
+    }
+    expect(["length", "stop"]).toContain(reason);
+    await reloaded;
+    expect((await answers(fleet)).every((text) => text.length > 0)).toBe(true);
+    for (const { pid } of await fleet.instances()) expect(pids).not.toContain(pid);
+  });
+
+  test("the administrator scales within the bounds, drains and restarts", async () => {
+    expect(await fleet.admin("POST", "/admin/models/mill-base/scale", { instances: 9 })).toEqual({
+      model: "mill-base",
+      instances: 2,
+    });
+    await fleet.admin("POST", "/admin/instances/mill-base-1/drain");
+    const stateOf = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-1")!.state;
+    await until(async () => (await stateOf()) === "stopped", "the drained instance to stop");
+    expect(await answers(fleet)).toHaveLength(ANIMALS.length);
+    await fleet.admin("POST", "/admin/instances/mill-base-1/restart");
+    await until(async () => (await stateOf()) === "ready", "the instance to be ready again");
+  });
+
+  test("told to stop, it finishes what runs and leaves no process", async () => {
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    const answer = client.completions.create({ model: "mill-base", prompt: "Once", max_tokens: 200, seed: 1 });
+    await until(
+      async () => (await fleet.instances()).some(({ inFlight }) => inFlight > 0),
+      "the request to be under way",
+    );
+    const exitCode = fleet.stop();
+    expect((await answer).choices[0]!.text.length).toBeGreaterThan(0);
+    expect(await exitCode).toBe(0);
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
+  });
+});
+
+test("the same requests get the same tokens from one instance and from two", async () => {
+  await using one = await FleetProcess.start(two({ instances: 1 }));
+  await using both = await FleetProcess.start(two());
+  expect(await answers(both)).toEqual(await answers(one));
+});
+
+test("a model on demand is loaded by its first request, and makes room for another", async () => {
+  const onDemand = { model: MODEL.model, load: "on-demand", memory: "1GiB" };
+  const names = ["one", "other"];
+  const models = names.map((name) => ({ name, ...onDemand }));
+  await using fleet = await FleetProcess.start({ "memory-budget": "1GiB", models });
+  const client = clientOf(fleet);
+  for (const model of names) {
+    const { choices } = await client.completions.create({ model, prompt: "Once", max_tokens: 8 });
+    expect(choices[0]!.text.length).toBeGreaterThan(0);
+    const ready = (await fleet.instances()).filter(({ state }) => state === "ready");
+    expect(ready.map((instance) => instance.model)).toEqual([model]);
+  }
+});
+
+test("flags for the simple case: as many instances as are measured to be best, once", async () => {
+  const args = ["--port", "0", "--instances", "auto", "--max-num-seqs", "4"];
+  const first = await FleetProcess.run(args);
+  expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);
+  expect(await first.stop()).toBe(0);
+  await using second = await FleetProcess.run(args, first.folder);
+  expect(second.text).toContain("(measured before)");
+});
+
+const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
+describe.skipIf(llamaServer === undefined)("the same file with llama-server (MILLRACE_LLAMA_SERVER)", () => {
+  test.each(["millrace", "llama-server"])("%s", async (engine) => {
+    const { model } = MODEL;
+    const program = engine === "millrace" ? {} : { program: [llamaServer] };
+    const options = { "max-num-seqs": 4, "max-model-len": 512 };
+    const own = { name: "m", engine, ...program, model, options, instances: 2, "cores-per-instance": 1 };
+    await using fleet = await FleetProcess.start({ models: [own] });
+    const client = clientOf(fleet);
+    const asked = { model: "m", messages: story("fox"), max_tokens: 24, temperature: 0, seed: 1 };
+    const whole = await client.chat.completions.create(asked);
+    let text = "";
+    for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
+      text += chunk.choices[0]?.delta.content ?? "";
+    }
+    expect(text.length).toBeGreaterThan(0);
+    expect(text).toBe(whole.choices[0]!.message.content);
+    const metrics = await (await fetch(`${fleet.url}/metrics`)).text();
+    expect(metrics).toMatch(
+      new RegExp(`millrace:num_requests_running\\{model="m",instance="m-0",engine="${engine}"\\}`),
+    );
+  });
+});
