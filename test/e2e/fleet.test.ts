@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isAlive, modelSpec, scriptProgram, testFleet } from "../helpers/fleet.js";
 
-const numPipesAndSockets = (): number => readdirSync("/proc/self/fd").length;
+/** Files, pipes and sockets of this process. */
+const numOpenFiles = (): number => readdirSync("/proc/self/fd").length;
 
 describe("a program", () => {
   it("that does not exist is given up at once", async () => {
@@ -67,7 +68,7 @@ describe("a program", () => {
 
   it("that stops answering is not sent requests, then ended and started again", async () => {
     await using fleet = testFleet({ timing: { answerTimeoutMs: 50, maxFailedChecks: 2, hungAfterMs: 200 } });
-    fleet.supervisor.addModel(modelSpec());
+    fleet.supervisor.addModel(modelSpec({ stopTimeoutMs: 50 }));
     await fleet.supervisor.whenReady("m");
     const { pid } = fleet.supervisor.instances()[0]!;
     process.kill(pid!, "SIGSTOP");
@@ -107,14 +108,14 @@ describe("a crash", () => {
 
   it("fifty times leaves no process, no file, socket or pipe, and no timer", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1000, restartMs: 1, maxRestartMs: 1 } });
-    fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_WORKER: "1" } }));
+    fleet.supervisor.addModel(modelSpec());
     const pids: number[] = [];
     const usage: { files: number; timers: number }[] = [];
     for (let round = 1; round <= 50; round++) {
       const { pid } = await fleet.until(({ state, starts }) => state === "ready" && starts === round);
       pids.push(pid!);
       const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
-      usage.push({ files: numPipesAndSockets(), timers });
+      usage.push({ files: numOpenFiles(), timers });
       process.kill(pid!, "SIGKILL");
     }
     await fleet.until(({ state, starts }) => state === "ready" && starts === 51);
@@ -125,16 +126,16 @@ describe("a crash", () => {
       expect(Math.max(...counts) - counts[0]!).toBeLessThan(10);
     }
     await fleet.supervisor.close();
-    expect(readdirSync("/proc").filter((name) => isMarked(name))).toEqual([]);
+    expect(readdirSync("/proc").filter(isMarked)).toEqual([]);
   }, 120_000);
 });
 
-/** Whether a process belongs to a fleet of this test's (others run in other files at the same time). */
+/** Whether a process belongs to a fleet of this test file: others run at the same time. */
 function isMarked(pid: string): boolean {
   try {
-    return (
-      readFileSync(`/proc/${pid}/environ`, "utf8").includes(`VITEST_POOL_ID=${process.env.VITEST_POOL_ID}\0`) &&
-      readFileSync(`/proc/${pid}/environ`, "utf8").includes("MILLRACE_FLEET=")
+    const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+    return [`VITEST_POOL_ID=${process.env.VITEST_POOL_ID}\0`, "MILLRACE_FLEET="].every((part) =>
+      environment.includes(part),
     );
   } catch {
     return false;

@@ -1,5 +1,5 @@
 /** A supervisor for tests: fast clockwork, logs in a folder that goes away, and waiting for states without polling. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -88,10 +88,11 @@ function untilStatus(
   });
 }
 
+/** A zombie, which only waits for its parent to notice, is dead. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
+    return process.platform !== "linux" || !/^State:\s*Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;
   }
