@@ -61,13 +61,14 @@ const STATUS_BY_CODE = {
   kernels_argument: 500,
   out_of_memory: 500,
   pack_unknown: 404,
-  // the fleet's configuration
+  // the fleet
   config_syntax: 400,
   config_unknown_key: 400,
   config_value: 400,
   config_conflict: 400,
   config_secret: 400,
   memory_budget: 503,
+  instance_failed: 503,
   // measuring
   peer_failed: 500,
   // distilling
