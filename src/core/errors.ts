@@ -30,6 +30,10 @@ const STATUS_BY_CODE = {
   engine_failed: 500,
   shutting_down: 503,
   deadline_exceeded: 504,
+  // the gateway
+  upstream_failed: 502,
+  no_instance_ready: 503,
+  upstream_timeout: 504,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,

@@ -1,0 +1,28 @@
+/** Which requests go to instances, and what is known of them by their path. */
+import { ANTHROPIC, type Dialect, OPENAI, OPENAI_RESPONSES } from "./dialect.js";
+
+export interface Route {
+  readonly dialect: Dialect;
+  /** Its prompt goes through a prefix cache, and tokens come out. */
+  readonly isGeneration: boolean;
+  /** Takes a `seed`. */
+  readonly takesSeed: boolean;
+}
+
+const generation = { isGeneration: true, takesSeed: false } as const;
+const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false };
+
+const ROUTES: ReadonlyMap<string, Route> = new Map([
+  ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES }],
+  ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
+  ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
+  ["/tokenize", PLAIN],
+  ["/detokenize", PLAIN],
+]);
+
+/** Whatever else an engine has under /v1 is passed on as well. */
+export function routeOf(path: string): Route | undefined {
+  return ROUTES.get(path) ?? (path.startsWith("/v1/") ? PLAIN : undefined);
+}
