@@ -33,46 +33,37 @@ export function isFleet({ config, instances, attach }: FleetFlags): boolean {
   return config !== undefined || instances !== undefined || attach !== undefined;
 }
 
-/** What the fleet sees to itself; every other flag is the engine's and is handed to its processes as it was written. */
-const FLEET_FLAGS = new Set([
-  "--model",
-  "--host",
-  "--port",
-  "--served-model-name",
-  "--api-key",
-  "--log-level",
-  "--config",
-  "--instances",
-  "--attach",
-]);
+interface WrittenFlag {
+  readonly flag: string;
+  /** As typed, with its value. */
+  readonly words: readonly string[];
+}
 
-/** @param args as typed, without the command */
-function splitFlags(command: Command, args: readonly string[]): { readonly own: string[]; readonly engine: string[] } {
-  const own: string[] = [];
-  const engine: string[] = [];
-  for (let i = 0; i < args.length; i++) {
-    const word = args[i]!;
+/** The flags among words that a command knows, as they were written. */
+export function writtenFlags(command: Command, words: readonly string[]): readonly WrittenFlag[] {
+  const written: WrittenFlag[] = [];
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
     const flag = word.split("=", 1)[0]!;
     const option = command.options.find((each) => each.long === flag || each.short === flag);
     if (option === undefined) continue;
-    const written = option.required && !word.includes("=") ? [word, args[++i] ?? ""] : [word];
-    if (FLEET_FLAGS.has(flag)) own.push(flag);
-    else engine.push(...written);
+    const takesNext = option.required && !word.includes("=");
+    written.push({ flag, words: takesNext ? [word, words[++i] ?? ""] : [word] });
   }
-  return { own, engine };
+  return written;
 }
 
-function assertConfigAlone({
-  own,
-  engine,
-}: {
-  readonly own: readonly string[];
-  readonly engine: readonly string[];
-}): void {
-  const other = [...own, ...engine].find((flag) => flag !== "--config");
+/** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
+const FLEET_FLAGS = [
+  ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
+  ...["--host", "--port", "--api-key", "--log-level"],
+];
+
+function assertConfigAlone(written: readonly WrittenFlag[]): void {
+  const other = written.find(({ flag }) => flag !== "--config");
   if (other === undefined) return;
-  throw new MillraceError("invalid_option", `expected --config alone, got ${other} beside it`, {
-    hint: `write it into the file: keys are named like the flags`,
+  throw new MillraceError("invalid_option", `expected --config alone, got ${other.flag} beside it`, {
+    hint: "write it into the file: keys are named like the flags",
   });
 }
 
@@ -98,14 +89,15 @@ export async function fleetConfigFrom(
   command: Command,
   args: readonly string[],
 ): Promise<FleetConfig> {
-  const split = splitFlags(command, args);
+  const written = writtenFlags(command, args);
   const { readConfig } = await import("../fleet/config/read-config.js");
   if (flags.config !== undefined) {
-    assertConfigAlone(split);
+    assertConfigAlone(written);
     return readConfig(flags.config, process.env);
   }
   const { configSchema } = await import("../fleet/config/schema.js");
   const { attach = [], instances } = flags;
+  const engineFlags = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag)).flatMap(({ words }) => words);
   const isAttachedOnly = instances === undefined && flags.model === undefined;
   const { bundledModelPath, nameOf } = await import("./model.js");
   const model = isAttachedOnly ? undefined : (flags.model ?? bundledModelPath());
@@ -121,7 +113,7 @@ export async function fleetConfigFrom(
       {
         name,
         aliases,
-        ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args: split.engine }),
+        ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args: engineFlags }),
         attach: attach.map((url) => ({ url })),
       },
     ],

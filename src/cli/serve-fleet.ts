@@ -1,57 +1,16 @@
 /** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
-
 import { join } from "node:path";
 import type { Command } from "commander";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
-import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
+import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
-import type { Split } from "../fleet/instance-plan.js";
-import type { Machine } from "../fleet/specs.js";
-import { cpusByCore } from "./cpu.js";
 import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
+import { machineFor } from "./fleet-machine.js";
 import { formatTable } from "./format.js";
 import { reportError } from "./report-error.js";
-import { type StartStage, stagesTo } from "./stages.js";
-
-/** Requests at once that a split is measured with, where the configuration does not say. */
-const EXPECTED_REQUESTS = 16;
-
-/** Flags of the configuration's options that change what is measured. */
-function engineArgs({ options, args }: ModelConfig): readonly string[] {
-  const { kvCacheDtype } = options;
-  return [...(kvCacheDtype === undefined ? [] : ["--kv-cache-dtype", kvCacheDtype]), ...args];
-}
-
-async function measureSplit(model: ModelConfig, cores: Machine["cores"], startStage: StartStage): Promise<Split> {
-  const [{ bestSplit }, { locateModel }] = await Promise.all([import("./measure-splits.js"), import("./model.js")]);
-  const { path } = await locateModel(model.model, startStage);
-  const stage = startStage("instances");
-  const usable = model.cores === undefined ? cores : model.cores.map((cpu) => [cpu]);
-  if (usable.length === 0) return { instances: 1, coresPerInstance: 1 };
-  const concurrency = model.options.maxNumSeqs ?? EXPECTED_REQUESTS;
-  const question = { modelPath: path, cores: usable, concurrency, engineArgs: engineArgs(model) };
-  const show = (split: Split & { readonly tokensPerS: number }): string =>
-    `${split.instances} × ${split.coresPerInstance} cores: ${Math.round(split.tokensPerS)} tokens/s`;
-  const { chosen, measured, wasKnown } = await bestSplit(question, (split) => stage.update(show(split)));
-  stage.done(
-    `${measured.map(show).join(", ")}; ${chosen.instances} of ${model.name}${wasKnown ? " (measured before)" : ""}`,
-  );
-  // In CPUs, as instances are pinned to them.
-  return { instances: chosen.instances, coresPerInstance: chosen.coresPerInstance };
-}
-
-async function machineFor(config: FleetConfig, startStage: StartStage): Promise<Machine> {
-  const cores = cpusByCore().filter((cpus) => cpus.length > 0);
-  const splits = new Map<string, Split>();
-  // One after the other: each is measured on the whole machine.
-  for (const model of config.models) {
-    if (model.instances === "auto") splits.set(model.name, await measureSplit(model, cores, startStage));
-  }
-  return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
-}
+import { stagesTo } from "./stages.js";
 
 function readyText(fleet: Fleet, config: FleetConfig): string {
   const instances = fleet.instances();

@@ -42,7 +42,8 @@ export interface FleetStatus extends InstanceStatus {
 /** How often the policies are asked. */
 const TICK_MS = 1000;
 
-const FIXED_AT_START = ["host", "port", "telemetry"] as const;
+/** Keys of the file, by property. */
+const FIXED_AT_START = { host: "host", port: "port", telemetry: "telemetry", logLevel: "log-level" } as const;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
@@ -180,7 +181,9 @@ export class Fleet {
     const added = planned.filter(({ spec }) => !before.has(spec.name));
     const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
     const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
-    const needRestart = FIXED_AT_START.filter((key) => !isDeepStrictEqual(config[key], this.#config[key]));
+    const needRestart = Object.entries(FIXED_AT_START)
+      .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
+      .map(([, key]) => key);
     this.#config = config;
     this.#authorize = authorizeBy(config.apiKeys);
     this.#planned = planned;
@@ -259,8 +262,9 @@ export class Fleet {
   }
 }
 
-/** Anything but the number of instances to begin with is given to processes at their start. */
+/** All else is given to processes at their start; how long a drain may take is no reason to begin one. */
 function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
   if (before === undefined) return false;
-  return !isDeepStrictEqual({ ...before.spec, instances: 0 }, { ...after.spec, instances: 0 });
+  const ofProcesses = ({ instances, drainTimeoutMs, ...rest }: PlannedModel["spec"]) => rest;
+  return !isDeepStrictEqual(ofProcesses(before.spec), ofProcesses(after.spec));
 }

@@ -118,6 +118,17 @@ describe("models on demand", () => {
     expect(keeper.target("b")).toBe(1);
   });
 
+  test("one that sleeps has given its memory back", () => {
+    const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
+    keeper.demand("a");
+    fleet.advance(keeper, 60);
+    keeper.demand("b");
+    fleet.running.set("a", [{ id: "a-0", state: "asleep", pid: 9, isGivenUp: false }]);
+    fleet.load.set("b", { waiting: 1, inFlight: 0 });
+    fleet.advance(keeper, 1);
+    expect(keeper.target("b")).toBe(1);
+  });
+
   test("what can never fit is refused with its size", () => {
     const keeper = keep([model("a", 1, 1, 60), model("b", 0, 1, 60)], 100);
     expect(() => keeper.demand("b")).toThrow(/expected b to fit into the memory budget of 100 bytes, got 60/);

@@ -2,7 +2,7 @@
 import { MillraceError } from "../core/errors.js";
 import { type AutoscaleRules, NO_MEMORY, type ScaleMemory, scale } from "./autoscale.js";
 import { decideResidence, type ModelResidence, type ResidenceRules, spareBytes } from "./on-demand.js";
-import type { Upstream } from "./upstream.js";
+import type { InstanceState, Upstream } from "./upstream.js";
 
 export interface KeptModel {
   readonly name: string;
@@ -31,6 +31,8 @@ export interface KeptFleet {
 const DEFAULT_SEATS = 16;
 /** Until a load has been measured. */
 const FIRST_LOAD_MS = 10_000;
+
+const HOLDING: readonly InstanceState[] = ["starting", "ready", "draining"];
 
 class Kept {
   target: number;
@@ -140,7 +142,8 @@ export class Keeper {
 
   #residence(kept: Kept, nowMs: number, asked: string | undefined): ModelResidence {
     const { name, rules } = kept.model;
-    const live = this.fleet.instances(name).filter(({ state }) => state !== "stopped");
+    // Those that sleep, stopped or failed hold no memory.
+    const live = this.fleet.instances(name).filter(({ state }) => HOLDING.includes(state));
     const isReady = live.some(({ state }) => state === "ready");
     const count = Math.max(kept.target, live.length);
     const state = kept.target > 0 ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";

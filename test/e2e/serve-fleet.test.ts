@@ -207,6 +207,23 @@ test("a model on demand is loaded by its first request, and makes room for anoth
   }
 });
 
+test("a queue brings another instance, and idleness takes it away", async () => {
+  const autoscale = { "up-at": 0.5, "up-after": "1s", "down-after": "3s" };
+  const own = { ...MODEL, instances: { min: 1, max: 2 }, options: { "max-num-seqs": 1 }, autoscale };
+  await using fleet = await FleetProcess.start({ models: [own] });
+  const numReady = async () => (await fleet.instances()).filter(({ state }) => state === "ready").length;
+  expect(await numReady()).toBe(1);
+  let isOver = false;
+  const client = clientOf(fleet);
+  const load = Array.from({ length: 6 }, async () => {
+    while (!isOver) for await (const _ of await longStream(client)) if (isOver) return;
+  });
+  await until(async () => (await numReady()) === 2, "a second instance");
+  isOver = true;
+  await Promise.all(load);
+  await until(async () => (await numReady()) === 1, "one instance again");
+});
+
 test("servers that run already are attached, and found by their own name", async () => {
   await using one = await startTestServer([]);
   await using other = await startTestServer([]);
