@@ -31,16 +31,9 @@ const schema = {
   additionalProperties: false,
 };
 
-/** Sampled answers to eight requests, all at once. */
-async function answers(fleet: FleetProcess, model = "mill-base"): Promise<readonly string[]> {
-  const client = clientOf(fleet);
-  const asked = ANIMALS.map((animal, seed) =>
-    client.chat.completions.create({ model, messages: story(animal), max_tokens: 40, temperature: 1, seed }),
-  );
-  return (await Promise.all(asked)).map(({ choices }) => choices[0]!.message.content ?? "");
-}
+const LONG = 400;
 
-/** Tokens for a good while: the model may not end before. `min_tokens` is not in the client's types. */
+/** Tokens for a good while: the model may not end before. */
 function longStream(client: OpenAI) {
   const length = { min_tokens: LONG, max_tokens: LONG };
   return client.completions.create({
@@ -52,7 +45,18 @@ function longStream(client: OpenAI) {
     ...length,
   });
 }
-const LONG = 400;
+
+const metricsOf = async ({ url }: FleetProcess) => (await fetch(`${url}/metrics`)).text();
+
+/** Sampled answers to eight requests, all at once. `min_tokens` is not in the client's types. */
+async function answers(fleet: FleetProcess, numTokens = 40): Promise<readonly string[]> {
+  const client = clientOf(fleet);
+  const length = { min_tokens: numTokens, max_tokens: numTokens };
+  const asked = ANIMALS.map((animal, seed) =>
+    client.chat.completions.create({ model: "mill-base", messages: story(animal), temperature: 1, seed, ...length }),
+  );
+  return (await Promise.all(asked)).map(({ choices }) => choices[0]!.message.content ?? "");
+}
 
 describe("two instances of the embedded engine", () => {
   let fleet: FleetProcess;
@@ -101,7 +105,7 @@ describe("two instances of the embedded engine", () => {
 
   test("both instances answer, and the metrics say so", async () => {
     await answers(fleet);
-    const text = await (await fetch(`${fleet.url}/metrics`)).text();
+    const text = await metricsOf(fleet);
     for (const id of ["mill-base-0", "mill-base-1"]) {
       expect(text).toMatch(
         new RegExp(`millrace_fleet:requests_total\\{model="mill-base",instance="${id}",outcome="answered"\\} [1-9]`),
@@ -113,15 +117,18 @@ describe("two instances of the embedded engine", () => {
   });
 
   test("an instance killed under load costs no request its answer, and comes back", async () => {
-    const before = await answers(fleet);
-    const victim = (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
-    const asked = [answers(fleet), answers(fleet)];
+    const before = await answers(fleet, LONG);
+    const victimNow = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
+    const asked = [answers(fleet, LONG), answers(fleet, LONG)];
+    await until(async () => (await victimNow()).inFlight > 0, "requests on the victim");
+    const victim = await victimNow();
     process.kill(victim.pid, "SIGKILL");
-    for (const got of await Promise.all([...asked, answers(fleet)])) expect(got).toEqual(before);
-    await until(async () => {
-      const now = (await fleet.instances()).find(({ id }) => id === victim.id)!;
-      return now.state === "ready" && now.starts > victim.starts;
-    }, "the killed instance to be ready again");
+    for (const got of await Promise.all([...asked, answers(fleet, LONG)])) expect(got).toEqual(before);
+    expect(await metricsOf(fleet)).toMatch(
+      /millrace_fleet:retries_total\{model="mill-base",instance="mill-base-0"\} [1-9]/,
+    );
+    const isBack = async () => (await victimNow()).state === "ready" && (await victimNow()).starts > victim.starts;
+    await until(isBack, "the killed instance to be ready again");
   });
 
   test("a reload under a running stream cuts nothing, and a bad file changes nothing", async () => {
@@ -266,7 +273,7 @@ describe.skipIf(llamaServer === undefined)("the same file with llama-server (MIL
     expect(text.length).toBeGreaterThan(0);
     expect(text).toBe(whole.choices[0]!.message.content);
     const scraped = new RegExp(`millrace:num_requests_running\\{model="m",instance="m-0",engine="${engine}"\\}`);
-    const isScraped = async () => scraped.test(await (await fetch(`${fleet.url}/metrics`)).text());
+    const isScraped = async () => scraped.test(await metricsOf(fleet));
     await until(isScraped, "the instance's own metrics");
   });
 });
