@@ -8,6 +8,7 @@ import type { FleetConfig } from "./config/schema.js";
 import type { InstanceStatus } from "./instance-status.js";
 import { Keeper } from "./keeper.js";
 import { residentBytes } from "./memory.js";
+import type { ModelSpec } from "./model-spec.js";
 import { NamedPool } from "./named-pool.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
@@ -109,13 +110,11 @@ export class Fleet {
     return this.#supervisor.instances().map((status) => ({ ...status, inFlight: this.#inFlightOf(status.id) }));
   }
 
-  /** When each model that is always loaded has an instance that is ready, or none that will be, and no instance is on its first way there. Never rejects. */
-  async whenStarted(): Promise<void> {
-    const waited = this.#planned.filter(({ spec }) => spec.instances > 0 || (spec.attach ?? []).length > 0);
-    await Promise.allSettled(waited.map(({ spec }) => this.#supervisor.whenReady(spec.name)));
-    await new Promise<void>((resolve) => {
+  /** When no instance is on its first way to ready, and each model that is always loaded has one, or none that will be. */
+  whenStarted(): Promise<void> {
+    return new Promise((resolve) => {
       const look = (): void => {
-        if (this.#supervisor.instances().some(({ state, starts }) => state === "starting" && starts <= 1)) return;
+        if (!this.#planned.every(({ spec }) => this.#isStarted(spec))) return;
         stopListening();
         resolve();
       };
@@ -143,6 +142,14 @@ export class Fleet {
     clearInterval(this.#timer);
     await this.#proxy?.close();
     await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+  }
+
+  #isStarted({ name, instances }: ModelSpec): boolean {
+    const all = this.#supervisor.upstreams(name);
+    if (all.some(({ state, starts }) => state === "starting" && starts <= 1)) return false;
+    // Servers that are only attached come and go without us.
+    if (instances === 0 || all.some(({ state }) => state === "ready")) return true;
+    return all.every(({ isAttached, isGivenUp }) => isAttached || isGivenUp);
   }
 
   async #start(): Promise<void> {

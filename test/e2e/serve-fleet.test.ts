@@ -234,8 +234,11 @@ test("a queue brings another instance, and idleness takes it away", async () => 
 test("servers that run already are attached, and found by their own name", async () => {
   await using one = await startTestServer([]);
   await using other = await startTestServer([]);
-  await using fleet = await FleetProcess.run(["--port", "0", "--attach", one.url, "--attach", other.url]);
+  // One that is away is no reason to wait.
+  const urls = [one.url, other.url, "http://127.0.0.1:9"];
+  await using fleet = await FleetProcess.run(["--port", "0", "--attach", urls.join()]);
   expect(fleet.text).toMatch(/mill-base-attached-1 +openai +ready/);
+  expect(fleet.text).toMatch(/mill-base-attached-2 +openai +failed/);
   expect((await answers(fleet)).every((text) => text.length > 0)).toBe(true);
 });
 
