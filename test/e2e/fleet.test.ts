@@ -93,7 +93,7 @@ describe("a program", () => {
   });
 });
 
-describe("a crash", () => {
+describe.runIf(process.platform === "linux")("a crash", () => {
   it("leaves no worker behind, not even one in a group of its own", async () => {
     await using fleet = testFleet();
     fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_WORKER: "1" } }));
