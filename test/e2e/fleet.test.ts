@@ -33,6 +33,8 @@ describe("a program", () => {
     );
     expect(readFileSync(failed.logFile!, "utf8").match(/out of/g)).toHaveLength(5);
     expect(fleet.lines.filter((line) => line.includes("is started again"))).toHaveLength(4);
+    // What an engine wrote stays in its own log.
+    expect(fleet.lines.filter((line) => line.includes("memory"))).toEqual([]);
   });
 
   it("that is given up can be asked to start again", async () => {
