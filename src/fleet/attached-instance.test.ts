@@ -128,6 +128,8 @@ describe("a supervisor", () => {
     await expect(supervisor.setInstances("x", 1)).rejects.toMatchObject({ code: "model_not_found" });
     await expect(supervisor.whenReady("m")).rejects.toMatchObject({ code: "instance_failed" });
     expect(() => supervisor.restart("m-0")).toThrow("expected the id of an instance");
+    await supervisor.close();
+    expect(() => supervisor.addModel(modelSpec({ name: "late" }))).toThrow("shutting down");
     expect(supervisor.models()).toEqual(["m"]);
     expect(supervisor.upstreams("x")).toEqual([]);
   });

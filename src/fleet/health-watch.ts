@@ -11,6 +11,8 @@ export interface HealthListener {
 }
 
 export class HealthWatch {
+  /** Nothing is asked: an engine that sleeps might not survive the question. */
+  isResting = false;
   #waiting = new AbortController();
   #isNudged = false;
   #numFailed = 0;
@@ -35,6 +37,10 @@ export class HealthWatch {
       this.#waiting = new AbortController();
       if (!this.#isNudged) await pause(this.timing.scrapeMs, this.#waiting.signal);
       if (signal.aborted) break;
+      if (this.isResting) {
+        this.#isNudged = false;
+        continue;
+      }
       const isDue = this.#isNudged || this.#numFailed > 0 || round % this.timing.scrapesPerHealthCheck === 0;
       this.#isNudged = false;
       if (isDue && !(await this.#checkHealth(signal))) continue;

@@ -111,7 +111,8 @@ export class Instance implements FleetInstance {
     const before = this.#status;
     this.#status = { ...before, ...change };
     const { state, reason } = this.#status;
-    if (state !== before.state) this.#logger.info({ state, ...(reason === undefined ? {} : { reason }) }, "instance");
+    if (state !== before.state)
+      this.#logger.info({ state, ...(reason === undefined ? {} : { reason: firstLine(reason) }) }, "instance");
     this.fleet.onChange(this.#status);
   }
 
@@ -136,8 +137,9 @@ export class Instance implements FleetInstance {
       const isGivenUp = verdict.kind === "give_up";
       const reason = isGivenUp ? `${verdict.reason}: ${end.reason}` : end.reason;
       this.#set({ state: "failed", reason, isGivenUp });
-      if (isGivenUp) return this.#logger.error({ reason }, "given up");
-      this.#logger.warn({ reason, delayMs: Math.round(verdict.delayMs) }, "is started again");
+      const logged = { reason: firstLine(reason), logFile: this.#log.path };
+      if (isGivenUp) return this.#logger.error(logged, "given up");
+      this.#logger.warn({ ...logged, delayMs: Math.round(verdict.delayMs) }, "is started again");
       await pause(verdict.delayMs, quit);
     }
     this.#set({ state: "stopped" });
@@ -238,6 +240,7 @@ export class Instance implements FleetInstance {
     await this.#drain();
     try {
       await this.#ask((signal) => sleep(target, signal), SLEEP_TIMEOUT_MS);
+      if (this.#watch !== undefined) this.#watch.isResting = true;
       this.#set({ state: "asleep", metrics: undefined });
     } catch (thrown) {
       this.#logger.warn({ err: thrown }, "did not fall asleep, so it is stopped");
@@ -259,6 +262,7 @@ export class Instance implements FleetInstance {
         this.#quit.signal,
       );
       if (problem !== undefined) throw new Error(problem);
+      if (this.#watch !== undefined) this.#watch.isResting = false;
       this.#set({ state: "ready" });
     } catch (thrown) {
       this.#logger.warn({ err: thrown }, "did not wake up, so it is started again");
@@ -266,4 +270,9 @@ export class Instance implements FleetInstance {
       this.#begin();
     }
   }
+}
+
+/** What the engine wrote may hold text of requests, which our own log never does. */
+function firstLine(reason: string): string {
+  return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
 }

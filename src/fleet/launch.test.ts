@@ -73,6 +73,11 @@ describe("a command line", () => {
     );
   });
 
+  it("lets the lower priority go first in SGLang as in vLLM", async () => {
+    const { command } = await launch(spec("sglang", { schedulingPolicy: "priority" }));
+    expect(command.join(" ")).toContain("--enable-priority-scheduling --schedule-low-priority-values-first");
+  });
+
   it("draws SGLang's draft of one branch", async () => {
     const { command } = await launch(
       spec("sglang", { speculativeConfig: { method: "eagle", model: "d", num_speculative_tokens: 3 } }),

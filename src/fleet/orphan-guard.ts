@@ -11,9 +11,10 @@ const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=
 while read -r line; do groups=$line; done
-for group in $groups; do kill -9 -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -9 "-$group" 2>/dev/null; done
 for sweep in 1 2 3 4 5 6 7 8 9 10; do
-  found=$(grep -ls -- "$1" /proc/[0-9]*/environ 2>/dev/null) || exit 0
+  found=$(grep -ls -- "$1" /proc/[0-9]*/environ 2>/dev/null)
+  [ -n "$found" ] || exit 0
   for file in $found; do pid=\${file#/proc/}; kill -9 "\${pid%/environ}" 2>/dev/null; done
 done
 `;

@@ -59,6 +59,7 @@ export class Supervisor implements UpstreamPool {
 
   /** Starts its instances in the background. */
   addModel(spec: ModelSpec): void {
+    this.#assertOpen();
     this.#assertNew(spec);
     const adapter = ADAPTERS[spec.engine];
     const attached = (spec.attach ?? []).map(
@@ -128,6 +129,7 @@ export class Supervisor implements UpstreamPool {
 
   /** A new process, after its requests have finished; what was given up is tried again. */
   restart(id: string): Promise<void> {
+    this.#assertOpen();
     return this.#instance(id).restart();
   }
 
@@ -166,6 +168,11 @@ export class Supervisor implements UpstreamPool {
     if (now) for (const instance of members) instance.hurry();
     await stopped;
     this.#guard.close();
+  }
+
+  #assertOpen(): void {
+    if (!this.#isClosing) return;
+    throw new MillraceError("shutting_down", "expected a fleet that takes orders, got one that is shutting down");
   }
 
   #assertNew({ name, engine, instances, attach = [], program }: ModelSpec): void {

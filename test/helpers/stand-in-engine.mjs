@@ -48,13 +48,13 @@ const ENGINES = {
     key: () => env.VLLM_API_KEY,
     knowsModel: (model, flags) => model === flags.get("--served-model-name"),
     metrics: (s) =>
-      `# HELP vllm:num_requests_running Number of requests in model execution batches.\n# TYPE vllm:num_requests_running gauge\n${vllmMetrics("vllm:", '{engine="0",model_name="a \\"b\\""}')(s)}vllm:cache_config_info{block_size="16",cache_dtype="auto",num_gpu_blocks="64",num_cpu_blocks="None"} 1.0\n`,
+      `# HELP vllm:num_requests_running Number of requests in model execution batches.\n# TYPE vllm:num_requests_running gauge\n${vllmMetrics("vllm:", '{engine="0",model_name="a \\"b\\""}')(s)}vllm:cache_config_info{block_size="16",cache_dtype="auto",num_gpu_blocks="64",hash_block_size="16",kv_cache_size_tokens="960",num_cpu_blocks="None"} 1.0\n`,
     sleepPaths: (flags) =>
       env.VLLM_SERVER_DEV_MODE === "1" && flags.has("--enable-sleep-mode") ? ["/sleep?level=1", "/wake_up"] : [],
   },
   sglang: {
     flags:
-      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --max-prefill-tokens --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --enable-memory-saver! --api-key",
+      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --max-prefill-tokens --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --schedule-low-priority-values-first! --enable-memory-saver! --api-key",
     key: (flags) => flags.get("--api-key"),
     metrics: (s, flags) =>
       flags.has("--enable-metrics")
@@ -72,7 +72,7 @@ const ENGINES = {
           )
         : undefined,
     pages: (flags) => ({
-      "/get_server_info": {
+      "/server_info": {
         max_running_requests: Number(flags.get("--max-running-requests")),
         max_total_num_tokens: 1024,
         page_size: 16,
@@ -84,8 +84,7 @@ const ENGINES = {
   },
   "tensorrt-llm": {
     takesModel: true,
-    flags:
-      "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size --kv_cache_free_gpu_memory_fraction",
+    flags: "--host --port --extra_llm_api_options --max_seq_len --max_batch_size --max_num_tokens --tp_size",
     key: () => undefined,
     metricsPath: "/prometheus/metrics",
     metrics(s, flags) {
@@ -105,7 +104,7 @@ const ENGINES = {
   },
   tgi: {
     flags:
-      "--model-id --hostname --port --master-port --prometheus-port --shard-uds-path --max-total-tokens --max-batch-size --max-batch-prefill-tokens --kv-cache-dtype --quantize --num-shard --cuda-memory-fraction --speculate",
+      "--model-id --hostname --port --master-port --shard-uds-path --max-total-tokens --max-batch-size --max-batch-prefill-tokens --kv-cache-dtype --quantize --num-shard --cuda-memory-fraction --speculate",
     key: () => env.API_KEY,
     metrics: (s) =>
       series([

@@ -33,7 +33,7 @@ stand(
 stand(
   "vllm",
   { ...GPU, apiKey, enablePrefixCaching: true, speculativeConfig: NGRAM, schedulingPolicy: "priority", threads: 1 },
-  { seats: 4, kvTokens: 1024, blockSize: 16 },
+  { seats: 4, kvTokens: 960, blockSize: 16 },
 );
 stand(
   "sglang",

@@ -1,4 +1,4 @@
-/** SGLang: `python -m sglang.launch_server`. Flags and names of its documentation. */
+/** SGLang: `python -m sglang.launch_server`. Flags and names of 0.5.23. Its health check generates a token when nothing runs. */
 import type { Adapter, EngineOptions } from "./adapter.js";
 import { askEngine, askForJson, askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf, renamed } from "./flags.js";
@@ -19,14 +19,17 @@ const FLAGS: FlagTable = {
   maxModelLen: "--context-length",
   maxNumSeqs: "--max-running-requests",
   maxNumBatchedTokens: "--max-prefill-tokens",
-  kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3", bfloat16: "auto" }),
+  kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3" }),
   quantization: "--quantization",
   tensorParallelSize: "--tp-size",
   gpuMemoryUtilization: "--mem-fraction-static",
   enablePrefixCaching: onlyIf("--disable-radix-cache", false),
   speculativeConfig: speculation,
   schedulingPolicy: (policy) =>
-    policy === "priority" ? ["--enable-priority-scheduling"] : ["--schedule-policy", policy],
+    policy === "priority"
+      ? // As in vLLM, the lower number goes first.
+        ["--enable-priority-scheduling", "--schedule-low-priority-values-first"]
+      : ["--schedule-policy", policy],
   enableSleepMode: onlyIf("--enable-memory-saver", true),
   threads: elsewhere,
   apiKey: "--api-key",
@@ -78,7 +81,10 @@ export const sglang: Adapter = {
   metricsPath: "/metrics",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
-    const info = await askForJson(target, "/get_server_info", signal);
+    const info = await askForJson(target, "/server_info", signal).catch(() =>
+      // Its older name.
+      askForJson(target, "/get_server_info", signal),
+    );
     return {
       seats: numberOrNothing(info.max_running_requests),
       kvTokens: numberOrNothing(info.max_total_num_tokens),

@@ -1,4 +1,4 @@
-/** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its documentation. */
+/** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its source (1.3). */
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { Adapter, EngineOptions } from "./adapter.js";
@@ -13,7 +13,7 @@ const FLAGS: FlagTable = {
   maxNumSeqs: "--max_batch_size",
   maxNumBatchedTokens: "--max_num_tokens",
   tensorParallelSize: "--tp_size",
-  gpuMemoryUtilization: "--kv_cache_free_gpu_memory_fraction",
+  gpuMemoryUtilization: elsewhere,
   kvCacheDtype: elsewhere,
   kvCacheMemoryBytes: elsewhere,
   enablePrefixCaching: elsewhere,
@@ -32,9 +32,11 @@ const DECODING_TYPES: Readonly<Record<string, string>> = {
 };
 
 function yamlConfig(options: EngineOptions): string {
-  const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig } = options;
+  const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig, gpuMemoryUtilization } = options;
   const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
   const kvCache = {
+    // Not by its flag, which this section would replace.
+    ...(gpuMemoryUtilization === undefined ? {} : { free_gpu_memory_fraction: gpuMemoryUtilization }),
     ...(kvCacheDtype === undefined ? {} : { dtype: kvCacheDtype }),
     ...(kvCacheMemoryBytes === undefined ? {} : { max_gpu_total_bytes: kvCacheMemoryBytes }),
     ...(enablePrefixCaching === undefined ? {} : { enable_block_reuse: enablePrefixCaching }),

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { Adapter } from "./adapter.js";
 import { askForJson, numberOrNothing } from "./engine-http.js";
-import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
+import { elsewhere, envFrom, type FlagTable, flagsFrom, renamed } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
 const FLAGS: FlagTable = {
@@ -10,7 +10,7 @@ const FLAGS: FlagTable = {
   maxModelLen: "--max-total-tokens",
   maxNumSeqs: "--max-batch-size",
   maxNumBatchedTokens: "--max-batch-prefill-tokens",
-  kvCacheDtype: "--kv-cache-dtype",
+  kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3fn", fp8_e4m3: "fp8_e4m3fn" }),
   quantization: "--quantize",
   tensorParallelSize: "--num-shard",
   gpuMemoryUtilization: "--cuda-memory-fraction",
@@ -46,12 +46,13 @@ export const tgi: Adapter = {
         ...program,
         ...["--hostname", host, "--port", String(port)],
         // Fixed by default, so that two instances on a machine would meet there.
-        ...["--master-port", String(masterPort), "--prometheus-port", String(prometheusPort)],
-        ...["--shard-uds-path", join(folder, "shard"), ...args],
+        ...["--master-port", String(masterPort), "--shard-uds-path", join(folder, "shard"), ...args],
       ],
       env: envFrom({
         API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
+        // Builds before 3 have no flag for it.
+        PROMETHEUS_PORT: prometheusPort,
         PREFIX_CACHING: options.enablePrefixCaching === undefined ? undefined : Number(options.enablePrefixCaching),
       }),
       modelName: undefined,

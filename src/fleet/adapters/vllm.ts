@@ -1,4 +1,4 @@
-/** vLLM (V1): `vllm serve`. Flags and names of its documentation; it aborts a request whose connection closes. */
+/** vLLM (V1): `vllm serve`. Flags and names of 0.33.0; it aborts a request whose connection closes. */
 import type { Adapter } from "./adapter.js";
 import { askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
@@ -53,10 +53,12 @@ export const vllm: Adapter = {
     const config = (label: string) => numberOrNothing(metrics.label("vllm:cache_config_info", label));
     const blockSize = config("block_size");
     const numBlocks = config("num_gpu_blocks");
+    const product = blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks;
     return {
       seats: undefined,
-      kvTokens: blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks,
-      blockSize,
+      // Newer ones say it themselves: models with several kinds of attention hold less than the product.
+      kvTokens: config("kv_cache_size_tokens") ?? product,
+      blockSize: config("hash_block_size") ?? blockSize,
     };
   },
   // Level 1 keeps the weights in the machine's memory; the prefix cache is lost.
