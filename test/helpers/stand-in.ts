@@ -5,7 +5,7 @@ import type { Outcome, ProxyObserver } from "../../src/fleet/proxy/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS, type ProxyOptions } from "../../src/fleet/proxy/options.js";
 import { type RunningProxy, startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
-import { type LogLine, recordingLogger } from "./fake-server.js";
+import { type LogLine, recordingLogger, until as waitUntil } from "./fake-server.js";
 import { TestPool, type UpstreamFields, upstreamOf } from "./fleet-pool.js";
 
 export interface Received {
@@ -134,6 +134,4 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
 }
 
 /** Waits for something that other sockets decide, without a fixed pause. */
-export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
-}
+export const until = (holds: () => boolean): Promise<void> => waitUntil(holds, holds.toString());
