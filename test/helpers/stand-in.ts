@@ -69,6 +69,7 @@ export const answerJson =
   };
 
 export interface Watched {
+  numStarted: number;
   readonly routed: string[];
   readonly retried: string[];
   readonly ended: { readonly outcome: Outcome; readonly status: number }[];
@@ -76,14 +77,23 @@ export interface Watched {
 }
 
 function watching(): { readonly observer: ProxyObserver; readonly watched: Watched } {
-  const watched: Watched = { routed: [], retried: [], ended: [], refused: [] };
+  const watched: Watched = { numStarted: 0, routed: [], retried: [], ended: [], refused: [] };
   const request = {
     routed: (id: string) => watched.routed.push(id),
     retried: (id: string) => watched.retried.push(id),
     firstByte() {},
     ended: (outcome: Outcome, status: number) => watched.ended.push({ outcome, status }),
   };
-  return { watched, observer: { started: () => request, refused: (_, code) => watched.refused.push(code) } };
+  return {
+    watched,
+    observer: {
+      started: () => {
+        watched.numStarted++;
+        return request;
+      },
+      refused: (_, code) => watched.refused.push(code),
+    },
+  };
 }
 
 export interface TestFleet {
