@@ -32,7 +32,7 @@ export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Pro
       if (numBytes > limits.maxBodyBytes) settle(() => reject(tooLarge(limits)));
       else chunks.push(chunk);
     };
-    const onEnd = () => settle(() => resolve(Buffer.concat(chunks, numBytes)));
+    const onEnd = () => settle(() => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, numBytes)));
     const onClose = () =>
       settle(() => reject(new MillraceError("client_closed", "expected the whole body, got a closed connection")));
     const timer = setTimeout(() => {

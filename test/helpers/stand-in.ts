@@ -5,7 +5,7 @@ import type { Outcome, ProxyObserver } from "../../src/fleet/proxy/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS, type ProxyOptions } from "../../src/fleet/proxy/options.js";
 import { type RunningProxy, startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
-import { type LogLine, recordingLogger } from "./fake-server.js";
+import { type LogLine, recordingLogger, until as waitUntil } from "./fake-server.js";
 import { TestPool, type UpstreamFields, upstreamOf } from "./fleet-pool.js";
 
 export interface Received {
@@ -69,6 +69,7 @@ export const answerJson =
   };
 
 export interface Watched {
+  numStarted: number;
   readonly routed: string[];
   readonly retried: string[];
   readonly ended: { readonly outcome: Outcome; readonly status: number }[];
@@ -76,14 +77,23 @@ export interface Watched {
 }
 
 function watching(): { readonly observer: ProxyObserver; readonly watched: Watched } {
-  const watched: Watched = { routed: [], retried: [], ended: [], refused: [] };
+  const watched: Watched = { numStarted: 0, routed: [], retried: [], ended: [], refused: [] };
   const request = {
     routed: (id: string) => watched.routed.push(id),
     retried: (id: string) => watched.retried.push(id),
     firstByte() {},
     ended: (outcome: Outcome, status: number) => watched.ended.push({ outcome, status }),
   };
-  return { watched, observer: { started: () => request, refused: (_, code) => watched.refused.push(code) } };
+  return {
+    watched,
+    observer: {
+      started: () => {
+        watched.numStarted++;
+        return request;
+      },
+      refused: (_, code) => watched.refused.push(code),
+    },
+  };
 }
 
 export interface TestFleet {
@@ -134,6 +144,4 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
 }
 
 /** Waits for something that other sockets decide, without a fixed pause. */
-export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
-}
+export const until = (holds: () => boolean): Promise<void> => waitUntil(holds, holds.toString());

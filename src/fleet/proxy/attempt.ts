@@ -92,7 +92,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       });
       this.#state = "discarding";
       this.#watch(this.context.timeouts.idleMs);
-    } else if (headers["content-type"]?.startsWith("text/event-stream") === true) this.#events = new WholeEvents();
+    } else if (isEventStream(headers)) this.#events = new WholeEvents();
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -199,4 +199,9 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #abort(): void {
     this.#controller?.abort(new Error("no longer wanted"));
   }
+}
+
+/** A compressed one cannot be cut between events, nor ended with one of ours. */
+function isEventStream(headers: IncomingHttpHeaders): boolean {
+  return headers["content-type"]?.startsWith("text/event-stream") === true && headers["content-encoding"] === undefined;
 }

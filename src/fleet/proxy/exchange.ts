@@ -39,7 +39,6 @@ interface Sendable {
   readonly bytes: Buffer;
   readonly body: RequestBody;
   readonly entrant: Entrant;
-  readonly seed: number | undefined;
 }
 
 export class Exchange {
@@ -47,6 +46,7 @@ export class Exchange {
   /** Gives up what it waits for: its turn, or an instance's answer. */
   #giveUp: (() => void) | undefined;
   #isGone = false;
+  #drawnSeed: number | undefined;
 
   constructor(
     private readonly context: ExchangeContext,
@@ -84,7 +84,7 @@ export class Exchange {
     const terms = { route, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
     const request = routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body), excluded: [] };
-    return { bytes, body, entrant, seed: route.takesSeed && !("seed" in body) ? drawSeed() : undefined };
+    return { bytes, body, entrant };
   }
 
   async #send(sendable: Sendable): Promise<void> {
@@ -133,10 +133,18 @@ export class Exchange {
     });
     this.#giveUp = () => attempt.cancel();
     this.#observer?.routed(upstream.id, lease.matchedFraction);
-    const seed = upstream.engine === "millrace" ? sendable.seed : undefined;
+    const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed(sendable.body) : undefined;
     const headers = requestHeaders(incoming.headers, upstream, target, requestId, this.#observer?.traceparent);
     const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed });
     return attempt.run(connections.poolOf(target.url), { path: url, method: "POST", headers, body });
+  }
+
+  /** Drawn once, at the door: whichever instance answers in the end, the answer is the same (exactness rule E5). */
+  #seed(body: RequestBody): number | undefined {
+    if ("seed" in body) return undefined;
+    // Below 2⁴⁸, which is exact in every JSON parser.
+    this.#drawnSeed ??= randomBytes(6).readUIntBE(0, 6);
+    return this.#drawnSeed;
   }
 
   #conclude(result: Exclude<AttemptResult, { kind: "refused" }>, instanceId: string): void {
@@ -188,9 +196,4 @@ function leaseEnd(result: AttemptResult): LeaseEnd {
     default:
       return "failed";
   }
-}
-
-/** Drawn once, at the door: whichever instance answers in the end, the answer is the same (exactness rule E5). Below 2⁴⁸, exact in every JSON parser. */
-function drawSeed(): number {
-  return randomBytes(6).readUIntBE(0, 6);
 }

@@ -110,6 +110,8 @@ describe("what is refused at the door", () => {
     ["an unknown model", "/v1/completions", `{"model":"gpt-4"}`, [404, "model_not_found"]],
     ["a model that is no name", "/v1/completions", `{"model":{}}`, [404, "model_not_found"]],
     ["an unknown path", "/v2/completions", "{}", [404, "not_found"]],
+    ["a path that leads elsewhere", "/v1/x%2fsleep", "{}", [404, "not_found"]],
+    ["a path of an engine's own administration", "/v1/load_lora_adapter", "{}", [404, "not_found"]],
     ["a huge body", "/v1/completions", `{"prompt":"${"x".repeat(70_000)}"}`, [413, "body_too_large"]],
   ])("%s", async (_, path, body, expected) => {
     const { post, standIns } = await start([ok], { limits: { maxBodyBytes: 65_536 } });

@@ -22,7 +22,12 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/detokenize", PLAIN],
 ]);
 
+/** Plain words only: nothing that an engine could resolve to another path. */
+const API_PATH = /^\/v1(?:\/[\w-]+)+$/;
+/** Of vLLM: they make it read files of its machine, which is not for clients to ask. */
+const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"];
+
 /** Whatever else an engine has under /v1 is passed on as well. */
 export function routeOf(path: string): Route | undefined {
-  return ROUTES.get(path) ?? (path.startsWith("/v1/") ? PLAIN : undefined);
+  return ROUTES.get(path) ?? (API_PATH.test(path) && !ADMINISTRATION.includes(path) ? PLAIN : undefined);
 }

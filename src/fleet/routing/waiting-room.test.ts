@@ -104,11 +104,20 @@ test("without a ready instance a request is refused, unless one is going to be s
   expect((await waiting).upstream.id).toBe("a");
 });
 
+test("who waited for an instance that did not come is told so", async () => {
+  const { pool, enter } = setUp(1, { demand: () => true });
+  pool.change("a", { state: "starting" });
+  const waiting = expect(enter("x", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
+  await vi.advanceTimersByTimeAsync(5000);
+  await waiting;
+});
+
 test("those in the queue wait for an instance to come back; who has tried it already does not", async () => {
   const { pool, enter } = setUp(1);
   await enter("first", entrant("t"));
   const waits = enter("second", entrant("t"));
   pool.change("a", { state: "failed" });
+  await expect(enter("newcomer", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
   await expect(enter("third", entrant("t", { excluded: ["a"] }))).rejects.toMatchObject({ code: "no_instance_ready" });
   pool.change("a", { state: "ready", starts: 2 });
   expect((await waits).upstream.starts).toBe(2);

@@ -32,7 +32,7 @@ export class WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Waiting>>();
 
   constructor(
-    private readonly router: Pick<Router, "acquire" | "meanSeconds">,
+    private readonly router: Pick<Router, "acquire" | "hasReady" | "meanSeconds">,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
   ) {}
@@ -49,11 +49,12 @@ export class WaitingRoom {
     const { model } = entrant.request;
     const isRetry = entrant.excluded.length > 0;
     // Who was let in before need not queue again.
-    if (isRetry || this.numWaiting(model) === 0) {
-      const result = this.router.acquire(entrant.request, entrant.excluded);
-      if (typeof result === "object") return result;
-      if (result === "none" && (isRetry || !this.demand(model))) throw this.#noneReady(model);
-    }
+    const result =
+      isRetry || this.numWaiting(model) === 0
+        ? this.router.acquire(entrant.request, entrant.excluded)
+        : this.#outlook(model);
+    if (typeof result === "object") return result;
+    if (result === "none" && (isRetry || !this.demand(model))) throw this.#noneReady(model);
     return new Promise((resolve, reject) => {
       const leave = this.#wait(entrant, (result) =>
         result instanceof MillraceError ? reject(result) : resolve(result),
@@ -108,6 +109,10 @@ export class WaitingRoom {
     };
   }
 
+  #outlook(model: string): Refusal {
+    return this.router.hasReady(model, []) ? "full" : "none";
+  }
+
   #retryAfter(model: string): number {
     return Math.min(MAX_RETRY_AFTER_SECONDS, Math.max(1, Math.ceil(this.router.meanSeconds(model))));
   }
@@ -118,6 +123,7 @@ export class WaitingRoom {
   }
 
   #tooLong(model: string): MillraceError {
+    if (this.#outlook(model) === "none") return this.#noneReady(model);
     const message = `expected a free place within ${this.limits.maxWaitMs} ms, got none`;
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
