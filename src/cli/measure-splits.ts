@@ -79,7 +79,12 @@ function keep(file: string, measured: readonly MeasuredSplit[]): void {
 }
 
 /** What one instance of a split does beside the others, as `millrace bench engine` sees it. */
-async function benchOne(question: SplitQuestion, cpuList: readonly number[], batch: number): Promise<number> {
+async function benchOne(
+  question: SplitQuestion,
+  cpuList: readonly number[],
+  batch: number,
+  signal: AbortSignal,
+): Promise<number> {
   const command = join(packageRoot(), "bin/millrace.js");
   const flags = {
     model: question.modelPath,
@@ -93,7 +98,7 @@ async function benchOne(question: SplitQuestion, cpuList: readonly number[], bat
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [command, "bench", "engine", "--json", ...args, ...question.engineArgs],
-    { timeout: TIMEOUT_MS, maxBuffer: 1 << 24 },
+    { timeout: TIMEOUT_MS, maxBuffer: 1 << 24, signal },
   );
   const { results } = JSON.parse(stdout) as { results: [{ prefillTokensPerS: number; decodeTokensPerS: number }] };
   const [{ prefillTokensPerS, decodeTokensPerS }] = results;
@@ -102,15 +107,35 @@ async function benchOne(question: SplitQuestion, cpuList: readonly number[], bat
 }
 
 /** All instances of the split at the same time, each on its cores and with its part of the requests. */
-async function measure(question: SplitQuestion, { instances, coresPerInstance }: Split): Promise<MeasuredSplit> {
+async function measure(
+  question: SplitQuestion,
+  { instances, coresPerInstance }: Split,
+  signal: AbortSignal,
+): Promise<MeasuredSplit> {
   const runs = Array.from({ length: instances }, (_, i) => {
     const own = question.cores.slice(i * coresPerInstance, (i + 1) * coresPerInstance);
     // One thread for each physical core.
     const threads = own.flatMap(([first]) => first ?? []);
-    return benchOne(question, threads, Math.ceil(question.concurrency / instances));
+    return benchOne(question, threads, Math.ceil(question.concurrency / instances), signal);
   });
   const speeds = await Promise.all(runs);
   return { instances, coresPerInstance, tokensPerS: speeds.reduce((sum, each) => sum + each, 0) };
+}
+
+/** Runs that measure end with their task, and with us: nobody else would end them. */
+async function withRuns<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const onSignal = (signal: NodeJS.Signals): void => {
+    ended.abort();
+    process.exit(signal === "SIGINT" ? 130 : 143);
+  };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  try {
+    return await task(ended.signal);
+  } finally {
+    ended.abort();
+    process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
+  }
 }
 
 /** @param onMeasured called after each split */
@@ -123,11 +148,13 @@ export async function bestSplit(
   const known = chooseSplit(kept);
   if (known !== undefined) return { chosen: known, measured: kept, wasKnown: true };
   const measured: MeasuredSplit[] = [];
-  // One after the other: they would take each other's cores.
-  for (const split of splitsOf(question.cores.length, question.concurrency)) {
-    measured.push(await measure(question, split));
-    onMeasured(measured.at(-1)!);
-  }
+  await withRuns(async (signal) => {
+    // One after the other: they would take each other's cores.
+    for (const split of splitsOf(question.cores.length, question.concurrency)) {
+      measured.push(await measure(question, split, signal));
+      onMeasured(measured.at(-1)!);
+    }
+  });
   const chosen = chooseSplit(measured);
   if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the cores, got none");
   keep(file, measured);

@@ -199,6 +199,7 @@ export class Fleet {
       planned.flatMap(({ kept }) => kept ?? []),
       this.#residenceRules(),
     );
+    this.#warnOfMemory();
     for (const { spec } of added) this.#supervisor.addModel(spec);
     await Promise.all([
       ...removed.map((name) => this.#supervisor.removeModel(name)),
@@ -206,6 +207,14 @@ export class Fleet {
     ]);
     const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
+  }
+
+  #warnOfMemory(): void {
+    const { memoryBudget: budgetBytes } = this.#config;
+    const always = this.#planned.flatMap(({ kept }) => kept ?? []).filter(({ rules }) => rules.min > 0);
+    const alwaysBytes = always.reduce((sum, { rules, estimatedBytes }) => sum + rules.min * estimatedBytes, 0);
+    if (budgetBytes === undefined || alwaysBytes <= budgetBytes) return;
+    this.options.logger.warn({ budgetBytes, alwaysBytes }, "models that are always loaded leave none of memory-budget");
   }
 
   /** Its requests finish on the old processes; new ones wait for the new processes. */

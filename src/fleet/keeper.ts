@@ -134,7 +134,7 @@ export class Keeper {
       kept.loadedAtMs = nowMs;
       kept.lastUsedMs = nowMs;
     }
-    if (isBytesGiven) return;
+    if (isBytesGiven || this.rules.budgetBytes === Number.POSITIVE_INFINITY) return;
     const measured = ready.flatMap(({ pid }) => (pid === undefined ? [] : (this.fleet.measure(pid) ?? [])));
     // KV memory fills while it serves: what was needed once may be needed again.
     kept.bytesPerInstance = Math.max(kept.bytesPerInstance, ...measured);

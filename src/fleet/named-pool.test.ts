@@ -40,8 +40,14 @@ test("a change is told under each name, or who waits for an alias would wait for
   expect(told).toEqual(["m m-0", "alias m-0"]);
 });
 
-test("a model that is gone has no names", () => {
-  const { named } = pool();
+test("a name that is gone is not offered, but requests that came under it still find their way", () => {
+  const { named, change } = pool();
+  const told: string[] = [];
+  named.onChange(({ model }) => told.push(model));
   named.configure(new Map());
-  expect([named.models(), named.upstreams("m"), named.namesOf("m")]).toEqual([[], [], []]);
+  change();
+  expect(named.models()).toEqual([]);
+  expect(named.upstreams("alias")).toHaveLength(1);
+  expect(named.namesOf("m")).toEqual(["m", "alias"]);
+  expect(told).toEqual(["m", "alias"]);
 });

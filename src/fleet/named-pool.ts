@@ -2,26 +2,35 @@
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 export class NamedPool implements UpstreamPool {
-  #namesOf: ReadonlyMap<string, readonly string[]> = new Map();
-  #modelOf: ReadonlyMap<string, string> = new Map();
+  /** What clients may ask for now. */
   #names: readonly string[] = [];
+  /** Names are never forgotten: requests that came under one may still wait or run when a reload takes it away. */
+  readonly #modelOf = new Map<string, string>();
+  readonly #namesOf = new Map<string, Set<string>>();
 
   constructor(private readonly inner: UpstreamPool) {}
 
   /** @param names of each model, its own first */
   configure(names: ReadonlyMap<string, readonly string[]>): void {
-    this.#namesOf = names;
-    this.#modelOf = new Map([...names].flatMap(([model, all]) => all.map((name) => [name, model] as const)));
-    this.#names = [...this.#modelOf.keys()];
+    this.#names = [...names.values()].flat();
+    for (const [model, all] of names) {
+      const known = this.#namesOf.get(model) ?? new Set();
+      this.#namesOf.set(model, known);
+      for (const name of all) {
+        known.add(name);
+        this.#modelOf.set(name, model);
+      }
+    }
   }
 
-  /** What a name stands for; undefined: nothing. */
+  /** What a name stands for, or stood for last; undefined: nothing ever. */
   modelOf(name: string): string | undefined {
     return this.#modelOf.get(name);
   }
 
+  /** Every name a model has or had. */
   namesOf(model: string): readonly string[] {
-    return this.#namesOf.get(model) ?? [];
+    return [...(this.#namesOf.get(model) ?? [])];
   }
 
   models(): readonly string[] {

@@ -6,6 +6,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolTemplate } from "../helpers/chat-templates.js";
 import { FleetProcess, until } from "../helpers/fleet-process.js";
+import { startCollector } from "../helpers/otlp-collector.js";
 import { startTestServer } from "../helpers/server.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-fleet-template-"));
@@ -34,10 +35,10 @@ const schema = {
 const LONG = 400;
 
 /** Tokens for a good while: the model may not end before. */
-function longStream(client: OpenAI) {
+function longStream(client: OpenAI, model = "mill-base") {
   const length = { min_tokens: LONG, max_tokens: LONG };
   return client.completions.create({
-    model: "mill-base",
+    model,
     prompt: "Once",
     temperature: 1,
     seed: 1,
@@ -229,6 +230,36 @@ test("a queue brings another instance, and idleness takes it away", async () => 
   isOver = true;
   await Promise.all(load);
   await until(async () => (await numReady()) === 1, "one instance again");
+});
+
+test("a model taken out of the file finishes its stream, and is unknown from then on", async () => {
+  const names = ["mill-base", "other"];
+  const models = names.map((name) => ({ name, model: MODEL.model, aliases: [`${name}-alias`] }));
+  await using fleet = await FleetProcess.start({ models });
+  const client = clientOf(fleet);
+  const stream = await longStream(client, "mill-base-alias");
+  let reloaded: Promise<void> | undefined;
+  let reason: string | null = null;
+  for await (const chunk of stream) {
+    reason = chunk.choices[0]?.finish_reason ?? reason;
+    reloaded ??= fleet.reload({ models: models.slice(1) }, /reloaded: removed mill-base/);
+  }
+  expect(reason).toBe("length");
+  await reloaded;
+  await expect(longStream(client, "mill-base-alias")).rejects.toThrow(/model to be one of other, other-alias/);
+  expect((await fleet.instances()).map(({ model }) => model)).toEqual(["other"]);
+});
+
+test("requests are spans in their client's trace", async () => {
+  await using collector = await startCollector();
+  const telemetry = { "otlp-endpoint": collector.url, "service-name": "mill" };
+  await using fleet = await FleetProcess.start({ ...two(), telemetry });
+  const trace = "0af7651916cd43dd8448eb211c80319c";
+  const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };
+  await clientOf(fleet).completions.create({ model: "gpt", prompt: "Once", max_tokens: 4 }, { headers });
+  expect(await fleet.stop()).toBe(0);
+  expect(collector.spans()).toMatchObject([{ name: "text_completion gpt", traceId: trace }]);
+  expect(collector.metrics().map(({ name }) => name)).toContain("gen_ai.server.request.duration");
 });
 
 test("servers that run already are attached, and found by their own name", async () => {
