@@ -49,7 +49,17 @@ async function measureSplit(model: ModelConfig, cores: Machine["cores"], startSt
   }
 }
 
+/** Before several processes look for a model of the hub at once, and where its progress shows. */
+async function fetchModels(config: FleetConfig, startStage: StartStage): Promise<void> {
+  const { locateModel } = await import("./model.js");
+  for (const { engine, model, load } of config.models) {
+    const isFetched = engine === "millrace" && load !== "on-demand" && model?.startsWith("hf:") === true;
+    if (isFetched) await locateModel(model, startStage);
+  }
+}
+
 export async function machineFor(config: FleetConfig, startStage: StartStage): Promise<Machine> {
+  await fetchModels(config, startStage);
   const cores = cpusByCore().filter((cpus) => cpus.length > 0);
   const splits = new Map<string, Split>();
   // One after the other: each is measured on the whole machine.

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import type { EngineMetrics } from "./adapters/adapter.js";
 import { DEFAULT_AUTOSCALE } from "./autoscale.js";
 import { Keeper, type KeptFleet, type KeptModel } from "./keeper.js";
 import { DEFAULT_RESIDENCE } from "./on-demand.js";
@@ -12,6 +13,12 @@ interface FakeInstance {
 }
 
 const START_MS = 5000;
+
+const NO_METRICS: EngineMetrics = {
+  ...{ numRunning: undefined, numWaiting: undefined, kvUsage: undefined, promptTokens: undefined },
+  ...{ generationTokens: undefined, prefixQueries: undefined, prefixHits: undefined, preemptions: undefined },
+  ...{ draftTokens: undefined, acceptedTokens: undefined },
+};
 
 /** Instances that start in five seconds, of models that have the load they are given. */
 class FakeFleet implements KeptFleet {
@@ -167,28 +174,32 @@ describe("scaling", () => {
     expect(fleet.log).toEqual(["a 1→2"]);
   });
 
+  /** The figures that all instances show. */
+  function showMetrics(figures: Partial<EngineMetrics>): void {
+    const own = fleet.instances.bind(fleet);
+    const metrics = { ...NO_METRICS, ...figures };
+    Object.assign(fleet, { instances: (name: string) => own(name).map((each) => ({ ...each, metrics })) });
+  }
+
   test("requests in an engine's own queue count as waiting", () => {
     const keeper = keep([model("a", 1, 3)]);
     fleet.advance(keeper, 10);
     fleet.load.set("a", { waiting: 0, inFlight: 30 });
-    const own = fleet.instances.bind(fleet);
-    const none = {
-      kvUsage: undefined,
-      promptTokens: undefined,
-      generationTokens: undefined,
-      prefixQueries: undefined,
-      prefixHits: undefined,
-    };
-    const metrics = {
-      ...none,
-      numRunning: 8,
-      numWaiting: 22,
-      preemptions: undefined,
-      draftTokens: undefined,
-      acceptedTokens: undefined,
-    };
-    Object.assign(fleet, { instances: (name: string) => own(name).map((each) => ({ ...each, metrics })) });
+    showMetrics({ numRunning: 8, numWaiting: 22 });
     fleet.advance(keeper, 31);
+    expect(fleet.log).toEqual(["a 1→2"]);
+  });
+
+  test("full KV memory leaves fewer seats than the engine says", () => {
+    const keeper = keep([model("a", 1, 3)]);
+    fleet.advance(keeper, 10);
+    // Two long sequences fill it; four wait, which is half of eight seats, and twice as many as two.
+    fleet.load.set("a", { waiting: 4, inFlight: 2 });
+    showMetrics({ numRunning: 2, numWaiting: 0, kvUsage: 0.3 });
+    fleet.advance(keeper, 60);
+    expect(fleet.log).toEqual([]);
+    showMetrics({ numRunning: 2, numWaiting: 0, kvUsage: 0.95 });
+    fleet.advance(keeper, 32);
     expect(fleet.log).toEqual(["a 1→2"]);
   });
 

@@ -34,6 +34,20 @@ const FIRST_LOAD_MS = 10_000;
 
 const HOLDING: readonly InstanceState[] = ["starting", "ready", "draining"];
 
+/** Below this, what sequences take of the KV memory says little about how many would fit. */
+const TELLING_KV_USAGE = 0.5;
+
+/** Sequences an instance holds at once: what it says, or fewer where its KV memory is full before, at the lengths of those that run. */
+function seatsOf(ready: readonly Upstream[]): number {
+  const said = ready.find(({ capacity }) => capacity.seats !== undefined)?.capacity.seats ?? DEFAULT_SEATS;
+  const byMemory = ready.flatMap(({ metrics }) => {
+    const { kvUsage = 0, numRunning = 0 } = metrics ?? {};
+    return kvUsage >= TELLING_KV_USAGE && numRunning > 0 ? [numRunning / kvUsage] : [];
+  });
+  const mean = byMemory.reduce((sum, each) => sum + each, 0) / byMemory.length;
+  return byMemory.length === 0 ? said : Math.max(1, Math.min(said, Math.floor(mean)));
+}
+
 class Kept {
   target: number;
   memory: ScaleMemory = NO_MEMORY;
@@ -167,7 +181,7 @@ export class Keeper {
     if (kept.target === 0 && rules.min === 0) return;
     const own = this.fleet.instances(name);
     const ready = own.filter(({ state }) => state === "ready");
-    const seats = ready.find(({ capacity }) => capacity.seats !== undefined)?.capacity.seats ?? DEFAULT_SEATS;
+    const seats = seatsOf(ready);
     // What was sent on may wait there: an engine that does not say how many seats it has gets everything.
     const queued = ready.reduce((sum, { metrics }) => sum + (metrics?.numWaiting ?? 0), 0);
     const sample = {
