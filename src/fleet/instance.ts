@@ -24,6 +24,8 @@ export interface FleetContext {
   readonly guard: OrphanGuard;
   readonly timing: FleetTiming;
   readonly onChange: (status: InstanceStatus) => void;
+  /** By id, also of instances that were removed: a model that comes back under its name must not look like the one that went. */
+  readonly starts: Map<string, number>;
   /** Requests that the proxy has given to an instance and not finished; undefined: its own metrics tell. */
   readonly inFlight: ((id: string) => number) | undefined;
 }
@@ -55,7 +57,9 @@ export class Instance implements FleetInstance {
     this.#logger = fleet.logger.child({ instance: id });
     this.#log = new InstanceLog(`${path}.log`, (error) => this.#logger.error({ err: error }, "log not written"));
     this.#policy = new RestartPolicy(fleet.timing);
-    this.#status = firstStatus(id, spec.name, spec.engine, { isAttached: false, logFile: this.#log.path });
+    this.#status = firstStatus(id, spec.name, spec.engine, {
+      ...{ isAttached: false, logFile: this.#log.path, starts: fleet.starts.get(id) ?? 0 },
+    });
   }
 
   get status(): InstanceStatus {
@@ -163,7 +167,10 @@ export class Instance implements FleetInstance {
       context,
       {
         onNotice: (text) => this.#logger.warn(text),
-        onStarted: (pid) => this.#set({ pid, starts }),
+        onStarted: (pid) => {
+          fleet.starts.set(this.#status.id, starts);
+          this.#set({ pid, starts });
+        },
         onReady: (target, capacity, watch) => {
           this.#watch = watch;
           this.#set({ state: "ready", target, capacity });

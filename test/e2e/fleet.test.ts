@@ -160,6 +160,9 @@ describe("scaling", () => {
     await fleet.until(({ id, state, starts }) => id === "m-1" && state === "ready" && starts === 2);
     await supervisor.removeModel("m");
     expect(supervisor.models()).toEqual([]);
+    // Under the same name, but nothing that was known of the first holds for it.
+    supervisor.addModel(modelSpec());
+    await fleet.until(({ id, state, starts }) => id === "m-0" && state === "ready" && starts === 2);
   });
 
   it("lets those rest that are no use before those that are busy", async () => {
