@@ -125,9 +125,12 @@ export class Instance implements FleetInstance {
     this.#quit = new AbortController();
     this.#hurry = new AbortController();
     this.#policy.forget();
-    this.#life = this.#live(this.#quit.signal).finally(() => {
-      this.#life = undefined;
-    });
+    this.#life = this.#live(this.#quit.signal)
+      .catch((thrown: unknown) => this.#logger.error({ err: thrown }, "unexpected"))
+      .then(() => this.#log.close())
+      .finally(() => {
+        this.#life = undefined;
+      });
   }
 
   async #live(quit: AbortSignal): Promise<void> {
@@ -161,6 +164,7 @@ export class Instance implements FleetInstance {
       ...{ spec, slot, adapter, timing: fleet.timing, guard: fleet.guard, log: this.#log },
       folder: this.#log.path.replace(/\.log$/, ""),
       mark: `${fleet.guard.fleetId}:${this.#status.id}:${starts}`,
+      hurry: this.#hurry.signal,
     };
     this.#unhealthySinceMs = undefined;
     const end = await runEngine(
@@ -206,11 +210,11 @@ export class Instance implements FleetInstance {
     this.#quit.abort();
     await this.#life;
     this.#set({ state: "stopped", isGivenUp: false });
-    await this.#log.close();
   }
 
+  /** What was taken out of use may still be busy with what it had. */
   async #drain(): Promise<void> {
-    if (this.#status.state !== "ready") return;
+    if (this.#watch === undefined || this.#status.state === "asleep") return;
     this.#set({ state: "draining" });
     const deadlineMs = performance.now() + (this.spec.drainTimeoutMs ?? DEFAULT_DRAIN_TIMEOUT_MS);
     while (this.#watch !== undefined && !this.#hurry.signal.aborted && !(await this.#isIdle())) {
@@ -247,7 +251,8 @@ export class Instance implements FleetInstance {
     await this.#drain();
     try {
       await this.#ask((signal) => sleep(target, signal), SLEEP_TIMEOUT_MS);
-      if (this.#watch !== undefined) this.#watch.isResting = true;
+      if (this.#watch === undefined) throw new Error("it ended meanwhile");
+      this.#watch.isResting = true;
       this.#set({ state: "asleep", metrics: undefined });
     } catch (thrown) {
       this.#logger.warn({ err: thrown }, "did not fall asleep, so it is stopped");
