@@ -98,6 +98,19 @@ describe("an attached server", () => {
     await fleet.supervisor.whenReady("m");
   });
 
+  it("of any kind is known by its list of models", async () => {
+    await using server = await fakeServer();
+    await using fleet = testFleet({ timing: QUICK });
+    const { program: _, ...spec } = modelSpec({ engine: "openai", instances: 0, attach: [server.target] });
+    fleet.supervisor.addModel(spec);
+    expect(await fleet.supervisor.whenReady("m")).toMatchObject({ engine: "openai", metrics: undefined });
+    server.health = 500;
+    expect((await fleet.until(({ state }) => state === "failed")).reason).toBe(
+      "expected 200 from GET /v1/models, got 500",
+    );
+    expect(new Set(server.asked)).toEqual(new Set(["GET /v1/models Bearer sk"]));
+  });
+
   it("is left alone when it is taken out, and can be taken back", async () => {
     await using server = await fakeServer();
     await using fleet = testFleet({ timing: QUICK });

@@ -26,7 +26,11 @@ export class AttachedInstance implements FleetInstance {
   ) {
     const id = `${spec.name}-attached-${index}`;
     this.#logger = fleet.logger.child({ instance: id });
-    this.#status = { ...firstStatus(id, spec.name, spec.engine, { isAttached: true, logFile: undefined }), target };
+    const starts = fleet.starts.get(id) ?? 0;
+    this.#status = {
+      ...firstStatus(id, spec.name, spec.engine, { isAttached: true, logFile: undefined, starts }),
+      target,
+    };
   }
 
   get status(): InstanceStatus {
@@ -97,7 +101,9 @@ export class AttachedInstance implements FleetInstance {
 
   /** Whoever was away may be another process now, with an empty cache: that counts as a start. */
   #welcome(quit: AbortSignal): void {
-    this.#set({ state: "ready", reason: undefined, starts: this.#status.starts + 1 });
+    const starts = this.#status.starts + 1;
+    this.fleet.starts.set(this.#status.id, starts);
+    this.#set({ state: "ready", reason: undefined, starts });
     const context = { adapter: this.adapter, spec: this.spec, timing: this.fleet.timing };
     void capacityOf(context, this.target, quit).then((capacity) => {
       if (!quit.aborted) this.#set({ capacity });

@@ -7,7 +7,7 @@ import { MillraceError } from "../core/errors.js";
 import type { InstanceLog } from "./instance-log.js";
 import { killAll, MARK_VARIABLE, signalGroup } from "./marked-processes.js";
 import type { OrphanGuard } from "./orphan-guard.js";
-import { pause } from "./timing.js";
+import { eitherOf, pause } from "./timing.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
 
@@ -62,8 +62,9 @@ export class EngineProcess {
       // A group of its own, so that its workers can be ended with it.
       detached: true,
     });
+    const failure = new Promise<Error>((resolve) => child.on("error", resolve));
     // Too many processes, for instance: that may pass.
-    if (child.pid === undefined) throw await new Promise((resolve) => child.once("error", resolve));
+    if (child.pid === undefined) throw await failure;
     plan.guard.watch(child.pid);
     return new EngineProcess(child, child.pid, plan);
   }
@@ -73,11 +74,13 @@ export class EngineProcess {
     return this.#ending;
   }
 
-  /** SIGTERM to the process, which tells its workers; SIGKILL to all of them after the time limit. */
-  async stop(timeoutMs: number): Promise<void> {
+  /** SIGTERM to the process, which tells its workers; SIGKILL to all of them after the time limit, or when `hurry` is aborted. */
+  async stop(timeoutMs: number, hurry: AbortSignal): Promise<void> {
     if (!this.ended.aborted) {
       this.#child.kill("SIGTERM");
-      await pause(timeoutMs, this.ended);
+      const over = eitherOf(this.ended, hurry);
+      await pause(timeoutMs, over.signal);
+      over.dispose();
     }
     if (!this.ended.aborted) signalGroup(this.pid, "SIGKILL");
     await this.gone;

@@ -26,6 +26,8 @@ export interface RunContext {
   /** For files the engine needs. */
   readonly folder: string;
   readonly mark: string;
+  /** Aborted when an end must not take time. */
+  readonly hurry: AbortSignal;
 }
 
 export interface RunListener {
@@ -77,8 +79,12 @@ async function runOnPorts(
   try {
     return await attend(context, listener, child, target, quit);
   } finally {
-    await child.stop(spec.stopTimeoutMs ?? DEFAULT_STOP_TIMEOUT_MS);
+    await stop(context, child);
   }
+}
+
+function stop({ spec, hurry }: RunContext, child: EngineProcess): Promise<void> {
+  return child.stop(spec.stopTimeoutMs ?? DEFAULT_STOP_TIMEOUT_MS, hurry);
 }
 
 async function attend(
@@ -111,7 +117,7 @@ async function attend(
   const own = wasReady ? child.ending : `${child.ending} before it was ready`;
   const ending = child.ended.aborted ? own : (hungBecause ?? problem ?? "was told to end");
   listener.onOver(ending);
-  await child.stop(spec.stopTimeoutMs ?? DEFAULT_STOP_TIMEOUT_MS);
+  await stop(context, child);
   const lines = log.lastLines(spec.options.apiKey);
   return {
     wasReady,

@@ -23,7 +23,8 @@ async function watched(answer: (path: string) => number) {
   const listener = {
     onMetrics: () => onAsked(),
     onHealth(problem: string | undefined) {
-      problems.push(problem);
+      const numChecks = asked.filter((path) => path === "/health").length;
+      problems.push(problem === undefined ? undefined : `${problem} (after ${numChecks})`);
       if (problem !== undefined) onAsked();
     },
   };
@@ -53,6 +54,14 @@ async function watched(answer: (path: string) => number) {
   return { watch, asked, problems, nextRound };
 }
 
+/** On the test's clock; answers come by real sockets. */
+async function secondsUntil(holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await vi.advanceTimersByTimeAsync(1000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 it("asks for metrics every second and for health every fifth", async () => {
   const { nextRound, problems } = await watched(() => 200);
   const rounds: (readonly string[])[] = [];
@@ -65,15 +74,14 @@ it("asks for metrics every second and for health every fifth", async () => {
 
 it("asks for health when metrics fail, and every second while it is bad", async () => {
   let isUp = true;
-  const { nextRound, problems, asked } = await watched(() => (isUp ? 200 : 500));
+  const { nextRound, problems } = await watched(() => (isUp ? 200 : 500));
   await nextRound();
   isUp = false;
   // The first two failures in a row are kept to itself.
-  await vi.waitFor(() => expect(problems).toEqual(["expected 200 from GET /health, got 500"]), 20_000);
-  expect(asked.filter((path) => path === "/health")).toHaveLength(3);
+  await secondsUntil(() => problems.length > 0);
+  expect(problems).toEqual(["expected 200 from GET /health, got 500 (after 3)"]);
   isUp = true;
-  expect(await nextRound()).toEqual(["/health", "/metrics"]);
-  expect(problems.at(-1)).toBeUndefined();
+  await secondsUntil(() => problems.at(-1) === undefined);
 });
 
 it("asks nothing of an engine that sleeps, not even when it is doubted", async () => {

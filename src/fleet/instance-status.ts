@@ -33,7 +33,7 @@ export function firstStatus(
   id: string,
   model: string,
   engine: EngineName,
-  rest: Pick<InstanceStatus, "isAttached" | "logFile">,
+  rest: Pick<InstanceStatus, "isAttached" | "logFile" | "starts">,
 ): InstanceStatus {
   return {
     id,
@@ -42,7 +42,6 @@ export function firstStatus(
     ...rest,
     state: "stopped",
     target: undefined,
-    starts: 0,
     capacity: { seats: undefined, kvTokens: undefined, blockSize: undefined },
     metrics: undefined,
     reason: undefined,

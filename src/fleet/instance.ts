@@ -24,6 +24,8 @@ export interface FleetContext {
   readonly guard: OrphanGuard;
   readonly timing: FleetTiming;
   readonly onChange: (status: InstanceStatus) => void;
+  /** By id, also of instances that were removed: a model that comes back under its name must not look like the one that went. */
+  readonly starts: Map<string, number>;
   /** Requests that the proxy has given to an instance and not finished; undefined: its own metrics tell. */
   readonly inFlight: ((id: string) => number) | undefined;
 }
@@ -55,7 +57,9 @@ export class Instance implements FleetInstance {
     this.#logger = fleet.logger.child({ instance: id });
     this.#log = new InstanceLog(`${path}.log`, (error) => this.#logger.error({ err: error }, "log not written"));
     this.#policy = new RestartPolicy(fleet.timing);
-    this.#status = firstStatus(id, spec.name, spec.engine, { isAttached: false, logFile: this.#log.path });
+    this.#status = firstStatus(id, spec.name, spec.engine, {
+      ...{ isAttached: false, logFile: this.#log.path, starts: fleet.starts.get(id) ?? 0 },
+    });
   }
 
   get status(): InstanceStatus {
@@ -121,9 +125,12 @@ export class Instance implements FleetInstance {
     this.#quit = new AbortController();
     this.#hurry = new AbortController();
     this.#policy.forget();
-    this.#life = this.#live(this.#quit.signal).finally(() => {
-      this.#life = undefined;
-    });
+    this.#life = this.#live(this.#quit.signal)
+      .catch((thrown: unknown) => this.#logger.error({ err: thrown }, "unexpected"))
+      .then(() => this.#log.close())
+      .finally(() => {
+        this.#life = undefined;
+      });
   }
 
   async #live(quit: AbortSignal): Promise<void> {
@@ -157,13 +164,17 @@ export class Instance implements FleetInstance {
       ...{ spec, slot, adapter, timing: fleet.timing, guard: fleet.guard, log: this.#log },
       folder: this.#log.path.replace(/\.log$/, ""),
       mark: `${fleet.guard.fleetId}:${this.#status.id}:${starts}`,
+      hurry: this.#hurry.signal,
     };
     this.#unhealthySinceMs = undefined;
     const end = await runEngine(
       context,
       {
         onNotice: (text) => this.#logger.warn(text),
-        onStarted: (pid) => this.#set({ pid, starts }),
+        onStarted: (pid) => {
+          fleet.starts.set(this.#status.id, starts);
+          this.#set({ pid, starts });
+        },
         onReady: (target, capacity, watch) => {
           this.#watch = watch;
           this.#set({ state: "ready", target, capacity });
@@ -199,11 +210,11 @@ export class Instance implements FleetInstance {
     this.#quit.abort();
     await this.#life;
     this.#set({ state: "stopped", isGivenUp: false });
-    await this.#log.close();
   }
 
+  /** What was taken out of use may still be busy with what it had. */
   async #drain(): Promise<void> {
-    if (this.#status.state !== "ready") return;
+    if (this.#watch === undefined || this.#status.state === "asleep") return;
     this.#set({ state: "draining" });
     const deadlineMs = performance.now() + (this.spec.drainTimeoutMs ?? DEFAULT_DRAIN_TIMEOUT_MS);
     while (this.#watch !== undefined && !this.#hurry.signal.aborted && !(await this.#isIdle())) {
@@ -240,7 +251,8 @@ export class Instance implements FleetInstance {
     await this.#drain();
     try {
       await this.#ask((signal) => sleep(target, signal), SLEEP_TIMEOUT_MS);
-      if (this.#watch !== undefined) this.#watch.isResting = true;
+      if (this.#watch === undefined) throw new Error("it ended meanwhile");
+      this.#watch.isResting = true;
       this.#set({ state: "asleep", metrics: undefined });
     } catch (thrown) {
       this.#logger.warn({ err: thrown }, "did not fall asleep, so it is stopped");

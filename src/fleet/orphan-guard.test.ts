@@ -59,3 +59,12 @@ it.runIf(process.platform === "linux")(
     expect(next.exitCode ?? next.signalCode).toBeNull();
   },
 );
+
+it("a system without /proc is warned about once", () => {
+  const notices: string[] = [];
+  const guard = new OrphanGuard((text) => notices.push(text), "darwin");
+  guard.start();
+  guard.start();
+  guard.close();
+  expect(notices).toHaveLength(1);
+});

@@ -25,13 +25,23 @@ export class OrphanGuard {
   readonly #groups = new Set<number>();
   #shell: ChildProcess | undefined;
   #isClosed = false;
+  #hasWarned = false;
 
   /** @param onNotice where the system has no means to keep the promise */
-  constructor(private readonly onNotice: (text: string) => void) {}
+  constructor(
+    private readonly onNotice: (text: string) => void,
+    private readonly platform: string = process.platform,
+  ) {}
 
   /** Before the first process is started. */
   start(): void {
     if (this.#shell !== undefined || this.#isClosed) return;
+    if (this.platform !== "linux" && !this.#hasWarned) {
+      this.#hasWarned = true;
+      this.onNotice(
+        "workers that leave their engine's process group would outlive it: only Linux shows whose they are",
+      );
+    }
     const shell = spawn("/bin/sh", ["-c", SCRIPT, "sh", `${MARK_VARIABLE}=${this.fleetId}:`], {
       // Ctrl-C in a terminal reaches the server's session only.
       detached: true,

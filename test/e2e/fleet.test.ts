@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isAlive, modelSpec, scriptProgram, testFleet } from "../helpers/fleet.js";
+import { TestRng } from "../helpers/rng.js";
 
 /** Files, pipes and sockets of this process. */
 const numOpenFiles = (): number => readdirSync("/proc/self/fd").length;
@@ -160,6 +161,9 @@ describe("scaling", () => {
     await fleet.until(({ id, state, starts }) => id === "m-1" && state === "ready" && starts === 2);
     await supervisor.removeModel("m");
     expect(supervisor.models()).toEqual([]);
+    // Under the same name, but nothing that was known of the first holds for it.
+    supervisor.addModel(modelSpec());
+    await fleet.until(({ id, state, starts }) => id === "m-0" && state === "ready" && starts === 2);
   });
 
   it("lets those rest that are no use before those that are busy", async () => {
@@ -192,6 +196,20 @@ describe("scaling", () => {
     expect(fleet.lines.join("")).toContain("still running");
   });
 
+  it("ends at once what ignores SIGTERM, when it is told to hurry", async () => {
+    await using fleet = testFleet();
+    const script = `process.on("SIGTERM", () => {});
+      const port = Number(process.argv[process.argv.indexOf("--port") + 1]);
+      require("http").createServer((_, response) => response.end()).listen(port, "127.0.0.1");`;
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), stopTimeoutMs: 600_000 }));
+    await fleet.supervisor.whenReady("m");
+    const { pid } = fleet.supervisor.instances()[0]!;
+    const closed = fleet.supervisor.close();
+    await fleet.supervisor.close({ now: true });
+    await closed;
+    expect(isAlive(pid!)).toBe(false);
+  });
+
   it("ends a start that is under way", async () => {
     await using fleet = testFleet();
     fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_READY_AFTER_MS: "3600000" } }));
@@ -210,4 +228,38 @@ describe("scaling", () => {
     const status = readFileSync(`/proc/${fleet.supervisor.instances()[0]!.pid}/status`, "utf8");
     expect(/Cpus_allowed_list:\s*(\S+)/.exec(status)?.[1]).toBe(first);
   });
+});
+
+describe.runIf(process.platform === "linux")("orders at random, with processes killed in between", () => {
+  it.each([1, 2, 3])("end in what was asked for last, and in no process more (seed %i)", async (seed) => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1000, restartMs: 1, maxRestartMs: 5 } });
+    const { supervisor } = fleet;
+    const rng = new TestRng(seed);
+    supervisor.addModel(modelSpec({ scaleDown: "sleep" }));
+    await supervisor.whenReady("m");
+    const fleetId = fleetOf(supervisor.instances()[0]!.pid!);
+    const orders: Promise<unknown>[] = [];
+    for (let step = 0; step < 60; step++) {
+      const { id, pid } = rng.pick(supervisor.instances());
+      const kind = rng.int(0, 4);
+      if (kind === 0) orders.push(supervisor.setInstances("m", rng.int(0, 3)));
+      else if (kind === 1) orders.push(supervisor.restart(id));
+      else if (kind === 2) orders.push(supervisor.drain(id));
+      else if (kind === 3) supervisor.reportFailure(id);
+      else if (pid !== undefined && isAlive(pid)) process.kill(pid, "SIGKILL");
+      await new Promise((resolve) => setTimeout(resolve, rng.int(0, 40)));
+    }
+    await Promise.all(orders);
+    await supervisor.setInstances("m", 2);
+    const count = (states: readonly string[]) =>
+      supervisor.instances().filter(({ state }) => states.includes(state)).length;
+    await fleet.until(
+      () => count(["ready"]) === 2 && count(["ready", "asleep", "stopped"]) === supervisor.instances().length,
+    );
+    const running = readdirSync("/proc").filter((pid) => fleetOf(pid) === fleetId);
+    const known = supervisor.instances().flatMap(({ pid }) => (pid === undefined ? [] : [String(pid)]));
+    expect(running.toSorted()).toEqual(known.toSorted());
+    await supervisor.close();
+    expect(readdirSync("/proc").filter((pid) => fleetOf(pid) === fleetId)).toEqual([]);
+  }, 60_000);
 });

@@ -104,6 +104,20 @@ export function describeConformance({ kind, spec: own, longAnswer, longTokens, c
       expect(metrics?.generationTokens).toBeLessThan(longTokens);
     });
 
+    const { abort } = adapter;
+    if (abort !== undefined) {
+      it("ends a request by its id", async () => {
+        const { fleet, upstream } = await readyFleet(spec);
+        await using _ = fleet;
+        const other = beginChat(upstream, { max_tokens: 100, rid: "other" });
+        const { begun, answer } = beginChat(upstream, { max_tokens: longTokens, rid: "one" });
+        await begun;
+        await abort(upstream.target!, "one");
+        expect((await answer).events.at(-1)).not.toBe("data: [DONE]");
+        expect((await other.answer).events.at(-1)).toBe("data: [DONE]");
+      });
+    }
+
     it("finishes running requests before it is stopped", async () => {
       const { fleet, upstream } = await readyFleet(spec);
       await using _ = fleet;

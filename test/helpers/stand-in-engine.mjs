@@ -183,6 +183,8 @@ const port = Number(flags.get("--port") ?? ollamaPort);
 const key = engine.key(flags);
 const [sleepPath, wakePath] = engine.sleepPaths?.(flags) ?? [];
 const state = { numRunning: 0, promptTokens: 0, generationTokens: 0, isAsleep: false };
+/** Answers by the request's own id. */
+const running = new Map();
 const readyAtMs = Date.now() + Number(env.STAND_IN_READY_AFTER_MS ?? 0);
 const tokenMs = Number(env.STAND_IN_TOKEN_MS ?? 1);
 
@@ -196,7 +198,7 @@ function answer(response, status, body, type = "application/json") {
   response.writeHead(status, { "content-type": type }).end(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-function chat(response, { model, max_tokens: maxTokens = 4 }) {
+function chat(response, { model, max_tokens: maxTokens = 4, rid }) {
   if (engine.isKeptAlive) state.isAsleep = false;
   if (state.isAsleep) return answer(response, 503, { error: { message: "asleep" } });
   if (engine.knowsModel?.(model, flags) === false)
@@ -204,6 +206,7 @@ function chat(response, { model, max_tokens: maxTokens = 4 }) {
   state.numRunning += 1;
   state.promptTokens += 8;
   response.writeHead(200, { "content-type": "text/event-stream" });
+  if (rid !== undefined) running.set(rid, response);
   let numTokens = 0;
   const timer = setInterval(() => {
     if (numTokens++ < maxTokens) {
@@ -213,6 +216,7 @@ function chat(response, { model, max_tokens: maxTokens = 4 }) {
   }, tokenMs);
   response.once("close", () => {
     clearInterval(timer);
+    running.delete(rid);
     state.numRunning -= 1;
   });
 }
@@ -240,7 +244,10 @@ async function handle(request, response) {
   if (url === "/v1/chat/completions") return chat(response, body);
   if (url === sleepPath) return rest(response, true);
   if (url === wakePath) return rest(response, false);
-  if (url === engine.abortPath) return answer(response, 200, {});
+  if (url === engine.abortPath) {
+    running.get(body.rid)?.end();
+    return answer(response, 200, {});
+  }
   if (engine.isKeptAlive && url === "/api/generate" && body.model === "a-model")
     return rest(response, body.keep_alive === 0);
   answer(response, 404, {});
