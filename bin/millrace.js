@@ -9,7 +9,17 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Commands that read files only; they start even where no C++ compiler is (`doctor` exists to say so). */
-const COMMANDS_WITHOUT_KERNELS = new Set(["tokenize", "inspect", "doctor", "help", "--help", "-h", "--version", "-V"]);
+const COMMANDS_WITHOUT_KERNELS = new Set([
+  "tokenize",
+  "inspect",
+  "config",
+  "doctor",
+  "help",
+  "--help",
+  "-h",
+  "--version",
+  "-V",
+]);
 
 /** The version range of package.json is `>=X.Y`; anything older lacks what the code uses, so say so instead of failing midway. */
 function refuseOldNode() {

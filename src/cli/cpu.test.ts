@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import { cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
+import { cpuCores, cpusByCore, defaultNumThreads, parseCpuList } from "./cpu.js";
 
 /** A machine's /proc and /sys: allowed CPUs, each CPU's siblings, and whatever else is given. */
 function machine(allowed: string, siblings: readonly string[], more: Readonly<Record<string, string>> = {}): string {
@@ -53,4 +53,17 @@ test("version 1 quotas", () => {
 
 test("a machine that tells nothing is taken at Node's word", () => {
   expect(cpuCores(tempTree({}), 6)).toEqual({ numAvailable: 6, numPhysical: 6, cgroupLimit: undefined });
+});
+
+test("cores with their hardware threads, within affinity and quota", () => {
+  expect(cpusByCore(machine("0-7", HYPERTHREADED))).toEqual([
+    [0, 4],
+    [1, 5],
+    [2, 6],
+    [3, 7],
+  ]);
+  expect(cpusByCore(machine("0,1,4", HYPERTHREADED))).toEqual([[0, 4], [1]]);
+  const quota = { "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "250000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000" };
+  expect(cpusByCore(machine("0-7", HYPERTHREADED, quota))).toHaveLength(2);
+  expect(cpusByCore(tempTree({}))).toEqual([[]]);
 });

@@ -54,6 +54,17 @@ export function allowedCpus(root = "/"): number[] {
   return allowed === undefined ? [] : parseCpuList(allowed);
 }
 
+/** The CPUs of each physical core this process may run on, as many cores as its cgroup allows; a single unnamed core where the OS does not tell. */
+export function cpusByCore(root = "/"): readonly (readonly number[])[] {
+  const byCore = new Map<string, number[]>();
+  for (const cpu of allowedCpus(root)) {
+    const core = readText(join(root, `sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)) ?? String(cpu);
+    byCore.set(core, [...(byCore.get(core) ?? []), cpu]);
+  }
+  const cores = [...byCore.values()];
+  return cores.length === 0 ? [[]] : cores.slice(0, Math.max(1, Math.floor(cgroupCpuLimit(root) ?? cores.length)));
+}
+
 /** @param root "/" except in tests, which lay out their own /proc and /sys */
 export function cpuCores(root = "/", parallelism = availableParallelism()): CpuCores {
   const cpus = allowedCpus(root);

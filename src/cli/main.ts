@@ -4,6 +4,7 @@ import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
 import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
+import { configCommand } from "./commands/config.js";
 import { distillCommand } from "./commands/distill.js";
 import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
@@ -17,12 +18,13 @@ import { reportError } from "./report-error.js";
 
 const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
 
-function createProgram(): Command {
+/** @param words command and arguments */
+function createProgram(words: readonly string[]): Command {
   const program = new Command("millrace")
     .description("Serves open-weight language models, fast and exact. Without a command: serve.")
     .version(packageVersion());
   const commands = [
-    serveCommand(),
+    serveCommand(words.slice(1)),
     engineCommand(),
     generateCommand(),
     chatCommand(),
@@ -34,6 +36,7 @@ function createProgram(): Command {
     distillCommand(),
     trainDrafterCommand(),
     cacheCommand(),
+    configCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Complaints are thrown and reported in one place; help still goes to stdout.
@@ -47,8 +50,9 @@ function createProgram(): Command {
 export async function main(args: readonly string[]): Promise<void> {
   const [first] = args;
   const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));
+  const words = isServe ? ["serve", ...args] : args;
   try {
-    await createProgram().parseAsync(isServe ? ["serve", ...args] : args, { from: "user" });
+    await createProgram(words).parseAsync(words, { from: "user" });
   } catch (thrown) {
     process.exitCode = reportError(thrown, { json: args.includes("--json") });
   }

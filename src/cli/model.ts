@@ -29,7 +29,7 @@ export function modelOption(): Option {
   );
 }
 
-function bundledModelPath(): string {
+export function bundledModelPath(): string {
   return join(packageRoot(), "models", "mill-base.gguf");
 }
 

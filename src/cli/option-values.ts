@@ -1,5 +1,6 @@
 /** Parsers of option values: text from the command line to a checked value, or `invalid_option` saying what was expected. */
 import { MillraceError } from "../core/errors.js";
+import { parseByteSize } from "../core/quantities.js";
 
 export type ValueParser<T> = (text: string) => T;
 
@@ -44,35 +45,11 @@ export function oneOf<const T extends string>(flag: string, choices: readonly T[
   };
 }
 
-/** As vLLM reads them: k, m, g, t are decimal, K, M, G, T binary; KiB and kB say it outright. */
-const BYTES_BY_UNIT: Readonly<Record<string, number>> = {
-  "": 1,
-  B: 1,
-  k: 1e3,
-  kB: 1e3,
-  m: 1e6,
-  MB: 1e6,
-  g: 1e9,
-  GB: 1e9,
-  t: 1e12,
-  TB: 1e12,
-  K: 2 ** 10,
-  KiB: 2 ** 10,
-  M: 2 ** 20,
-  MiB: 2 ** 20,
-  G: 2 ** 30,
-  GiB: 2 ** 30,
-  T: 2 ** 40,
-  TiB: 2 ** 40,
-};
-
 /** @example byteSize("--kv-cache-memory-bytes")("8GiB") // 8589934592 */
 export function byteSize(flag: string): ValueParser<number> {
   return (text) => {
-    const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim());
-    const unitBytes = match === null ? undefined : BYTES_BY_UNIT[match[2] ?? ""];
-    const numBytes = Math.floor(Number(match?.[1]) * (unitBytes ?? Number.NaN));
-    if (Number.isSafeInteger(numBytes) && numBytes > 0) return numBytes;
+    const numBytes = parseByteSize(text);
+    if (numBytes !== undefined) return numBytes;
     throw optionError(flag, "a positive size such as 8GiB, 512MiB or 1073741824", text);
   };
 }

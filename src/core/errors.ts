@@ -30,6 +30,10 @@ const STATUS_BY_CODE = {
   engine_failed: 500,
   shutting_down: 503,
   deadline_exceeded: 504,
+  // the gateway
+  upstream_failed: 502,
+  no_instance_ready: 503,
+  upstream_timeout: 504,
   // model files
   file_unreadable: 400,
   gguf_not_gguf: 400,
@@ -61,6 +65,14 @@ const STATUS_BY_CODE = {
   kernels_argument: 500,
   out_of_memory: 500,
   pack_unknown: 404,
+  // the fleet
+  config_syntax: 400,
+  config_unknown_key: 400,
+  config_value: 400,
+  config_conflict: 400,
+  config_secret: 400,
+  memory_budget: 503,
+  instance_failed: 503,
   // measuring
   peer_failed: 500,
   // distilling

@@ -1,10 +1,9 @@
 /** What every request passes: ids, keys, origins, methods, drain, metrics, and how failures are told and logged. */
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import type { AnthropicErrorBody, ErrorBody } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
-import type { AnthropicErrorBody } from "./anthropic/error-body.js";
 import { createApp, createAppWithLifecycle } from "./app.js";
-import type { ErrorBody } from "./error-response.js";
 
 const chatBody = JSON.stringify({ messages: [{ role: "user", content: "hi" }], max_tokens: 3 });
 const errorOf = async (response: Response) => ((await response.json()) as ErrorBody).error;

@@ -1,12 +1,12 @@
 /** The HTTP application: routes and what every request passes on its way to one (request id, CORS, drain, API key). Hono only routes. */
-import { randomUUID } from "node:crypto";
 import { Hono } from "hono";
+import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { MillraceError } from "../core/errors.js";
+import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
 import { countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { messages } from "./anthropic/messages.js";
-import { createKeyCheck, type KeyCheck } from "./auth.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
@@ -80,11 +80,6 @@ function shuttingDown(): MillraceError {
   return new MillraceError("shutting_down", "expected a server that takes requests, got one that is shutting down", {
     hint: "send it to another instance, or again later",
   });
-}
-
-/** A client's own id is kept when it is harmless in a header and a log line. */
-function requestIdOf(given: string | undefined): string {
-  return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
 function addEntry(app: Hono<AppEnv>, options: AppOptions): void {

@@ -1,37 +1,9 @@
 /** The one place where errors become HTTP: status, body, headers, and the single log line of a refused or failed request. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { errorBody } from "../core/error-body.js";
 import { type MillraceError, toMillraceError } from "../core/errors.js";
 import type { AppContext, Dialect, ServeLogger } from "./context.js";
-
-export interface ErrorBody {
-  readonly error: {
-    readonly message: string;
-    readonly type: string;
-    readonly param: string | null;
-    readonly code: string;
-  };
-}
-
-/** OpenAI's `type` for a status. */
-function errorType(status: number): string {
-  if (status === 401) return "authentication_error";
-  if (status === 429) return "rate_limit_error";
-  return status < 500 ? "invalid_request_error" : "server_error";
-}
-
-/** What a client is told. An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
-export function clientMessage(error: MillraceError, requestId: string): string {
-  if (error.code === "internal_error") {
-    return `the server failed on this request; its log has the reason under request id ${requestId}`;
-  }
-  return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
-}
-
-export function errorBody(error: MillraceError, requestId: string): ErrorBody {
-  const message = clientMessage(error, requestId);
-  return { error: { message, type: errorType(error.status), param: error.param ?? null, code: error.code } };
-}
 
 export const OPENAI_DIALECT: Dialect = { errorBody, requestIdHeader: "X-Request-Id" };
 

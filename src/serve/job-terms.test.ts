@@ -1,10 +1,10 @@
 /** For whom, how urgently and until when: keys become tenants, priorities and deadlines reach the engine, and the timers are put away. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type FakeApp, fakeAppOptions, startFakeServer, until } from "../../test/helpers/fake-server.js";
+import { createKeyCheck } from "../core/api-keys.js";
+import type { ErrorBody } from "../core/error-body.js";
 import { createApp } from "./app.js";
-import { createKeyCheck } from "./auth.js";
 import type { AppOptions } from "./context.js";
-import type { ErrorBody } from "./error-response.js";
 
 const chatFields = { messages: [{ role: "user", content: "hi" }], max_tokens: 3 };
 const ENDPOINTS: readonly (readonly [path: string, fields: object])[] = [

@@ -1,14 +1,16 @@
 /** The listening server: binds the application to a port, watches its connections, drains and closes. */
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { getRequestListener, RequestError } from "@hono/node-server";
+import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { answerBadRequest, listen, shownHost } from "../core/http-server.js";
+import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
 import type { AppOptions, ServeLogger } from "./context.js";
-import { onSocketClose } from "./disconnect.js";
-import { errorBody, logFailure } from "./error-response.js";
+import { logFailure } from "./error-response.js";
 
 export interface ServerOptions extends AppOptions {
   readonly host: string;
@@ -26,30 +28,6 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** A connection that sends nonsense gets a coded answer when that is still possible. */
-function answerBadRequest(logger: ServeLogger, error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const isTimeout = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
-  const isTooLong = error.code === "HPE_HEADER_OVERFLOW";
-  const code = isTimeout ? "request_timeout" : "invalid_request";
-  const status = isTimeout
-    ? "408 Request Timeout"
-    : isTooLong
-      ? "431 Request Header Fields Too Large"
-      : "400 Bad Request";
-  const message = isTimeout
-    ? "expected a whole request in time, got a part"
-    : "expected an HTTP/1.1 request, got something else";
-  logger.warn({ code, httpCode: error.code }, `refused: ${message}`);
-  const body = JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } });
-  socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
-}
-
 /** What the adapter cannot even turn into a request: a broken URL or host. */
 function answerUnroutable(logger: ServeLogger, thrown: unknown): Response {
   const isRequestFault = thrown instanceof RequestError;
@@ -61,27 +39,6 @@ function answerUnroutable(logger: ServeLogger, thrown: unknown): Response {
   return new Response(JSON.stringify(errorBody(error, requestId)), {
     status: error.status,
     headers: { "Content-Type": "application/json", "X-Request-Id": requestId },
-  });
-}
-
-function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    const refuse = (error: NodeJS.ErrnoException) => {
-      const hints: Readonly<Record<string, string>> = {
-        EADDRINUSE: "stop the program that uses it, or choose another with --port",
-        EACCES: "choose a port above 1023",
-        EADDRNOTAVAIL: "choose an address of this machine with --host",
-        ENOTFOUND: "choose an address of this machine with --host",
-      };
-      const hint = hints[error.code ?? ""];
-      const message = `expected to listen on ${host}:${port}, got ${error.code ?? error.message}`;
-      reject(new MillraceError("invalid_option", message, { cause: error, ...(hint === undefined ? {} : { hint }) }));
-    };
-    server.once("error", refuse);
-    server.listen(port, host, () => {
-      server.off("error", refuse);
-      resolve(server.address() as AddressInfo);
-    });
   });
 }
 
@@ -114,10 +71,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     if (socket.writableLength > 0) socket.destroy();
   });
   const { port } = await listen(server, options.host, options.port);
-  const shownHost = options.host.includes(":") ? `[${options.host}]` : options.host;
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
   return {
-    url: `http://${shownHost}:${port}`,
+    url: `http://${shownHost(options.host)}:${port}`,
     port,
     async drain() {
       lifecycle.isDraining = true;

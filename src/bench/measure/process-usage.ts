@@ -12,7 +12,7 @@ const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 500;
 
 /** @returns undefined where /proc has no such process */
-function snapshotOf(pid: number): Snapshot | undefined {
+export function snapshotOf(pid: number): Snapshot | undefined {
   try {
     // The command's name, in brackets, may hold anything.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")

@@ -29,6 +29,7 @@ interface CompletionBody {
   readonly prompt?: string | readonly number[];
   readonly messages?: readonly { readonly content: string }[];
   readonly max_tokens?: number;
+  readonly stream?: boolean;
 }
 
 const CHAT_OVERHEAD = 4;
@@ -88,11 +89,17 @@ export class MockServer {
 
   #answer(socket: Socket, { path, body }: HttpRequest, nowMs: number): void {
     const isChat = path === "/v1/chat/completions";
-    if (isChat || path === "/v1/completions") this.#stream(socket, JSON.parse(body) as CompletionBody, isChat, nowMs);
+    if (isChat || path === "/v1/completions") this.#complete(socket, JSON.parse(body) as CompletionBody, isChat, nowMs);
     else if (path === "/v1/models") json(socket, 200, { data: [{ id: "mock" }] });
     else if (path === "/health") json(socket, 200, {});
     else if (path === "/actual") json(socket, 200, this.#takeActual());
     else json(socket, 404, { error: { message: `no ${path} here` } });
+  }
+
+  /** A whole answer takes no time: it is asked for to see what lies in between. */
+  #complete(socket: Socket, body: CompletionBody, isChat: boolean, nowMs: number): void {
+    if (body.stream !== false) this.#stream(socket, body, isChat, nowMs);
+    else json(socket, 200, { id: "mock", choices: [{ index: 0, text: "word", finish_reason: "length" }] });
   }
 
   #takeActual(): MockActual {

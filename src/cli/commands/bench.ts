@@ -4,6 +4,7 @@ import { benchAblateCommand } from "./bench-ablate.js";
 import { benchCompareCommand } from "./bench-compare.js";
 import { benchDraftsCommand } from "./bench-drafts.js";
 import { benchEngineCommand } from "./bench-engine.js";
+import { benchGatewayCommand } from "./bench-gateway.js";
 import { benchGrammarsCommand } from "./bench-grammars.js";
 import { benchKernelsCommand } from "./bench-kernels.js";
 import { benchKvQualityCommand } from "./bench-kv-quality.js";
@@ -21,6 +22,7 @@ export function benchCommand(): Command {
     .addCommand(benchCompareCommand())
     .addCommand(benchDraftsCommand())
     .addCommand(benchEngineCommand())
+    .addCommand(benchGatewayCommand())
     .addCommand(benchGrammarsCommand())
     .addCommand(benchKernelsCommand())
     .addCommand(benchKvQualityCommand())

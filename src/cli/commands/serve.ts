@@ -1,23 +1,26 @@
 /** `millrace serve`, the default command: the server a person starts, which says what it does and how to try it. */
 import { Command } from "commander";
 import { packageVersion } from "../../core/package-root.js";
+import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
 import { formatBytes, formatTable } from "../format.js";
 import { stagesTo } from "../stages.js";
-import {
-  addServerOptions,
-  type ServerFlags,
-  type ServingInstance,
-  startInstance,
-  stayUntilStopped,
-} from "../start-server.js";
+import { addServerOptions, type ServingInstance, startInstance, stayUntilStopped } from "../start-server.js";
 
-export function serveCommand(): Command {
+/** @param args as typed: a fleet hands the engine's flags on to its processes */
+export function serveCommand(args: readonly string[]): Command {
   const command = new Command("serve").description("Serve a model over HTTP (the default command).");
-  return addServerOptions(command).action(runServe);
+  return addServerOptions(addFleetOptions(command)).action((flags: FleetFlags, own: Command) =>
+    runServe(flags, own, args),
+  );
 }
 
-async function runServe(flags: ServerFlags): Promise<void> {
+async function runServe(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
   process.stderr.write(`millrace ${packageVersion()}\n`);
+  if (isFleet(flags)) {
+    const { serveFleet } = await import("../serve-fleet.js");
+    await serveFleet(flags, command, args);
+    return;
+  }
   const instance = await startInstance(flags, stagesTo(process.stderr));
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; once more to stop at once\n"));
   process.stdout.write(`\n${readyText(instance)}\n`);

@@ -1,10 +1,10 @@
 /** What the template is given for Anthropic's messages, and what is refused on the way. */
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
+import type { AnthropicErrorBody } from "../../core/error-body.js";
 import type { ChatTemplateInput } from "../../text/chat-template.js";
 import { createApp } from "../app.js";
 import type { UnknownFields } from "../context.js";
-import type { AnthropicErrorBody } from "./error-body.js";
 
 async function ask(fields: object, unknownFields: UnknownFields = "error") {
   const inputs: ChatTemplateInput[] = [];

@@ -1,11 +1,11 @@
 /** The JSON of /v1/messages: the whole message, and the sequence of stream events. */
 
+import { anthropicErrorBody } from "../../core/error-body.js";
 import { type AnswerItem, itemsOf, partsOf } from "../answer-items.js";
 import type { GenerationEnd, GenerationUpdate } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { ChoiceResult, StreamFrames } from "../respond.js";
 import { BlockEvents, contentBlock, streamEvent } from "./block-events.js";
-import { anthropicErrorBody } from "./error-body.js";
 
 export interface MessageFacts {
   readonly id: string;

@@ -1,11 +1,11 @@
 /** POST /v1/completions: text or token ids in, one or many prompts, with echo and log-probabilities for evaluation tools. */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, ServeContext } from "../context.js";
-import { errorBody } from "../error-response.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";

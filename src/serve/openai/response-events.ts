@@ -1,7 +1,8 @@
 /** The stream events of /v1/responses: each output item is opened before its first delta and done before the next one opens. Every event carries its number. */
+
+import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer-part.js";
 import { type AnswerItem, addPart, partsOf, textOfPart } from "../answer-items.js";
-import { errorBody } from "../error-response.js";
 import type { GenerationEnd } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { StreamFrames } from "../respond.js";

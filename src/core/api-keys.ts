@@ -1,6 +1,6 @@
 /** API keys: any of the configured ones, in either vendor's header, compared in constant time. */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "./errors.js";
 
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();

@@ -1,0 +1,41 @@
+/** `millrace config`: checks a millrace.yaml without starting anything, and prints the schema that editors check it with. */
+import { Command } from "commander";
+import { formatTable } from "../format.js";
+
+export function configCommand(): Command {
+  const check = new Command("check")
+    .description("Say everything that is wrong with a configuration file; exit code 1 if anything is.")
+    .argument("<file>")
+    .option("--json", "print one JSON object")
+    .action(runCheck);
+  const schema = new Command("schema")
+    .description("Print the JSON Schema of the file, for editors.")
+    .action(async () => {
+      const { configJsonSchema } = await import("../../fleet/config/key-paths.js");
+      process.stdout.write(`${JSON.stringify(configJsonSchema(), null, 2)}\n`);
+    });
+  return new Command("config")
+    .description("Check a fleet's millrace.yaml, or print its schema.")
+    .addCommand(check)
+    .addCommand(schema);
+}
+
+async function runCheck(file: string, { json = false }: { readonly json?: boolean }): Promise<void> {
+  const { checkConfig, formatProblem, readConfigText } = await import("../../fleet/config/read-config.js");
+  const { config, problems } = checkConfig(readConfigText(file), process.env);
+  if (config === undefined) process.exitCode = 1;
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ file, valid: config !== undefined, problems })}\n`);
+    return;
+  }
+  for (const problem of problems) {
+    process.stderr.write(`${formatProblem(file, problem)} [${problem.code}]\n  hint: ${problem.hint}\n`);
+  }
+  if (config === undefined) return;
+  const rows = config.models.map(({ name, engine, model, attach }) => [
+    name,
+    engine,
+    model ?? attach.map(({ url }) => url).join(", "),
+  ]);
+  process.stdout.write(`${file} is valid\n${formatTable([["model", "engine", "from"], ...rows])}\n`);
+}

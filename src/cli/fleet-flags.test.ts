@@ -1,0 +1,85 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Command } from "commander";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addFleetOptions, type FleetFlags, fleetConfigFrom, isFleet } from "./fleet-flags.js";
+import { addServerOptions } from "./start-server.js";
+
+let attached: Server;
+let url: string;
+beforeAll(async () => {
+  attached = createServer((_, outgoing) => outgoing.end(JSON.stringify({ data: [{ id: "their-model" }] })));
+  await new Promise<void>((resolve) => attached.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(attached.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  attached.close();
+  attached.closeAllConnections();
+});
+
+async function parse(...args: string[]): Promise<{ flags: FleetFlags; command: Command }> {
+  const command = addServerOptions(addFleetOptions(new Command("serve"))).exitOverride();
+  let flags: FleetFlags | undefined;
+  command.action((parsed: FleetFlags) => {
+    flags = parsed;
+  });
+  await command.parseAsync(args, { from: "user" });
+  return { flags: flags!, command };
+}
+
+async function configOf(...args: string[]) {
+  const { flags, command } = await parse(...args);
+  return fleetConfigFrom(flags, command, args);
+}
+
+test("without a flag of the fleet, serve is one engine", async () => {
+  expect(isFleet((await parse("--port", "0", "--max-num-seqs", "3")).flags)).toBe(false);
+  expect(isFleet((await parse("--instances", "2")).flags)).toBe(true);
+});
+
+describe("simple fleets", () => {
+  test("instances of a model: the engine's flags are handed to it as they were written", async () => {
+    const config = await configOf(
+      ...["--model", "a/b.gguf", "--instances", "2", "--port=9000", "--max-num-seqs=3", "--no-enable-prefix-caching"],
+      ...["--kv-cache-memory-bytes", "1GiB", "--served-model-name", "one,two", "--api-key", "sk-1"],
+    );
+    expect(config).toMatchObject({
+      port: 9000,
+      models: [{ name: "one", aliases: ["two"], instances: 2, model: "a/b.gguf" }],
+    });
+    expect(config.models[0]?.args).toEqual([
+      "--max-num-seqs=3",
+      "--no-enable-prefix-caching",
+      "--kv-cache-memory-bytes",
+      "1GiB",
+    ]);
+    expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
+  });
+
+  test("auto, and the bundled model", async () => {
+    expect(await configOf("--instances", "auto")).toMatchObject({ models: [{ name: "mill-base", instances: "auto" }] });
+  });
+
+  test("attached servers say what their model is called", async () => {
+    const config = await configOf("--attach", url);
+    expect(config.models[0]).toMatchObject({ name: "their-model", engine: "openai", attach: [{ url }] });
+  });
+
+  test("instances and attached servers of one model", async () => {
+    const config = await configOf("--attach", url, "--instances", "1", "--model", "x.gguf");
+    expect(config.models[0]).toMatchObject({ name: "x", engine: "millrace", instances: 1, attach: [{ url }] });
+  });
+});
+
+describe("refused", () => {
+  test.each([
+    ["other flags beside a file", ["--config", "f.yaml", "--port", "1"], /expected --config alone, got --port/],
+    ["engine flags beside a file", ["--config", "f.yaml", "--max-num-seqs", "1"], /got --max-num-seqs/],
+    ["a file that is not there", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
+    ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
+    ["a server with a path", ["--attach", "http://127.0.0.1:1/v1", "--served-model-name", "m"], /expected valid flags/],
+    ["a server that is not there", ["--attach", "http://127.0.0.1:9"], /\/v1\/models to name a model, got no answer/],
+  ])("%s", async (_, args, message) => {
+    await expect(configOf(...args)).rejects.toThrow(message);
+  });
+});

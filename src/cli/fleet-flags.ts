@@ -1,0 +1,126 @@
+/** `serve`'s flags that make a fleet of it, and the configuration that they stand for. */
+import type { Command } from "commander";
+import { Option } from "commander";
+import { MillraceError } from "../core/errors.js";
+import type { FleetConfig } from "../fleet/config/schema.js";
+import { integerIn, listOf } from "./option-values.js";
+import type { ServerFlags } from "./start-server.js";
+
+export interface FleetFlags extends ServerFlags {
+  readonly config?: string;
+  readonly instances?: number | "auto";
+  readonly attach?: readonly string[];
+}
+
+const MAX_INSTANCES = 256;
+
+export function addFleetOptions(command: Command): Command {
+  const parseInstances = (text: string): number | "auto" =>
+    text === "auto" ? text : integerIn("--instances", 1, MAX_INSTANCES)(text);
+  const options = [
+    new Option("--config <file>", "serve what a millrace.yaml describes: several models, instances, engines"),
+    new Option(
+      "--instances <n>",
+      "processes that serve the model; auto: as many as are measured to be fastest, once",
+    ).argParser(parseInstances),
+    new Option("--attach <urls>", "servers of the model that run already").argParser(listOf("--attach")),
+  ];
+  for (const option of options) command.addOption(option.helpGroup("Fleet:"));
+  return command;
+}
+
+export function isFleet({ config, instances, attach }: FleetFlags): boolean {
+  return config !== undefined || instances !== undefined || attach !== undefined;
+}
+
+interface WrittenFlag {
+  readonly flag: string;
+  /** As typed, with its value. */
+  readonly words: readonly string[];
+}
+
+/** The flags among words that a command knows, as they were written. */
+export function writtenFlags(command: Command, words: readonly string[]): readonly WrittenFlag[] {
+  const written: WrittenFlag[] = [];
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
+    const flag = word.split("=", 1)[0]!;
+    const option = command.options.find((each) => each.long === flag || each.short === flag);
+    if (option === undefined) continue;
+    const takesNext = option.required && !word.includes("=");
+    written.push({ flag, words: takesNext ? [word, words[++i] ?? ""] : [word] });
+  }
+  return written;
+}
+
+/** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
+const FLEET_FLAGS = [
+  ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
+  ...["--host", "--port", "--api-key", "--log-level"],
+];
+
+function assertConfigAlone(written: readonly WrittenFlag[]): void {
+  const other = written.find(({ flag }) => flag !== "--config");
+  if (other === undefined) return;
+  throw new MillraceError("invalid_option", `expected --config alone, got ${other.flag} beside it`, {
+    hint: "write it into the file: keys are named like the flags",
+  });
+}
+
+/** The name that an attached server gives its model. */
+async function askForName(url: string): Promise<string> {
+  const complain = (got: string, cause?: unknown): MillraceError =>
+    new MillraceError("invalid_option", `expected ${url}/v1/models to name a model, got ${got}`, {
+      hint: "check the URL, or name the model with --served-model-name",
+      cause,
+    });
+  const answer = await fetch(`${url}/v1/models`, { signal: AbortSignal.timeout(10_000) }).catch((cause: unknown) => {
+    throw complain("no answer", cause);
+  });
+  const body = (await answer.json().catch(() => undefined)) as { data?: [{ id?: unknown }] } | undefined;
+  const id = body?.data?.[0]?.id;
+  if (typeof id !== "string") throw complain(`status ${answer.status}`);
+  return id;
+}
+
+/** @param args as typed, without the command */
+export async function fleetConfigFrom(
+  flags: FleetFlags,
+  command: Command,
+  args: readonly string[],
+): Promise<FleetConfig> {
+  const written = writtenFlags(command, args);
+  const { readConfig } = await import("../fleet/config/read-config.js");
+  if (flags.config !== undefined) {
+    assertConfigAlone(written);
+    return readConfig(flags.config, process.env);
+  }
+  const { configSchema } = await import("../fleet/config/schema.js");
+  const { attach = [], instances } = flags;
+  const engineFlags = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag)).flatMap(({ words }) => words);
+  const isAttachedOnly = instances === undefined && flags.model === undefined;
+  const { bundledModelPath, nameOf } = await import("./model.js");
+  const model = isAttachedOnly ? undefined : (flags.model ?? bundledModelPath());
+  const [name, ...aliases] = flags.servedModelName ?? [
+    model === undefined ? await askForName(attach[0]!) : nameOf(model),
+  ];
+  const parsed = configSchema(process.env).safeParse({
+    host: flags.host,
+    port: flags.port,
+    "log-level": flags.logLevel,
+    "api-keys": (flags.apiKey ?? []).map((key, index) => ({ tenant: `key-${index + 1}`, key })),
+    models: [
+      {
+        name,
+        aliases,
+        ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args: engineFlags }),
+        attach: attach.map((url) => ({ url })),
+      },
+    ],
+  });
+  if (parsed.success) return parsed.data;
+  const where = parsed.error.issues[0]?.path.join(".") ?? "";
+  throw new MillraceError("invalid_option", `expected valid flags, got others (${where})`, {
+    hint: "--attach takes URLs such as http://127.0.0.1:8101, without a path",
+  });
+}

@@ -1,0 +1,70 @@
+/** What a fleet may know of this machine: its cores, and for `instances: auto` what was measured on them. */
+import { Command } from "commander";
+import { toMillraceError } from "../core/errors.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
+import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
+import type { Split } from "../fleet/instance-plan.js";
+import type { Machine } from "../fleet/specs.js";
+import { cpusByCore } from "./cpu.js";
+import { addEngineOptions } from "./engine-options.js";
+import { writtenFlags } from "./fleet-flags.js";
+import type { StartStage } from "./stages.js";
+
+/** Requests at once that a split is measured with, where the configuration does not say. */
+const EXPECTED_REQUESTS = 16;
+
+/** Not for measuring: the split decides about cores, and random prompts say nothing about drafts. */
+const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
+
+/** The flags of a model's processes that change how fast they are. */
+function engineArgs({ options, args }: ModelConfig): readonly string[] {
+  const { kvCacheDtype } = options;
+  const written = writtenFlags(addEngineOptions(new Command()), args);
+  return [
+    ...(kvCacheDtype === undefined ? [] : ["--kv-cache-dtype", kvCacheDtype]),
+    ...written.filter(({ flag }) => !NOT_MEASURED.includes(flag)).flatMap(({ words }) => words),
+  ];
+}
+
+const shown = ({ instances, coresPerInstance, tokensPerS }: Split & { readonly tokensPerS: number }): string =>
+  `${instances} × ${coresPerInstance} cores: ${Math.round(tokensPerS)} tokens/s`;
+
+async function measureSplit(model: ModelConfig, cores: Machine["cores"], startStage: StartStage): Promise<Split> {
+  const [{ bestSplit }, { locateModel }] = await Promise.all([import("./measure-splits.js"), import("./model.js")]);
+  const { path } = await locateModel(model.model, startStage);
+  const stage = startStage("instances");
+  const usable = model.cores === undefined ? cores : model.cores.map((cpu) => [cpu]);
+  if (usable.length === 0) return { instances: 1, coresPerInstance: 1 };
+  const concurrency = model.options.maxNumSeqs ?? EXPECTED_REQUESTS;
+  const question = { modelPath: path, cores: usable, concurrency, engineArgs: engineArgs(model) };
+  try {
+    const { chosen, measured, wasKnown } = await bestSplit(question, (split) => stage.update(shown(split)));
+    const known = wasKnown ? " (measured before)" : "";
+    stage.done(`${measured.map(shown).join(", ")}; ${chosen.instances} of ${model.name}${known}`);
+    return chosen;
+  } catch (thrown) {
+    const { message } = toMillraceError(thrown);
+    stage.note(`${model.name} could not be measured, so it gets one instance: ${message.slice(-500)}`);
+    return { instances: 1, coresPerInstance: usable.length };
+  }
+}
+
+/** Before several processes look for a model of the hub at once, and where its progress shows. */
+async function fetchModels(config: FleetConfig, startStage: StartStage): Promise<void> {
+  const { locateModel } = await import("./model.js");
+  for (const { engine, model, load } of config.models) {
+    const isFetched = engine === "millrace" && load !== "on-demand" && model?.startsWith("hf:") === true;
+    if (isFetched) await locateModel(model, startStage);
+  }
+}
+
+export async function machineFor(config: FleetConfig, startStage: StartStage): Promise<Machine> {
+  await fetchModels(config, startStage);
+  const cores = cpusByCore().filter((cpus) => cpus.length > 0);
+  const splits = new Map<string, Split>();
+  // One after the other: each is measured on the whole machine.
+  for (const model of config.models) {
+    if (model.instances === "auto") splits.set(model.name, await measureSplit(model, cores, startStage));
+  }
+  return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
+}

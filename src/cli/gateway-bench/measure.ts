@@ -1,0 +1,128 @@
+/** What a gateway costs: added time to the first byte among many streams, small requests a second, memory over very many of them. */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { Pool } from "undici";
+import type { LoadGenerator } from "../../bench/load/generator.js";
+import { percentile } from "../../bench/measure/percentiles.js";
+import { snapshotOf } from "../../bench/measure/process-usage.js";
+import { MOCK_FACTS } from "../../bench/mock/self-test.js";
+import { MillraceError } from "../../core/errors.js";
+import { packageRoot } from "../../core/package-root.js";
+
+/** Compiled, as every process of its own is. */
+const PROXY_PROCESS = "dist/src/cli/gateway-bench/proxy-process.js";
+/** A stream of forty tokens a second, as a busy GPU gives each of its clients. */
+export const STREAM_TIMINGS = { ttftMs: 20, tpotMs: 25, tokensPerChunk: 1 };
+const OUTPUT_TOKENS = 32;
+const MEMORY_SAMPLES = 20;
+
+export interface RunningGateway {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+export async function startGateway(upstreamUrl: string): Promise<RunningGateway> {
+  const child = fork(join(packageRoot(), PROXY_PROCESS), [upstreamUrl, MOCK_FACTS.model]);
+  const [port] = (await once(child, "message")) as [number];
+  return {
+    url: `http://127.0.0.1:${port}`,
+    pid: child.pid!,
+    stop: async () => {
+      const ended = once(child, "exit");
+      child.kill("SIGKILL");
+      await ended;
+    },
+  };
+}
+
+export interface FirstByte {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly numRequests: number;
+}
+
+/** From handing a request to the socket to its first token, over `numRequests` streams, so many at once. */
+export async function firstByte(
+  generator: LoadGenerator,
+  url: string,
+  concurrency: number,
+  numRequests: number,
+): Promise<FirstByte> {
+  const { ttftMs, tpotMs } = STREAM_TIMINGS;
+  const lengths = { promptTokens: 128, sharedTokens: 0, outputTokens: OUTPUT_TOKENS };
+  const { records } = await generator.run({
+    ...{ url, headers: {}, timeoutMs: 30_000, durationMs: Number.POSITIVE_INFINITY },
+    traffic: { workload: { kind: "random", ...lengths }, server: MOCK_FACTS, seed: 1 },
+    load: { kind: "closed", concurrency, rampMs: ttftMs + OUTPUT_TOKENS * tpotMs },
+    numSessions: numRequests,
+  });
+  const failed = records.find(({ failure }) => failure !== undefined);
+  if (failed !== undefined) {
+    throw new MillraceError("peer_failed", `expected every stream to be answered, got ${failed.failure?.detail}`);
+  }
+  const times = records.map(({ chunkAtMs, sentMs }) => chunkAtMs[0]! - sentMs).sort((a, b) => a - b);
+  return { p50Ms: percentile(times, 0.5)!, p99Ms: percentile(times, 0.99)!, numRequests: times.length };
+}
+
+export interface Throughput {
+  readonly requestsPerSecond: number;
+  /** Of the process named, over the run; undefined without /proc. */
+  readonly cpuMicrosPerRequest: number | undefined;
+  /** Resident memory of the process, sampled evenly. */
+  readonly memoryBytes: readonly number[];
+}
+
+/** Small requests that are not streamed, each of `concurrency` clients sending its next one when the last is answered. */
+export async function throughput(
+  url: string,
+  pid: number,
+  concurrency: number,
+  numRequests: number,
+): Promise<Throughput> {
+  const pool = new Pool(url, { connections: concurrency, pipelining: 1 });
+  const body = JSON.stringify({ model: MOCK_FACTS.model, prompt: "Say a word.", max_tokens: 1, stream: false });
+  const memoryBytes: number[] = [];
+  const every = Math.ceil(numRequests / MEMORY_SAMPLES);
+  let numSent = 0;
+  const client = async () => {
+    while (numSent < numRequests) {
+      if (numSent++ % every === 0) memoryBytes.push(snapshotOf(pid)?.memoryBytes ?? 0);
+      await send(pool, body);
+    }
+  };
+  const before = snapshotOf(pid);
+  const startMs = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, client));
+  const seconds = (performance.now() - startMs) / 1000;
+  const after = snapshotOf(pid);
+  await pool.close();
+  const cpuSeconds = before === undefined || after === undefined ? undefined : after.cpuSeconds - before.cpuSeconds;
+  return {
+    requestsPerSecond: numRequests / seconds,
+    cpuMicrosPerRequest: cpuSeconds === undefined ? undefined : (1e6 * cpuSeconds) / numRequests,
+    memoryBytes,
+  };
+}
+
+function send(pool: Pool, body: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let status = 0;
+    pool.dispatch(
+      { path: "/v1/completions", method: "POST", headers: { "content-type": "application/json" }, body },
+      {
+        onRequestStart() {},
+        onResponseStart: (_, statusCode) => {
+          status = statusCode;
+        },
+        onResponseData() {},
+        onResponseEnd: () =>
+          status === 200
+            ? resolve()
+            : reject(new MillraceError("peer_failed", `expected status 200 of the gateway, got ${status}`)),
+        onResponseError: (_, error) => reject(error),
+      },
+    );
+  });
+}

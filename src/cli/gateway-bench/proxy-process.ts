@@ -1,0 +1,29 @@
+/** The gateway's proxy as a process of its own, in front of one server; it ends with its parent. */
+import { createLogger } from "../../core/log.js";
+import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../fleet/proxy/options.js";
+import { startProxy } from "../../fleet/proxy/proxy.js";
+import { DEFAULT_ROUTING } from "../../fleet/routing/router.js";
+import type { Upstream, UpstreamPool } from "../../fleet/upstream.js";
+
+const [url, model] = process.argv.slice(2) as [string, string];
+const upstream: Upstream = {
+  ...{ id: `${model}-0`, model, engine: "openai", state: "ready", starts: 1, metrics: undefined },
+  target: { url, apiKey: undefined, modelName: undefined },
+  capacity: { seats: undefined, kvTokens: undefined, blockSize: undefined },
+};
+const pool: UpstreamPool = {
+  models: () => [model],
+  upstreams: (name) => (name === model ? [upstream] : []),
+  onChange: () => () => {},
+  reportFailure: () => {},
+};
+const proxy = await startProxy({
+  ...{ pool, host: "127.0.0.1", port: 0, logger: createLogger("warn") },
+  routing: () => DEFAULT_ROUTING,
+  authorize: () => ({ tenant: "" }),
+  limits: DEFAULT_PROXY_LIMITS,
+  timeouts: DEFAULT_PROXY_TIMEOUTS,
+});
+process.on("disconnect", () => process.exit(0));
+process.on("SIGINT", () => {});
+process.send?.(proxy.port);

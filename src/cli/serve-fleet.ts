@@ -1,0 +1,94 @@
+/** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { cacheFolder } from "../core/cache-folder.js";
+import { MillraceError } from "../core/errors.js";
+import { createLogger } from "../core/log.js";
+import type { FleetConfig } from "../fleet/config/schema.js";
+import type { Fleet, Reload } from "../fleet/fleet.js";
+import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
+import { machineFor } from "./fleet-machine.js";
+import { formatTable } from "./format.js";
+import { reportError } from "./report-error.js";
+import { stagesTo } from "./stages.js";
+
+function readyText(fleet: Fleet, config: FleetConfig): string {
+  const instances = fleet.instances();
+  const rows = instances.map(({ model, id, engine, state, target }) => [model, id, engine, state, target?.url ?? ""]);
+  const resting = config.models.filter(({ name }) => !instances.some(({ model }) => model === name));
+  const onDemand = resting.map(({ name, engine }) => [name, "", engine, "on demand", ""]);
+  const table = formatTable([["model", "instance", "engine", "state", "url"], ...rows, ...onDemand]);
+  const indented = table.replace(/^/gm, "  ");
+  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n\n${indented}`;
+}
+
+/** A fleet of which nothing could be started serves nobody: better to end, as one engine would. */
+function assertStarted(fleet: Fleet): void {
+  const instances = fleet.instances();
+  if (instances.length === 0 || instances.some(({ isGivenUp, state }) => state === "ready" || !isGivenUp)) return;
+  const reasons = instances.map(({ id, reason }) => `${id}: ${reason ?? "not ready"}`);
+  throw new MillraceError("instance_failed", `expected an instance to become ready, got none. ${reasons.join("\n")}`, {
+    hint: "the log of each instance says more",
+  });
+}
+
+function reloadText({ added, removed, replaced, needRestart }: Reload): string {
+  const parts = Object.entries({ added, removed, replaced }).flatMap(([what, names]) =>
+    names.length === 0 ? [] : `${what} ${names.join(", ")}`,
+  );
+  const rest = needRestart.length === 0 ? "" : `; needs a new start: ${needRestart.join(", ")}`;
+  return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
+}
+
+/** SIGHUP reads the file again; a bad one changes nothing. */
+function reloadOnHangup(fleet: Fleet, file: string): void {
+  process.on("SIGHUP", async () => {
+    try {
+      const { readConfig } = await import("../fleet/config/read-config.js");
+      const config = readConfig(file, process.env);
+      const machine = await machineFor(config, stagesTo(process.stderr));
+      process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
+    } catch (thrown) {
+      reportError(thrown, { json: false });
+      process.stderr.write("the configuration from before stays\n");
+    }
+  });
+}
+
+/** SIGTERM and SIGINT finish the running requests and exit with 0; a second one exits at once. */
+function stopOnSignals(fleet: Fleet): void {
+  let isStopping = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
+    isStopping = true;
+    process.stderr.write("finishing the running requests; once more to stop at once\n");
+    fleet.drain().then(
+      () => process.exit(0),
+      (thrown: unknown) => process.exit(reportError(thrown, { json: false })),
+    );
+  };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+}
+
+/** @param args as typed, without the command */
+export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
+  const config = await fleetConfigFrom(flags, command, args);
+  const startStage = stagesTo(process.stderr);
+  const machine = await machineFor(config, startStage);
+  const { Fleet } = await import("../fleet/fleet.js");
+  const logFolder = join(cacheFolder(), "logs", String(config.port === 0 ? process.pid : config.port));
+  const stage = startStage("fleet");
+  const fleet = await Fleet.start({ config, machine, logger: createLogger(config.logLevel), logFolder });
+  stopOnSignals(fleet);
+  if (flags.config !== undefined) reloadOnHangup(fleet, flags.config);
+  try {
+    await fleet.whenStarted();
+    assertStarted(fleet);
+  } catch (thrown) {
+    await fleet.close();
+    throw thrown;
+  }
+  const ready = fleet.instances().filter(({ state }) => state === "ready");
+  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${logFolder}`);
+  process.stdout.write(`\n${readyText(fleet, config)}\n`);
+}

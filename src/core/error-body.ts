@@ -1,0 +1,67 @@
+/** Errors as clients read them: OpenAI's body and Anthropic's, the same for an engine's server and for the gateway. */
+import type { ErrorCode, MillraceError } from "./errors.js";
+
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string;
+  };
+}
+
+/** Anthropic's, with our code where its clients look for one. */
+export interface AnthropicErrorBody {
+  readonly type: "error";
+  readonly error: {
+    readonly type: string;
+    readonly message: string;
+    readonly details: { readonly error_code: ErrorCode };
+  };
+  readonly request_id: string;
+}
+
+/** OpenAI's `type` for a status. */
+function errorType(status: number): string {
+  if (status === 401) return "authentication_error";
+  if (status === 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+const ANTHROPIC_TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map([
+  [401, "authentication_error"],
+  [404, "not_found_error"],
+  [413, "request_too_large"],
+  [429, "rate_limit_error"],
+  [503, "overloaded_error"],
+  [504, "timeout_error"],
+]);
+
+function anthropicErrorType(status: number): string {
+  return ANTHROPIC_TYPE_BY_STATUS.get(status) ?? (status < 500 ? "invalid_request_error" : "api_error");
+}
+
+/** What a client is told. An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
+export function clientMessage(error: MillraceError, requestId: string): string {
+  if (error.code === "internal_error") {
+    return `the server failed on this request; its log has the reason under request id ${requestId}`;
+  }
+  return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
+}
+
+export function errorBody(error: MillraceError, requestId: string): ErrorBody {
+  const message = clientMessage(error, requestId);
+  return { error: { message, type: errorType(error.status), param: error.param ?? null, code: error.code } };
+}
+
+export function anthropicErrorBody(error: MillraceError, requestId: string): AnthropicErrorBody {
+  return {
+    type: "error",
+    error: {
+      type: anthropicErrorType(error.status),
+      message: clientMessage(error, requestId),
+      details: { error_code: error.code },
+    },
+    request_id: requestId,
+  };
+}

@@ -1,0 +1,65 @@
+/** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, naming requests. */
+import { randomUUID } from "node:crypto";
+import type { Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { MillraceError } from "./errors.js";
+
+interface BadRequestLogger {
+  warn(fields: object, message: string): void;
+}
+
+/** A client's own id is kept when it is harmless in a header and a log line. */
+export function requestIdOf(given: string | undefined): string {
+  return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** A connection that sends nonsense gets a coded answer when that is still possible. */
+export function answerBadRequest(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const isTimeout = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const isTooLong = error.code === "HPE_HEADER_OVERFLOW";
+  const code = isTimeout ? "request_timeout" : "invalid_request";
+  const status = isTimeout
+    ? "408 Request Timeout"
+    : isTooLong
+      ? "431 Request Header Fields Too Large"
+      : "400 Bad Request";
+  const message = isTimeout
+    ? "expected a whole request in time, got a part"
+    : "expected an HTTP/1.1 request, got something else";
+  logger.warn({ code, httpCode: error.code }, `refused: ${message}`);
+  const body = JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+/** Binds a server to an address; port 0 takes any free one. */
+export function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException) => {
+      const hints: Readonly<Record<string, string>> = {
+        EADDRINUSE: "stop the program that uses it, or choose another with --port",
+        EACCES: "choose a port above 1023",
+        EADDRNOTAVAIL: "choose an address of this machine with --host",
+        ENOTFOUND: "choose an address of this machine with --host",
+      };
+      const hint = hints[error.code ?? ""];
+      const message = `expected to listen on ${host}:${port}, got ${error.code ?? error.message}`;
+      reject(new MillraceError("invalid_option", message, { cause: error, ...(hint === undefined ? {} : { hint }) }));
+    };
+    server.once("error", refuse);
+    server.listen(port, host, () => {
+      server.off("error", refuse);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}
+
+/** As it stands in a URL. */
+export function shownHost(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}

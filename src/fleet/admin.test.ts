@@ -1,0 +1,95 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { type AdminTarget, adminHandler } from "./admin.js";
+import { Secret } from "./config/values.js";
+
+let server: Server | undefined;
+afterEach(() => {
+  server?.close();
+  server?.closeAllConnections();
+});
+
+const instance: ReturnType<AdminTarget["instances"]>[number] = {
+  ...{ id: "org/m-0", model: "org/m", engine: "vllm", state: "ready", starts: 1, metrics: undefined, inFlight: 2 },
+  target: { url: "http://127.0.0.1:8101", apiKey: "sk-inside", modelName: undefined },
+  capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
+  ...{ isAttached: false, reason: undefined, isGivenUp: false, pid: 42, logFile: "/logs/m-0.log" },
+};
+
+async function start(adminKey: string | undefined) {
+  const done: string[] = [];
+  const target: AdminTarget = {
+    instances: () => [instance],
+    drain: async (id) => void done.push(`drain ${id}`),
+    restart: async (id) => void done.push(`restart ${id}`),
+    scale: (model, instances) => {
+      done.push(`scale ${model} ${instances}`);
+      return Math.min(instances, 4);
+    },
+    metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
+    adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
+    inBackground: () => {},
+  };
+  const handle = adminHandler(target);
+  server = createServer((incoming, outgoing) => {
+    if (!handle(incoming, outgoing, "request-1")) outgoing.writeHead(418).end();
+  });
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const ask = async (method: string, path: string, key?: string, body?: string) => {
+    const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    const answer = await fetch(url + path, { method, headers, ...(body === undefined ? {} : { body }) });
+    return { status: answer.status, text: await answer.text() };
+  };
+  return { ask, done };
+}
+
+const ID = encodeURIComponent("org/m-0");
+
+test("instances are listed, without their keys", async () => {
+  const { ask } = await start("boss");
+  const { status, text } = await ask("GET", "/admin/instances", "boss");
+  expect(status).toBe(200);
+  expect(JSON.parse(text)).toMatchObject({
+    instances: [{ id: "org/m-0", state: "ready", inFlight: 2, url: "http://127.0.0.1:8101" }],
+  });
+  expect(text).not.toContain("sk-inside");
+});
+
+test("draining, restarting and scaling, also of models with a slash", async () => {
+  const { ask, done } = await start("boss");
+  expect((await ask("POST", `/admin/instances/${ID}/drain`, "boss")).status).toBe(202);
+  expect((await ask("POST", `/admin/instances/${ID}/restart`, "boss")).status).toBe(202);
+  const scaled = await ask("POST", "/admin/models/org/m/scale", "boss", '{"instances": 9}');
+  expect([scaled.status, JSON.parse(scaled.text)]).toEqual([202, { model: "org/m", instances: 4 }]);
+  expect(done).toEqual(["drain org/m-0", "restart org/m-0", "scale org/m 9"]);
+});
+
+test.each([
+  ["no key", "GET", "/admin/instances", undefined, undefined, 401],
+  ["another key", "GET", "/admin/instances", "guess", undefined, 401],
+  ["an unknown instance", "POST", "/admin/instances/x/drain", "boss", undefined, 404],
+  ["an unknown path", "GET", "/admin/secrets", "boss", undefined, 404],
+  ["an unknown action", "POST", `/admin/instances/${ID}/explode`, "boss", undefined, 404],
+  ["no number", "POST", "/admin/models/m/scale", "boss", '{"instances": "two"}', 400],
+  ["no JSON", "POST", "/admin/models/m/scale", "boss", "{", 400],
+] as const)("%s is refused", async (_, method, path, key, body, status) => {
+  const { ask, done } = await start("boss");
+  const answer = await ask(method, path, key, body);
+  expect(answer.status).toBe(status);
+  expect(JSON.parse(answer.text)).toHaveProperty("error.code");
+  expect(done).toEqual([]);
+});
+
+test("without an administrator's key there is no administration, whatever is sent", async () => {
+  const { ask } = await start(undefined);
+  expect((await ask("GET", "/admin/instances", "")).status).toBe(404);
+  expect((await ask("POST", `/admin/instances/${ID}/drain`, "boss")).status).toBe(404);
+});
+
+test("metrics are for everybody, and the rest is somebody else's", async () => {
+  const { ask } = await start(undefined);
+  expect(await ask("GET", "/metrics")).toEqual({ status: 200, text: "up 1\n" });
+  expect((await ask("GET", "/dashboard")).status).toBe(418);
+});

@@ -1,0 +1,97 @@
+/** The fleet's own paths beside the API: /metrics for everybody, and /admin for who has the administrator's key. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { getRequestListener } from "@hono/node-server";
+import { Hono } from "hono";
+import { z } from "zod";
+import { createKeyCheck } from "../core/api-keys.js";
+import { errorBody } from "../core/error-body.js";
+import { MillraceError, toMillraceError } from "../core/errors.js";
+import { MAX_INSTANCES } from "./config/schema.js";
+import type { Secret } from "./config/values.js";
+import type { InstanceStatus } from "./instance-status.js";
+
+/** What the administrator can see and do. */
+export interface AdminTarget {
+  instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
+  drain(id: string): Promise<void>;
+  restart(id: string): Promise<void>;
+  /** @returns instances there will be, within the model's bounds */
+  scale(model: string, instances: number): number;
+  metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
+  /** Undefined: nobody is administrator. Asked anew each time, as it may change. */
+  adminKey(): Secret | undefined;
+  /** Running after the answer: failures are for the log. */
+  inBackground(what: string, task: Promise<void>): void;
+}
+
+const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
+
+/** What an instance shows: its key stays inside. */
+function shown({ target, logFile, ...status }: ReturnType<AdminTarget["instances"]>[number]) {
+  return { ...status, url: target?.url ?? null, logFile: logFile ?? null };
+}
+
+function createAdminApp(target: AdminTarget): Hono {
+  const app = new Hono();
+  const known = (id: string): string => {
+    if (target.instances().some((instance) => instance.id === id)) return id;
+    const ids = target.instances().map((instance) => instance.id);
+    throw new MillraceError(
+      "not_found",
+      `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
+    );
+  };
+  app.onError((thrown, c) => {
+    const error = toMillraceError(thrown);
+    return c.json(errorBody(error, c.req.header("x-request-id") ?? ""), error.status as 400);
+  });
+  app.notFound(() => {
+    throw new MillraceError("not_found", "expected one of the paths of docs/fleet.md, got another");
+  });
+  app.get("/metrics", async (c) => {
+    const { text, contentType } = await target.metrics();
+    return c.body(text, 200, { "Content-Type": contentType });
+  });
+  app.use("/admin/*", async (c, next) => {
+    const key = target.adminKey();
+    if (key === undefined) {
+      throw new MillraceError("not_found", "expected a configured admin-key, got none", {
+        hint: "add it to the configuration",
+      });
+    }
+    createKeyCheck([key.reveal()])(c.req.header("authorization"), c.req.header("x-api-key"));
+    await next();
+  });
+  app.get("/admin/instances", (c) => c.json({ instances: target.instances().map(shown) }));
+  app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
+    const id = known(c.req.param("id"));
+    const action = c.req.param("action") as "drain" | "restart";
+    // A drain lasts as long as its longest request: the list shows when it is done.
+    target.inBackground(`${action} of ${id}`, target[action](id));
+    return c.json({ id, action, state: "accepted" }, 202);
+  });
+  app.post("/admin/models/:model{.+}/scale", async (c) => {
+    const body = scaleBody.safeParse(await c.req.json().catch(() => undefined));
+    if (!body.success) {
+      const message = `expected {"instances": n} with n in [0, ${MAX_INSTANCES}], got something else`;
+      throw new MillraceError("invalid_parameter", message, { param: "instances" });
+    }
+    const model = c.req.param("model");
+    return c.json({ model, instances: target.scale(model, body.data.instances) }, 202);
+  });
+  return app;
+}
+
+export type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
+
+/** For the proxy's port: paths of the API never come here. */
+export function adminHandler(target: AdminTarget): HandleOther {
+  const listener = getRequestListener(createAdminApp(target).fetch);
+  return (incoming, outgoing, requestId) => {
+    const path = (incoming.url ?? "").split("?", 1)[0]!;
+    if (path !== "/metrics" && !path.startsWith("/admin/")) return false;
+    incoming.headers["x-request-id"] = requestId;
+    void listener(incoming, outgoing);
+    return true;
+  };
+}

@@ -1,0 +1,140 @@
+/** Mistakes that no single value shows: names given twice, keys that exclude each other, models that nothing would serve. */
+import type { Finding } from "./problems.js";
+import type { FleetConfig, ModelConfig } from "./schema.js";
+
+type Path = Finding["path"];
+
+const conflict = (path: Path, message: string, hint: string): Finding => ({
+  code: "config_conflict",
+  path,
+  message,
+  hint,
+});
+
+function duplicateNames({ models }: FleetConfig): Finding[] {
+  const owners = new Map<string, number>();
+  const findings: Finding[] = [];
+  const claim = (name: string, index: number, path: Path): void => {
+    const owner = owners.get(name);
+    if (owner === undefined) owners.set(name, index);
+    else
+      findings.push(
+        conflict(
+          path,
+          `expected each name once, got ${JSON.stringify(name)} for models[${owner}] too`,
+          "give it another name",
+        ),
+      );
+  };
+  for (const [index, { name }] of models.entries()) claim(name, index, ["models", index, "name"]);
+  for (const [index, { aliases }] of models.entries()) {
+    for (const [i, alias] of aliases.entries()) claim(alias, index, ["models", index, "aliases", i]);
+  }
+  return findings;
+}
+
+function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
+  return apiKeys.flatMap(({ key }, index) => {
+    const path = ["api-keys", index, "key"];
+    if (adminKey?.equals(key))
+      return [
+        conflict(
+          path,
+          "expected another key than admin-key, got the same",
+          "make a key of its own for the administrator",
+        ),
+      ];
+    const isTwice = apiKeys.slice(0, index).some((other) => other.key.equals(key));
+    return isTwice
+      ? [conflict(path, "expected each key once, got one of two tenants", "make a key for each tenant")]
+      : [];
+  });
+}
+
+function instanceConflicts(model: ModelConfig, at: Path): Finding[] {
+  const { instances, load, engine, attach } = model;
+  const path = [...at, "instances"];
+  const findings: Finding[] = [];
+  if (typeof instances === "object" && instances.min > instances.max) {
+    findings.push(
+      conflict(path, `expected max of at least min ${instances.min}, got ${instances.max}`, "exchange the two"),
+    );
+  }
+  if (instances === "auto" && engine !== "millrace") {
+    findings.push(
+      conflict(path, `expected a number for ${engine}, got auto`, "auto measures millrace's own engine only"),
+    );
+  }
+  if (typeof instances === "object" && instances.min === 0 && load === "always") {
+    findings.push(
+      conflict([...at, "load"], "expected on-demand where min is 0, got always", "leave load out, or raise min"),
+    );
+  }
+  if (instances === 0 && attach.length === 0) {
+    findings.push(
+      conflict(
+        path,
+        "expected at least one instance, got 0",
+        "write {min: 0, max: 1} for a model that is loaded when asked for",
+      ),
+    );
+  }
+  return findings;
+}
+
+function modelConflicts(model: ModelConfig, index: number): Finding[] {
+  const at: Path = ["models", index];
+  const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
+  const findings = instanceConflicts(model, at);
+  const isAttachedOnly = attach.length > 0 && source === undefined;
+  if (source === undefined && attach.length === 0) {
+    findings.push(
+      conflict(
+        at,
+        `expected model or attach for ${JSON.stringify(model.name)}, got neither`,
+        "say what is loaded, or where it runs",
+      ),
+    );
+  }
+  if (isAttachedOnly && instances !== undefined && instances !== 0) {
+    findings.push(
+      conflict(
+        [...at, "instances"],
+        "expected model beside instances, got attach only",
+        "say what the instances load, or leave instances out",
+      ),
+    );
+  }
+  if (engine === "openai" && source !== undefined) {
+    findings.push(
+      conflict(
+        [...at, "model"],
+        "expected attach only for the engine openai, got model",
+        "name the engine that is to be started",
+      ),
+    );
+  }
+  if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
+    findings.push(
+      conflict(
+        [...at, "cores-per-instance"],
+        `expected at most the ${cores.length} of cores, got ${coresPerInstance}`,
+        "lower it, or give more cores",
+      ),
+    );
+  }
+  if (gpusPerInstance !== undefined && gpusPerInstance > (gpus?.length ?? 0)) {
+    findings.push(
+      conflict(
+        [...at, "gpus-per-instance"],
+        `expected at most the ${gpus?.length ?? 0} of gpus, got ${gpusPerInstance}`,
+        "lower it, or give more gpus",
+      ),
+    );
+  }
+  return findings;
+}
+
+export function conflictsIn(config: FleetConfig): Finding[] {
+  return [...duplicateNames(config), ...duplicateKeys(config), ...config.models.flatMap(modelConflicts)];
+}

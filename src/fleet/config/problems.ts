@@ -1,0 +1,129 @@
+/** What is wrong with a configuration file: each mistake with its place, what was expected, what came and what to do. Values of secrets never show. */
+import { type Document, isMap, isScalar, isSeq, type LineCounter, type Node } from "yaml";
+import type { z } from "zod";
+import type { ErrorCode } from "../../core/errors.js";
+import { expectedAt, formatPath, type KeyPath, keysAt, nearestKey, schemaAt, sectionWith } from "./key-paths.js";
+
+export interface ConfigProblem {
+  readonly code: Extract<
+    ErrorCode,
+    "config_syntax" | "config_unknown_key" | "config_value" | "config_conflict" | "config_secret"
+  >;
+  readonly line: number;
+  readonly column: number;
+  /** Such as models[0].instances; empty: the file as a whole. */
+  readonly path: string;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** A problem before its place is known. */
+export type Finding = Omit<ConfigProblem, "line" | "column" | "path"> & { readonly path: KeyPath };
+
+/** The parsed file, and what finds lines in it. */
+export interface ConfigSource {
+  readonly document: Document.Parsed;
+  readonly lines: LineCounter;
+}
+
+type Issue = z.core.$ZodIssue;
+
+const SHOWN_LENGTH = 60;
+
+/** A value of the wrong type may still be a secret, so whatever lies below such a key is one. */
+function isSecret(path: KeyPath): boolean {
+  return path.some((key) => ["api-keys", "admin-key", "api-key", "key", "env"].includes(String(key)));
+}
+
+function shown(value: unknown, path: KeyPath): string {
+  if (value === undefined) return "nothing";
+  if (isSecret(path)) return "another value";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "a mapping";
+  // A URL may carry a password.
+  const text = (JSON.stringify(value) ?? String(value)).replace(/\/\/[^/@\s"]*@/g, "//…@");
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}…` : text;
+}
+
+function valueAt(root: unknown, path: KeyPath): unknown {
+  return path.reduce<unknown>(
+    (value, key) =>
+      typeof value === "object" && value !== null && Object.hasOwn(value, key)
+        ? (value as Record<string | number, unknown>)[key]
+        : undefined,
+    root,
+  );
+}
+
+function unknownKey(path: KeyPath, key: string): Finding {
+  const known = keysAt(path);
+  const meant = nearestKey(key, known);
+  const elsewhere = sectionWith(key);
+  const hint =
+    meant !== undefined
+      ? `write ${meant}`
+      : elsewhere !== undefined
+        ? `it belongs under ${elsewhere}`
+        : `known here: ${known.join(", ")}`;
+  const where = path.length === 0 ? "" : ` in ${formatPath(path)}`;
+  const message = `expected only known keys${where}, got ${JSON.stringify(key.slice(0, SHOWN_LENGTH))}`;
+  return { code: "config_unknown_key", path: [...path, key], message, hint };
+}
+
+/** Of a value with several forms, the form that was tried: the one whose complaints lie inside the value, not about it. */
+function insideUnion(issue: Issue): readonly Issue[] {
+  if (issue.code !== "invalid_union") return [];
+  const tried = issue.errors.find((errors) =>
+    errors.every((each) => each.path.length > 0 || each.code === "unrecognized_keys"),
+  );
+  return (tried ?? []).map((each) => ({ ...each, path: [...issue.path, ...each.path] }) as Issue);
+}
+
+/** @param root the file's content, as the schema saw it */
+export function findingsOf(issue: Issue, root: unknown): readonly Finding[] {
+  const path = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
+  const inner = insideUnion(issue);
+  if (inner.length > 0) return inner.flatMap((each) => findingsOf(each, root));
+  if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(path, key));
+  if (issue.code === "custom" && issue.params?.variable !== undefined) {
+    const variable = String(issue.params.variable);
+    const message = `expected the environment variable ${JSON.stringify(variable)} for ${formatPath(path)} to hold a key without spaces, got none or another`;
+    return [{ code: "config_secret", path, message, hint: `set ${variable} before the start` }];
+  }
+  const value = valueAt(root, path);
+  const subject = path.length === 0 ? "the file" : formatPath(path);
+  const message = `expected ${subject} to be ${expectedAt(path)}, got ${shown(value, path)}`;
+  return [{ code: "config_value", path, message, hint: hintFor(path, value) }];
+}
+
+function hintFor(path: KeyPath, value: unknown): string {
+  const { type, description } = schemaAt(path) ?? {};
+  if (type === "string" && typeof value === "number") return "put the value in quotes, with its unit where it has one";
+  if (value === undefined && path.length > 0)
+    return `add ${String(path.at(-1))}${description === undefined ? "" : `: ${description}`}`;
+  return description === undefined ? "see millrace config schema" : `it is ${description}`;
+}
+
+/** The node at a path, or the last one on the way; of an unknown key, the key itself. */
+function nodeAt(root: Node | null, path: KeyPath): Node | null {
+  let node = root;
+  for (const [depth, key] of path.entries()) {
+    if (isSeq(node)) {
+      const item = node.items[Number(key)] as Node | undefined;
+      if (item === undefined) return node;
+      node = item;
+    } else if (isMap(node)) {
+      const pair = node.items.find(({ key: each }) => String(isScalar(each) ? each.value : each) === String(key));
+      if (pair === undefined) return node;
+      const isLast = depth === path.length - 1;
+      node = (isLast || pair.value === null ? pair.key : pair.value) as Node;
+    } else return node;
+  }
+  return node;
+}
+
+export function placed(finding: Finding, { document, lines }: ConfigSource): ConfigProblem {
+  const offset = nodeAt(document.contents, finding.path)?.range?.[0] ?? 0;
+  const { line, col } = lines.linePos(offset);
+  return { ...finding, path: formatPath(finding.path), line: Math.max(1, line), column: Math.max(1, col) };
+}

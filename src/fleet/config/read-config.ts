@@ -1,0 +1,110 @@
+/** From the text of millrace.yaml to a checked configuration, or to the list of everything that is wrong with it. */
+import { readFileSync } from "node:fs";
+import { LineCounter, parseDocument, type YAMLError } from "yaml";
+import { MillraceError } from "../../core/errors.js";
+import { conflictsIn } from "./conflicts.js";
+import { type ConfigProblem, type ConfigSource, findingsOf, placed } from "./problems.js";
+import { configSchema, type FleetConfig } from "./schema.js";
+
+export type CheckedConfig =
+  | { readonly config: FleetConfig; readonly problems: readonly [] }
+  | { readonly config: undefined; readonly problems: readonly [ConfigProblem, ...ConfigProblem[]] };
+
+/** More is no configuration, and would only keep the parser busy. */
+const MAX_FILE_CHARACTERS = 1 << 20;
+
+const SYNTAX: Readonly<Record<string, string>> = {
+  BAD_ALIAS: "aliases of anchors that stand above them",
+  BAD_INDENT: "lines of one mapping to begin in one column",
+  DUPLICATE_KEY: "each key once",
+  MISSING_CHAR: "every bracket, quote and colon",
+  MULTIPLE_DOCS: "one document",
+  TAB_AS_INDENT: "spaces before keys, no tabs",
+  TAG_RESOLVE_FAILED: "no tags of other programs",
+};
+
+/** The parser's own sentence may quote the file, and so a secret. */
+function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
+  const { line, col } = lines.linePos(error.pos[0]);
+  const message = `expected ${SYNTAX[error.code] ?? "valid YAML"}, got ${error.code.toLowerCase().replaceAll("_", " ")}`;
+  return {
+    code: "config_syntax",
+    line: Math.max(1, line),
+    column: Math.max(1, col),
+    path: "",
+    message,
+    hint: "look at this line and the one above",
+  };
+}
+
+function wholeFile(message: string, hint: string): CheckedConfig {
+  return { config: undefined, problems: [{ code: "config_syntax", line: 1, column: 1, path: "", message, hint }] };
+}
+
+function failed(problems: readonly ConfigProblem[]): CheckedConfig {
+  // A misspelt key is the reason why another one is missing.
+  const rank = ({ code }: ConfigProblem): number => (code === "config_unknown_key" ? 0 : 1);
+  const inOrder = problems.toSorted((a, b) => a.line - b.line || rank(a) - rank(b) || a.column - b.column);
+  const [first, ...rest] = inOrder;
+  if (first === undefined) throw new MillraceError("internal_error", "expected a problem, got none");
+  return { config: undefined, problems: [first, ...rest] };
+}
+
+/** @param environment what `env:NAME` is looked up in */
+export function checkConfig(text: string, environment: NodeJS.ProcessEnv): CheckedConfig {
+  if (text.length > MAX_FILE_CHARACTERS) {
+    return wholeFile(
+      `expected a file of at most ${MAX_FILE_CHARACTERS} characters, got ${text.length}`,
+      "leave out what is no configuration",
+    );
+  }
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });
+  const complaints = [...document.errors, ...document.warnings];
+  if (complaints.length > 0) return failed(complaints.map((each) => syntaxProblem(each, lines)));
+  const source: ConfigSource = { document, lines };
+  let root: unknown;
+  try {
+    root = document.toJS({ maxAliasCount: 100 });
+  } catch {
+    return wholeFile(
+      "expected at most a hundred uses of anchors, none of them inside itself, got more",
+      "write the values out",
+    );
+  }
+  const parsed = configSchema(environment).safeParse(root ?? {});
+  if (!parsed.success) {
+    return failed(parsed.error.issues.flatMap((issue) => findingsOf(issue, root)).map((each) => placed(each, source)));
+  }
+  const conflicts = conflictsIn(parsed.data);
+  return conflicts.length > 0
+    ? failed(conflicts.map((each) => placed(each, source)))
+    : { config: parsed.data, problems: [] };
+}
+
+/** @example formatProblem("millrace.yaml", problem) // "millrace.yaml:3:3: expected …" */
+export function formatProblem(file: string, { line, column, message }: ConfigProblem): string {
+  return `${file}:${line}:${column}: ${message}`;
+}
+
+/** The first problem as an error; `millrace config check` shows them all. */
+function errorOf(file: string, problems: readonly [ConfigProblem, ...ConfigProblem[]]): MillraceError {
+  const [first, ...rest] = problems;
+  const more = rest.length === 0 ? "" : ` (and ${rest.length} more: millrace config check ${file})`;
+  return new MillraceError(first.code, `${formatProblem(file, first)}${more}`, { hint: first.hint });
+}
+
+export function readConfigText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    const message = `expected a configuration file at ${file}, got ${(cause as NodeJS.ErrnoException).code ?? "an error"}`;
+    throw new MillraceError("file_unreadable", message, { cause, hint: "check the path and its permissions" });
+  }
+}
+
+export function readConfig(file: string, environment: NodeJS.ProcessEnv): FleetConfig {
+  const { config, problems } = checkConfig(readConfigText(file), environment);
+  if (config === undefined) throw errorOf(file, problems);
+  return config;
+}

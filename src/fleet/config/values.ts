@@ -1,0 +1,119 @@
+/** The kinds of values that millrace.yaml has, as zod schemas whose title and examples say what is expected. */
+import { inspect } from "node:util";
+import { z } from "zod";
+import { parseByteSize, parseDurationMs } from "../../core/quantities.js";
+
+type Camel<S extends string> = S extends `${infer Head}-${infer Rest}` ? `${Head}${Capitalize<Camel<Rest>>}` : S;
+type CamelKeys<T> = { readonly [K in keyof T as K extends string ? Camel<K> : K]: T[K] };
+
+/** @example camelCase("max-num-seqs") // "maxNumSeqs" */
+export function camelCase(key: string): string {
+  return key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** A mapping of known keys: kebab-case in the file, camelCase in the program. */
+export function section<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z
+    .strictObject(shape)
+    .transform(
+      (value) =>
+        Object.fromEntries(Object.entries(value).map(([key, each]) => [camelCase(key), each])) as CamelKeys<
+          z.output<z.ZodObject<Shape>>
+        >,
+    );
+}
+
+export const text = (title = "text"): z.ZodString => z.string().min(1).meta({ title });
+
+export const integer = (min: number, max: number): z.ZodNumber => z.number().int().min(min).max(max);
+
+/** Shown only to the program that asks for it: neither logs nor JSON nor an error tell a secret. */
+export class Secret {
+  readonly #value: string;
+
+  constructor(value: string) {
+    this.#value = value;
+  }
+
+  reveal(): string {
+    return this.#value;
+  }
+
+  equals(other: Secret): boolean {
+    return this.#value === other.#value;
+  }
+
+  toJSON(): string {
+    return "(secret)";
+  }
+
+  [inspect.custom](): string {
+    return "(secret)";
+  }
+}
+
+/** The variable that `env:NAME` names; undefined: the text is the value itself. */
+function variableOf(written: string): string | undefined {
+  return /^env:(.*)$/s.exec(written)?.[1];
+}
+
+/** Resolved when the file is read, so that a variable that is missing is known before anything starts. */
+export const secret = (environment: NodeJS.ProcessEnv) =>
+  z
+    .string()
+    .min(1)
+    .meta({ title: "a key, or env:NAME of the environment variable that has it", examples: ["env:MILLRACE_KEY"] })
+    .transform((written, context) => {
+      const variable = variableOf(written);
+      const value = variable === undefined ? written : environment[variable];
+      if (value !== undefined && value !== "" && !/\s/.test(value)) return new Secret(value);
+      const expected = variable === undefined ? "a key without spaces" : "the environment variable to hold a key";
+      context.addIssue({ code: "custom", message: expected, params: { variable } });
+      return z.NEVER;
+    });
+
+function parsed<T>(
+  title: string,
+  examples: readonly string[],
+  pattern: RegExp,
+  parse: (text: string) => T | undefined,
+) {
+  return z
+    .string()
+    .regex(pattern)
+    .meta({ title, examples: [...examples] })
+    .transform((written, context) => {
+      const value = parse(written);
+      if (value !== undefined) return value;
+      context.addIssue({ code: "custom", message: title });
+      return z.NEVER;
+    });
+}
+
+/** Milliseconds. */
+export const duration = () =>
+  parsed("a duration of at most 24 days", ["250ms", "5s", "2m", "1h"], /^\d+(\.\d+)?(ms|s|m|h)$/, parseDurationMs);
+
+/** Bytes. */
+export const byteSize = () => parsed("a size", ["512MiB", "8GiB", "24G"], /^\d+(\.\d+)?\s*[A-Za-z]*$/, parseByteSize);
+
+/** An HTTP server without a path behind its name: what we add begins at the root. */
+export const baseUrl = () =>
+  parsed("the URL of a server, without user and path", ["http://127.0.0.1:8101"], /^https?:\/\//, (written) => {
+    if (!URL.canParse(written)) return undefined;
+    const { origin, pathname, search, hash, username, password } = new URL(written);
+    const isBare = pathname === "/" && `${search}${hash}${username}${password}` === "";
+    return isBare ? origin : undefined;
+  });
+
+/** Sorted CPU numbers, each once. */
+export const cpuList = () =>
+  parsed("a list of CPUs", ["0-3", "0,2,4-7"], /^\d+(-\d+)?(,\d+(-\d+)?)*$/, (written) => {
+    const cpus = new Set<number>();
+    for (const part of written.split(",")) {
+      const [first = Number.NaN, last = first] = part.split("-").map(Number);
+      if (!(first <= last && last < 4096)) return undefined;
+      for (let cpu = first; cpu <= last; cpu++) cpus.add(cpu);
+    }
+    return [...cpus].sort((a, b) => a - b);
+  });

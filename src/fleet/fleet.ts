@@ -1,0 +1,286 @@
+/** A running fleet: configuration in, supervisor, proxy, keeper and observers together, and the changes of a reload applied to what they are about. */
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "pino";
+import { MillraceError } from "../core/errors.js";
+import { adminHandler } from "./admin.js";
+import { authorizeBy } from "./authorize.js";
+import type { FleetConfig } from "./config/schema.js";
+import type { InstanceStatus } from "./instance-status.js";
+import { Keeper } from "./keeper.js";
+import { residentBytes } from "./memory.js";
+import type { ModelSpec } from "./model-spec.js";
+import { NamedPool } from "./named-pool.js";
+import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
+import { observeAll } from "./observe/observe-all.js";
+import type { Telemetry } from "./observe/telemetry.js";
+import { DEFAULT_RESIDENCE } from "./on-demand.js";
+import { type RunningProxy, startProxy } from "./proxy/proxy.js";
+import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
+import { type Machine, type PlannedModel, planModels } from "./specs.js";
+import { Supervisor } from "./supervisor.js";
+
+export interface FleetOptions {
+  readonly config: FleetConfig;
+  readonly machine: Machine;
+  readonly logger: Logger;
+  readonly logFolder: string;
+}
+
+/** What a reload did. */
+export interface Reload {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  /** Their instances are new processes. */
+  readonly replaced: readonly string[];
+  /** Keys that only a new start changes. */
+  readonly needRestart: readonly string[];
+}
+
+export interface FleetStatus extends InstanceStatus {
+  readonly inFlight: number;
+}
+
+/** How often the policies are asked. */
+const TICK_MS = 1000;
+
+/** Keys of the file, by property. */
+const FIXED_AT_START = { host: "host", port: "port", telemetry: "telemetry", logLevel: "log-level" } as const;
+
+export class Fleet {
+  readonly #supervisor: Supervisor;
+  readonly #pool: NamedPool;
+  readonly #keeper: Keeper;
+  readonly #metrics: FleetMetrics;
+  #config: FleetConfig;
+  #authorize: ReturnType<typeof authorizeBy>;
+  #planned: readonly PlannedModel[] = [];
+  #proxy: RunningProxy | undefined;
+  #telemetry: Telemetry | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #reloading: Promise<unknown> = Promise.resolve();
+
+  private constructor(private readonly options: FleetOptions) {
+    const { config, logger, logFolder } = options;
+    this.#config = config;
+    this.#authorize = authorizeBy(config.apiKeys);
+    this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
+    this.#pool = new NamedPool(this.#supervisor);
+    this.#keeper = new Keeper(
+      {
+        instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
+        numWaiting: (model) => this.#numWaiting(model),
+        numInFlight: (model) =>
+          this.#supervisor.upstreams(model).reduce((sum, { id }) => sum + this.#inFlightOf(id), 0),
+        setInstances: (model, count) =>
+          this.#inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
+        measure: (pid) => residentBytes(pid),
+        now: () => performance.now(),
+        onScaled: (model, from, to, reason) => logger.info({ model, from, to, reason }, "scaled"),
+      },
+      this.#residenceRules(),
+    );
+    this.#metrics = createFleetMetrics(this.#supervisor, {
+      numWaiting: (model) => this.#numWaiting(model),
+      numInFlight: ({ id }) => this.#inFlightOf(id),
+      modelOf: (name) => this.#pool.modelOf(name),
+    });
+  }
+
+  /** Listens at once; instances start in the background. */
+  static async start(options: FleetOptions): Promise<Fleet> {
+    const fleet = new Fleet(options);
+    try {
+      await fleet.#start();
+      return fleet;
+    } catch (thrown) {
+      await fleet.close();
+      throw thrown;
+    }
+  }
+
+  get url(): string {
+    return this.#running().url;
+  }
+
+  get port(): number {
+    return this.#running().port;
+  }
+
+  instances(): readonly FleetStatus[] {
+    return this.#supervisor.instances().map((status) => ({ ...status, inFlight: this.#inFlightOf(status.id) }));
+  }
+
+  /** When no instance is on its first way to ready, and each model that is always loaded has one, or none that will be. */
+  whenStarted(): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (!this.#planned.every(({ spec }) => this.#isStarted(spec))) return;
+        stopListening();
+        resolve();
+      };
+      const stopListening = this.#supervisor.onChange(look);
+      look();
+    });
+  }
+
+  /** Applies what differs; streams go on. One reload at a time. */
+  reload(config: FleetConfig, machine: Machine): Promise<Reload> {
+    const done = this.#reloading.then(() => this.#apply(config, machine));
+    this.#reloading = done.catch(() => {});
+    return done;
+  }
+
+  /** New requests are refused, the running ones finish, then everything ends. */
+  async drain(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#proxy?.drain();
+    await this.close();
+  }
+
+  /** Cuts everything off. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#proxy?.close();
+    await Promise.all([this.#supervisor.close({ now: true }), this.#telemetry?.close()]);
+  }
+
+  #isStarted({ name, instances }: ModelSpec): boolean {
+    const all = this.#supervisor.upstreams(name);
+    if (all.some(({ state, starts }) => state === "starting" && starts <= 1)) return false;
+    // Servers that are only attached come and go without us.
+    if (instances === 0 || all.some(({ state }) => state === "ready")) return true;
+    return all.every(({ isAttached, isGivenUp }) => isAttached || isGivenUp);
+  }
+
+  async #start(): Promise<void> {
+    const { config, machine, logger } = this.options;
+    await this.#startTelemetry();
+    const observers = [this.#metrics, ...(this.#telemetry === undefined ? [] : [this.#telemetry])];
+    this.#proxy = await startProxy({
+      pool: this.#pool,
+      routing: () => routingOf(this.#config),
+      authorize: (headers) => this.#authorize(headers),
+      limits: proxyLimits(() => this.#config),
+      timeouts: proxyTimeouts(() => this.#config),
+      observer: observeAll(observers),
+      demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
+      handleOther: adminHandler(this.#adminTarget()),
+      host: config.host,
+      port: config.port,
+      logger,
+    });
+    await this.#apply(config, machine);
+    this.#timer = setInterval(() => this.#keeper.tick(), TICK_MS);
+  }
+
+  async #startTelemetry(): Promise<void> {
+    const { otlpEndpoint, serviceName } = this.#config.telemetry;
+    const endpoint = otlpEndpoint ?? process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
+    if (endpoint === undefined || endpoint === "") return;
+    const { startTelemetry } = await import("./observe/telemetry.js");
+    const engineOf = (id: string) => this.#supervisor.instances().find((instance) => instance.id === id)?.engine;
+    this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf });
+  }
+
+  async #apply(config: FleetConfig, machine: Machine): Promise<Reload> {
+    const planned = planModels(config, machine);
+    const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
+    const added = planned.filter(({ spec }) => !before.has(spec.name));
+    const removed = [...before.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name));
+    const replaced = planned.filter((each) => isReplaced(before.get(each.spec.name), each));
+    const needRestart = Object.entries(FIXED_AT_START)
+      .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
+      .map(([, key]) => key);
+    this.#config = config;
+    this.#authorize = authorizeBy(config.apiKeys);
+    this.#planned = planned;
+    this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
+    this.#keeper.configure(
+      planned.flatMap(({ kept }) => kept ?? []),
+      this.#residenceRules(),
+    );
+    this.#warnOfMemory();
+    for (const { spec } of added) this.#supervisor.addModel(spec);
+    await Promise.all([
+      ...removed.map((name) => this.#supervisor.removeModel(name)),
+      ...replaced.map(({ spec }) => this.#replace(spec.name)),
+    ]);
+    const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
+    return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
+  }
+
+  #warnOfMemory(): void {
+    const { memoryBudget: budgetBytes } = this.#config;
+    const always = this.#planned.flatMap(({ kept }) => kept ?? []).filter(({ rules }) => rules.min > 0);
+    const alwaysBytes = always.reduce((sum, { rules, estimatedBytes }) => sum + rules.min * estimatedBytes, 0);
+    if (budgetBytes === undefined || alwaysBytes <= budgetBytes) return;
+    this.options.logger.warn({ budgetBytes, alwaysBytes }, "models that are always loaded leave none of memory-budget");
+  }
+
+  /** Its requests finish on the old processes; new ones wait for the new processes. */
+  async #replace(name: string): Promise<void> {
+    await this.#supervisor.removeModel(name);
+    const spec = this.#planned.find((each) => each.spec.name === name)?.spec;
+    if (spec !== undefined)
+      this.#supervisor.addModel({ ...spec, instances: this.#keeper.target(name) ?? spec.instances });
+  }
+
+  #residenceRules() {
+    return { ...DEFAULT_RESIDENCE, budgetBytes: this.#config.memoryBudget ?? Number.POSITIVE_INFINITY };
+  }
+
+  #numWaiting(model: string): number {
+    return this.#pool.namesOf(model).reduce((sum, name) => sum + (this.#proxy?.numWaiting(name) ?? 0), 0);
+  }
+
+  /** Over all names it is asked for by. */
+  #inFlightOf(id: string): number {
+    const status = this.#supervisor.instances().find((instance) => instance.id === id);
+    if (status === undefined) return 0;
+    const names = this.#pool.namesOf(status.model);
+    return names.reduce((sum, model) => sum + (this.#proxy?.numInFlight({ ...status, model }) ?? 0), 0);
+  }
+
+  #adminTarget() {
+    return {
+      instances: () => this.instances(),
+      drain: (id: string) => this.#supervisor.drain(id),
+      restart: (id: string) => this.#supervisor.restart(id),
+      scale: (model: string, instances: number) => this.#scale(model, instances),
+      metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
+      adminKey: () => this.#config.adminKey,
+      inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
+    };
+  }
+
+  #scale(name: string, instances: number): number {
+    const model = this.#pool.modelOf(name);
+    const kept = this.#planned.find(({ spec }) => spec.name === model)?.kept;
+    if (model === undefined || kept === undefined) {
+      throw new MillraceError(
+        "model_not_found",
+        `expected a model with instances of the fleet, got ${JSON.stringify(name)}`,
+      );
+    }
+    const { min, max } = kept.rules;
+    const count = Math.min(max, Math.max(min, instances));
+    this.#keeper.scaleTo(model, count);
+    return count;
+  }
+
+  #inBackground(what: string, task: Promise<void>): void {
+    task.catch((thrown: unknown) => this.options.logger.error({ err: thrown }, `${what} failed`));
+  }
+
+  #running(): RunningProxy {
+    if (this.#proxy === undefined) throw new MillraceError("internal_error", "expected a started fleet, got none");
+    return this.#proxy;
+  }
+}
+
+/** All else is given to processes at their start; how long a drain may take is no reason to begin one. */
+function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
+  if (before === undefined) return false;
+  const ofProcesses = ({ instances, drainTimeoutMs, ...rest }: PlannedModel["spec"]) => rest;
+  return !isDeepStrictEqual(ofProcesses(before.spec), ofProcesses(after.spec));
+}

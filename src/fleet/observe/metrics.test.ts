@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import type { EngineMetrics } from "../adapters/adapter.js";
+import type { RequestStart } from "../proxy/observer.js";
+import type { Upstream, UpstreamPool } from "../upstream.js";
+import { createFleetMetrics } from "./metrics.js";
+
+const scraped: EngineMetrics = {
+  ...{ numRunning: 3, numWaiting: 1, kvUsage: 0.25, promptTokens: 100, generationTokens: 50 },
+  ...{
+    prefixQueries: undefined,
+    prefixHits: undefined,
+    preemptions: undefined,
+    draftTokens: undefined,
+    acceptedTokens: undefined,
+  },
+};
+const instance = (id: string, metrics: EngineMetrics | undefined): Upstream => ({
+  ...{ id, model: "m", engine: "vllm", state: "ready", target: undefined, starts: 2, metrics },
+  capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
+});
+
+let upstreams: Upstream[] = [instance("m-0", scraped), instance("m-1", undefined)];
+const pool: UpstreamPool = {
+  models: () => ["m"],
+  upstreams: () => upstreams,
+  onChange: () => () => {},
+  reportFailure: () => {},
+};
+const start: RequestStart = {
+  requestId: "r",
+  path: "/v1/chat/completions",
+  model: "alias",
+  tenant: "t",
+  isStream: false,
+  headers: {},
+};
+const create = () =>
+  createFleetMetrics(pool, {
+    numWaiting: () => 7,
+    numInFlight: ({ id }) => (id === "m-0" ? 3 : 0),
+    modelOf: (name) => (name === "alias" || name === "m" ? "m" : undefined),
+  });
+
+test("requests are counted by model, instance and outcome, under the model's own name", async () => {
+  const metrics = create();
+  const request = metrics.started(start);
+  request.routed("m-0", 0.75);
+  request.retried("m-0", "refused");
+  request.routed("m-1", 0);
+  request.firstByte();
+  request.ended("answered", 200, undefined);
+  metrics.started({ ...start, model: "made up" }).ended("failed", 404, "model_not_found");
+  metrics.refused("/v1/chat/completions", "invalid_api_key");
+  const text = await metrics.render();
+  for (const line of [
+    'millrace_fleet:requests_total{model="m",instance="m-1",outcome="answered"} 1',
+    'millrace_fleet:requests_total{model="unknown",instance="",outcome="failed"} 1',
+    'millrace_fleet:refused_total{code="invalid_api_key"} 1',
+    'millrace_fleet:retries_total{model="m",instance="m-0"} 1',
+    'millrace_fleet:time_to_first_byte_seconds_count{model="m"} 1',
+    'millrace_fleet:request_duration_seconds_count{model="m"} 1',
+    'millrace_fleet:prefix_matched_fraction_sum{model="m"} 0.75',
+    'millrace_fleet:queue_depth{model="m"} 7',
+    'millrace_fleet:in_flight{model="m",instance="m-0",engine="vllm"} 3',
+    'millrace_fleet:instance_state{model="m",instance="m-0",engine="vllm",state="ready"} 1',
+    'millrace_fleet:instance_state{model="m",instance="m-0",engine="vllm",state="failed"} 0',
+    'millrace_fleet:instance_starts{model="m",instance="m-1",engine="vllm"} 2',
+  ]) {
+    expect(text.split("\n")).toContain(line);
+  }
+});
+
+test("engines' figures have one set of names, and go with their instance", async () => {
+  const metrics = create();
+  const text = await metrics.render();
+  expect(text).toContain('millrace:num_requests_running{model="m",instance="m-0",engine="vllm"} 3');
+  expect(text).toContain('millrace:generation_tokens_total{model="m",instance="m-0",engine="vllm"} 50');
+  expect(text).not.toMatch(/prefix_cache_hits_total\{/);
+  expect(text).not.toMatch(/millrace:num_requests_running\{[^}]*m-1/);
+  upstreams = [instance("m-1", scraped)];
+  expect(await metrics.render()).not.toContain('instance="m-0"');
+});

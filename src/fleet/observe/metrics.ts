@@ -1,0 +1,197 @@
+/**
+ * Prometheus metrics of the whole fleet: its own (`millrace_fleet:`), counted as requests pass, and each instance's figures of the last scrape under one set
+ * of names (`millrace:`, after vLLM's), whatever engine they come from.
+ */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { EngineMetrics } from "../adapters/adapter.js";
+import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
+import type { InstanceState, Upstream, UpstreamPool } from "../upstream.js";
+
+const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
+const STATES: readonly InstanceState[] = ["starting", "ready", "draining", "asleep", "stopped", "failed"];
+
+/** No instance was chosen: the request was turned away, or left, before. */
+const NO_INSTANCE = "";
+
+type Figure = readonly [key: keyof EngineMetrics, name: string, help: string, kind: "gauge" | "counter"];
+
+const FIGURES: readonly Figure[] = [
+  ["numRunning", "num_requests_running", "Requests in the engine's batch", "gauge"],
+  ["numWaiting", "num_requests_waiting", "Requests in the engine's queue", "gauge"],
+  ["kvUsage", "kv_cache_usage_perc", "Share of the KV memory in use, 0 to 1", "gauge"],
+  ["promptTokens", "prompt_tokens_total", "Prompt tokens processed", "counter"],
+  ["generationTokens", "generation_tokens_total", "Tokens generated", "counter"],
+  ["prefixQueries", "prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache", "counter"],
+  ["prefixHits", "prefix_cache_hits_total", "Prompt tokens found in the prefix cache", "counter"],
+  ["preemptions", "num_preemptions_total", "Times a running request gave its memory back", "counter"],
+  ["draftTokens", "spec_decode_num_draft_tokens_total", "Tokens drafted", "counter"],
+  ["acceptedTokens", "spec_decode_num_accepted_tokens_total", "Drafted tokens that were right", "counter"],
+];
+
+/** What the proxy knows at this moment. */
+export interface ProxyGauges {
+  /** Requests of a model that wait for an instance. */
+  numWaiting(model: string): number;
+  /** Sequences sent to an instance and not ended. */
+  numInFlight(upstream: Upstream): number;
+  /** The model that a name stands for; undefined: nobody's. */
+  modelOf(name: string): string | undefined;
+}
+
+export interface FleetMetrics extends ProxyObserver {
+  render(): Promise<string>;
+  readonly contentType: string;
+}
+
+function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
+  return pool.models().flatMap((model) => pool.upstreams(model));
+}
+
+const labelsOf = ({ model, id, engine }: Upstream) => ({ model, instance: id, engine });
+
+/** Values that are somebody else's: read when Prometheus asks, and gone with their instance. */
+function registerFigures(registry: Registry, pool: UpstreamPool): void {
+  const labelNames = ["model", "instance", "engine"];
+  for (const [key, name, help, kind] of FIGURES) {
+    const config = { name: `millrace:${name}`, help, labelNames, registers: [registry] };
+    const collect = (): void => {
+      metric.reset();
+      for (const upstream of eachUpstream(pool)) {
+        const value = upstream.metrics?.[key];
+        if (value !== undefined) metric.inc(labelsOf(upstream), value);
+      }
+    };
+    const metric: Gauge | Counter =
+      kind === "gauge" ? new Gauge({ ...config, collect }) : new Counter({ ...config, collect });
+  }
+}
+
+function registerStates(registry: Registry, pool: UpstreamPool, proxy: ProxyGauges): void {
+  const gauge = <const L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    set: (gauge: Gauge<L>) => void,
+  ): void => {
+    const made: Gauge<L> = new Gauge({
+      name: `millrace_fleet:${name}`,
+      help,
+      labelNames,
+      registers: [registry],
+      collect: () => {
+        made.reset();
+        set(made);
+      },
+    });
+  };
+  const instance = ["model", "instance", "engine"] as const;
+  gauge("queue_depth", "Requests that wait for an instance", ["model"], (made) => {
+    for (const model of pool.models()) made.set({ model }, proxy.numWaiting(model));
+  });
+  gauge("in_flight", "Sequences sent to an instance and not ended", instance, (made) => {
+    for (const upstream of eachUpstream(pool)) made.set(labelsOf(upstream), proxy.numInFlight(upstream));
+  });
+  gauge("instance_state", "1 for the state an instance is in", [...instance, "state"], (made) => {
+    for (const upstream of eachUpstream(pool)) {
+      for (const state of STATES) made.set({ ...labelsOf(upstream), state }, Number(upstream.state === state));
+    }
+  });
+  gauge("instance_starts", "Times its process was started", instance, (made) => {
+    for (const upstream of eachUpstream(pool)) made.set(labelsOf(upstream), upstream.starts);
+  });
+}
+
+function createRequestMetrics(registry: Registry) {
+  const registers = [registry];
+  const prefix = "millrace_fleet:";
+  return {
+    requests: new Counter({
+      name: `${prefix}requests_total`,
+      help: "Requests by how they ended: answered, broken, failed, cancelled",
+      labelNames: ["model", "instance", "outcome"],
+      registers,
+    }),
+    refused: new Counter({
+      name: `${prefix}refused_total`,
+      help: "Requests turned away before it was known what they want, by error code",
+      labelNames: ["code"],
+      registers,
+    }),
+    retries: new Counter({
+      name: `${prefix}retries_total`,
+      help: "Requests that an instance did not take and another got",
+      labelNames: ["model", "instance"],
+      registers,
+    }),
+    firstByte: new Histogram({
+      name: `${prefix}time_to_first_byte_seconds`,
+      help: "Arrival to the first byte of the answer",
+      labelNames: ["model"],
+      buckets: SECONDS,
+      registers,
+    }),
+    duration: new Histogram({
+      name: `${prefix}request_duration_seconds`,
+      help: "Arrival to the last byte of the answer",
+      labelNames: ["model"],
+      buckets: SECONDS,
+      registers,
+    }),
+    matched: new Histogram({
+      name: `${prefix}prefix_matched_fraction`,
+      help: "Share of the prompt that the chosen instance had computed before, as routing believes",
+      labelNames: ["model"],
+      buckets: TENTHS,
+      registers,
+    }),
+  };
+}
+
+type RequestMetrics = ReturnType<typeof createRequestMetrics>;
+
+class CountedRequest implements RequestObserver {
+  readonly #beganMs = performance.now();
+  #instance = NO_INSTANCE;
+
+  constructor(
+    private readonly metrics: RequestMetrics,
+    private readonly model: string,
+  ) {}
+
+  routed(instanceId: string, matchedFraction: number): void {
+    this.#instance = instanceId;
+    this.metrics.matched.observe({ model: this.model }, matchedFraction);
+  }
+
+  retried(instanceId: string): void {
+    this.metrics.retries.inc({ model: this.model, instance: instanceId });
+  }
+
+  firstByte(): void {
+    this.metrics.firstByte.observe({ model: this.model }, this.#seconds());
+  }
+
+  ended(outcome: Outcome): void {
+    this.metrics.requests.inc({ model: this.model, instance: this.#instance, outcome });
+    this.metrics.duration.observe({ model: this.model }, this.#seconds());
+  }
+
+  #seconds(): number {
+    return (performance.now() - this.#beganMs) / 1000;
+  }
+}
+
+export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): FleetMetrics {
+  const registry = new Registry();
+  const metrics = createRequestMetrics(registry);
+  registerStates(registry, pool, proxy);
+  registerFigures(registry, pool);
+  return {
+    // Names that clients make up are no labels: anybody could fill the memory with them.
+    started: ({ model }: RequestStart) => new CountedRequest(metrics, proxy.modelOf(model) ?? "unknown"),
+    refused: (_, code) => metrics.refused.inc({ code }),
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  };
+}

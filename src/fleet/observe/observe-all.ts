@@ -1,0 +1,20 @@
+/** Several observers as one. */
+import type { ProxyObserver, RequestObserver } from "../proxy/observer.js";
+
+export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
+  return {
+    started(start): RequestObserver {
+      const each = observers.map((observer) => observer.started(start));
+      return {
+        traceparent: each.map(({ traceparent }) => traceparent).find((header) => header !== undefined),
+        routed: (...values) => each.forEach((request) => void request.routed(...values)),
+        retried: (...values) => each.forEach((request) => void request.retried(...values)),
+        firstByte: () => each.forEach((request) => void request.firstByte()),
+        ended: (...values) => each.forEach((request) => void request.ended(...values)),
+      };
+    },
+    refused: (path, code) => {
+      for (const observer of observers) observer.refused(path, code);
+    },
+  };
+}

@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { attributesOf, startCollector } from "../../../test/helpers/otlp-collector.js";
+import type { RequestStart } from "../proxy/observer.js";
+import { parseTraceparent, startTelemetry } from "./telemetry.js";
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const PARENT = "b7ad6b7169203331";
+
+const start: RequestStart = {
+  ...{ requestId: "r1", path: "/v1/chat/completions", model: "m", tenant: "t", isStream: true },
+  headers: { traceparent: `00-${TRACE}-${PARENT}-01`, authorization: "Bearer sk-secret" },
+};
+
+test("spans and metrics reach a collector under the GenAI names, without keys", async () => {
+  await using collector = await startCollector();
+  const telemetry = await startTelemetry({
+    endpoint: `${collector.url}/`,
+    serviceName: "fleet",
+    engineOf: () => "vllm",
+  });
+  const good = telemetry.started(start);
+  expect(good.traceparent).toMatch(new RegExp(`^00-${TRACE}-(?!${PARENT})[0-9a-f]{16}-01$`));
+  good.routed("m-0", 0.5);
+  good.retried("m-0", "refused");
+  good.routed("m-1", 0);
+  good.firstByte();
+  good.ended("answered", 200, undefined);
+  const bad = telemetry.started({ ...start, path: "/v1/embeddings", headers: {} });
+  bad.ended("failed", 503, "no_instance_ready");
+  await telemetry.close();
+
+  expect(collector.received.map(({ path }) => path).sort()).toEqual(["/v1/metrics", "/v1/traces"]);
+  expect(JSON.stringify(collector.received)).not.toContain("sk-secret");
+  const [chat, embeddings] = ["chat m", "embeddings m"].map((name) =>
+    collector.spans().find((span) => span.name === name),
+  );
+  expect(chat).toMatchObject({ traceId: TRACE, parentSpanId: PARENT });
+  expect(chat?.events).toHaveLength(2);
+  expect(attributesOf(chat?.attributes ?? [])).toMatchObject({
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "vllm",
+    "gen_ai.request.model": "m",
+    "millrace.instance": "m-1",
+    "millrace.tenant": "t",
+  });
+  expect(embeddings?.status.code).toBe(2);
+  expect(attributesOf(embeddings?.attributes ?? [])).toMatchObject({ "error.type": "no_instance_ready" });
+
+  const points = (name: string) =>
+    collector.metrics().flatMap((metric) => (metric.name === name ? metric.histogram.dataPoints : []));
+  expect(points("gen_ai.server.time_to_first_token")).toHaveLength(1);
+  const durations = points("gen_ai.server.request.duration").map(({ attributes }) => attributesOf(attributes));
+  expect(durations).toContainEqual({
+    ...{ "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "vllm" },
+  });
+  expect(durations).toContainEqual(expect.objectContaining({ "error.type": "no_instance_ready" }));
+});
+
+test("a collector that is not there stops nothing", async () => {
+  const options = {
+    endpoint: "http://127.0.0.1:9",
+    serviceName: "fleet",
+    engineOf: () => undefined,
+    closeTimeoutMs: 20,
+  };
+  const telemetry = await startTelemetry(options);
+  telemetry.started(start).ended("answered", 200, undefined);
+  await telemetry.close();
+});
+
+test.each([
+  "",
+  "00-0-0-00",
+  `00-${"0".repeat(32)}-${PARENT}-01`,
+  `01-${TRACE}-${PARENT}-01`,
+])("the trace header %j is nobody's", (header) => {
+  expect(parseTraceparent(header)).toBeUndefined();
+});

@@ -1,0 +1,172 @@
+/**
+ * Spans and metrics of requests, sent to an OpenTelemetry collector by OTLP/HTTP (JSON). Names are those of OpenTelemetry's GenAI conventions, which
+ * are still marked Development: the version below says which state of them is meant. Loaded only where an endpoint is configured.
+ */
+import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
+import { packageVersion } from "../../core/package-root.js";
+import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
+
+/** State of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
+export const GENAI_CONVENTIONS = "development-2026-08";
+
+export interface TelemetryOptions {
+  /** Base URL: /v1/traces and /v1/metrics are appended. */
+  readonly endpoint: string;
+  readonly serviceName: string;
+  /** The engine behind an instance, which is the provider of its answers. */
+  readonly engineOf: (instanceId: string) => string | undefined;
+  readonly metricsIntervalMs?: number;
+  /** How long a collector that is away may hold up the end. */
+  readonly closeTimeoutMs?: number;
+}
+
+export interface Telemetry extends ProxyObserver {
+  /** Sends what is still here; gives up when the collector does not take it. */
+  close(): Promise<void>;
+}
+
+/** As the conventions advise for durations of model calls. */
+const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const FIRST_TOKEN_BUCKETS_S = [
+  ...[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5],
+  ...[0.75, 1, 2.5, 5, 7.5, 10],
+];
+
+const OPERATIONS: Readonly<Record<string, string>> = {
+  "/v1/chat/completions": "chat",
+  "/v1/responses": "chat",
+  "/v1/messages": "chat",
+  "/v1/completions": "text_completion",
+  "/v1/embeddings": "embeddings",
+};
+
+/** Other paths (tokenize, rerank) are no operations of the conventions: their own last word says what they are. */
+const operationOf = (path: string): string => OPERATIONS[path] ?? path.split("/").at(-1)!;
+
+/** The W3C header, version 00. */
+export function parseTraceparent(header: string | string[] | undefined): SpanContext | undefined {
+  const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(typeof header === "string" ? header : "");
+  const [, traceId = "", spanId = "", flags = "0"] = match ?? [];
+  if (/^0*$/.test(traceId) || /^0*$/.test(spanId)) return undefined;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+}
+
+export function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
+}
+
+/** What a request records itself with. */
+interface Instruments {
+  readonly startSpan: (name: string, attributes: Attributes, parent: SpanContext | undefined) => Span;
+  readonly duration: { record(seconds: number, attributes: Attributes): void };
+  readonly firstToken: { record(seconds: number, attributes: Attributes): void };
+  readonly engineOf: TelemetryOptions["engineOf"];
+}
+
+class ObservedRequest implements RequestObserver {
+  readonly traceparent: string;
+  readonly #beganMs = performance.now();
+  readonly #span: Span;
+  #attributes: Attributes;
+
+  constructor(
+    private readonly instruments: Instruments,
+    { path, model, tenant, isStream, headers, requestId }: RequestStart,
+  ) {
+    this.#attributes = { "gen_ai.operation.name": operationOf(path), "gen_ai.request.model": model };
+    const own = { "millrace.tenant": tenant, "millrace.request.id": requestId, "gen_ai.request.stream": isStream };
+    const name = `${operationOf(path)} ${model}`;
+    const parent = parseTraceparent(headers.traceparent);
+    this.#span = instruments.startSpan(name, { ...this.#attributes, ...own, "url.path": path }, parent);
+    this.traceparent = formatTraceparent(this.#span.spanContext());
+  }
+
+  routed(instanceId: string, matchedFraction: number): void {
+    const provider = this.instruments.engineOf(instanceId) ?? "millrace";
+    this.#attributes = { ...this.#attributes, "gen_ai.provider.name": provider };
+    this.#span.setAttributes({
+      "gen_ai.provider.name": provider,
+      "millrace.instance": instanceId,
+      "millrace.prefix.matched_fraction": matchedFraction,
+    });
+  }
+
+  retried(instanceId: string, reason: string): void {
+    this.#span.addEvent("retry", { "millrace.instance": instanceId, "millrace.retry.reason": reason });
+  }
+
+  firstByte(): void {
+    this.#span.addEvent("first byte");
+    this.instruments.firstToken.record(this.#seconds(), this.#attributes);
+  }
+
+  ended(outcome: Outcome, status: number, code: string | undefined): void {
+    const errorType = code ?? (outcome === "answered" ? (status >= 400 ? String(status) : undefined) : outcome);
+    const attributes = errorType === undefined ? this.#attributes : { ...this.#attributes, "error.type": errorType };
+    this.#span.setAttributes({ ...attributes, "http.response.status_code": status });
+    // SpanStatusCode.ERROR of the API, which is not loaded here: the instance or we failed, not the client.
+    if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
+    this.#span.end();
+    this.instruments.duration.record(this.#seconds(), attributes);
+  }
+
+  #seconds(): number {
+    return (performance.now() - this.#beganMs) / 1000;
+  }
+}
+
+/** @example const telemetry = await startTelemetry({ endpoint: "http://127.0.0.1:4318", serviceName: "millrace", engineOf }) */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const [api, traces, metrics, traceExport, metricExport, resources] = await Promise.all([
+    import("@opentelemetry/api"),
+    import("@opentelemetry/sdk-trace-base"),
+    import("@opentelemetry/sdk-metrics"),
+    import("@opentelemetry/exporter-trace-otlp-http"),
+    import("@opentelemetry/exporter-metrics-otlp-http"),
+    import("@opentelemetry/resources"),
+  ]);
+  const base = options.endpoint.replace(/\/+$/, "");
+  const version = packageVersion();
+  const resource = resources.resourceFromAttributes({
+    "service.name": options.serviceName,
+    "service.version": version,
+    "millrace.genai_conventions": GENAI_CONVENTIONS,
+  });
+  const exporter = new traceExport.OTLPTraceExporter({ url: `${base}/v1/traces` });
+  const tracers = new traces.BasicTracerProvider({
+    resource,
+    spanProcessors: [new traces.BatchSpanProcessor(exporter)],
+  });
+  const reader = new metrics.PeriodicExportingMetricReader({
+    exporter: new metricExport.OTLPMetricExporter({ url: `${base}/v1/metrics` }),
+    exportIntervalMillis: options.metricsIntervalMs ?? 60_000,
+    exportTimeoutMillis: Math.min(options.metricsIntervalMs ?? 60_000, 10_000),
+  });
+  const meters = new metrics.MeterProvider({ resource, readers: [reader] });
+  const tracer = tracers.getTracer("millrace", version);
+  const meter = meters.getMeter("millrace", version);
+  const histogram = (name: string, description: string, explicitBucketBoundaries: number[]) =>
+    meter.createHistogram(name, { description, unit: "s", advice: { explicitBucketBoundaries } });
+  const contextOf = (parent: SpanContext | undefined): Context =>
+    parent === undefined ? api.ROOT_CONTEXT : api.trace.setSpanContext(api.ROOT_CONTEXT, parent);
+  const instruments: Instruments = {
+    engineOf: options.engineOf,
+    startSpan: (name, attributes, parent) =>
+      tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, contextOf(parent)),
+    duration: histogram("gen_ai.server.request.duration", "Request to last byte", DURATION_BUCKETS_S),
+    firstToken: histogram("gen_ai.server.time_to_first_token", "Request to first byte", FIRST_TOKEN_BUCKETS_S),
+  };
+  return {
+    started: (start) => new ObservedRequest(instruments, start),
+    refused: () => {},
+    close: async () => {
+      const sent = Promise.allSettled([tracers.shutdown(), meters.shutdown()]);
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, options.closeTimeoutMs ?? 3000);
+      });
+      await Promise.race([sent, late]);
+      clearTimeout(timer);
+    },
+  };
+}

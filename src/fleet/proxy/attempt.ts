@@ -1,0 +1,207 @@
+/** One request sent to one instance: its answer goes to the client as it comes, at the client's pace, watched by a clock. */
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Dispatcher } from "undici";
+import { MillraceError } from "../../core/errors.js";
+import type { Dialect } from "./dialect.js";
+import { responseHeaders } from "./headers.js";
+import type { ProxyTimeouts } from "./options.js";
+import { WholeEvents } from "./whole-events.js";
+
+export type AttemptResult =
+  /** The whole answer was passed on. */
+  | { readonly kind: "answered"; readonly status: number }
+  /** It broke off after its first byte had been passed on. */
+  | { readonly kind: "broken"; readonly error: MillraceError; readonly status: number }
+  /** Nothing was passed on, and the request may be sent again. `isAway`: the instance did not say so itself, its connection failed. */
+  | {
+      readonly kind: "refused";
+      readonly error: MillraceError;
+      readonly isAway: boolean;
+      readonly isReset: boolean;
+      readonly status: number | undefined;
+    }
+  | { readonly kind: "timeout"; readonly error: MillraceError }
+  | { readonly kind: "cancelled" };
+
+export interface AttemptContext {
+  readonly instanceId: string;
+  readonly requestId: string;
+  readonly dialect: Dialect;
+  readonly outgoing: ServerResponse;
+  readonly timeouts: ProxyTimeouts;
+  /** Whether another instance could take the request; asked when this one says it does not. */
+  mayRetry(): boolean;
+  onFirstByte(): void;
+}
+
+/** What says that the request was not taken: busy, and not ready. */
+const NOT_TAKEN: readonly number[] = [429, 503];
+/** A refusal's text is read to its end, so that its connection can be used again, up to this. */
+const MAX_DISCARDED_BYTES = 64 * 1024;
+const RESETS: readonly string[] = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"];
+
+/** discarding: the request goes elsewhere while the rest of a refusal is read. */
+type State = "waiting" | "passing" | "discarding" | "over";
+
+export class Attempt implements Dispatcher.DispatchHandler {
+  #state: State = "waiting";
+  #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  /** Of a stream of events. */
+  #events: WholeEvents | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #lastByteMs = 0;
+  #numDiscarded = 0;
+  #settle: (result: AttemptResult) => void = () => {};
+
+  constructor(private readonly context: AttemptContext) {}
+
+  run(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<AttemptResult> {
+    return new Promise((resolve) => {
+      this.#settle = resolve;
+      this.#watch(this.context.timeouts.firstByteMs);
+      dispatcher.dispatch(options, this);
+    });
+  }
+
+  /** The client left: the instance stops computing, since its connection closes. */
+  cancel(): void {
+    if (this.#state === "over" || this.#state === "discarding") return;
+    this.#finish({ kind: "cancelled" });
+    this.#abort();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#state === "over") this.#abort();
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    // 1xx: the answer is still to come.
+    if (status < 200 || this.#state !== "waiting") return;
+    this.#status = status;
+    this.#headers = headers;
+    if (NOT_TAKEN.includes(status) && this.context.mayRetry()) {
+      this.#finish({
+        kind: "refused",
+        error: this.#failure(`status ${status}`),
+        isAway: false,
+        isReset: false,
+        status,
+      });
+      this.#state = "discarding";
+      this.#watch(this.context.timeouts.idleMs);
+    } else if (isEventStream(headers)) this.#events = new WholeEvents();
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#state === "discarding") {
+      this.#numDiscarded += chunk.length;
+      if (this.#numDiscarded > MAX_DISCARDED_BYTES) this.#abort();
+      return;
+    }
+    if (this.#state === "over") return;
+    if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
+    this.#lastByteMs = performance.now();
+    const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
+    if (bytes.length > 0) this.#pass(bytes, controller);
+  }
+
+  onResponseEnd(): void {
+    if (this.#state === "discarding") clearTimeout(this.#timer);
+    if (this.#state === "discarding" || this.#state === "over") return;
+    if (this.#state === "waiting") this.#begin();
+    this.context.outgoing.end(this.#events?.flush());
+    this.#finish({ kind: "answered", status: this.#status });
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, thrown: Error): void {
+    if (this.#state === "discarding") clearTimeout(this.#timer);
+    if (this.#state === "discarding" || this.#state === "over") return;
+    const code = (thrown as NodeJS.ErrnoException).code ?? thrown.name;
+    this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code));
+  }
+
+  #pass(bytes: Buffer, controller: Dispatcher.DispatchController): void {
+    if (this.#state === "waiting") this.#begin();
+    const { outgoing } = this.context;
+    if (outgoing.write(bytes) || controller.paused) return;
+    controller.pause();
+    outgoing.once("drain", () => {
+      this.#lastByteMs = performance.now();
+      controller.resume();
+    });
+  }
+
+  /** Headers go out with the first byte: until then the request may be sent elsewhere. */
+  #begin(): void {
+    const { dialect, requestId, outgoing } = this.context;
+    this.#state = "passing";
+    const isStream = this.#events !== undefined;
+    outgoing.writeHead(this.#status, responseHeaders(this.#headers, dialect.requestIdHeader, requestId, isStream));
+    this.context.onFirstByte();
+  }
+
+  #fail(error: MillraceError, isReset: boolean): void {
+    if (this.#state === "waiting") {
+      this.#finish({ kind: "refused", error, isAway: true, isReset, status: undefined });
+      return;
+    }
+    const { outgoing, dialect, requestId } = this.context;
+    // Any other kind of answer can only be ended by cutting the connection, or it would pass for a whole one.
+    if (this.#events === undefined) outgoing.destroy();
+    else outgoing.end(dialect.streamError(error, requestId));
+    this.#finish({ kind: "broken", error, status: this.#status });
+  }
+
+  #watch(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#onTimer(), ms);
+  }
+
+  /** Bytes only leave their time behind: a timer set anew for each would cost more. */
+  #onTimer(): void {
+    if (this.#state === "discarding") {
+      this.#abort();
+      return;
+    }
+    const { idleMs, firstByteMs } = this.context.timeouts;
+    const hasBytes = this.#lastByteMs > 0;
+    // While the client is what keeps the instance waiting, another clock runs.
+    const leftMs = this.#controller?.paused === true ? idleMs : this.#lastByteMs + idleMs - performance.now();
+    if (hasBytes && leftMs > 0) {
+      this.#watch(leftMs);
+      return;
+    }
+    const limit = hasBytes
+      ? `its next byte within ${idleMs} ms`
+      : `the first byte of its answer within ${firstByteMs} ms`;
+    const message = `expected of instance ${this.context.instanceId} ${limit}, got none`;
+    const error = new MillraceError("upstream_timeout", message);
+    if (this.#state === "waiting") this.#finish({ kind: "timeout", error });
+    else this.#fail(error, false);
+    this.#abort();
+  }
+
+  #failure(what: string, cause?: Error): MillraceError {
+    const message = `expected an answer of instance ${this.context.instanceId}, got ${what}`;
+    return new MillraceError("upstream_failed", message, { cause });
+  }
+
+  #finish(result: AttemptResult): void {
+    if (this.#state === "over") return;
+    this.#state = "over";
+    clearTimeout(this.#timer);
+    this.#settle(result);
+  }
+
+  #abort(): void {
+    this.#controller?.abort(new Error("no longer wanted"));
+  }
+}
+
+/** A compressed one cannot be cut between events, nor ended with one of ours. */
+function isEventStream(headers: IncomingHttpHeaders): boolean {
+  return headers["content-type"]?.startsWith("text/event-stream") === true && headers["content-encoding"] === undefined;
+}

@@ -1,0 +1,42 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type BodyEdit, editBody } from "./edit-body.js";
+
+const edited = (text: string, edit: BodyEdit): string =>
+  editBody(Buffer.from(text), JSON.parse(text) as Record<string, unknown>, edit).toString();
+
+test("only the model's own bytes change", () => {
+  const text = `{ "seed": 12345678901234567890, "x": {"model": "no"}, "model" :\t"a\\"b", "y": ["model", ":"] }`;
+  expect(edited(text, { model: "m" })).toBe(text.replace(`"a\\"b"`, `"m"`));
+});
+
+test("what needs no change is passed on as it is", () => {
+  const bytes = Buffer.from(`{"model":"m","seed":null}`);
+  expect(editBody(bytes, { model: "m", seed: null }, { model: "m", seed: 5 })).toBe(bytes);
+  expect(editBody(bytes, { model: "m", seed: null }, {})).toBe(bytes);
+});
+
+test("missing fields are put first", () => {
+  expect(edited(`{"prompt":"x"}`, { model: "m", seed: 5 })).toBe(`{"seed":5,"model":"m","prompt":"x"}`);
+  expect(edited(` {} `, { seed: 5 })).toBe(` {"seed":5} `);
+});
+
+test("a name spelled with escapes, or there twice, is replaced too", () => {
+  expect(JSON.parse(edited(`{"mod\\u0065l":"a","n":1}`, { model: "m" }))).toEqual({ model: "m", n: 1 });
+  expect(JSON.parse(edited(`{"model":"a","model":"b"}`, { model: "m" }))).toEqual({ model: "m" });
+});
+
+test("whatever the rest holds, the outcome is the same object with these fields", () => {
+  const rest = fc.dictionary(
+    fc.string().filter((key) => key !== "__proto__"),
+    fc.jsonValue(),
+  );
+  fc.assert(
+    fc.property(rest, fc.string(), fc.string(), fc.boolean(), fc.nat(3), (fields, before, model, isLast, indent) => {
+      const body = isLast ? { ...fields, model: before } : Object.assign({ model: before }, fields, { model: before });
+      const text = JSON.stringify(body, undefined, indent);
+      const expected = { ...(JSON.parse(text) as object), model, ...("seed" in body ? {} : { seed: 7 }) };
+      expect(JSON.parse(edited(text, { model, seed: 7 }))).toEqual(expected);
+    }),
+  );
+});

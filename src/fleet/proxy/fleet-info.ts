@@ -1,0 +1,37 @@
+/** What the fleet tells of itself to clients: its models, and how many instances of each are ready. */
+import { MillraceError } from "../../core/errors.js";
+import type { UpstreamPool } from "../upstream.js";
+
+const describeModel = (id: string) => ({ id, object: "model", created: 0, owned_by: "millrace" });
+
+/** @param path /v1/models, or one model's below it (whose name may contain slashes) */
+export function modelList(models: readonly string[], path: string): object {
+  if (path === "/v1/models") return { object: "list", data: models.map(describeModel) };
+  const encoded = path.slice("/v1/models/".length);
+  const id = models.find((model) => model === encoded || encodeURIComponent(model) === encoded);
+  if (id !== undefined) return describeModel(id);
+  throw new MillraceError(
+    "model_not_found",
+    `expected the model to be one of ${models.join(", ")}, got ${JSON.stringify(encoded.slice(0, 80))}`,
+    { param: "model" },
+  );
+}
+
+interface FleetHealth {
+  readonly isTakingRequests: boolean;
+  readonly body: object;
+}
+
+/** @param startsOnDemand a model without an instance is no fault then */
+export function fleetHealth(pool: UpstreamPool, isDraining: boolean, startsOnDemand: boolean): FleetHealth {
+  const models = pool.models().map((model) => {
+    const states: Partial<Record<string, number>> = {};
+    for (const { state } of pool.upstreams(model)) states[state] = (states[state] ?? 0) + 1;
+    return { model, instances: states };
+  });
+  const numServed = models.filter(({ instances }) => (instances.ready ?? 0) > 0).length;
+  const isTakingRequests = !isDraining && (startsOnDemand || numServed > 0);
+  const isWhole = startsOnDemand || numServed === models.length;
+  const status = isDraining ? "draining" : !isTakingRequests ? "unavailable" : isWhole ? "ok" : "degraded";
+  return { isTakingRequests, body: { status, models } };
+}

@@ -1,0 +1,63 @@
+/** Which headers pass: those of one connection stay on it, and keys go only where they belong. */
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
+import type { Upstream, UpstreamTarget } from "../upstream.js";
+
+/** Of one connection (RFC 9110, 7.6.1). */
+const HOP_BY_HOP = [
+  ...["connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer"],
+  ...["transfer-encoding", "upgrade"],
+];
+
+/** Set anew, or not to be asked for: a compressed stream could not be ended with an event of ours. */
+const NOT_SENT = new Set([...HOP_BY_HOP, "host", "content-length", "expect", "accept-encoding", "x-request-id"]);
+const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
+const CREDENTIALS = new Set(["authorization", "x-api-key"]);
+
+/** Headers that the Connection header names. */
+function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
+  const { connection } = headers;
+  if (connection === undefined || connection === "keep-alive" || connection === "close") return [];
+  return connection.split(",").map((name) => name.trim().toLowerCase());
+}
+
+/**
+ * Names and values in turn. A client's key passes unchanged, so that the engine can tell tenants apart, unless the instance has a key of its own or belongs to
+ * somebody else.
+ */
+export function requestHeaders(
+  headers: IncomingHttpHeaders,
+  upstream: Upstream,
+  target: UpstreamTarget,
+  requestId: string,
+  traceparent: string | undefined,
+): string[] {
+  const named = connectionNames(headers);
+  const dropsKeys = target.apiKey !== undefined || upstream.engine === "openai";
+  const sent = ["x-request-id", requestId];
+  for (const name in headers) {
+    if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;
+    if (name === "traceparent" && traceparent !== undefined) continue;
+    const value = headers[name];
+    if (value !== undefined) sent.push(name, typeof value === "string" ? value : value.join(", "));
+  }
+  if (traceparent !== undefined) sent.push("traceparent", traceparent);
+  if (target.apiKey !== undefined) sent.push("authorization", `Bearer ${target.apiKey}`);
+  return sent;
+}
+
+/** @param isEdited the body may get longer than the engine said */
+export function responseHeaders(
+  headers: IncomingHttpHeaders,
+  requestIdHeader: string,
+  requestId: string,
+  isEdited: boolean,
+): OutgoingHttpHeaders {
+  const named = connectionNames(headers);
+  const returned: OutgoingHttpHeaders = { "X-Request-Id": requestId };
+  if (requestIdHeader !== "X-Request-Id") returned[requestIdHeader] = requestId;
+  for (const name in headers) {
+    if (NOT_RETURNED.has(name) || named.includes(name) || (isEdited && name === "content-length")) continue;
+    returned[name] = headers[name];
+  }
+  return returned;
+}

@@ -1,0 +1,321 @@
+import { connect, createServer, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  answerJson,
+  type Behaviour,
+  beginStream,
+  type FleetOptions,
+  sse,
+  startFleet,
+  type TestFleet,
+  until,
+} from "../../../test/helpers/stand-in.js";
+
+let fleet: TestFleet;
+afterEach(() => fleet.stop());
+
+const start = async (behaviours: readonly Behaviour[], options?: FleetOptions) => {
+  fleet = await startFleet(behaviours, options);
+  return fleet;
+};
+const request = { model: "m", messages: [] };
+const chat = "/v1/chat/completions";
+const ok = answerJson({ ok: true });
+const never: Behaviour = () => {};
+const cut: Behaviour = (_, outgoing) => outgoing.destroy();
+/** Two events and then nothing more. */
+const stall: Behaviour = (_, outgoing) => {
+  beginStream(outgoing);
+  outgoing.write(sse({ n: 1 }) + sse({ n: 2 }));
+};
+/** Two events and a half, then a dead connection. */
+const breakOff: Behaviour = (_, outgoing) => {
+  beginStream(outgoing);
+  outgoing.write(`${sse({ n: 1 })}${sse({ n: 2 })}data: {"n"`, () => outgoing.destroy());
+};
+const code = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string } };
+  return [response.status, error.code];
+};
+
+describe("a client that leaves", () => {
+  test.each([
+    ["while it waits for a whole answer", never],
+    ["in the middle of a stream", stall],
+  ])("%s: the instance stops at once", async (_, behaviour) => {
+    const { post, standIns, watched, pool, proxy } = await start([behaviour]);
+    const leaving = new AbortController();
+    const response = post(chat, request, { signal: leaving.signal });
+    response.catch(() => {});
+    if (behaviour === stall) await (await response).body!.getReader().read();
+    await until(() => standIns[0]!.received.length === 1);
+    leaving.abort();
+    await until(() => standIns[0]!.numCut === 1);
+    await until(() => watched.ended.length === 1);
+    expect(watched.ended[0]!.outcome).toBe("cancelled");
+    expect(proxy.numInFlight(pool.upstreams("m")[0]!)).toBe(0);
+    expect(pool.failures).toEqual([]);
+  });
+
+  test("while it waits for a seat: it never reaches an instance", async () => {
+    const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
+    const { post, standIns, proxy, watched } = await start([never], { upstream: { capacity } });
+    void post(chat, request).catch(() => {});
+    await until(() => standIns[0]!.received.length === 1);
+    const leaving = new AbortController();
+    post(chat, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => proxy.numWaiting("m") === 1);
+    leaving.abort();
+    await until(() => proxy.numWaiting("m") === 0);
+    await until(() => watched.ended.length === 1);
+    expect(standIns[0]!.received).toHaveLength(1);
+  });
+});
+
+describe("an instance that does not take a request: another does, and the client does not notice", () => {
+  test.each<[string, Behaviour]>([
+    ["it closes the connection", cut],
+    ["it is starting", answerJson({ error: "loading" }, 503)],
+    ["its queue is full", answerJson({ error: "busy" }, 429)],
+    ["it sends garbage", (_, outgoing) => outgoing.socket!.end("SMTP ready\r\n\r\n")],
+    [
+      "it closes after the headers, before the first byte",
+      (_, outgoing) => {
+        beginStream(outgoing);
+        outgoing.flushHeaders();
+        setImmediate(() => outgoing.destroy());
+      },
+    ],
+    [
+      "it closes in the first event",
+      (_, outgoing) => {
+        beginStream(outgoing);
+        outgoing.write("data: {", () => outgoing.destroy());
+      },
+    ],
+  ])("%s", async (_, behaviour) => {
+    const { post, watched } = await start([behaviour, ok]);
+    const response = await post(chat, request);
+    expect([response.status, await response.json()]).toEqual([200, { ok: true }]);
+    expect([watched.routed, watched.retried]).toEqual([["a", "b"], ["a"]]);
+  });
+
+  test("it is not there", async () => {
+    const { post, standIns, pool } = await start([ok, ok]);
+    await standIns[0]!.die();
+    expect((await post(chat, request)).status).toBe(200);
+    expect(pool.failures).toEqual(["a"]);
+  });
+
+  test("a failover repeats the same request, seed included", async () => {
+    const { post, standIns } = await start([cut, ok], { upstream: { engine: "millrace" } });
+    await post(chat, request);
+    const [first, second] = standIns.map(({ received }) => received[0]!.body);
+    expect(first).toEqual(second);
+    expect(first!.seed).toEqual(expect.any(Number));
+  });
+});
+
+test("an error that would be the same everywhere is passed on, not repeated", async () => {
+  const { post, watched } = await start([answerJson({ error: "bug" }, 500), ok]);
+  expect((await post(chat, request)).status).toBe(500);
+  expect(watched.routed).toEqual(["a"]);
+});
+
+test("no more instances are tried than allowed", async () => {
+  const { post, watched } = await start([cut, cut, cut, ok], { limits: { maxAttempts: 2 } });
+  expect(await code(await post(chat, request))).toEqual([502, "upstream_failed"]);
+  expect(watched.routed).toHaveLength(2);
+});
+
+test("the only instance is asked again when its connection was closed under a request", async () => {
+  let numRequests = 0;
+  const { post, watched } = await start([(...exchange) => (numRequests++ === 0 ? cut : ok)(...exchange)]);
+  expect((await post(chat, request)).status).toBe(200);
+  expect(watched.routed).toEqual(["a", "a"]);
+});
+
+test("when all are busy the last one's own refusal goes to the client", async () => {
+  const busy: Behaviour = (_, outgoing) => {
+    outgoing.writeHead(429, { "Retry-After": "7" });
+    outgoing.end("{}");
+  };
+  const { post } = await start([busy, busy]);
+  const response = await post(chat, request);
+  expect([response.status, response.headers.get("retry-after")]).toEqual([429, "7"]);
+});
+
+test("no instance ready: 503 with a time to come back", async () => {
+  const { post, pool } = await start([ok]);
+  pool.change("a", { state: "starting" });
+  const response = await post(chat, request);
+  expect(response.headers.get("retry-after")).toBe("1");
+  expect(await code(response)).toEqual([503, "no_instance_ready"]);
+});
+
+test("all seats taken and the queue full: 429 with a time to come back", async () => {
+  const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
+  const { post, standIns, proxy } = await start([never], { upstream: { capacity }, limits: { maxWaiting: 1 } });
+  for (let i = 0; i < 2; i++) post(chat, request).catch(() => {});
+  await until(() => standIns[0]!.received.length === 1 && proxy.numWaiting("m") === 1);
+  const response = await post(chat, request);
+  expect(response.headers.get("retry-after")).toBe("1");
+  expect(await code(response)).toEqual([429, "queue_full"]);
+});
+
+describe("a stream that breaks off ends with an error event and no [DONE], and is not begun again", () => {
+  test.each([
+    [
+      "OpenAI",
+      chat,
+      /^data: {"error":{"message":"expected an answer of instance a, got .*,"code":"upstream_failed"}}\n\n$/,
+    ],
+    [
+      "OpenAI's responses",
+      "/v1/responses",
+      /^event: error\ndata: {"type":"error","code":"upstream_failed",.*"error":{.*}}\n\n$/,
+    ],
+    ["Anthropic", "/v1/messages", /^event: error\ndata: {"type":"error","error":{"type":"api_error",.*}\n\n$/],
+  ])("%s", async (_, path, pattern) => {
+    const { post, watched, pool } = await start([breakOff, ok]);
+    const text = await (await post(path, request)).text();
+    const whole = sse({ n: 1 }) + sse({ n: 2 });
+    expect(text.startsWith(whole)).toBe(true);
+    expect(text.slice(whole.length)).toMatch(pattern);
+    expect(watched.routed).toEqual(["a"]);
+    expect(watched.ended).toEqual([{ outcome: "broken", status: 200 }]);
+    expect(pool.failures).toEqual(["a"]);
+  });
+
+  test("garbage within a stream", async () => {
+    const { post } = await start([
+      (_, outgoing) => {
+        beginStream(outgoing);
+        outgoing.write(sse({ n: 1 }), () => outgoing.socket!.end("zzz\r\nno chunk\r\n"));
+      },
+    ]);
+    const text = await (await post(chat, request)).text();
+    expect(text).toMatch(/^data: {"n":1}\n\ndata: {"error":.*"upstream_failed"}}\n\n$/);
+  });
+
+  test("an answer that is no stream is cut, so that it cannot pass for a whole one", async () => {
+    const { post } = await start([
+      (_, outgoing) => {
+        outgoing.writeHead(200, { "Content-Length": 100 });
+        outgoing.write("{", () => outgoing.destroy());
+      },
+    ]);
+    const response = await post(chat, request);
+    await expect(response.text()).rejects.toThrow();
+  });
+});
+
+describe("times", () => {
+  test("to the first byte", async () => {
+    const { post, standIns, pool } = await start([never], { timeouts: { firstByteMs: 30 } });
+    expect(await code(await post(chat, request))).toEqual([504, "upstream_timeout"]);
+    await until(() => standIns[0]!.numCut === 1);
+    expect(pool.failures).toEqual(["a"]);
+  });
+
+  test("between bytes, which does not count towards the first", async () => {
+    const { post, standIns } = await start([stall], { timeouts: { firstByteMs: 60_000, idleMs: 30 } });
+    const text = await (await post(chat, request)).text();
+    expect(text).toMatch(/{"n":2}\n\ndata: {"error":.*"upstream_timeout"}}\n\n$/);
+    await until(() => standIns[0]!.numCut === 1);
+  });
+
+  test("a slow stream is no stalled one", async () => {
+    const { post } = await start(
+      [
+        (_, outgoing) => {
+          beginStream(outgoing);
+          let n = 0;
+          const timer = setInterval(() => {
+            outgoing.write(sse({ n: ++n }));
+            if (n < 10) return;
+            clearInterval(timer);
+            outgoing.end(sse("[DONE]"));
+          }, 60);
+        },
+      ],
+      { timeouts: { firstByteMs: 500, idleMs: 500 } },
+    );
+    expect(await (await post(chat, request)).text()).toMatch(/{"n":10}\n\ndata: \[DONE\]\n\n$/);
+  });
+});
+
+test("a client that does not read pauses its instance; memory stays bounded, and nothing is lost", async () => {
+  const event = sse("x".repeat(16_000));
+  const numEvents = 4000;
+  let numWritten = 0;
+  const { proxy } = await start([
+    (_, outgoing) => {
+      beginStream(outgoing);
+      const write = () => {
+        while (numWritten < numEvents) {
+          numWritten++;
+          if (!outgoing.write(event)) {
+            outgoing.once("drain", write);
+            return;
+          }
+        }
+        outgoing.end();
+      };
+      write();
+    },
+  ]);
+  const socket = connect(proxy.port, "127.0.0.1");
+  const body = JSON.stringify(request);
+  socket.pause();
+  socket.write(
+    `POST ${chat} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  await quiet(() => numWritten);
+  // What fits into the buffers of two connections: far from all.
+  expect(numWritten).toBeLessThan(numEvents / 2);
+  let numBytes = 0;
+  socket.on("data", (chunk) => {
+    numBytes += chunk.length;
+  });
+  socket.resume();
+  await new Promise((resolve) => socket.once("close", resolve));
+  expect(numWritten).toBe(numEvents);
+  expect(numBytes).toBeGreaterThan(numEvents * event.length);
+});
+
+/** Until a count has stood still for a while. */
+async function quiet(count: () => number): Promise<void> {
+  for (let last = -1; last !== count() || last === 0; ) {
+    last = count();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+test("an instance that keeps answering with errors does not draw all requests to itself", async () => {
+  const { post, watched } = await start([answerJson({}, 500), ok]);
+  for (let i = 0; i < 20; i++) await post(chat, request);
+  // Three, and one more for each second that this takes.
+  expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
+});
+
+test("pipelined requests are answered in order, and cancelled together", async () => {
+  const { proxy, standIns } = await start([never]);
+  const socket: Socket = connect(proxy.port, "127.0.0.1");
+  const body = JSON.stringify(request);
+  const one = `POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  socket.write(one + one);
+  await until(() => standIns[0]!.received.length === 2);
+  socket.destroy();
+  await until(() => standIns[0]!.numCut === 2);
+});
+
+test("a port that speaks no HTTP at all", async () => {
+  const server = createServer((socket) => socket.end("\0\0\0"));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const { post, pool } = await start([ok]);
+  pool.change("a", { target: { url: `http://127.0.0.1:${port}`, apiKey: undefined, modelName: undefined } });
+  expect(await code(await post(chat, request))).toEqual([502, "upstream_failed"]);
+  server.close();
+});

@@ -1,0 +1,211 @@
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  answerJson,
+  beginStream,
+  type FleetOptions,
+  sse,
+  startFleet,
+  type TestFleet,
+  until,
+} from "../../../test/helpers/stand-in.js";
+import { MillraceError } from "../../core/errors.js";
+
+let fleet: TestFleet;
+afterEach(() => fleet.stop());
+
+const start = async (behaviours: Parameters<typeof startFleet>[0], options?: FleetOptions) => {
+  fleet = await startFleet(behaviours, options);
+  return fleet;
+};
+const ok = answerJson({ ok: true });
+const code = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string } };
+  return [response.status, error.code];
+};
+
+test("body, path, query and headers reach the instance; status, headers and body come back", async () => {
+  const { post, standIns } = await start([
+    (_, outgoing) => {
+      outgoing.writeHead(418, { "X-Engine": "e", Connection: "close, X-Hop", "X-Hop": "1" });
+      outgoing.end("short and stout");
+    },
+  ]);
+  const body = `{"model":"m",  "messages":[], "seed": 12345678901234567890}`;
+  const headers = {
+    Authorization: "Bearer k",
+    "X-Request-Id": "mine",
+    "X-Own": "2",
+    "Content-Type": "application/json",
+  };
+  const response = await post("/v1/chat/completions?x=1", body, { headers });
+  expect([response.status, await response.text()]).toEqual([418, "short and stout"]);
+  expect(response.headers.get("x-engine")).toBe("e");
+  expect(response.headers.get("x-hop")).toBeNull();
+  expect(response.headers.get("x-request-id")).toBe("mine");
+  const [received] = standIns[0]!.received;
+  expect([received!.path, received!.text]).toEqual(["/v1/chat/completions?x=1", body]);
+  expect(received!.headers).toMatchObject({ authorization: "Bearer k", "x-request-id": "mine", "x-own": "2" });
+  expect(received!.headers).not.toHaveProperty("accept-encoding");
+});
+
+test("a stream comes through byte for byte, event by event", async () => {
+  let more = () => {};
+  const { post, watched } = await start([
+    (_, outgoing) => {
+      beginStream(outgoing);
+      outgoing.write(sse({ n: 1 }));
+      more = () => {
+        outgoing.write(sse({ n: 2 }));
+        outgoing.end(sse("[DONE]"));
+      };
+    },
+  ]);
+  const response = await post("/v1/completions", { model: "m", prompt: "x", stream: true });
+  const reader = response.body!.getReader();
+  const decode = (bytes: Uint8Array | undefined) => Buffer.from(bytes!).toString();
+  expect(decode((await reader.read()).value)).toBe(sse({ n: 1 }));
+  more();
+  let rest = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) rest += decode(part.value);
+  expect(rest).toBe(sse({ n: 2 }) + sse("[DONE]"));
+  await until(() => watched.ended.length === 1);
+  expect(watched.ended).toEqual([{ outcome: "answered", status: 200 }]);
+});
+
+test("an instance's own name for the model and its key take the place of the client's", async () => {
+  const { post, standIns, pool } = await start([ok]);
+  const { url } = standIns[0]!;
+  pool.change("a", { target: { url, apiKey: "secret", modelName: "org/real" } });
+  await post("/v1/chat/completions", { model: "m", messages: [] }, { headers: { "x-api-key": "client's" } });
+  const [received] = standIns[0]!.received;
+  expect(received!.body).toEqual({ model: "org/real", messages: [] });
+  expect(received!.headers.authorization).toBe("Bearer secret");
+  expect(received!.headers).not.toHaveProperty("x-api-key");
+});
+
+test("clients' keys do not leave the house", async () => {
+  const { post, standIns } = await start([ok], { upstream: { engine: "openai" } });
+  await post("/v1/chat/completions", { model: "m" }, { headers: { Authorization: "Bearer client's" } });
+  expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("authorization");
+});
+
+test("instances of our own get a seed where the request has none, others do not", async () => {
+  const { post, standIns, pool } = await start([ok, ok]);
+  pool.change("b", { engine: "millrace" });
+  for (let i = 0; i < 2; i++) await post("/v1/completions", { model: "m", prompt: "x" });
+  await post("/v1/completions", { model: "m", prompt: "x", seed: 7 });
+  await post("/v1/completions", { model: "m", prompt: "x", seed: 7 });
+  await post("/v1/embeddings", { model: "m", input: "x" });
+  await post("/v1/embeddings", { model: "m", input: "x" });
+  const [vllm, own] = standIns.map(({ received }) => received.map(({ body }) => body.seed));
+  expect(vllm).toEqual([undefined, 7, undefined]);
+  expect(own).toEqual([expect.any(Number), 7, undefined]);
+  expect(Number.isSafeInteger(own![0])).toBe(true);
+});
+
+describe("what is refused at the door", () => {
+  test.each([
+    ["no JSON", "/v1/completions", "{", [400, "invalid_json"]],
+    ["no object", "/v1/completions", "[]", [400, "invalid_json"]],
+    ["an unknown model", "/v1/completions", `{"model":"gpt-4"}`, [404, "model_not_found"]],
+    ["a model that is no name", "/v1/completions", `{"model":{}}`, [404, "model_not_found"]],
+    ["an unknown path", "/v2/completions", "{}", [404, "not_found"]],
+    ["a path that leads elsewhere", "/v1/x%2fsleep", "{}", [404, "not_found"]],
+    ["a path of an engine's own administration", "/v1/load_lora_adapter", "{}", [404, "not_found"]],
+    ["a huge body", "/v1/completions", `{"prompt":"${"x".repeat(70_000)}"}`, [413, "body_too_large"]],
+  ])("%s", async (_, path, body, expected) => {
+    const { post, standIns } = await start([ok], { limits: { maxBodyBytes: 65_536 } });
+    expect(await code(await post(path, body))).toEqual(expected);
+    expect(standIns[0]!.received).toEqual([]);
+  });
+
+  test("the wrong method", async () => {
+    const { proxy } = await start([ok]);
+    expect(await code(await fetch(`${proxy.url}/v1/completions`))).toEqual([405, "method_not_allowed"]);
+  });
+
+  test("huge headers", async () => {
+    const { proxy } = await start([ok]);
+    const response = await fetch(`${proxy.url}/v1/completions`, {
+      ...{ method: "POST", body: "{}", headers: { "X-Big": "x".repeat(20_000) } },
+    });
+    expect(await code(response)).toEqual([431, "invalid_request"]);
+  });
+
+  test("whoever may not, in the dialect of the route", async () => {
+    const { post, watched } = await start([ok], {
+      proxy: {
+        authorize: () => {
+          throw new MillraceError("invalid_api_key", "expected a valid API key, got none");
+        },
+      },
+    });
+    const response = await post("/v1/messages", {});
+    expect(response.status).toBe(401);
+    expect(response.headers.get("request-id")).toMatch(/\w{8}-/);
+    expect(await response.json()).toMatchObject({ type: "error", error: { type: "authentication_error" } });
+    expect(watched.refused).toEqual(["invalid_api_key"]);
+  });
+
+  test("a name of a request that would harm a log is replaced", async () => {
+    const { post, standIns } = await start([ok]);
+    const response = await post("/v1/completions", { model: "m" }, { headers: { "X-Request-Id": 'a"b' } });
+    const id = response.headers.get("x-request-id");
+    expect(id).toMatch(/^[\w-]{36}$/);
+    expect(standIns[0]!.received[0]!.headers["x-request-id"]).toBe(id);
+  });
+});
+
+test("a fleet of one model takes requests that name none", async () => {
+  const { post } = await start([ok]);
+  expect((await post("/v1/completions", { prompt: "x" })).status).toBe(200);
+});
+
+test("models and health", async () => {
+  const { proxy, pool } = await start([ok, ok]);
+  const get = async (path: string) => {
+    const response = await fetch(`${proxy.url}${path}`);
+    return [response.status, await response.json()];
+  };
+  expect(await get("/v1/models")).toMatchObject([200, { object: "list", data: [{ id: "m", object: "model" }] }]);
+  expect(await get("/v1/models/m")).toMatchObject([200, { id: "m" }]);
+  expect(await get("/v1/models/n")).toMatchObject([404, { error: { code: "model_not_found" } }]);
+  expect(await get("/health")).toMatchObject([
+    200,
+    { status: "ok", models: [{ model: "m", instances: { ready: 2 } }] },
+  ]);
+  pool.change("a", { state: "failed" });
+  pool.change("b", { state: "starting" });
+  expect(await get("/health")).toMatchObject([503, { status: "unavailable" }]);
+});
+
+test("paths of others are handed on", async () => {
+  const { proxy } = await start([ok], {
+    proxy: {
+      handleOther: ({ url }, outgoing) => {
+        if (url !== "/metrics") return false;
+        outgoing.end("up 1");
+        return true;
+      },
+    },
+  });
+  expect(await (await fetch(`${proxy.url}/metrics`)).text()).toBe("up 1");
+  expect((await fetch(`${proxy.url}/metric`)).status).toBe(404);
+});
+
+test("draining finishes what runs and refuses what comes", async () => {
+  let finish = () => {};
+  const { proxy, post, standIns } = await start([
+    (_, outgoing) => {
+      finish = () => outgoing.end("{}");
+    },
+  ]);
+  const running = post("/v1/completions", { model: "m" });
+  await until(() => standIns[0]!.received.length === 1);
+  const drained = proxy.drain();
+  expect(await code(await post("/v1/completions", { model: "m" }))).toEqual([503, "shutting_down"]);
+  finish();
+  expect(await (await running).text()).toBe("{}");
+  await drained;
+  await expect(post("/v1/completions", { model: "m" })).rejects.toThrow();
+});

@@ -1,0 +1,172 @@
+/** One HTTP door in front of a fleet: requests that name a model go to one of its instances, and answers stream back untouched. */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { MillraceError } from "../../core/errors.js";
+import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
+import { onSocketClose } from "../../core/socket-close.js";
+import { TextKeySource } from "../routing/key-source.js";
+import { Router } from "../routing/router.js";
+import { WaitingRoom } from "../routing/waiting-room.js";
+import type { Upstream } from "../upstream.js";
+import { OPENAI } from "./dialect.js";
+import { Exchange, type ExchangeContext } from "./exchange.js";
+import { fleetHealth, modelList } from "./fleet-info.js";
+import type { ProxyOptions } from "./options.js";
+import { logFailure, respondJson, respondWithError } from "./respond.js";
+import { routeOf } from "./routes.js";
+import { UpstreamConnections } from "./upstream-connections.js";
+
+export interface RunningProxy {
+  /** Where to reach it, for instance http://127.0.0.1:8000. */
+  readonly url: string;
+  readonly port: number;
+  /** Requests of a model that wait for a seat: with `inFlight`, what scaling goes by. */
+  numWaiting(model: string): number;
+  /** Sequences of ours on an instance: 0 means that it can be stopped without cutting anything off. */
+  numInFlight(upstream: Upstream): number;
+  /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
+  drain(): Promise<void>;
+  /** Cuts every connection, to clients and instances. */
+  close(): Promise<void>;
+}
+
+/** Longer than clients keep a connection they do not use, or theirs would end under a request. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** @example const proxy = await startProxy({ pool, routing: () => DEFAULT_ROUTING, authorize, limits, timeouts, host, port, logger }); */
+export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
+  const now = () => performance.now();
+  const text = new TextKeySource();
+  const keySourceOf = (model: string) => options.keySource?.(model) ?? text;
+  const tokensPerBlock = (model: string) => keySourceOf(model).tokensPerBlock;
+  const onRoom = (model: string) => room.admit(model);
+  const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now);
+  const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false));
+  const connections = new UpstreamConnections(options.timeouts.connectMs, now);
+  const door = new Door({ options, router, room, connections, keySourceOf });
+  const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
+  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  // Silence is fine while an answer is being made; unsent bytes that nobody takes are not.
+  server.timeout = options.timeouts.stalledClientMs;
+  server.on("timeout", (socket: Socket) => {
+    if (socket.writableLength > 0) socket.destroy();
+  });
+  const { port } = await listen(server, options.host, options.port);
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  const close = async () => {
+    door.isDraining = true;
+    server.close();
+    server.closeAllConnections();
+    router.close();
+    await connections.close();
+    await closed;
+  };
+  return {
+    url: `http://${shownHost(options.host)}:${port}`,
+    port,
+    numWaiting: (model) => room.numWaiting(model),
+    numInFlight: (upstream) => router.numInFlight(upstream),
+    async drain() {
+      door.isDraining = true;
+      await door.whenIdle();
+      await close();
+    },
+    close,
+  };
+}
+
+/** Says what becomes of each request, and knows which are not answered yet. */
+class Door {
+  isDraining = false;
+  readonly #open = new Set<ServerResponse>();
+  #onIdle = () => {};
+
+  constructor(private readonly context: ExchangeContext) {}
+
+  open(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    let exchange: Exchange | undefined;
+    this.#open.add(outgoing);
+    const settle = () => {
+      endWatch();
+      exchange?.abandon();
+      if (this.#open.delete(outgoing) && this.#open.size === 0) this.#onIdle();
+    };
+    // A pipelined response whose turn never came gets no "close" of its own.
+    const endWatch = onSocketClose(incoming.socket, settle);
+    outgoing.once("close", settle);
+    // Writing to a connection that has just gone is reported here; the watch acts on it.
+    outgoing.on("error", () => {});
+    // A draining server ends each connection with its answer.
+    if (this.isDraining) outgoing.shouldKeepAlive = false;
+    exchange = this.#serve(incoming, outgoing);
+    void exchange?.run();
+  }
+
+  async whenIdle(): Promise<void> {
+    if (this.#open.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  /** @returns what is left to do, unless all is done */
+  #serve(incoming: IncomingMessage, outgoing: ServerResponse): Exchange | undefined {
+    const requestId = requestIdOf(incoming.headers["x-request-id"] as string | undefined);
+    const url = incoming.url ?? "/";
+    const queryStart = url.indexOf("?");
+    const path = queryStart < 0 ? url : url.slice(0, queryStart);
+    const route = routeOf(path);
+    if (route !== undefined && incoming.method === "POST" && !this.isDraining) {
+      return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
+    }
+    const refuse = (error: MillraceError) => {
+      logFailure(this.context.options.logger, error, requestId, path);
+      respondWithError(outgoing, error, route?.dialect ?? OPENAI, requestId);
+    };
+    try {
+      if (!this.#serveInfo(incoming, outgoing, requestId, path))
+        refuse(this.#noSuchPath(route !== undefined, incoming, path));
+    } catch (thrown) {
+      refuse(
+        thrown instanceof MillraceError
+          ? thrown
+          : new MillraceError("internal_error", String(thrown), { cause: thrown }),
+      );
+    }
+    return undefined;
+  }
+
+  /** What the fleet tells of itself. */
+  #serveInfo(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string, path: string): boolean {
+    const { options } = this.context;
+    const isGet = incoming.method === "GET" || incoming.method === "HEAD";
+    if (isGet && path === "/health") {
+      const health = fleetHealth(options.pool, this.isDraining, options.demand !== undefined);
+      respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
+      return true;
+    }
+    if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
+      options.authorize(incoming.headers);
+      respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+      return true;
+    }
+    return options.handleOther?.(incoming, outgoing, requestId) === true;
+  }
+
+  #noSuchPath(isRoute: boolean, { method }: IncomingMessage, path: string): MillraceError {
+    const shown = path.slice(0, 80);
+    if (isRoute && method !== "POST") {
+      return new MillraceError("method_not_allowed", `expected POST ${shown}, got ${method}`);
+    }
+    if (isRoute && this.isDraining) {
+      return new MillraceError(
+        "shutting_down",
+        "expected a gateway that takes requests, got one that is shutting down",
+      );
+    }
+    return new MillraceError("not_found", `expected one of the gateway's paths, got ${shown}`, {
+      hint: "the API is under /v1",
+    });
+  }
+}

@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type RequestBody, TextKeySource } from "../routing/key-source.js";
+import { DEFAULT_ROUTING } from "../routing/router.js";
+import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
+import { routeOf } from "./routes.js";
+
+const keySource = new TextKeySource();
+
+function termsOf(body: RequestBody, path = "/v1/chat/completions", headers: Record<string, string> = {}) {
+  const bytes = Buffer.from(JSON.stringify(body));
+  const terms = { route: routeOf(path)!, bytes, body, headers, keySource, defaultOutputTokens: 256 };
+  return routedRequest("m", terms, { ...DEFAULT_ROUTING, policy: "session" });
+}
+
+test("tokens to come are what is asked for, within reason", () => {
+  expect(termsOf({ messages: [] }).outputTokens).toBe(256);
+  expect(termsOf({ max_tokens: 20 }).outputTokens).toBe(20);
+  expect(termsOf({ max_tokens: 20, max_completion_tokens: 30 }).outputTokens).toBe(30);
+  expect(termsOf({ max_output_tokens: 1e9 }, "/v1/responses").outputTokens).toBe(4096);
+  expect(termsOf({ input: "x" }, "/v1/embeddings").outputTokens).toBe(0);
+});
+
+test("choices times prompts", () => {
+  const completions = (body: RequestBody) => termsOf(body, "/v1/completions").numSequences;
+  expect(completions({ prompt: "a" })).toBe(1);
+  expect(completions({ prompt: ["a", "b"], n: 3 })).toBe(6);
+  expect(completions({ prompt: [1, 2, 3] })).toBe(1);
+  expect(completions({ prompt: [[1], [2]] })).toBe(2);
+});
+
+describe("sessions", () => {
+  test.each<[string, RequestBody, Record<string, string>]>([
+    ["header", { user: "user" }, { "x-session-id": "header" }],
+    ["conversation", { conversation: { id: "conversation" }, user: "user" }, {}],
+    ["conversation", { conversation: "conversation" }, {}],
+    ["key", { prompt_cache_key: "key", user: "user" }, {}],
+    ["user", { user: "user", metadata: { user_id: "other" } }, {}],
+    ["metadata", { metadata: { user_id: "metadata" } }, {}],
+  ])("%s", (expected, body, headers) => {
+    expect(termsOf(body, undefined, headers).session).toBe(expected);
+  });
+
+  test("none", () => {
+    expect(termsOf({ user: 5, metadata: null }).session).toBeUndefined();
+  });
+});
+
+test("a model is taken by its name, or as the only one", () => {
+  expect(modelOf({ model: "b" }, ["a", "b"])).toBe("b");
+  expect(modelOf({}, ["a"])).toBe("a");
+  for (const body of [{ model: "c" }, { model: null }, {}]) {
+    expect(() => modelOf(body, ["a", "b"])).toThrow(
+      expect.objectContaining({ code: "model_not_found", param: "model" }),
+    );
+  }
+});
+
+test("whatever a body holds, the terms are numbers that routing can count with", () => {
+  const field = fc.constantFrom(
+    "messages",
+    "prompt",
+    "n",
+    "max_tokens",
+    "tools",
+    "system",
+    "input",
+    "user",
+    "metadata",
+  );
+  const paths = fc.constantFrom(
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/tokenize",
+  );
+  fc.assert(
+    fc.property(fc.dictionary(field, fc.jsonValue()), paths, (body, path) => {
+      const { prefix, outputTokens, numSequences } = termsOf(body, path);
+      expect(numSequences).toBeGreaterThanOrEqual(1);
+      for (const count of [outputTokens, numSequences, prefix.numBlocks, prefix.promptTokens, priorityOf(body)]) {
+        expect(Number.isFinite(count) && count >= 0).toBe(true);
+      }
+    }),
+  );
+});

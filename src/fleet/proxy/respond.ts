@@ -1,0 +1,40 @@
+/** The proxy's own answers: errors in the route's dialect, and small JSON. */
+import type { ServerResponse } from "node:http";
+import type { MillraceError } from "../../core/errors.js";
+import type { Dialect } from "./dialect.js";
+import type { ProxyLogger } from "./options.js";
+
+export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
+  const body = Buffer.from(JSON.stringify(value));
+  outgoing.writeHead(status, {
+    "Content-Type": "application/json",
+    "Content-Length": body.length,
+    "X-Request-Id": requestId,
+  });
+  outgoing.end(body);
+}
+
+export function respondWithError(
+  outgoing: ServerResponse,
+  error: MillraceError,
+  dialect: Dialect,
+  requestId: string,
+): void {
+  if (outgoing.destroyed || outgoing.headersSent) return;
+  if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
+  if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
+  // A body that stalled leaves the connection unusable, and a draining gateway wants it gone. (What is left of one that was too large is read and
+  // dropped: closing at once would reset the connection under the answer.)
+  if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
+  if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);
+  respondJson(outgoing, error.status, requestId, dialect.errorBody(error, requestId));
+}
+
+/** Refusals are the client's business; failures are ours, or an instance's. */
+export function logFailure(logger: ProxyLogger, error: MillraceError, requestId: string, path: string): void {
+  const fields = { requestId, path, code: error.code, status: error.status };
+  if (error.code === "internal_error")
+    logger.error({ ...fields, err: error.cause ?? error }, `failed: ${error.message}`);
+  else if (error.status < 500) logger.debug(fields, `refused: ${error.message}`);
+  else logger.warn(fields, `failed: ${error.message}`);
+}

@@ -1,0 +1,33 @@
+/** Which requests go to instances, and what is known of them by their path. */
+import { ANTHROPIC, type Dialect, OPENAI, OPENAI_RESPONSES } from "./dialect.js";
+
+export interface Route {
+  readonly dialect: Dialect;
+  /** Its prompt goes through a prefix cache, and tokens come out. */
+  readonly isGeneration: boolean;
+  /** Takes a `seed`. */
+  readonly takesSeed: boolean;
+}
+
+const generation = { isGeneration: true, takesSeed: false } as const;
+const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false };
+
+const ROUTES: ReadonlyMap<string, Route> = new Map([
+  ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES }],
+  ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
+  ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
+  ["/tokenize", PLAIN],
+  ["/detokenize", PLAIN],
+]);
+
+/** Plain words only: nothing that an engine could resolve to another path. */
+const API_PATH = /^\/v1(?:\/[\w-]+)+$/;
+/** Of vLLM: they make it read files of its machine, which is not for clients to ask. */
+const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"];
+
+/** Whatever else an engine has under /v1 is passed on as well. */
+export function routeOf(path: string): Route | undefined {
+  return ROUTES.get(path) ?? (API_PATH.test(path) && !ADMINISTRATION.includes(path) ? PLAIN : undefined);
+}

@@ -1,0 +1,54 @@
+/** Connections to instances, kept open between requests: one pool per address. */
+import { Pool } from "undici";
+
+/** An address nobody has asked for in this time is forgotten: an instance that restarts may get another port. */
+const FORGET_AFTER_MS = 10 * 60_000;
+const MAX_ANSWER_HEADER_BYTES = 64 * 1024;
+
+interface KeptPool {
+  readonly pool: Pool;
+  usedMs: number;
+}
+
+export class UpstreamConnections {
+  readonly #pools = new Map<string, KeptPool>();
+
+  constructor(
+    private readonly connectMs: number,
+    private readonly now: () => number,
+  ) {}
+
+  poolOf(url: string): Pool {
+    const known = this.#pools.get(url);
+    if (known !== undefined) {
+      known.usedMs = this.now();
+      return known.pool;
+    }
+    this.#forgetOld();
+    const pool = new Pool(url, {
+      connectTimeout: this.connectMs,
+      // A request has a connection to itself. Who watches its time is the attempt, which knows of the client's pace too.
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
+    });
+    this.#pools.set(url, { pool, usedMs: this.now() });
+    return pool;
+  }
+
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()];
+    this.#pools.clear();
+    await Promise.all(pools.map(({ pool }) => pool.destroy()));
+  }
+
+  #forgetOld(): void {
+    for (const [url, { pool, usedMs }] of this.#pools) {
+      if (this.now() - usedMs < FORGET_AFTER_MS) continue;
+      this.#pools.delete(url);
+      // Ends when its last request has.
+      void pool.close();
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { WholeEvents } from "./whole-events.js";
+
+test("a chunk of whole events is passed on as it is", () => {
+  const chunk = Buffer.from("data: 1\n\ndata: 2\n\n");
+  expect(new WholeEvents().push(chunk)).toBe(chunk);
+});
+
+test("however a stream is cut, only whole events come out, and all of it in the end", () => {
+  const lineEnd = fc.constantFrom("\n", "\r\n");
+  const texts = fc.array(fc.string({ unit: fc.constantFrom("a", "é", ":", " "), maxLength: 20 }), { maxLength: 12 });
+  fc.assert(
+    fc.property(texts, lineEnd, fc.array(fc.nat(30)), (lines, end, cuts) => {
+      const stream = Buffer.from(lines.map((line) => `data: ${line}${end}${end}`).join(""));
+      const events = new WholeEvents();
+      let out = Buffer.alloc(0);
+      let start = 0;
+      for (const cut of [...cuts, stream.length]) {
+        out = Buffer.concat([out, events.push(stream.subarray(start, start + cut))]);
+        start = Math.min(stream.length, start + cut);
+        expect(out.length === 0 || out.toString().endsWith(end + end)).toBe(true);
+        // Nothing that is whole is held.
+        const wholes = stream.toString("latin1", 0, start).split(`${end}${end}`).length - 1;
+        expect(out.toString("latin1").split(`${end}${end}`).length - 1).toBe(wholes);
+      }
+      expect(Buffer.concat([out, events.flush()])).toEqual(stream);
+    }),
+  );
+});
+
+test("the rest comes out at the end, and an endless event is not held for ever", () => {
+  const events = new WholeEvents();
+  expect(events.push(Buffer.from("data: 1\n\ndata: ")).toString()).toBe("data: 1\n\n");
+  expect(events.flush().toString()).toBe("data: ");
+  let numOut = 0;
+  for (let i = 0; i < 100; i++) numOut += events.push(Buffer.alloc(10_000, 97)).length;
+  expect(numOut).toBeGreaterThan(700_000);
+});

@@ -1,0 +1,39 @@
+/** Cuts a stream of server-sent events where events end: a client never gets a part of one, so that an error event can follow at any time. */
+
+const LF = 0x0a;
+const CR = 0x0d;
+/** An event longer than this is passed on in pieces. */
+const MAX_HELD_BYTES = 256 * 1024;
+const NOTHING = Buffer.alloc(0);
+
+export class WholeEvents {
+  #held: Buffer = NOTHING;
+
+  /** What may be passed on now that `chunk` has come; empty when it ends within the first event. */
+  push(chunk: Buffer): Buffer {
+    if (this.#held.length === 0 && endsEvent(chunk, chunk.length)) return chunk;
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    const end = bytes.length > MAX_HELD_BYTES ? bytes.length : lastEventEnd(bytes);
+    this.#held = bytes.subarray(end);
+    return bytes.subarray(0, end);
+  }
+
+  /** The rest, when the stream has ended well. */
+  flush(): Buffer {
+    const held = this.#held;
+    this.#held = NOTHING;
+    return held;
+  }
+}
+
+/** Whether an empty line ends at `end`: \n\n, or \r\n\r\n. */
+function endsEvent(bytes: Buffer, end: number): boolean {
+  if (bytes[end - 1] !== LF) return false;
+  return bytes[end - 2] === LF || (bytes[end - 2] === CR && bytes[end - 3] === LF);
+}
+
+function lastEventEnd(bytes: Buffer): number {
+  let end = bytes.length;
+  while (end > 1 && !endsEvent(bytes, end)) end = bytes.lastIndexOf(LF, end - 2) + 1;
+  return end > 1 ? end : 0;
+}

@@ -1,0 +1,63 @@
+/** The order of those who wait: lower priority class first; within one, the tenant that was served least; within a tenant, who came first. */
+
+export interface Waiter {
+  /** Lower goes first, as with vLLM. */
+  readonly priority: number;
+  readonly tenant: string;
+  /** Tokens. */
+  readonly cost: number;
+}
+
+/** Counts what tenants got while there was a queue. A tenant that comes late starts level with the least served one, not with a credit from before. */
+export class FairQueue<T extends Waiter> {
+  /** In order of arrival. */
+  readonly #waiters = new Set<T>();
+  readonly #served = new Map<string, number>();
+
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  push(waiter: T): void {
+    if (!this.#served.has(waiter.tenant)) this.#served.set(waiter.tenant, this.#leastServed());
+    this.#waiters.add(waiter);
+  }
+
+  /** Who goes next. */
+  peek(): T | undefined {
+    let next: T | undefined;
+    for (const waiter of this.#waiters) if (next === undefined || this.#isBefore(waiter, next)) next = waiter;
+    return next;
+  }
+
+  /** Takes out one who goes: its cost counts. */
+  serve(waiter: T): void {
+    if (!this.#waiters.has(waiter)) return;
+    this.#served.set(waiter.tenant, this.#servedOf(waiter) + waiter.cost);
+    this.remove(waiter);
+  }
+
+  /** Takes out one who no longer waits. */
+  remove(waiter: T): void {
+    this.#waiters.delete(waiter);
+    // Without a queue nobody is kept waiting for another, so there is nothing to make good.
+    if (this.#waiters.size === 0) this.#served.clear();
+  }
+
+  [Symbol.iterator](): IterableIterator<T> {
+    return this.#waiters.values();
+  }
+
+  #isBefore(a: T, b: T): boolean {
+    if (a.priority !== b.priority) return a.priority < b.priority;
+    return this.#servedOf(a) < this.#servedOf(b);
+  }
+
+  #servedOf(waiter: T): number {
+    return this.#served.get(waiter.tenant) ?? 0;
+  }
+
+  #leastServed(): number {
+    return this.#served.size === 0 ? 0 : Math.min(...this.#served.values());
+  }
+}

@@ -1,0 +1,69 @@
+/** What routing knows of one process of one instance: its prefixes, the work sent to it, the work of others, and whether it has been failing. */
+import type { EngineMetrics } from "../adapters/adapter.js";
+import type { Upstream } from "../upstream.js";
+import { type Breaker, CLOSED } from "./breaker.js";
+import { indexBlocks, PrefixIndex } from "./prefix-index.js";
+
+/** Where an engine does not say: what load is measured against, not a limit. */
+const DEFAULT_SEATS = 16;
+
+export class InstanceRecord {
+  readonly id: string;
+  /** Of the process that this is about. */
+  readonly starts: number;
+  readonly index: PrefixIndex;
+  breaker: Breaker = CLOSED;
+  /** Sequences of ours. */
+  numInFlight = 0;
+  /** Prompt tokens to be computed and output tokens to come, of ours. */
+  tokensInFlight = 0;
+  /** Sequences that others sent, as of the last scrape. */
+  numForeign = 0;
+  readonly #seats: number | undefined;
+  #mostInFlight = 0;
+  #metrics: EngineMetrics | undefined;
+
+  constructor(upstream: Upstream, tokensPerBlock: number) {
+    this.id = upstream.id;
+    this.starts = upstream.starts;
+    this.index = new PrefixIndex(indexBlocks(upstream.capacity, tokensPerBlock));
+    this.#seats = upstream.capacity.seats;
+    this.observe(upstream.metrics);
+  }
+
+  /**
+   * A scrape counts our requests too. It was made a moment ago, so it may show some that have ended since: the most we had since the last one is taken off,
+   * or they would pass for somebody else's until the next.
+   */
+  observe(metrics: EngineMetrics | undefined): void {
+    if (metrics === undefined || metrics === this.#metrics) return;
+    this.#metrics = metrics;
+    const numPresent = (metrics.numRunning ?? 0) + (metrics.numWaiting ?? 0);
+    this.numForeign = Math.max(0, numPresent - this.#mostInFlight);
+    this.#mostInFlight = this.numInFlight;
+  }
+
+  begin(numSequences: number, tokens: number): void {
+    this.numInFlight += numSequences;
+    this.tokensInFlight += tokens;
+    this.#mostInFlight = Math.max(this.#mostInFlight, this.numInFlight);
+  }
+
+  end(numSequences: number, tokens: number): void {
+    this.numInFlight -= numSequences;
+    this.tokensInFlight -= tokens;
+  }
+
+  /** A request larger than all seats goes where nothing else runs. */
+  hasRoom(numSequences: number, seatFactor: number): boolean {
+    if (this.#seats === undefined) return true;
+    const numBusy = this.numInFlight + this.numForeign;
+    return numBusy === 0 || numBusy + numSequences <= Math.max(1, Math.floor(this.#seats * seatFactor));
+  }
+
+  /** Tokens in flight as a share of what all seats take, when requests are of the usual size. */
+  load(meanTokens: number): number {
+    const tokens = this.tokensInFlight + this.numForeign * meanTokens;
+    return tokens / (meanTokens * (this.#seats ?? DEFAULT_SEATS));
+  }
+}

@@ -1,0 +1,51 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type RequestBody, TextKeySource } from "./key-source.js";
+
+const source = new TextKeySource();
+const chat = (...contents: string[]): RequestBody => ({
+  messages: contents.map((content, i) => ({ role: i % 2 === 0 ? "user" : "assistant", content })),
+});
+const sharedBlocks = (a: readonly number[], b: readonly number[]): number => {
+  let n = 0;
+  while (n < a.length && a[n] === b[n]) n++;
+  return n;
+};
+
+test("a conversation's next turn begins with the blocks of its last one", () => {
+  const first = source.keysOf(chat("x".repeat(1000), "y".repeat(300)));
+  const next = source.keysOf(chat("x".repeat(1000), "y".repeat(300), "and then?"));
+  // The last block of the shorter one ends with the bracket that closes its list.
+  expect(sharedBlocks(first.keys, next.keys)).toBeGreaterThanOrEqual(first.keys.length - 1);
+  expect(first.keys.length).toBe(Math.floor(first.numBlocks));
+});
+
+test("what is said, by whom, and with which tools decides the keys; sampling does not", () => {
+  const keys = (body: RequestBody) => source.keysOf(body).keys;
+  const body = chat("tell me of mills ".repeat(20));
+  expect(keys({ ...body, temperature: 1, max_tokens: 3 })).toEqual(keys(body));
+  expect(keys({ ...body, tools: [{ type: "function", function: { name: "f" } }] })[0]).not.toBe(keys(body)[0]);
+  expect(keys({ ...body, cache_salt: "s" })[0]).not.toBe(keys(body)[0]);
+  expect(keys({ prompt: "tell me of mills ".repeat(20) })[0]).not.toBe(keys(body)[0]);
+});
+
+test("texts share exactly the whole blocks that they have in common", () => {
+  const text = fc.string({ unit: fc.constantFrom("a", "b", "é", "水"), maxLength: 600 });
+  fc.assert(
+    fc.property(text, text, text, (common, a, b) => {
+      const [one, two] = [source.keysOf({ prompt: common + a }), source.keysOf({ prompt: common + b })];
+      const bytes = [common + a, common + b].map((prompt) => Buffer.from(`prompt:${prompt}`));
+      let equal = 0;
+      while (equal < bytes[0]!.length && bytes[0]![equal] === bytes[1]![equal]) equal++;
+      expect(sharedBlocks(one.keys, two.keys)).toBe(Math.min(Math.floor(equal / 128), one.keys.length));
+      expect(one.keys).toHaveLength(Math.floor(bytes[0]!.length / 128));
+      expect(one.numBlocks).toBeCloseTo(bytes[0]!.length / 128);
+    }),
+  );
+});
+
+test("of a prompt beyond a mebibyte only that much is hashed, and all of it is counted", () => {
+  const { keys, numBlocks } = source.keysOf({ ...chat("z".repeat(3 << 20)), system: "w".repeat(100) });
+  expect(keys).toHaveLength(8192);
+  expect(numBlocks).toBeGreaterThan(3 * 8192);
+});

@@ -1,0 +1,65 @@
+/** Names the blocks of a request's prompt, so that routing can tell which instance has computed its beginning before. */
+import { blockKey, rootKey } from "../../text/block-hash.js";
+
+/** A request's JSON, as parsed. */
+export type RequestBody = Readonly<Record<string, unknown>>;
+
+export interface PrefixKeys {
+  /** Chained: a key names its block and all before it. Whole blocks only, from the first on. */
+  readonly keys: readonly number[];
+  /** Length of the whole prompt in blocks, its unfinished end counted as a part of one. */
+  readonly numBlocks: number;
+  /** Estimated where the engine's tokenizer is not at hand. */
+  readonly promptTokens: number;
+}
+
+/** Text for engines whose tokenizer we do not have; token ids, exactly as the engine's own cache names them, where we do. */
+export interface KeySource {
+  readonly tokensPerBlock: number;
+  keysOf(body: RequestBody): PrefixKeys;
+}
+
+/** English, code and JSON have between three and five. */
+export const BYTES_PER_TOKEN = 4;
+const BLOCK_BYTES = 128;
+const BLOCK_WORDS = BLOCK_BYTES / 4;
+/** Beyond it nothing is hashed: prompts that share a mebibyte go to the same instance anyway. */
+const MAX_HASHED_BYTES = 1024 * 1024;
+
+/** In the order in which templates put them into a prompt: what is the same for many requests comes first. */
+const PROMPT_FIELDS = ["tools", "system", "instructions", "messages", "prompt", "input"] as const;
+
+const ROOT = rootKey(undefined);
+
+/** Blocks of bytes of the prompt's fields as JSON, which is the same however the client spaced it. */
+export class TextKeySource implements KeySource {
+  readonly tokensPerBlock = BLOCK_BYTES / BYTES_PER_TOKEN;
+  readonly #bytes = Buffer.from(new ArrayBuffer(MAX_HASHED_BYTES));
+  readonly #words = new Int32Array(this.#bytes.buffer);
+
+  keysOf(body: RequestBody): PrefixKeys {
+    let numBytes = 0;
+    let numHashed = 0;
+    for (const field of PROMPT_FIELDS) {
+      const value = body[field];
+      if (value === undefined || value === null) continue;
+      const text = `${field}:${typeof value === "string" ? value : JSON.stringify(value)}`;
+      // Characters stand for bytes where counting them would take another pass.
+      if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
+      numBytes += Math.max(text.length, numHashed - numBytes);
+    }
+    const salt = body.cache_salt;
+    let key = typeof salt === "string" ? rootKey(salt) : ROOT;
+    const keys: number[] = [];
+    for (let start = 0; start + BLOCK_WORDS <= numHashed >>> 2; start += BLOCK_WORDS) {
+      key = blockKey(key, this.#words, start, BLOCK_WORDS);
+      keys.push(key);
+    }
+    return { keys, numBlocks: numBytes / BLOCK_BYTES, promptTokens: Math.ceil(numBytes / BYTES_PER_TOKEN) };
+  }
+}
+
+/** Of requests that no cache helps: embeddings, counting tokens. */
+export function withoutPrefix(numBytes: number): PrefixKeys {
+  return { keys: [], numBlocks: 1, promptTokens: Math.ceil(numBytes / BYTES_PER_TOKEN) };
+}

@@ -1,0 +1,59 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { PrefixIndex } from "./prefix-index.js";
+
+/** Chains in a tree: node n hangs from its number without the last digit, so chains share beginnings. */
+const chainOf = (node: string): number[] => Array.from(node, (_, i) => Number(`1${node.slice(0, i + 1)}`));
+const node = fc.string({ unit: fc.constantFrom("0", "1", "2"), minLength: 1, maxLength: 8 });
+
+test("knows what was added, from the first block on", () => {
+  const index = new PrefixIndex(100);
+  index.add([1, 2, 3]);
+  expect(index.numMatched([1, 2, 3, 4])).toBe(3);
+  expect(index.numMatched([1, 9, 3])).toBe(1);
+  expect(index.numMatched([9])).toBe(0);
+  index.clear();
+  expect(index.numMatched([1, 2, 3])).toBe(0);
+});
+
+test("the least recently used goes first", () => {
+  const index = new PrefixIndex(8);
+  index.add([1, 2, 3, 4]);
+  index.add([5, 6, 7, 8]);
+  index.add([1, 2, 3, 4]);
+  index.add([9, 10]);
+  expect(index.numMatched([1, 2, 3, 4])).toBe(4);
+  expect(index.numMatched([5, 6, 7, 8])).toBe(2);
+  expect(index.numMatched([9, 10])).toBe(2);
+});
+
+test("a chain longer than the index keeps its beginning", () => {
+  const index = new PrefixIndex(4);
+  index.add([1, 2, 3, 4, 5, 6]);
+  expect(index.numMatched([1, 2, 3, 4, 5, 6])).toBe(4);
+});
+
+test("never more than an eighth over its bound, and no block without the one it hangs from", () => {
+  fc.assert(
+    fc.property(fc.array(node, { maxLength: 200 }), fc.integer({ min: 8, max: 64 }), (nodes, maxBlocks) => {
+      const index = new PrefixIndex(maxBlocks);
+      for (const each of nodes) {
+        index.add(chainOf(each));
+        expect(index.size).toBeLessThanOrEqual(maxBlocks * 1.125);
+        expect(index.numMatched(chainOf(each))).toBe(each.length);
+      }
+      // Every key that is known is reached from its first block.
+      for (const each of nodes) {
+        const chain = chainOf(each);
+        const numMatched = index.numMatched(chain);
+        for (let i = numMatched; i < chain.length; i++) expect(index.numMatched([chain[i]!])).toBe(0);
+      }
+    }),
+  );
+});
+
+test("ten thousand distinct prefixes of a hundred blocks do not outgrow it", () => {
+  const index = new PrefixIndex(16_384);
+  for (let prefix = 0; prefix < 10_000; prefix++) index.add(Array.from({ length: 100 }, (_, i) => prefix * 100 + i));
+  expect(index.size).toBeLessThanOrEqual(16_384 * 1.125);
+});

@@ -1,0 +1,181 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import type { EngineMetrics } from "../adapters/adapter.js";
+import { DEFAULT_ROUTING, type Lease, type RoutedRequest, Router, type RoutingOptions } from "./router.js";
+
+const keysOf = (group: number, count = 20) => Array.from({ length: count }, (_, i) => group * 1000 + i);
+const request = (group: number, fields: Partial<RoutedRequest> = {}): RoutedRequest => ({
+  model: "m",
+  prefix: { keys: keysOf(group), numBlocks: 20, promptTokens: 640 },
+  ...{ outputTokens: 100, numSequences: 1, session: undefined },
+  ...fields,
+});
+const metrics = (numRunning: number, numWaiting = 0): EngineMetrics => ({
+  ...{ numRunning, numWaiting, kvUsage: undefined, promptTokens: undefined, generationTokens: undefined },
+  ...{ prefixQueries: undefined, prefixHits: undefined, preemptions: undefined },
+  ...{ draftTokens: undefined, acceptedTokens: undefined },
+});
+const capacity = (seats: number) => ({ seats, kvTokens: 100_000, blockSize: 16 });
+
+function setUp(ids: readonly string[], options: Partial<RoutingOptions> = {}, seats?: number) {
+  const pool = new TestPool(ids.map((id) => upstreamOf(id, seats === undefined ? {} : { capacity: capacity(seats) })));
+  const clock = { nowMs: 0 };
+  const rooms: string[] = [];
+  const router = new Router(
+    pool,
+    () => ({ ...DEFAULT_ROUTING, ...options }),
+    () => 32,
+    (model) => rooms.push(model),
+    () => clock.nowMs,
+  );
+  const take = (group: number, excluded: readonly string[] = []): Lease => {
+    const lease = router.acquire(request(group), excluded);
+    if (typeof lease === "string") throw new Error(`expected a lease, got ${lease}`);
+    return lease;
+  };
+  return { pool, clock, rooms, router, take };
+}
+
+test("a known prefix brings a request back; the match is told", () => {
+  const { take } = setUp(["a", "b", "c"]);
+  const homes = [1, 2, 3].map((group) => {
+    const lease = take(group);
+    expect(lease.matchedFraction).toBe(0);
+    lease.end("answered");
+    return lease.upstream.id;
+  });
+  expect(new Set(homes).size).toBe(3);
+  for (let round = 0; round < 3; round++) {
+    for (const group of [3, 1, 2]) {
+      const lease = take(group);
+      expect([lease.upstream.id, lease.matchedFraction]).toEqual([homes[group - 1], 1]);
+      lease.end("answered");
+    }
+  }
+});
+
+test("a process that started anew knows nothing, one that slept neither", () => {
+  const { pool, take } = setUp(["a"]);
+  take(1).end("answered");
+  pool.change("a", { starts: 2 });
+  expect(take(1).matchedFraction).toBe(0);
+  expect(take(1).matchedFraction).toBe(1);
+  pool.change("a", { state: "asleep" });
+  pool.change("a", { state: "ready" });
+  expect(take(1).matchedFraction).toBe(0);
+});
+
+test("instances that are not ready get nothing, and excluded ones neither", () => {
+  const { pool, router, take } = setUp(["a", "b"]);
+  pool.change("a", { state: "draining" });
+  for (let i = 0; i < 4; i++) expect(take(i).upstream.id).toBe("b");
+  expect(router.acquire(request(1), ["b"])).toBe("none");
+  pool.change("b", { state: "failed" });
+  expect(router.acquire(request(1), [])).toBe("none");
+});
+
+test("work of a process that died is forgotten with it, and ending its leases harms nothing", () => {
+  const { pool, router, take } = setUp(["a", "b"]);
+  const leases = Array.from({ length: 4 }, (_, i) => take(i));
+  pool.change("a", { state: "failed" });
+  pool.change("a", { state: "ready", starts: 2 });
+  const [a, b] = pool.upstreams("m");
+  expect([router.numInFlight(a!), router.numInFlight(b!)]).toEqual([0, 2]);
+  for (const lease of leases) lease.end("unknown");
+  expect([router.numInFlight(a!), router.numInFlight(b!)]).toEqual([0, 0]);
+});
+
+test("instances that vanish without a word are forgotten too", () => {
+  const { pool, router, take } = setUp(["a", "b"]);
+  const gone = pool.upstreams("m")[0]!;
+  take(1);
+  take(2);
+  expect(router.numInFlight(gone)).toBe(1);
+  pool.remove("a");
+  take(3);
+  expect(router.numInFlight(gone)).toBe(0);
+});
+
+describe("seats", () => {
+  test("full when all are taken, by ours or by others' requests; an end makes room and says so", () => {
+    const { pool, router, rooms, take } = setUp(["a", "b"], {}, 2);
+    pool.change("b", { metrics: metrics(1, 1) });
+    const first = take(1);
+    take(2);
+    expect(router.acquire(request(3), [])).toBe("full");
+    first.end("answered");
+    first.end("answered");
+    expect(rooms).toEqual(["m", "m"]);
+    expect(take(3).upstream.id).toBe("a");
+  });
+
+  test("a request of more sequences than seats goes to an instance that does nothing else", () => {
+    const { router } = setUp(["a"], {}, 2);
+    const lease = router.acquire(request(1, { numSequences: 5 }), []) as Lease;
+    expect(lease.upstream.id).toBe("a");
+    expect(router.acquire(request(2), [])).toBe("full");
+  });
+});
+
+test("a scrape's requests of ours are not taken for others', even when they have ended since", () => {
+  const { pool, router, take } = setUp(["a"], {}, 4);
+  const leases = [take(1), take(2), take(3)];
+  for (const lease of leases) lease.end("answered");
+  pool.change("a", { metrics: metrics(3) });
+  const seats = Array.from({ length: 5 }, (_, i) => typeof router.acquire(request(i), []));
+  expect(seats).toEqual(["object", "object", "object", "object", "string"]);
+});
+
+test("others' work counts as load", () => {
+  const { pool, take } = setUp(["a", "b"], { policy: "least-load" }, 8);
+  pool.change("a", { metrics: metrics(5) });
+  for (let i = 0; i < 4; i++) expect(take(i).upstream.id).toBe("b");
+});
+
+test("an instance that keeps failing is left alone for a second, then tried", () => {
+  const { clock, take } = setUp(["a", "b"]);
+  for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  clock.nowMs = 999;
+  expect([take(1), take(2)].map(({ upstream }) => upstream.id)).toEqual(["b", "b"]);
+  clock.nowMs = 1000;
+  const probe = take(3);
+  expect(probe.upstream.id).toBe("a");
+  expect(take(4).upstream.id).toBe("b");
+  probe.end("answered");
+  expect(take(5).upstream.id).toBe("a");
+});
+
+test("when all fail, all are tried", () => {
+  const { take } = setUp(["a", "b"]);
+  const failOn = (id: string) => {
+    for (let i = 0; i < 3; i++) take(100 + i, id === "a" ? ["b"] : ["a"]).end("failed");
+  };
+  failOn("a");
+  for (let i = 0; i < 6; i++) {
+    const lease = take(i);
+    expect(lease.upstream.id).toBe("b");
+    lease.end("answered");
+  }
+  failOn("b");
+  expect(new Set([take(201), take(202)].map(({ upstream }) => upstream.id))).toEqual(new Set(["a", "b"]));
+});
+
+test("in flight never goes below zero and ends at zero, whatever the order", () => {
+  const step = fc.tuple(fc.constantFrom("take", "prompt", "end", "restart"), fc.nat(9));
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const { pool, router, take } = setUp(["a", "b", "c"]);
+      const leases: Lease[] = [];
+      for (const [what, which] of steps) {
+        if (what === "take") leases.push(take(which));
+        else if (what === "prompt") leases[which]?.promptDone();
+        else if (what === "end") leases[which]?.end("answered");
+        else pool.change("a", { starts: pool.upstreams("m")[0]!.starts + 1 });
+        for (const upstream of pool.upstreams("m")) expect(router.numInFlight(upstream)).toBeGreaterThanOrEqual(0);
+      }
+      for (const lease of leases) lease.end("answered");
+      for (const upstream of pool.upstreams("m")) expect(router.numInFlight(upstream)).toBe(0);
+    }),
+  );
+});

@@ -1,0 +1,212 @@
+/** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
+import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
+import { mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
+import { InstanceRecord } from "./instance-record.js";
+import type { PrefixKeys } from "./key-source.js";
+import { type Candidate, POLICIES, type RoutingPolicyName } from "./policies.js";
+
+export interface RoutingOptions {
+  readonly policy: RoutingPolicyName;
+  /** What load costs against a full prefix match; 0 ignores load. */
+  readonly beta: number;
+  /** Requests an instance gets at once, in multiples of its seats. */
+  readonly seatFactor: number;
+  /** Header that names the session, for the policy of this name; without it the body's fields do. */
+  readonly sessionHeader: string;
+}
+
+export const DEFAULT_ROUTING: RoutingOptions = {
+  policy: "prefix",
+  beta: 1,
+  seatFactor: 1,
+  sessionHeader: "x-session-id",
+};
+
+export interface RoutedRequest {
+  readonly model: string;
+  readonly prefix: PrefixKeys;
+  readonly outputTokens: number;
+  /** Choices × prompts. */
+  readonly numSequences: number;
+  readonly session: string | undefined;
+}
+
+/** How a lease ended, as far as it tells of the instance: it answered, it failed, or neither. */
+export type LeaseEnd = "answered" | "failed" | "unknown";
+
+export interface Lease {
+  readonly upstream: Upstream;
+  readonly target: UpstreamTarget;
+  readonly matchedFraction: number;
+  /** The first byte came: the prompt has been computed. */
+  promptDone(): void;
+  /** Further calls do nothing. */
+  end(how: LeaseEnd): void;
+}
+
+/** none: no instance is ready (among those not excluded); full: all that are have their seats taken. */
+export type Refusal = "none" | "full";
+
+/** Of requests so far: each new one moves the means by a twentieth. */
+const MEAN_WEIGHT = 0.05;
+const FIRST_MEAN_TOKENS = 512;
+const FIRST_MEAN_MS = 1_000;
+
+class ModelState {
+  readonly records = new Map<string, InstanceRecord>();
+  turn = 0;
+  meanTokens = FIRST_MEAN_TOKENS;
+  meanMs = FIRST_MEAN_MS;
+}
+
+export class Router {
+  readonly #models = new Map<string, ModelState>();
+  readonly #endListening: () => void;
+
+  /**
+   * @param tokensPerBlock of a model's key source
+   * @param onRoom called when a request may find a place that did not before
+   */
+  constructor(
+    private readonly pool: UpstreamPool,
+    private readonly routingOf: (model: string) => RoutingOptions,
+    private readonly tokensPerBlock: (model: string) => number,
+    private readonly onRoom: (model: string) => void,
+    private readonly now: () => number,
+  ) {
+    this.#endListening = pool.onChange((upstream) => this.#onChange(upstream));
+  }
+
+  close(): void {
+    this.#endListening();
+  }
+
+  /** @param excluded ids that have been tried */
+  acquire(request: RoutedRequest, excluded: readonly string[]): Lease | Refusal {
+    const model = this.#stateOf(request.model);
+    const options = this.routingOf(request.model);
+    const ready = this.#ready(request.model, excluded);
+    if (ready.length === 0) return "none";
+    const open = ready
+      .map((upstream) => ({ upstream, record: this.#recordOf(model, upstream) }))
+      .filter(({ record }) => record.hasRoom(request.numSequences, options.seatFactor));
+    if (open.length === 0) return "full";
+    const { prefix } = request;
+    const numMatched = open.map(({ record }) => record.index.numMatched(prefix.keys));
+    const candidates = open.map(
+      ({ record }, i): Candidate => ({
+        id: record.id,
+        matchedFraction: prefix.numBlocks === 0 ? 0 : Math.min(1, numMatched[i]! / prefix.numBlocks),
+        load: record.load(model.meanTokens),
+        numInFlight: record.numInFlight,
+      }),
+    );
+    const { session } = request;
+    const index = POLICIES[options.policy]({ candidates, turn: model.turn++, beta: options.beta, session });
+    const { upstream, record } = open[index]!;
+    return this.#lease(request, model, upstream, record, candidates[index]!.matchedFraction);
+  }
+
+  hasReady(model: string, excluded: readonly string[]): boolean {
+    return this.#ready(model, excluded).length > 0;
+  }
+
+  /** Sequences of ours on an instance. */
+  numInFlight(upstream: Upstream): number {
+    return this.#models.get(upstream.model)?.records.get(upstream.id)?.numInFlight ?? 0;
+  }
+
+  /** How long requests of a model take. */
+  meanSeconds(model: string): number {
+    return (this.#models.get(model)?.meanMs ?? FIRST_MEAN_MS) / 1000;
+  }
+
+  #stateOf(name: string): ModelState {
+    const known = this.#models.get(name);
+    if (known !== undefined) return known;
+    const state = new ModelState();
+    this.#models.set(name, state);
+    return state;
+  }
+
+  /** Where all of a model's instances have been failing, all are tried: refusing everything helps nobody. */
+  #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
+    const upstreams = this.pool.upstreams(name);
+    const records = this.#models.get(name)?.records;
+    if (records !== undefined && records.size > upstreams.length) forgetOthers(records, upstreams);
+    const ready = upstreams.filter(
+      ({ state, target, id }) => state === "ready" && target !== undefined && !excluded.includes(id),
+    );
+    const nowMs = this.now();
+    const trusted = ready.filter(({ id }) => {
+      const record = records?.get(id);
+      return record === undefined || mayTry(record.breaker, nowMs);
+    });
+    return trusted.length === 0 ? ready : trusted;
+  }
+
+  #recordOf(model: ModelState, upstream: Upstream): InstanceRecord {
+    const known = model.records.get(upstream.id);
+    if (known !== undefined && known.starts === upstream.starts) return known;
+    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model));
+    model.records.set(upstream.id, record);
+    return record;
+  }
+
+  #lease(
+    { prefix, outputTokens, numSequences }: RoutedRequest,
+    model: ModelState,
+    upstream: Upstream,
+    record: InstanceRecord,
+    matchedFraction: number,
+  ): Lease {
+    const beganMs = this.now();
+    const promptTokens = Math.ceil(prefix.promptTokens * (1 - matchedFraction));
+    let tokens = promptTokens + outputTokens;
+    let isOpen = true;
+    model.meanTokens += MEAN_WEIGHT * (tokens / numSequences - model.meanTokens);
+    record.index.add(prefix.keys);
+    record.begin(numSequences, tokens);
+    record.breaker = onTry(record.breaker);
+    return {
+      upstream,
+      target: upstream.target!,
+      matchedFraction,
+      promptDone: () => {
+        if (!isOpen || tokens === outputTokens) return;
+        record.end(0, promptTokens);
+        tokens = outputTokens;
+      },
+      end: (how) => {
+        if (!isOpen) return;
+        isOpen = false;
+        record.end(numSequences, tokens);
+        const nowMs = this.now();
+        if (how === "answered") {
+          record.breaker = onSuccess(record.breaker);
+          model.meanMs += MEAN_WEIGHT * (nowMs - beganMs - model.meanMs);
+        } else if (how === "failed") record.breaker = onFailure(record.breaker, nowMs);
+        else record.breaker = onNothingLearnt(record.breaker);
+        this.onRoom(upstream.model);
+      },
+    };
+  }
+
+  #onChange(upstream: Upstream): void {
+    const records = this.#models.get(upstream.model)?.records;
+    const record = records?.get(upstream.id);
+    if (record !== undefined) {
+      const isGone = upstream.state === "stopped" || upstream.state === "failed" || record.starts !== upstream.starts;
+      if (isGone) records?.delete(upstream.id);
+      else if (upstream.state === "asleep")
+        record.index.clear(); // Sleeping gives the cache's memory back.
+      else record.observe(upstream.metrics);
+    }
+    if (upstream.state === "ready") this.onRoom(upstream.model);
+  }
+}
+
+/** Instances that left the fleet without a word. */
+function forgetOthers(records: Map<string, InstanceRecord>, upstreams: readonly Upstream[]): void {
+  for (const id of records.keys()) if (!upstreams.some((upstream) => upstream.id === id)) records.delete(id);
+}

@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { type SimulatedRequest, simulate } from "../../../test/helpers/fleet-simulation.js";
+import { TestRng } from "../../../test/helpers/rng.js";
+
+interface Traffic {
+  readonly numRequests: number;
+  readonly everyMs: number;
+  /** Blocks that all requests of a group begin with. */
+  readonly sharedBlocks: number;
+  readonly ownBlocks: number;
+  readonly outputTokens: number;
+  /** Draws the group of a request. */
+  readonly groupOf: (random: () => number) => number;
+}
+
+function requestsOf(traffic: Traffic, seed = 1): SimulatedRequest[] {
+  const rng = new TestRng(seed);
+  const random = () => rng.next();
+  let arrivalMs = 0;
+  return Array.from({ length: traffic.numRequests }, (_, i) => {
+    arrivalMs += -Math.log(1 - random()) * traffic.everyMs;
+    const group = traffic.groupOf(random);
+    const shared = Array.from({ length: traffic.sharedBlocks }, (_, block) => 1e6 + group * 1000 + block);
+    const own = Array.from({ length: traffic.ownBlocks }, (_, block) => 1e9 + i * 1000 + block);
+    return { arrivalMs, keys: [...shared, ...own], outputTokens: traffic.outputTokens };
+  });
+}
+
+const worst = (values: readonly number[]) => Math.max(...values);
+
+describe("thirty long system prompts over three instances, more than one instance's cache holds", () => {
+  const requests = requestsOf({
+    ...{ numRequests: 3000, everyMs: 60, sharedBlocks: 120, ownBlocks: 4, outputTokens: 60 },
+    groupOf: (random) => Math.floor(random() * 30),
+  });
+  const roundRobin = simulate(requests, "round-robin", 3);
+  const prefix = simulate(requests, "prefix", 3);
+
+  test("prefix routing finds most of them cached, round robin does not", () => {
+    expect(prefix.hitRate).toBeGreaterThan(0.85);
+    expect(roundRobin.hitRate).toBeLessThan(0.6);
+    expect(prefix.meanFirstTokenMs).toBeLessThan(roundRobin.meanFirstTokenMs / 2);
+  });
+
+  test("and does not pay with balance", () => {
+    expect(worst(prefix.relativeLoad)).toBeLessThan(1.3);
+  });
+});
+
+describe("one prefix in 60 % of all requests", () => {
+  const skewed = (everyMs: number) =>
+    requestsOf({
+      ...{ numRequests: 3000, everyMs, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+      groupOf: (random) => (random() < 0.6 ? 0 : 1 + Math.floor(random() * 20)),
+    });
+
+  test.each([
+    ["a quarter of the seats busy", 85],
+    ["most seats busy", 28],
+  ])("with %s, no instance has 1.5 times the mean load", (_, everyMs) => {
+    const result = simulate(skewed(everyMs), "prefix", 3);
+    expect(worst(result.relativeLoad)).toBeLessThan(1.5);
+    expect(worst(result.relativeWork)).toBeLessThan(1.5);
+    expect(result.hitRate).toBeGreaterThan(0.8);
+  });
+
+  test("matching without load makes the monopoly that β is there against", () => {
+    expect(worst(simulate(skewed(28), "prefix", 3, 0).relativeLoad)).toBeGreaterThan(1.7);
+  });
+});
+
+test("traffic without shared prefixes is spread as least-load spreads it", () => {
+  const requests = requestsOf({
+    ...{ numRequests: 2000, everyMs: 40, sharedBlocks: 0, ownBlocks: 20, outputTokens: 80 },
+    groupOf: () => 0,
+  });
+  const [prefix, leastLoad] = [simulate(requests, "prefix", 4), simulate(requests, "least-load", 4)];
+  expect(worst(prefix.relativeLoad)).toBeLessThan(1.1);
+  expect(Math.abs(prefix.meanFirstTokenMs / leastLoad.meanFirstTokenMs - 1)).toBeLessThan(0.1);
+});

@@ -1,0 +1,124 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { DEFAULT_ROUTING, type Lease, Router } from "./router.js";
+import { type Demand, type Entrant, WaitingRoom } from "./waiting-room.js";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const entrant = (tenant: string, fields: Partial<Entrant> = {}): Entrant => ({
+  request: {
+    model: "m",
+    prefix: { keys: [], numBlocks: 1, promptTokens: 10 },
+    ...{ outputTokens: 10, numSequences: 1, session: undefined },
+  },
+  ...{ tenant, priority: 0, excluded: [] },
+  ...fields,
+});
+
+function setUp(seats: number, options: { readonly maxWaiting?: number; readonly demand?: Demand } = {}) {
+  const capacity = { seats, kvTokens: undefined, blockSize: undefined };
+  const pool = new TestPool([upstreamOf("a", { capacity })]);
+  const router = new Router(
+    pool,
+    () => DEFAULT_ROUTING,
+    () => 32,
+    (model) => room.admit(model),
+    () => Date.now(),
+  );
+  const limits = { maxWaiting: options.maxWaiting ?? 10, maxWaitMs: 5000 };
+  const room = new WaitingRoom(router, limits, options.demand ?? (() => false));
+  const order: string[] = [];
+  const enter = async (name: string, entering: Entrant): Promise<Lease> => {
+    const lease = await room.enter(entering, () => {});
+    order.push(name);
+    return lease;
+  };
+  return { pool, room, order, enter };
+}
+
+test("with a seat free nobody waits; without one, whoever is next gets the seat that comes free", async () => {
+  const { room, order, enter } = setUp(1);
+  const first = await enter("first", entrant("t"));
+  const waiting = [
+    enter("late class", entrant("t", { priority: 1 })),
+    enter("t again", entrant("t")),
+    enter("t once more", entrant("t")),
+    enter("u", entrant("u")),
+    enter("urgent", entrant("t", { priority: -1 })),
+  ];
+  expect(room.numWaiting("m")).toBe(5);
+  first.end("answered");
+  await Promise.all(waiting.map(async (lease) => (await lease).end("answered")));
+  expect(order).toEqual(["first", "urgent", "u", "t again", "t once more", "late class"]);
+  expect(room.numWaiting("m")).toBe(0);
+});
+
+test("a full room refuses with a time to come back", async () => {
+  const { enter } = setUp(1, { maxWaiting: 2 });
+  await enter("first", entrant("t"));
+  void enter("second", entrant("t"));
+  void enter("third", entrant("t"));
+  await expect(enter("fourth", entrant("t"))).rejects.toMatchObject({ code: "queue_full", retryAfterSeconds: 1 });
+});
+
+test("who waits too long is told so, and is out of the queue", async () => {
+  const { room, enter } = setUp(1);
+  await enter("first", entrant("t"));
+  const second = expect(enter("second", entrant("t"))).rejects.toMatchObject({ code: "queue_full" });
+  await vi.advanceTimersByTimeAsync(5000);
+  await second;
+  expect(room.numWaiting("m")).toBe(0);
+});
+
+test("who leaves makes room in the queue and takes no seat", async () => {
+  const { room, enter } = setUp(1);
+  const first = await enter("first", entrant("t"));
+  let leave = () => {};
+  const gone = room.enter(entrant("t"), (giveUp) => {
+    leave = giveUp;
+  });
+  const third = enter("third", entrant("t"));
+  leave();
+  await expect(gone).rejects.toMatchObject({ code: "client_closed" });
+  first.end("answered");
+  await third;
+  expect(room.numWaiting("m")).toBe(0);
+});
+
+test("without a ready instance a request is refused, unless one is going to be started for it", async () => {
+  const { pool, enter } = setUp(1);
+  pool.change("a", { state: "starting" });
+  await expect(enter("x", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready", retryAfterSeconds: 1 });
+
+  const asked: string[] = [];
+  const onDemand = setUp(1, { demand: (model) => asked.push(model) > 0 });
+  onDemand.pool.change("a", { state: "stopped" });
+  const waiting = onDemand.enter("y", entrant("t"));
+  expect(asked).toEqual(["m"]);
+  onDemand.pool.change("a", { state: "ready", starts: 2 });
+  expect((await waiting).upstream.id).toBe("a");
+});
+
+test("who waited for an instance that did not come is told so", async () => {
+  const { pool, enter } = setUp(1, { demand: () => true });
+  pool.change("a", { state: "starting" });
+  const waiting = expect(enter("x", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
+  await vi.advanceTimersByTimeAsync(5000);
+  await waiting;
+});
+
+test("those in the queue wait for an instance to come back; who has tried it already does not", async () => {
+  const { pool, enter } = setUp(1);
+  await enter("first", entrant("t"));
+  const waits = enter("second", entrant("t"));
+  pool.change("a", { state: "failed" });
+  await expect(enter("newcomer", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
+  await expect(enter("third", entrant("t", { excluded: ["a"] }))).rejects.toMatchObject({ code: "no_instance_ready" });
+  pool.change("a", { state: "ready", starts: 2 });
+  expect((await waits).upstream.starts).toBe(2);
+});

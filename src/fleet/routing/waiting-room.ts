@@ -1,0 +1,136 @@
+/** Where requests wait while every instance has its seats taken: bounded, fair, and left by whoever goes away. */
+import { MillraceError } from "../../core/errors.js";
+import { FairQueue, type Waiter } from "./fair-queue.js";
+import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
+
+export interface WaitingLimits {
+  /** Of one model. */
+  readonly maxWaiting: number;
+  readonly maxWaitMs: number;
+}
+
+export interface Entrant {
+  readonly request: RoutedRequest;
+  readonly priority: number;
+  readonly tenant: string;
+  /** Instances that have been tried. */
+  readonly excluded: readonly string[];
+}
+
+/** Asks for an instance of a model that has none ready; false: none will come. */
+export type Demand = (model: string) => boolean;
+
+interface Waiting extends Waiter {
+  readonly entrant: Entrant;
+  readonly settle: (result: Lease | MillraceError) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+const MAX_RETRY_AFTER_SECONDS = 60;
+
+export class WaitingRoom {
+  readonly #queues = new Map<string, FairQueue<Waiting>>();
+
+  constructor(
+    private readonly router: Pick<Router, "acquire" | "hasReady" | "meanSeconds">,
+    private readonly limits: WaitingLimits,
+    private readonly demand: Demand,
+  ) {}
+
+  numWaiting(model: string): number {
+    return this.#queues.get(model)?.size ?? 0;
+  }
+
+  /**
+   * A lease at once, or the promise of one. Throws (or rejects with) what the client is told.
+   * @param onLeave gets the call that gives up waiting
+   */
+  enter(entrant: Entrant, onLeave: (leave: () => void) => void): Lease | Promise<Lease> {
+    const { model } = entrant.request;
+    const isRetry = entrant.excluded.length > 0;
+    // Who was let in before need not queue again.
+    const result =
+      isRetry || this.numWaiting(model) === 0
+        ? this.router.acquire(entrant.request, entrant.excluded)
+        : this.#outlook(model);
+    if (typeof result === "object") return result;
+    if (result === "none" && (isRetry || !this.demand(model))) throw this.#noneReady(model);
+    return new Promise((resolve, reject) => {
+      const leave = this.#wait(entrant, (result) =>
+        result instanceof MillraceError ? reject(result) : resolve(result),
+      );
+      onLeave(leave);
+    });
+  }
+
+  /** Lets in whoever finds a place now. */
+  admit(model: string): void {
+    const queue = this.#queues.get(model);
+    for (let next = queue?.peek(); next !== undefined && queue !== undefined; next = queue.peek()) {
+      const result = this.router.acquire(next.entrant.request, next.entrant.excluded);
+      if (!this.#settle(queue, next, result)) return;
+    }
+  }
+
+  /** @returns whether the one that was first is out of the queue */
+  #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
+    if (result === "full") return false;
+    // Who has tried all others has nothing to wait for; the rest wait for an instance to come back.
+    if (result === "none" && waiting.entrant.excluded.length === 0) return false;
+    clearTimeout(waiting.timer);
+    if (result === "none") {
+      queue.remove(waiting);
+      waiting.settle(this.#noneReady(waiting.entrant.request.model));
+    } else {
+      queue.serve(waiting);
+      waiting.settle(result);
+    }
+    return true;
+  }
+
+  #wait(entrant: Entrant, settle: (result: Lease | MillraceError) => void): () => void {
+    const { model, prefix, outputTokens } = entrant.request;
+    const queue = this.#queues.get(model) ?? new FairQueue<Waiting>();
+    this.#queues.set(model, queue);
+    if (queue.size >= this.limits.maxWaiting) throw this.#full(model, queue.size);
+    const timer = setTimeout(() => {
+      queue.remove(waiting);
+      settle(this.#tooLong(model));
+    }, this.limits.maxWaitMs);
+    const cost = prefix.promptTokens + outputTokens;
+    const waiting: Waiting = { entrant, settle, timer, cost, priority: entrant.priority, tenant: entrant.tenant };
+    queue.push(waiting);
+    // It may be the first now, before others that no place suits.
+    this.admit(model);
+    return () => {
+      clearTimeout(timer);
+      queue.remove(waiting);
+      settle(new MillraceError("client_closed", "expected the client to wait for its turn, got a closed connection"));
+    };
+  }
+
+  #outlook(model: string): Refusal {
+    return this.router.hasReady(model, []) ? "full" : "none";
+  }
+
+  #retryAfter(model: string): number {
+    return Math.min(MAX_RETRY_AFTER_SECONDS, Math.max(1, Math.ceil(this.router.meanSeconds(model))));
+  }
+
+  #full(model: string, numWaiting: number): MillraceError {
+    const message = `expected at most ${this.limits.maxWaiting} waiting requests, got ${numWaiting} and one more`;
+    return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
+  }
+
+  #tooLong(model: string): MillraceError {
+    if (this.#outlook(model) === "none") return this.#noneReady(model);
+    const message = `expected a free place within ${this.limits.maxWaitMs} ms, got none`;
+    return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
+  }
+
+  #noneReady(model: string): MillraceError {
+    return new MillraceError("no_instance_ready", `expected a ready instance of ${model}, got none`, {
+      retryAfterSeconds: 1,
+    });
+  }
+}

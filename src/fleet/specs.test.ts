@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { checkConfig } from "./config/read-config.js";
+import type { Split } from "./instance-plan.js";
+import { type Machine, type PlannedModel, planModels } from "./specs.js";
+
+const CORES = [
+  [0, 4],
+  [1, 5],
+  [2, 6],
+  [3, 7],
+];
+
+/** The first model of a configuration, on a machine of four cores with two threads each. */
+function planned(model: string, more = "", splits: readonly [string, Split][] = []): PlannedModel {
+  const { config, problems } = checkConfig(`${more}\nmodels: [{ name: m, ${model} }]`, { SECRET: "s3cret" });
+  if (config === undefined) expect.fail(JSON.stringify(problems));
+  const machine: Machine = { cores: CORES, splits: new Map(splits), millraceSeats: 64 };
+  return planModels(config, machine)[0]!;
+}
+
+describe("how many", () => {
+  test.each([
+    ["model: x", 1, 1],
+    ["model: x, instances: 3", 3, 3],
+    ["model: x, instances: { min: 2, max: 5 }", 2, 5],
+    ["model: x, load: on-demand", 0, 1],
+    ["model: x, load: on-demand, instances: 3", 0, 3],
+    ["model: x, instances: { min: 0, max: 2 }", 0, 2],
+  ])("%s", (text, min, max) => {
+    const { spec, kept } = planned(text);
+    expect(spec.instances).toBe(min);
+    expect(kept?.rules).toMatchObject({ min, max });
+  });
+
+  test("auto is what was measured", () => {
+    const { spec, kept } = planned("model: x, instances: auto", "", [["m", { instances: 2, coresPerInstance: 2 }]]);
+    expect(spec).toMatchObject({ instances: 2, cores: CORES.flat(), coresPerInstance: 4 });
+    expect(kept?.rules).toMatchObject({ min: 2, max: 2 });
+  });
+
+  test("nothing is started for servers that are only attached", () => {
+    const { spec, kept } = planned(
+      'engine: openai, aliases: [n], attach: [{ url: "http://h:1", api-key: env:SECRET }]',
+    );
+    expect(kept).toBeUndefined();
+    expect(spec).toMatchObject({ instances: 0, attach: [{ url: "http://h:1", apiKey: "s3cret", modelName: "m" }] });
+  });
+});
+
+describe("where", () => {
+  test("several instances of the embedded engine share the machine, whole cores each", () => {
+    const { spec } = planned("model: x, instances: 2");
+    expect(spec).toMatchObject({ cores: [0, 4, 1, 5, 2, 6, 3, 7], coresPerInstance: 4 });
+  });
+
+  test("one instance goes where it likes, and so do engines on GPUs", () => {
+    expect(planned("model: x").spec.cores).toBeUndefined();
+    const { spec } = planned("model: x, engine: vllm, instances: 2, gpus: [0, 1], gpus-per-instance: 1");
+    expect(spec).toMatchObject({ gpus: ["0", "1"], gpusPerInstance: 1 });
+    expect(spec.cores).toBeUndefined();
+  });
+
+  test("more instances than CPUs are not pinned", () => {
+    expect(planned("model: x, instances: 9").spec.cores).toBeUndefined();
+  });
+
+  test("llama-server is told how many threads its cores are for", () => {
+    const { spec } = planned("model: x, engine: llama-server, cores: 0-3, cores-per-instance: 2");
+    expect(spec).toMatchObject({ cores: [0, 1, 2, 3], coresPerInstance: 2, options: { threads: 2 } });
+  });
+});
+
+test("everything else is handed on", () => {
+  const { spec, names, kept } = planned(
+    "model: x, aliases: [n], program: [a, b], args: [--c], env: { K: env:SECRET }, start-timeout: 1m, memory: 1GiB, options: { max-num-seqs: 3 }",
+    "autoscale: { up-at: 0.5, up-after: 1s }\ntimeouts: { drain: 7s }",
+  );
+  expect(spec).toEqual({
+    ...{ name: "m", engine: "millrace", program: ["a", "b"], args: ["--c"], env: { K: "s3cret" }, host: "127.0.0.1" },
+    ...{ options: { model: "x", maxNumSeqs: 3 }, instances: 1, attach: [], scaleDown: "stop" },
+    ...{ startTimeoutMs: 60_000, drainTimeoutMs: 7000 },
+  });
+  expect(names).toEqual(["m", "n"]);
+  expect(kept).toMatchObject({ estimatedBytes: 2 ** 30, isBytesGiven: true });
+  expect(kept?.rules).toMatchObject({ upAt: 0.5, upAfterMs: 1000, downAfterMs: 600_000 });
+});
+
+test("a model's own scaling comes before the fleet's", () => {
+  const { kept } = planned("model: x, autoscale: { up-after: 3s }", "autoscale: { up-after: 1s, down-after: 2m }");
+  expect(kept?.rules).toMatchObject({ upAfterMs: 3000, downAfterMs: 120_000 });
+});

@@ -1,0 +1,128 @@
+/** From the configuration to what is run: each model's specification for the supervisor, and its bounds for the keeper. */
+import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./autoscale.js";
+import type { FleetConfig, ModelConfig } from "./config/schema.js";
+import type { Split } from "./instance-plan.js";
+import type { KeptModel } from "./keeper.js";
+import { estimateBytes } from "./memory.js";
+import type { ModelSpec } from "./model-spec.js";
+
+/** What the machine has, and what was measured on it. */
+export interface Machine {
+  /** CPUs of each physical core that may be used; empty: not known. */
+  readonly cores: readonly (readonly number[])[];
+  /** For models with `instances: auto`. */
+  readonly splits: ReadonlyMap<string, Split>;
+  /** Sequences that the embedded engine holds at once where nobody says otherwise. */
+  readonly millraceSeats: number;
+}
+
+export interface PlannedModel {
+  readonly spec: ModelSpec;
+  readonly names: readonly [string, ...string[]];
+  /** Undefined: nothing of ours to start. */
+  readonly kept: KeptModel | undefined;
+}
+
+/** Instances listen where only this machine reaches them: clients come through the proxy. */
+const INSTANCE_HOST = "127.0.0.1";
+
+/** Values that are there: optional keys of a configuration are undefined, those of a specification absent. */
+function present<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never;
+}
+
+function boundsOf({ instances, load, model }: ModelConfig, split: Split | undefined): { min: number; max: number } {
+  if (model === undefined) return { min: 0, max: 0 };
+  const { min, max } =
+    instances === "auto"
+      ? { min: split?.instances ?? 1, max: split?.instances ?? 1 }
+      : typeof instances === "object"
+        ? instances
+        : { min: instances ?? 1, max: instances ?? 1 };
+  return { min: load === "on-demand" ? 0 : min, max };
+}
+
+/** CPUs of all instances and of each; undefined: wherever the system puts them. */
+function coresOf(config: ModelConfig, max: number, { cores: machine, splits }: Machine) {
+  const { engine, cores, coresPerInstance, name } = config;
+  const all = cores ?? machine.flat();
+  const perInstance = coresPerInstance ?? Math.floor(all.length / Math.max(1, max));
+  const isAsked = cores !== undefined || coresPerInstance !== undefined;
+  // Instances of the embedded engine that share cores would only be in each other's way.
+  const isDivided = engine === "millrace" && max > 1;
+  if (all.length === 0 || perInstance === 0 || !(isAsked || isDivided || splits.has(name))) return undefined;
+  return { cores: all, coresPerInstance: perInstance };
+}
+
+function specOf(
+  config: ModelConfig,
+  { drain }: FleetConfig["timeouts"],
+  bounds: { min: number; max: number },
+  machine: Machine,
+): ModelSpec {
+  const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
+  const pinned = coresOf(config, bounds.max, machine);
+  const options = present(config.options);
+  const [program, ...programArgs] = config.program ?? [];
+  return {
+    name,
+    engine,
+    ...(program === undefined ? {} : { program: [program, ...programArgs] }),
+    options: {
+      ...(engine === "millrace" ? { maxNumSeqs: machine.millraceSeats } : {}),
+      ...options,
+      model: model ?? name,
+      // llama.cpp counts the machine's cores, whatever it may run on.
+      ...(pinned !== undefined && engine === "llama-server"
+        ? { threads: options.threads ?? pinned.coresPerInstance }
+        : {}),
+    },
+    args,
+    env: Object.fromEntries(Object.entries(env).map(([key, value]) => [key, value.reveal()])),
+    host: INSTANCE_HOST,
+    instances: bounds.min,
+    ...pinned,
+    ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
+    ...present({ gpusPerInstance, startTimeoutMs: startTimeout }),
+    attach: attach.map(({ url, apiKey, modelName }) => ({
+      url,
+      apiKey: apiKey?.reveal(),
+      // Nobody there knows our aliases.
+      modelName: modelName ?? (aliases.length > 0 ? name : undefined),
+    })),
+    scaleDown,
+    drainTimeoutMs: drain,
+  };
+}
+
+function rulesOf(
+  config: FleetConfig,
+  { autoscale }: ModelConfig,
+  bounds: { min: number; max: number },
+): AutoscaleRules {
+  const { upAt, upAfter, downAfter } = { ...present(config.autoscale), ...present(autoscale) };
+  return {
+    ...bounds,
+    upAt: upAt ?? DEFAULT_AUTOSCALE.upAt,
+    upAfterMs: upAfter ?? DEFAULT_AUTOSCALE.upAfterMs,
+    downAfterMs: downAfter ?? DEFAULT_AUTOSCALE.downAfterMs,
+  };
+}
+
+export function planModels(config: FleetConfig, machine: Machine): readonly PlannedModel[] {
+  return config.models.map((model) => {
+    const bounds = boundsOf(model, machine.splits.get(model.name));
+    const estimated = model.model === undefined ? 0 : estimateBytes(model.model, model.options.kvCacheMemoryBytes);
+    const kept: KeptModel = {
+      name: model.name,
+      rules: rulesOf(config, model, bounds),
+      estimatedBytes: model.memory ?? estimated ?? 0,
+      isBytesGiven: model.memory !== undefined,
+    };
+    return {
+      spec: specOf(model, config.timeouts, bounds, machine),
+      names: [model.name, ...model.aliases],
+      kept: bounds.max === 0 ? undefined : kept,
+    };
+  });
+}

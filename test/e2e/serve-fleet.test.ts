@@ -1,0 +1,313 @@
+/** A fleet of real processes behind one port, as clients and administrators see it: answers, crashes, reloads, exactness. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { toolTemplate } from "../helpers/chat-templates.js";
+import { FleetProcess, until } from "../helpers/fleet-process.js";
+import { startCollector } from "../helpers/otlp-collector.js";
+import { startTestServer } from "../helpers/server.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-fleet-template-"));
+const template = join(folder, "tools.jinja");
+writeFileSync(template, toolTemplate.source);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const MODEL = {
+  name: "mill-base",
+  aliases: ["gpt"],
+  model: "models/mill-base.gguf",
+  args: ["--chat-template", template],
+};
+const two = (more: object = {}) => ({ models: [{ ...MODEL, instances: 2, "cores-per-instance": 1, ...more }] });
+const clientOf = ({ url }: FleetProcess) => new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 });
+const story = (animal: string) => [{ role: "user" as const, content: `Tell me a short story about a ${animal}.` }];
+const ANIMALS = ["fox", "goat", "hen", "mole", "owl", "rat", "toad", "wren"];
+
+const schema = {
+  type: "object",
+  properties: { colour: { enum: ["red", "blue"] }, size: { type: "integer", minimum: 3, maximum: 40 } },
+  required: ["colour", "size"],
+  additionalProperties: false,
+};
+
+const LONG = 400;
+
+/** Tokens for a good while: the model may not end before. */
+function longStream(client: OpenAI, model = "mill-base") {
+  const length = { min_tokens: LONG, max_tokens: LONG };
+  return client.completions.create({
+    model,
+    prompt: "Once",
+    temperature: 1,
+    seed: 1,
+    stream: true,
+    ...length,
+  });
+}
+
+const metricsOf = async ({ url }: FleetProcess) => (await fetch(`${url}/metrics`)).text();
+
+/** Sampled answers to eight requests, all at once. `min_tokens` is not in the client's types. */
+async function answers(fleet: FleetProcess, numTokens = 40): Promise<readonly string[]> {
+  const client = clientOf(fleet);
+  const length = { min_tokens: numTokens, max_tokens: numTokens };
+  const asked = ANIMALS.map((animal, seed) =>
+    client.chat.completions.create({ model: "mill-base", messages: story(animal), temperature: 1, seed, ...length }),
+  );
+  return (await Promise.all(asked)).map(({ choices }) => choices[0]!.message.content ?? "");
+}
+
+describe("two instances of the embedded engine", () => {
+  let fleet: FleetProcess;
+  let client: OpenAI;
+  beforeAll(async () => {
+    fleet = await FleetProcess.start(two());
+    client = clientOf(fleet);
+  });
+  afterAll(() => fleet[Symbol.asyncDispose]());
+
+  test("what is ready is said, as a table", () => {
+    expect(fleet.text).toMatch(/model +instance +engine +state +url/);
+    expect(fleet.text).toMatch(/mill-base +mill-base-1 +millrace +ready +http:\/\/127\.0\.0\.1:\d+/);
+  });
+
+  test("models are listed under all their names", async () => {
+    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["mill-base", "gpt"]);
+  });
+
+  test("a chat, streamed and whole, by name and alias, is the same text", async () => {
+    const asked = { messages: story("fox"), max_tokens: 24, temperature: 0 };
+    const whole = await client.chat.completions.create({ model: "mill-base", ...asked });
+    const stream = await client.chat.completions.create({ model: "gpt", ...asked, stream: true });
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+    expect(text.length).toBeGreaterThan(0);
+    expect(text).toBe(whole.choices[0]!.message.content);
+  });
+
+  test("a JSON schema is kept to", async () => {
+    const { choices } = await client.chat.completions.create({
+      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200 },
+      response_format: { type: "json_schema", json_schema: { name: "shirt", schema } },
+    });
+    expect(JSON.parse(choices[0]!.message.content!)).toMatchObject({ colour: expect.stringMatching(/^(red|blue)$/) });
+  });
+
+  test("tools are called", async () => {
+    const { choices } = await client.chat.completions.create({
+      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200, tool_choice: "required" },
+      tools: [{ type: "function", function: { name: "shirt", parameters: schema, strict: true } }],
+    });
+    const [call] = choices[0]!.message.tool_calls!;
+    expect(call).toMatchObject({ type: "function", function: { name: "shirt" } });
+  });
+
+  test("both instances answer, and the metrics say so", async () => {
+    await answers(fleet);
+    const text = await metricsOf(fleet);
+    for (const id of ["mill-base-0", "mill-base-1"]) {
+      expect(text).toMatch(
+        new RegExp(`millrace_fleet:requests_total\\{model="mill-base",instance="${id}",outcome="answered"\\} [1-9]`),
+      );
+      expect(text).toContain(
+        `millrace_fleet:instance_state{model="mill-base",instance="${id}",engine="millrace",state="ready"} 1`,
+      );
+    }
+  });
+
+  test("an instance killed under load costs no request its answer, and comes back", async () => {
+    const before = await answers(fleet, LONG);
+    const victimNow = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-0")!;
+    const asked = [answers(fleet, LONG), answers(fleet, LONG)];
+    await until(async () => (await victimNow()).inFlight > 0, "requests on the victim");
+    const victim = await victimNow();
+    process.kill(victim.pid, "SIGKILL");
+    for (const got of await Promise.all([...asked, answers(fleet, LONG)])) expect(got).toEqual(before);
+    expect(await metricsOf(fleet)).toMatch(
+      /millrace_fleet:retries_total\{model="mill-base",instance="mill-base-0"\} [1-9]/,
+    );
+    const isBack = async () => (await victimNow()).state === "ready" && (await victimNow()).starts > victim.starts;
+    await until(isBack, "the killed instance to be ready again");
+  });
+
+  test("a reload under a running stream cuts nothing, and a bad file changes nothing", async () => {
+    const stream = await longStream(client);
+    let numChunks = 0;
+    let reason: string | null = null;
+    for await (const chunk of stream) {
+      reason = chunk.choices[0]?.finish_reason ?? reason;
+      if (numChunks++ === 3)
+        await fleet.reload(two({ aliases: ["renamed"] }), /reloaded: no model's processes changed/);
+    }
+    expect(reason).toBe("length");
+    const names = async () => (await client.models.list()).data.map(({ id }) => id);
+    expect(await names()).toEqual(["mill-base", "renamed"]);
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    await fleet.reload("models: [{ nmae: x }]", /config_unknown_key[\s\S]*write name[\s\S]*from before stays/);
+    expect(await names()).toEqual(["mill-base", "renamed"]);
+    await fleet.reload(two(), /reloaded/);
+    expect((await fleet.instances()).map(({ pid }) => pid)).toEqual(pids);
+  });
+
+  test("a model whose engine is set up otherwise gets new processes, and its running stream ends whole", async () => {
+    const stream = await longStream(client);
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    let reloaded: Promise<void> | undefined;
+    let reason: string | null = null;
+    for await (const chunk of stream) {
+      reason = chunk.choices[0]?.finish_reason ?? reason;
+      reloaded ??= fleet.reload(two({ options: { "max-num-seqs": 5 } }), /reloaded: replaced mill-base/);
+    }
+    expect(reason).toBe("length");
+    await reloaded;
+    expect((await answers(fleet)).every((text) => text.length > 0)).toBe(true);
+    for (const { pid } of await fleet.instances()) expect(pids).not.toContain(pid);
+  });
+
+  test("the administrator scales within the bounds, drains and restarts", async () => {
+    expect(await fleet.admin("POST", "/admin/models/mill-base/scale", { instances: 9 })).toEqual({
+      model: "mill-base",
+      instances: 2,
+    });
+    await fleet.admin("POST", "/admin/instances/mill-base-1/drain");
+    const stateOf = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-1")!.state;
+    await until(async () => (await stateOf()) === "stopped", "the drained instance to stop");
+    expect(await answers(fleet)).toHaveLength(ANIMALS.length);
+    await fleet.admin("POST", "/admin/instances/mill-base-1/restart");
+    await until(async () => (await stateOf()) === "ready", "the instance to be ready again");
+  });
+
+  test("told to stop, it finishes what runs and leaves no process", async () => {
+    const pids = (await fleet.instances()).map(({ pid }) => pid);
+    const stream = await longStream(client);
+    let exitCode: Promise<number | null> | undefined;
+    let numChunks = 0;
+    for await (const _ of stream) {
+      exitCode ??= fleet.stop();
+      numChunks++;
+    }
+    expect(numChunks).toBeGreaterThan(20);
+    expect(await exitCode).toBe(0);
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
+  });
+});
+
+test("the same requests get the same tokens from one instance and from two", async () => {
+  await using one = await FleetProcess.start(two({ instances: 1 }));
+  await using both = await FleetProcess.start(two());
+  expect(await answers(both)).toEqual(await answers(one));
+});
+
+test("a model on demand is loaded by its first request, and makes room for another", async () => {
+  const onDemand = { model: MODEL.model, load: "on-demand", memory: "1GiB" };
+  const names = ["one", "other"];
+  const models = names.map((name) => ({ name, ...onDemand }));
+  await using fleet = await FleetProcess.start({ "memory-budget": "1GiB", models });
+  const client = clientOf(fleet);
+  for (const model of names) {
+    const asked = { model, messages: story("fox"), max_tokens: 8, temperature: 0 };
+    const { choices } = await client.chat.completions.create(asked);
+    expect(choices[0]!.message.content).not.toBe("");
+    const ready = (await fleet.instances()).filter(({ state }) => state === "ready");
+    expect(ready.map((instance) => instance.model)).toEqual([model]);
+  }
+});
+
+test("a queue brings another instance, and idleness takes it away", async () => {
+  const autoscale = { "up-at": 0.5, "up-after": "1s", "down-after": "3s" };
+  const own = { ...MODEL, instances: { min: 1, max: 2 }, options: { "max-num-seqs": 1 }, autoscale };
+  await using fleet = await FleetProcess.start({ models: [own] });
+  const numReady = async () => (await fleet.instances()).filter(({ state }) => state === "ready").length;
+  expect(await numReady()).toBe(1);
+  let isOver = false;
+  const client = clientOf(fleet);
+  const load = Array.from({ length: 6 }, async () => {
+    while (!isOver) for await (const _ of await longStream(client)) if (isOver) return;
+  });
+  await until(async () => (await numReady()) === 2, "a second instance");
+  isOver = true;
+  await Promise.all(load);
+  await until(async () => (await numReady()) === 1, "one instance again");
+});
+
+test("a model taken out of the file finishes its stream, and is unknown from then on", async () => {
+  const names = ["mill-base", "other"];
+  const models = names.map((name) => ({ name, model: MODEL.model, aliases: [`${name}-alias`] }));
+  await using fleet = await FleetProcess.start({ models });
+  const client = clientOf(fleet);
+  const stream = await longStream(client, "mill-base-alias");
+  let reloaded: Promise<void> | undefined;
+  let reason: string | null = null;
+  for await (const chunk of stream) {
+    reason = chunk.choices[0]?.finish_reason ?? reason;
+    reloaded ??= fleet.reload({ models: models.slice(1) }, /reloaded: removed mill-base/);
+  }
+  expect(reason).toBe("length");
+  await reloaded;
+  await expect(longStream(client, "mill-base-alias")).rejects.toThrow(/model to be one of other, other-alias/);
+  expect((await fleet.instances()).map(({ model }) => model)).toEqual(["other"]);
+});
+
+test("requests are spans in their client's trace", async () => {
+  await using collector = await startCollector();
+  const telemetry = { "otlp-endpoint": collector.url, "service-name": "mill" };
+  await using fleet = await FleetProcess.start({ ...two(), telemetry });
+  const trace = "0af7651916cd43dd8448eb211c80319c";
+  const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };
+  await clientOf(fleet).completions.create({ model: "gpt", prompt: "Once", max_tokens: 4 }, { headers });
+  expect(await fleet.stop()).toBe(0);
+  expect(collector.spans()).toMatchObject([{ name: "text_completion gpt", traceId: trace }]);
+  expect(collector.metrics().map(({ name }) => name)).toContain("gen_ai.server.request.duration");
+});
+
+test("servers that run already are attached, and found by their own name", async () => {
+  await using one = await startTestServer([]);
+  await using other = await startTestServer([]);
+  // One that is away is no reason to wait.
+  const urls = [one.url, other.url, "http://127.0.0.1:9"];
+  await using fleet = await FleetProcess.run(["--port", "0", "--attach", urls.join()]);
+  expect(fleet.text).toMatch(/mill-base-attached-1 +openai +ready/);
+  expect(fleet.text).toMatch(/mill-base-attached-2 +openai +failed/);
+  expect((await answers(fleet)).every((text) => text.length > 0)).toBe(true);
+});
+
+test("a fleet of which nothing starts ends, and says why", async () => {
+  const broken = FleetProcess.start({
+    models: [{ name: "m", model: "/nowhere/m.gguf", program: ["/nowhere/engine"] }],
+  });
+  await expect(broken).rejects.toThrow(/instance_failed[\s\S]*expected the program \/nowhere\/engine/);
+});
+
+test("flags for the simple case: as many instances as are measured to be best, once", async () => {
+  const args = ["--port", "0", "--instances", "auto", "--max-num-seqs", "4"];
+  const first = await FleetProcess.run(args);
+  expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);
+  expect(await first.stop()).toBe(0);
+  await using second = await FleetProcess.run(args, first.folder);
+  expect(second.text).toContain("(measured before)");
+});
+
+const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
+describe.skipIf(llamaServer === undefined)("the same file with llama-server (MILLRACE_LLAMA_SERVER)", () => {
+  test.each(["millrace", "llama-server"])("%s", async (engine) => {
+    const { model } = MODEL;
+    const program = engine === "millrace" ? {} : { program: [llamaServer] };
+    const options = { "max-num-seqs": 4, "max-model-len": 512 };
+    const own = { name: "m", engine, ...program, model, options, instances: 2, "cores-per-instance": 1 };
+    await using fleet = await FleetProcess.start({ models: [own] });
+    const client = clientOf(fleet);
+    const asked = { model: "m", messages: story("fox"), max_tokens: 24, temperature: 0, seed: 1 };
+    const whole = await client.chat.completions.create(asked);
+    let text = "";
+    for await (const chunk of await client.chat.completions.create({ ...asked, stream: true })) {
+      text += chunk.choices[0]?.delta.content ?? "";
+    }
+    expect(text.length).toBeGreaterThan(0);
+    expect(text).toBe(whole.choices[0]!.message.content);
+    const scraped = new RegExp(`millrace:num_requests_running\\{model="m",instance="m-0",engine="${engine}"\\}`);
+    const isScraped = async () => scraped.test(await metricsOf(fleet));
+    await until(isScraped, "the instance's own metrics");
+  });
+});

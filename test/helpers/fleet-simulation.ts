@@ -1,0 +1,134 @@
+/**
+ * Instances that exist only as arithmetic, behind the real router: requests arrive, wait for a seat, have the part of their prompt computed that the
+ * instance's cache does not hold (one prompt at a time), then take a fixed time per output token. Time is virtual, so a run is the same every time.
+ */
+import type { PrefixKeys } from "../../src/fleet/routing/key-source.js";
+import type { RoutingPolicyName } from "../../src/fleet/routing/policies.js";
+import { PrefixIndex } from "../../src/fleet/routing/prefix-index.js";
+import { DEFAULT_ROUTING, type Lease, Router } from "../../src/fleet/routing/router.js";
+import { TestPool, upstreamOf } from "./fleet-pool.js";
+
+export interface SimulatedRequest {
+  readonly arrivalMs: number;
+  readonly keys: readonly number[];
+  readonly outputTokens: number;
+}
+
+export interface SimulationResult {
+  /** Share of all prompt blocks that were in the cache of the instance they came to. */
+  readonly hitRate: number;
+  readonly meanFirstTokenMs: number;
+  /** Of each instance ÷ mean of all: prompt and output tokens it was given to do. */
+  readonly relativeWork: readonly number[];
+  /** Of each instance ÷ mean of all: requests on it, averaged over time. */
+  readonly relativeLoad: readonly number[];
+}
+
+const TOKENS_PER_BLOCK = 32;
+const SEATS = 16;
+const CACHE_BLOCKS = 2_000;
+const MS_PER_PROMPT_TOKEN = 0.1;
+const MS_PER_OUTPUT_TOKEN = 10;
+
+interface Running {
+  readonly request: SimulatedRequest;
+  readonly lease: Lease;
+}
+
+class SimulatedInstance {
+  readonly cache = new PrefixIndex(CACHE_BLOCKS);
+  readonly waiting: Running[] = [];
+  numRunning = 0;
+  prefillFreeMs = 0;
+  work = 0;
+  /** Requests × milliseconds. */
+  presence = 0;
+}
+
+class Agenda {
+  readonly #events: { readonly atMs: number; readonly act: () => void }[] = [];
+  nowMs = 0;
+
+  at(atMs: number, act: () => void): void {
+    let index = this.#events.length;
+    while (index > 0 && this.#events[index - 1]!.atMs <= atMs) index--;
+    this.#events.splice(index, 0, { atMs, act });
+  }
+
+  run(): void {
+    for (let event = this.#events.pop(); event !== undefined; event = this.#events.pop()) {
+      this.nowMs = event.atMs;
+      event.act();
+    }
+  }
+}
+
+export function simulate(
+  requests: readonly SimulatedRequest[],
+  policy: RoutingPolicyName,
+  numInstances: number,
+  beta = 1,
+): SimulationResult {
+  const agenda = new Agenda();
+  const capacity = { seats: SEATS, kvTokens: CACHE_BLOCKS * TOKENS_PER_BLOCK, blockSize: 16 };
+  const ids = Array.from({ length: numInstances }, (_, i) => `instance-${i}`);
+  const pool = new TestPool(ids.map((id) => upstreamOf(id, { capacity })));
+  // The instances' own queues are what is simulated, so none is kept in front of them.
+  const options = { ...DEFAULT_ROUTING, policy, beta, seatFactor: Number.POSITIVE_INFINITY };
+  const router = new Router(
+    pool,
+    () => options,
+    () => TOKENS_PER_BLOCK,
+    () => {},
+    () => agenda.nowMs,
+  );
+  const instances = new Map(ids.map((id) => [id, new SimulatedInstance()]));
+  let [numBlocks, numHits, firstTokenMs] = [0, 0, 0];
+
+  const start = (instance: SimulatedInstance, { request, lease }: Running): void => {
+    instance.numRunning++;
+    const numCached = instance.cache.numMatched(request.keys);
+    instance.cache.add(request.keys);
+    numBlocks += request.keys.length;
+    numHits += numCached;
+    const promptTokens = (request.keys.length - numCached) * TOKENS_PER_BLOCK;
+    const prefilledMs = Math.max(agenda.nowMs, instance.prefillFreeMs) + promptTokens * MS_PER_PROMPT_TOKEN;
+    instance.prefillFreeMs = prefilledMs;
+    instance.work += promptTokens + request.outputTokens;
+    agenda.at(prefilledMs, () => {
+      lease.promptDone();
+      firstTokenMs += agenda.nowMs - request.arrivalMs;
+    });
+    agenda.at(prefilledMs + request.outputTokens * MS_PER_OUTPUT_TOKEN, () => {
+      lease.end("answered");
+      instance.numRunning--;
+      instance.presence += agenda.nowMs - request.arrivalMs;
+      const next = instance.waiting.shift();
+      if (next !== undefined) start(instance, next);
+    });
+  };
+  const arrive = (request: SimulatedRequest): void => {
+    const { keys, outputTokens } = request;
+    const prefix: PrefixKeys = { keys, numBlocks: keys.length + 0.5, promptTokens: keys.length * TOKENS_PER_BLOCK };
+    const lease = router.acquire({ model: "m", prefix, outputTokens, numSequences: 1, session: undefined }, []);
+    if (typeof lease === "string") throw new Error(`expected a lease, got ${lease}`);
+    const instance = instances.get(lease.upstream.id)!;
+    if (instance.numRunning < SEATS) start(instance, { request, lease });
+    else instance.waiting.push({ request, lease });
+  };
+  for (const request of requests) agenda.at(request.arrivalMs, () => arrive(request));
+  agenda.run();
+  router.close();
+  const all = [...instances.values()];
+  return {
+    hitRate: numHits / numBlocks,
+    meanFirstTokenMs: firstTokenMs / requests.length,
+    relativeWork: relative(all.map(({ work }) => work)),
+    relativeLoad: relative(all.map(({ presence }) => presence)),
+  };
+}
+
+function relative(values: readonly number[]): number[] {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return values.map((value) => value / mean);
+}
