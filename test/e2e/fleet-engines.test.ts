@@ -6,12 +6,22 @@ import { describeConformance } from "../helpers/engine-conformance.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 
 const model = join(repositoryRoot(), "models/mill-base.gguf");
-const options = { model, maxNumSeqs: 2, maxModelLen: 1024, threads: 1, apiKey: "sk-of-this-instance" };
+/** Every option that both have. */
+const options = {
+  ...{ model, maxNumSeqs: 2, maxModelLen: 1024, maxNumBatchedTokens: 256, threads: 1, apiKey: "sk-of-this-instance" },
+  ...{ kvCacheDtype: "int8", enablePrefixCaching: true },
+};
 const longAnswer = { ignore_eos: true };
 
 describeConformance({
   kind: "real",
-  spec: { engine: "millrace", program: ADAPTERS.millrace.program!, options },
+  spec: {
+    ...{ engine: "millrace", program: ADAPTERS.millrace.program! },
+    options: {
+      ...{ ...options, kvCacheMemoryBytes: 2 ** 25, schedulingPolicy: "priority" },
+      speculativeConfig: { method: "ngram", num_speculative_tokens: 4 },
+    },
+  },
   longAnswer,
   longTokens: 900,
   capacity: { seats: 2, blockSize: 16 },
@@ -25,7 +35,10 @@ if (llamaServer === undefined) {
 } else {
   describeConformance({
     kind: "real",
-    spec: { engine: "llama-server", program: [llamaServer], options },
+    spec: {
+      ...{ engine: "llama-server", program: [llamaServer] },
+      options: { ...options, speculativeConfig: { method: "draft_model", model, num_speculative_tokens: 4 } },
+    },
     longAnswer,
     longTokens: 900,
     capacity: { seats: 2, kvTokens: 2048 },
