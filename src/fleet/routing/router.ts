@@ -161,10 +161,11 @@ export class Router {
     matchedFraction: number,
   ): Lease {
     const beganMs = this.now();
-    const promptTokens = Math.ceil(prefix.promptTokens * (1 - matchedFraction));
-    let tokens = promptTokens + outputTokens;
+    const heldTokens = prefix.promptTokens + outputTokens;
+    // A prompt weighs as long as it is there, and once more, as far as it is not cached, while it is being computed.
+    let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
-    model.meanTokens += MEAN_WEIGHT * (tokens / numSequences - model.meanTokens);
+    model.meanTokens += MEAN_WEIGHT * (heldTokens / numSequences - model.meanTokens);
     record.index.add(prefix.keys);
     record.begin(numSequences, tokens);
     record.breaker = onTry(record.breaker);
@@ -173,9 +174,9 @@ export class Router {
       target: upstream.target!,
       matchedFraction,
       promptDone: () => {
-        if (!isOpen || tokens === outputTokens) return;
-        record.end(0, promptTokens);
-        tokens = outputTokens;
+        if (!isOpen) return;
+        record.end(0, tokens - heldTokens);
+        tokens = heldTokens;
       },
       end: (how) => {
         if (!isOpen) return;
