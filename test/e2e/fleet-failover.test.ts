@@ -96,7 +96,7 @@ test("one of three instances is killed under load", async () => {
     expect(cut.length).toBeGreaterThan(0);
     for (const { isStream, errorCode } of cut) expect([isStream, errorCode]).toEqual([true, "upstream_failed"]);
     expect(new Set(pool.failures)).toEqual(new Set(["mill-1"]));
-    for (const upstream of pool.upstreams("mill-base")) expect(proxy.numInFlight(upstream)).toBe(0);
+    for (const { id } of pool.upstreams("mill-base")) expect(proxy.numInFlight(id)).toBe(0);
   } finally {
     await proxy.close();
   }

@@ -7,7 +7,6 @@ import { onSocketClose } from "../../core/socket-close.js";
 import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
-import type { Upstream } from "../upstream.js";
 import { OPENAI } from "./dialect.js";
 import { Exchange, type ExchangeContext } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
@@ -20,10 +19,10 @@ export interface RunningProxy {
   /** Where to reach it, for instance http://127.0.0.1:8000. */
   readonly url: string;
   readonly port: number;
-  /** Requests of a model that wait for a seat: with `inFlight`, what scaling goes by. */
+  /** Requests that wait for a seat, by the model's name as they have it. */
   numWaiting(model: string): number;
-  /** Sequences of ours on an instance: 0 means that it can be stopped without cutting anything off. */
-  numInFlight(upstream: Upstream): number;
+  /** Sequences of ours on an instance, under whatever name: 0 means that it can be stopped without cutting anything off. */
+  numInFlight(id: string): number;
   /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
   drain(): Promise<void>;
   /** Cuts every connection, to clients and instances. */
@@ -39,7 +38,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const text = new TextKeySource();
   const keySourceOf = (model: string) => options.keySource?.(model) ?? text;
   const tokensPerBlock = (model: string) => keySourceOf(model).tokensPerBlock;
-  const onRoom = (model: string) => room.admit(model);
+  const onRoom = () => room.admit();
   const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now);
   const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false));
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
@@ -66,7 +65,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     url: `http://${shownHost(options.host)}:${port}`,
     port,
     numWaiting: (model) => room.numWaiting(model),
-    numInFlight: (upstream) => router.numInFlight(upstream),
+    numInFlight: (id) => router.numInFlight(id),
     async drain() {
       door.isDraining = true;
       await door.whenIdle();

@@ -15,7 +15,7 @@ export class InstanceRecord {
   breaker: Breaker = CLOSED;
   /** Sequences of ours. */
   numInFlight = 0;
-  /** Prompt tokens to be computed and output tokens to come, of ours. */
+  /** Tokens that our requests hold or will hold, and prompt tokens to be computed. */
   tokensInFlight = 0;
   /** Sequences that others sent, as of the last scrape. */
   numForeign = 0;
@@ -61,7 +61,7 @@ export class InstanceRecord {
     return numBusy === 0 || numBusy + numSequences <= Math.max(1, Math.floor(this.#seats * seatFactor));
   }
 
-  /** Tokens in flight as a share of what all seats take, when requests are of the usual size. */
+  /** Share of the seats in use, where a request counts by its size; more than 1 where more is sent than there are seats for. */
   load(meanTokens: number): number {
     const tokens = this.tokensInFlight + this.numForeign * meanTokens;
     return tokens / (meanTokens * (this.#seats ?? DEFAULT_SEATS));

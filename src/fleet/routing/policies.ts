@@ -8,7 +8,7 @@ export interface Candidate {
   readonly id: string;
   /** Share of the request's prompt that the instance has computed before, 0 to 1. */
   readonly matchedFraction: number;
-  /** Tokens in flight as a share of what all its seats take: about 1 when they are all in use. */
+  /** Share of its seats in use, where requests count by their tokens. */
   readonly load: number;
   /** Sequences in flight. */
   readonly numInFlight: number;
@@ -28,8 +28,8 @@ export interface Question {
 /** @returns an index of `candidates` */
 export type RoutingPolicy = (question: Question) => number;
 
-/** Below this mean, loads are compared with it: an instance that is hardly busy is not avoided for a request or two. */
-const QUIET_LOAD = 0.25;
+/** Below this mean, loads are compared with it: while seats are free, what is busier is hardly slower, and a prompt computed anew costs more. */
+const QUIET_LOAD = 0.5;
 /** A session moves on from an instance with this many times its share. */
 const BOUNDED_LOAD = 1.25;
 

@@ -53,7 +53,6 @@ const FIRST_MEAN_TOKENS = 512;
 const FIRST_MEAN_MS = 1_000;
 
 class ModelState {
-  readonly records = new Map<string, InstanceRecord>();
   turn = 0;
   meanTokens = FIRST_MEAN_TOKENS;
   meanMs = FIRST_MEAN_MS;
@@ -61,17 +60,19 @@ class ModelState {
 
 export class Router {
   readonly #models = new Map<string, ModelState>();
+  /** By id: an instance that answers to several names is still one. */
+  readonly #records = new Map<string, InstanceRecord>();
   readonly #endListening: () => void;
 
   /**
    * @param tokensPerBlock of a model's key source
-   * @param onRoom called when a request may find a place that did not before
+   * @param onRoom called when requests, of whatever model, may find a place that did not before
    */
   constructor(
     private readonly pool: UpstreamPool,
     private readonly routingOf: (model: string) => RoutingOptions,
     private readonly tokensPerBlock: (model: string) => number,
-    private readonly onRoom: (model: string) => void,
+    private readonly onRoom: () => void,
     private readonly now: () => number,
   ) {
     this.#endListening = pool.onChange((upstream) => this.#onChange(upstream));
@@ -88,7 +89,7 @@ export class Router {
     const ready = this.#ready(request.model, excluded);
     if (ready.length === 0) return "none";
     const open = ready
-      .map((upstream) => ({ upstream, record: this.#recordOf(model, upstream) }))
+      .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
       .filter(({ record }) => record.hasRoom(request.numSequences, options.seatFactor));
     if (open.length === 0) return "full";
     const { prefix } = request;
@@ -112,8 +113,8 @@ export class Router {
   }
 
   /** Sequences of ours on an instance. */
-  numInFlight(upstream: Upstream): number {
-    return this.#models.get(upstream.model)?.records.get(upstream.id)?.numInFlight ?? 0;
+  numInFlight(id: string): number {
+    return this.#records.get(id)?.numInFlight ?? 0;
   }
 
   /** How long requests of a model take. */
@@ -131,26 +132,30 @@ export class Router {
 
   /** Where all of a model's instances have been failing, all are tried: refusing everything helps nobody. */
   #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
-    const upstreams = this.pool.upstreams(name);
-    const records = this.#models.get(name)?.records;
-    if (records !== undefined && records.size > upstreams.length) forgetOthers(records, upstreams);
-    const ready = upstreams.filter(
-      ({ state, target, id }) => state === "ready" && target !== undefined && !excluded.includes(id),
-    );
+    const ready = this.pool
+      .upstreams(name)
+      .filter(({ state, target, id }) => state === "ready" && target !== undefined && !excluded.includes(id));
     const nowMs = this.now();
     const trusted = ready.filter(({ id }) => {
-      const record = records?.get(id);
+      const record = this.#records.get(id);
       return record === undefined || mayTry(record.breaker, nowMs);
     });
     return trusted.length === 0 ? ready : trusted;
   }
 
-  #recordOf(model: ModelState, upstream: Upstream): InstanceRecord {
-    const known = model.records.get(upstream.id);
+  #recordOf(upstream: Upstream): InstanceRecord {
+    const known = this.#records.get(upstream.id);
     if (known !== undefined && known.starts === upstream.starts) return known;
+    this.#forgetGone();
     const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model));
-    model.records.set(upstream.id, record);
+    this.#records.set(upstream.id, record);
     return record;
+  }
+
+  /** Instances that left the fleet without a word. */
+  #forgetGone(): void {
+    const ids = new Set(this.pool.models().flatMap((model) => this.pool.upstreams(model).map(({ id }) => id)));
+    for (const id of this.#records.keys()) if (!ids.has(id)) this.#records.delete(id);
   }
 
   #lease(
@@ -161,10 +166,11 @@ export class Router {
     matchedFraction: number,
   ): Lease {
     const beganMs = this.now();
-    const promptTokens = Math.ceil(prefix.promptTokens * (1 - matchedFraction));
-    let tokens = promptTokens + outputTokens;
+    const heldTokens = prefix.promptTokens + outputTokens;
+    // A prompt weighs as long as it is there, and once more, as far as it is not cached, while it is being computed.
+    let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
-    model.meanTokens += MEAN_WEIGHT * (tokens / numSequences - model.meanTokens);
+    model.meanTokens += MEAN_WEIGHT * (heldTokens / numSequences - model.meanTokens);
     record.index.add(prefix.keys);
     record.begin(numSequences, tokens);
     record.breaker = onTry(record.breaker);
@@ -173,9 +179,9 @@ export class Router {
       target: upstream.target!,
       matchedFraction,
       promptDone: () => {
-        if (!isOpen || tokens === outputTokens) return;
-        record.end(0, promptTokens);
-        tokens = outputTokens;
+        if (!isOpen) return;
+        record.end(0, tokens - heldTokens);
+        tokens = heldTokens;
       },
       end: (how) => {
         if (!isOpen) return;
@@ -187,26 +193,20 @@ export class Router {
           model.meanMs += MEAN_WEIGHT * (nowMs - beganMs - model.meanMs);
         } else if (how === "failed") record.breaker = onFailure(record.breaker, nowMs);
         else record.breaker = onNothingLearnt(record.breaker);
-        this.onRoom(upstream.model);
+        this.onRoom();
       },
     };
   }
 
   #onChange(upstream: Upstream): void {
-    const records = this.#models.get(upstream.model)?.records;
-    const record = records?.get(upstream.id);
+    const record = this.#records.get(upstream.id);
     if (record !== undefined) {
       const isGone = upstream.state === "stopped" || upstream.state === "failed" || record.starts !== upstream.starts;
-      if (isGone) records?.delete(upstream.id);
+      if (isGone) this.#records.delete(upstream.id);
       else if (upstream.state === "asleep")
         record.index.clear(); // Sleeping gives the cache's memory back.
       else record.observe(upstream.metrics);
     }
-    if (upstream.state === "ready") this.onRoom(upstream.model);
+    if (upstream.state === "ready") this.onRoom();
   }
-}
-
-/** Instances that left the fleet without a word. */
-function forgetOthers(records: Map<string, InstanceRecord>, upstreams: readonly Upstream[]): void {
-  for (const id of records.keys()) if (!upstreams.some((upstream) => upstream.id === id)) records.delete(id);
 }

@@ -27,7 +27,7 @@ function setUp(seats: number, options: { readonly maxWaiting?: number; readonly 
     pool,
     () => DEFAULT_ROUTING,
     () => 32,
-    (model) => room.admit(model),
+    () => room.admit(),
     () => Date.now(),
   );
   const limits = { maxWaiting: options.maxWaiting ?? 10, maxWaitMs: 5000 };

@@ -63,10 +63,13 @@ export class WaitingRoom {
     });
   }
 
-  /** Lets in whoever finds a place now. */
-  admit(model: string): void {
-    const queue = this.#queues.get(model);
-    for (let next = queue?.peek(); next !== undefined && queue !== undefined; next = queue.peek()) {
+  /** Lets in whoever finds a place now. Models may share instances, under several names, so all are asked. */
+  admit(): void {
+    for (const queue of this.#queues.values()) this.#admitOf(queue);
+  }
+
+  #admitOf(queue: FairQueue<Waiting>): void {
+    for (let next = queue.peek(); next !== undefined; next = queue.peek()) {
       const result = this.router.acquire(next.entrant.request, next.entrant.excluded);
       if (!this.#settle(queue, next, result)) return;
     }
@@ -101,7 +104,7 @@ export class WaitingRoom {
     const waiting: Waiting = { entrant, settle, timer, cost, priority: entrant.priority, tenant: entrant.tenant };
     queue.push(waiting);
     // It may be the first now, before others that no place suits.
-    this.admit(model);
+    this.#admitOf(queue);
     return () => {
       clearTimeout(timer);
       queue.remove(waiting);
