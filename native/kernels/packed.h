@@ -43,6 +43,7 @@ enum class ActivationFormat : uint8_t {
   Centred32,
 };
 constexpr const char* kActivationFormats[] = {"f32", "blocks32", "blocks256", "row16", "centred32"};
+constexpr int kNumActivationFormats = sizeof(kActivationFormats) / sizeof(kActivationFormats[0]);
 
 struct Block32 {
   float d;

@@ -36,7 +36,7 @@ Op decodeRmsNorm(const Operands& in) {
 Op decodeQuantize(const Operands& in) {
   const int64_t numRows = in.integer(2, "numRows");
   const int64_t width = in.integer(3, "width", 1);
-  const ActivationFormat format = static_cast<ActivationFormat>(in.integer(4, "format", 1, 4));
+  const ActivationFormat format = static_cast<ActivationFormat>(in.integer(4, "format", 1, kNumActivationFormats - 1));
   const int64_t block = format == ActivationFormat::Blocks256 ? 256 : 32;
   if (width % block != 0) in.refuse("width", "a multiple of " + std::to_string(block), static_cast<double>(width));
   Op op = makeOp(OpCode::quantize, numRows, static_cast<double>(width) * 0.4 + 20);

@@ -286,7 +286,7 @@ void checkRefusals() {
   checkRefused(bench, OpCode::quantize, {out, x, 1, 511, 1}, "quantize of part of a block of 32");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 288, 2}, "quantize of part of a block of 256");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 0}, "quantize to f32");
-  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 4}, "quantize to an unknown format");
+  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 5}, "quantize to an unknown format");
   checkRefused(bench, OpCode::quantize, {bench.room(rowBytes - 4), x, 1, 512, 2}, "quantize into too little room");
   checkRefused(bench, OpCode::quantize, {bench.room(2 * rowBytes), x, 2, 512, 2}, "quantize of more rows than there are");
 }

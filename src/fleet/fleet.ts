@@ -233,12 +233,8 @@ export class Fleet {
     return this.#pool.namesOf(model).reduce((sum, name) => sum + (this.#proxy?.numWaiting(name) ?? 0), 0);
   }
 
-  /** Over all names it is asked for by. */
   #inFlightOf(id: string): number {
-    const status = this.#supervisor.instances().find((instance) => instance.id === id);
-    if (status === undefined) return 0;
-    const names = this.#pool.namesOf(status.model);
-    return names.reduce((sum, model) => sum + (this.#proxy?.numInFlight({ ...status, model }) ?? 0), 0);
+    return this.#proxy?.numInFlight(id) ?? 0;
   }
 
   #adminTarget() {

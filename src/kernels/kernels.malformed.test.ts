@@ -20,7 +20,7 @@ const COUNTS = new Set([
 const RANGED: Readonly<Record<string, readonly number[]>> = {
   window: [Number.NaN, -1, 0.5],
   kvType: [Number.NaN, -1, 3, 0.5],
-  format: [Number.NaN, 0, 4, 1.5],
+  format: [Number.NaN, 0, 5, 1.5],
   byteOffset: [Number.NaN, -1, 0.5, 9, 2 ** 53],
 };
 
