@@ -299,6 +299,21 @@ test("an instance that keeps answering with errors does not draw all requests to
   expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
 });
 
+test("a body that never ends is refused, and its connection is cut when the client does not stop", async () => {
+  const { proxy } = await start([ok], { limits: { maxBodyBytes: 1000 } });
+  const socket: Socket = connect(proxy.port, "127.0.0.1");
+  let answer = "";
+  socket.on("data", (bytes) => {
+    answer += bytes.toString();
+  });
+  socket.on("error", () => {});
+  socket.write(`POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n`);
+  const sending = setInterval(() => socket.write("x".repeat(10_000)), 10);
+  await new Promise((resolve) => socket.once("close", resolve));
+  clearInterval(sending);
+  expect(answer).toMatch(/^HTTP\/1.1 413 .*"body_too_large"}}$/s);
+});
+
 test("pipelined requests are answered in order, and cancelled together", async () => {
   const { proxy, standIns } = await start([never]);
   const socket: Socket = connect(proxy.port, "127.0.0.1");

@@ -87,15 +87,20 @@ test("work of a process that died is forgotten with it, and ending its leases ha
   expect(numInFlight()).toEqual([0, 0]);
 });
 
-test("instances that vanish without a word are forgotten too", () => {
+test("instances that vanish without a word are forgotten once their last request has ended", () => {
   const { pool, router, take } = setUp(["a", "b"]);
-  take(1);
-  take(2);
-  expect(router.numInFlight("a")).toBe(1);
+  const [last] = [take(1), take(2)];
+  const restart = () => {
+    pool.change("b", { starts: pool.upstreams("m")[0]!.starts + 1 });
+    take(3).end("answered");
+  };
   pool.remove("a");
-  pool.change("b", { starts: 2 });
-  take(3);
-  expect(router.numInFlight("a")).toBe(0);
+  restart();
+  expect(router.numInFlight("a")).toBe(1);
+  last!.end("answered");
+  restart();
+  pool.add(upstreamOf("a"));
+  expect(take(1, ["b"]).matchedFraction).toBe(0);
 });
 
 test("an instance with two names is one: its seats and what it knows are shared", () => {

@@ -152,10 +152,12 @@ export class Router {
     return record;
   }
 
-  /** Instances that left the fleet without a word. */
+  /** Instances that left the fleet without a word, once their last request has ended. */
   #forgetGone(): void {
     const ids = new Set(this.pool.models().flatMap((model) => this.pool.upstreams(model).map(({ id }) => id)));
-    for (const id of this.#records.keys()) if (!ids.has(id)) this.#records.delete(id);
+    for (const [id, { numInFlight }] of this.#records) {
+      if (numInFlight === 0 && !ids.has(id)) this.#records.delete(id);
+    }
   }
 
   #lease(
