@@ -77,6 +77,7 @@ describe("an instance that does not take a request: another does, and the client
     ["it closes the connection", cut],
     ["it is starting", answerJson({ error: "loading" }, 503)],
     ["its queue is full", answerJson({ error: "busy" }, 429)],
+    ["its headers are huge", (_, outgoing) => outgoing.writeHead(200, { "X-Big": "x".repeat(100_000) }).end()],
     ["it sends garbage", (_, outgoing) => outgoing.socket!.end("SMTP ready\r\n\r\n")],
     [
       "it closes after the headers, before the first byte",
@@ -213,7 +214,9 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
 describe("times", () => {
   test("to the first byte", async () => {
     const { post, standIns, pool } = await start([never], { timeouts: { firstByteMs: 30 } });
-    expect(await code(await post(chat, request))).toEqual([504, "upstream_timeout"]);
+    const response = await post(chat, request);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(await code(response)).toEqual([504, "upstream_timeout"]);
     await until(() => standIns[0]!.numCut === 1);
     expect(pool.failures).toEqual(["a"]);
   });

@@ -25,6 +25,8 @@ export function respondWithError(
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
+  // Sent again it would cost as much, and come too late again; both vendors' clients heed the header.
+  if (error.code === "upstream_timeout") outgoing.setHeader("x-should-retry", "false");
   // A body that stalled leaves the connection unusable, and a draining gateway wants it gone.
   if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
   if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);
