@@ -145,9 +145,13 @@ export class Router {
 
   #recordOf(upstream: Upstream): InstanceRecord {
     const known = this.#records.get(upstream.id);
-    if (known !== undefined && known.starts === upstream.starts) return known;
+    const nowMs = this.now();
+    if (known !== undefined && known.starts === upstream.starts) {
+      known.observe(upstream, nowMs);
+      return known;
+    }
     this.#forgetGone();
-    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model));
+    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model), nowMs);
     this.#records.set(upstream.id, record);
     return record;
   }
@@ -207,7 +211,7 @@ export class Router {
       if (isGone) this.#records.delete(upstream.id);
       else if (upstream.state === "asleep")
         record.index.clear(); // Sleeping gives the cache's memory back.
-      else record.observe(upstream.metrics);
+      else record.observe(upstream, this.now());
     }
     if (upstream.state === "ready") this.onRoom();
   }
