@@ -1,6 +1,7 @@
 /** The HTTP application: routes and what every request passes on its way to one (request id, CORS, drain, API key). Hono only routes. */
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
+import { corsHeaders, preflightHeaders } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
@@ -10,7 +11,6 @@ import { messages } from "./anthropic/messages.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
-import { corsHeaders, preflightHeaders } from "./cors.js";
 import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
 import { createMetrics } from "./metrics.js";
 import { chatCompletions } from "./openai/chat-completions.js";

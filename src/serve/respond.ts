@@ -1,9 +1,9 @@
 /** The two ways to answer with a job: whole, or as server-sent events. Endpoints only say what their JSON looks like. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import { corsHeaders } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { type AnswerPart, appendPart } from "../text/answer-part.js";
 import type { AppContext, ServeContext } from "./context.js";
-import { corsHeaders } from "./cors.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
 import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "./generation.js";

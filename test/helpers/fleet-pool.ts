@@ -46,6 +46,10 @@ export class TestPool implements UpstreamPool {
     for (const listener of this.#listeners) listener(upstream);
   }
 
+  add(upstream: Upstream): void {
+    this.#upstreams.set(upstream.id, upstream);
+  }
+
   /** Without telling anybody. */
   remove(id: string): void {
     this.#upstreams.delete(id);

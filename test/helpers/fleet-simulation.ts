@@ -2,10 +2,11 @@
  * Instances that exist only as arithmetic, behind the real router: requests arrive, wait for a seat, have the part of their prompt computed that the
  * instance's cache does not hold (one prompt at a time), then take a fixed time per output token. Time is virtual, so a run is the same every time.
  */
+import type { EngineMetrics } from "../../src/fleet/adapters/adapter.js";
 import type { PrefixKeys } from "../../src/fleet/routing/key-source.js";
 import type { RoutingPolicyName } from "../../src/fleet/routing/policies.js";
 import { PrefixIndex } from "../../src/fleet/routing/prefix-index.js";
-import { DEFAULT_ROUTING, type Lease, Router } from "../../src/fleet/routing/router.js";
+import { DEFAULT_ROUTING, type Lease, Router, type RoutingOptions } from "../../src/fleet/routing/router.js";
 import { TestPool, upstreamOf } from "./fleet-pool.js";
 
 export interface SimulatedRequest {
@@ -14,7 +15,20 @@ export interface SimulatedRequest {
   readonly outputTokens: number;
 }
 
+export interface SimulationOptions {
+  readonly policy: RoutingPolicyName;
+  readonly numInstances: number;
+  readonly beta?: number;
+  /** Routers that know nothing of each other and take turns at the requests; more than one sees the others' work only in scrapes. */
+  readonly numGateways?: number;
+  readonly scrapeEveryMs?: number;
+  /** The last instance is ready only from then on. */
+  readonly lastReadyAtMs?: number;
+}
+
 export interface SimulationResult {
+  /** Where each request went, in the order of arrival. */
+  readonly chosen: readonly { readonly atMs: number; readonly instance: number }[];
   /** Share of all prompt blocks that were in the cache of the instance they came to. */
   readonly hitRate: number;
   readonly meanFirstTokenMs: number;
@@ -43,7 +57,17 @@ class SimulatedInstance {
   work = 0;
   /** Requests × milliseconds. */
   presence = 0;
+
+  get metrics(): EngineMetrics {
+    return { ...NO_METRICS, numRunning: this.numRunning, numWaiting: this.waiting.length };
+  }
 }
+
+const NO_METRICS: EngineMetrics = {
+  ...{ numRunning: undefined, numWaiting: undefined, kvUsage: undefined, preemptions: undefined },
+  ...{ promptTokens: undefined, generationTokens: undefined, prefixQueries: undefined, prefixHits: undefined },
+  ...{ draftTokens: undefined, acceptedTokens: undefined },
+};
 
 class Agenda {
   readonly #events: { readonly atMs: number; readonly act: () => void }[] = [];
@@ -63,26 +87,28 @@ class Agenda {
   }
 }
 
-export function simulate(
-  requests: readonly SimulatedRequest[],
-  policy: RoutingPolicyName,
-  numInstances: number,
-  beta = 1,
-): SimulationResult {
+export function simulate(requests: readonly SimulatedRequest[], options: SimulationOptions): SimulationResult {
+  const { policy, numInstances, beta = 1, numGateways = 1, lastReadyAtMs = 0 } = options;
   const agenda = new Agenda();
-  const capacity = { seats: SEATS, kvTokens: CACHE_BLOCKS * TOKENS_PER_BLOCK, blockSize: 16 };
   const ids = Array.from({ length: numInstances }, (_, i) => `instance-${i}`);
-  const pool = new TestPool(ids.map((id) => upstreamOf(id, { capacity })));
-  // The instances' own queues are what is simulated, so none is kept in front of them.
-  const options = { ...DEFAULT_ROUTING, policy, beta, seatFactor: Number.POSITIVE_INFINITY };
-  const router = new Router(
-    pool,
-    () => options,
-    () => TOKENS_PER_BLOCK,
-    () => {},
-    () => agenda.nowMs,
-  );
   const instances = new Map(ids.map((id) => [id, new SimulatedInstance()]));
+  // The instances' own queues are what is simulated, so none is kept in front of them.
+  const routing = { ...DEFAULT_ROUTING, policy, beta, seatFactor: Number.POSITIVE_INFINITY };
+  const gateways = Array.from({ length: numGateways }, () => gatewayOf(ids, routing, agenda));
+  const last = ids.at(-1)!;
+  if (lastReadyAtMs > 0) for (const { pool } of gateways) pool.change(last, { state: "starting" });
+  agenda.at(lastReadyAtMs, () => {
+    for (const { pool } of gateways) pool.change(last, { state: "ready" });
+  });
+  const endMs = requests.at(-1)!.arrivalMs;
+  for (let atMs = 0; options.scrapeEveryMs !== undefined && atMs < endMs; atMs += options.scrapeEveryMs) {
+    agenda.at(atMs, () => {
+      for (const { pool } of gateways) {
+        for (const [id, { metrics }] of instances) pool.change(id, { metrics });
+      }
+    });
+  }
+  const chosen: { atMs: number; instance: number }[] = [];
   let [numBlocks, numHits, firstTokenMs] = [0, 0, 0];
 
   const start = (instance: SimulatedInstance, { request, lease }: Running): void => {
@@ -110,22 +136,38 @@ export function simulate(
   const arrive = (request: SimulatedRequest): void => {
     const { keys, outputTokens } = request;
     const prefix: PrefixKeys = { keys, numBlocks: keys.length + 0.5, promptTokens: keys.length * TOKENS_PER_BLOCK };
+    const { router } = gateways[chosen.length % numGateways]!;
     const lease = router.acquire({ model: "m", prefix, outputTokens, numSequences: 1, session: undefined }, []);
     if (typeof lease === "string") throw new Error(`expected a lease, got ${lease}`);
     const instance = instances.get(lease.upstream.id)!;
+    chosen.push({ atMs: agenda.nowMs, instance: ids.indexOf(lease.upstream.id) });
     if (instance.numRunning < SEATS) start(instance, { request, lease });
     else instance.waiting.push({ request, lease });
   };
   for (const request of requests) agenda.at(request.arrivalMs, () => arrive(request));
   agenda.run();
-  router.close();
+  for (const { router } of gateways) router.close();
   const all = [...instances.values()];
   return {
+    chosen,
     hitRate: numHits / numBlocks,
     meanFirstTokenMs: firstTokenMs / requests.length,
     relativeWork: relative(all.map(({ work }) => work)),
     relativeLoad: relative(all.map(({ presence }) => presence)),
   };
+}
+
+function gatewayOf(ids: readonly string[], routing: RoutingOptions, agenda: Agenda) {
+  const capacity = { seats: SEATS, kvTokens: CACHE_BLOCKS * TOKENS_PER_BLOCK, blockSize: 16 };
+  const pool = new TestPool(ids.map((id) => upstreamOf(id, { capacity })));
+  const router = new Router(
+    pool,
+    () => routing,
+    () => TOKENS_PER_BLOCK,
+    () => {},
+    () => agenda.nowMs,
+  );
+  return { pool, router };
 }
 
 function relative(values: readonly number[]): number[] {

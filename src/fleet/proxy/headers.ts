@@ -11,6 +11,8 @@ const HOP_BY_HOP = [
 /** Set anew, or not to be asked for: a compressed stream could not be ended with an event of ours. */
 const NOT_SENT = new Set([...HOP_BY_HOP, "host", "content-length", "expect", "accept-encoding", "x-request-id"]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
+/** Which pages may call is for the gateway to say. */
+const CROSS_ORIGIN = "access-control-";
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);
 
 /** Headers that the Connection header names. */
@@ -56,7 +58,8 @@ export function responseHeaders(
   const returned: OutgoingHttpHeaders = { "X-Request-Id": requestId };
   if (requestIdHeader !== "X-Request-Id") returned[requestIdHeader] = requestId;
   for (const name in headers) {
-    if (NOT_RETURNED.has(name) || named.includes(name) || (isEdited && name === "content-length")) continue;
+    if (NOT_RETURNED.has(name) || named.includes(name) || name.startsWith(CROSS_ORIGIN)) continue;
+    if (isEdited && name === "content-length") continue;
     returned[name] = headers[name];
   }
   return returned;

@@ -77,6 +77,7 @@ describe("an instance that does not take a request: another does, and the client
     ["it closes the connection", cut],
     ["it is starting", answerJson({ error: "loading" }, 503)],
     ["its queue is full", answerJson({ error: "busy" }, 429)],
+    ["its headers are huge", (_, outgoing) => outgoing.writeHead(200, { "X-Big": "x".repeat(100_000) }).end()],
     ["it sends garbage", (_, outgoing) => outgoing.socket!.end("SMTP ready\r\n\r\n")],
     [
       "it closes after the headers, before the first byte",
@@ -213,7 +214,9 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
 describe("times", () => {
   test("to the first byte", async () => {
     const { post, standIns, pool } = await start([never], { timeouts: { firstByteMs: 30 } });
-    expect(await code(await post(chat, request))).toEqual([504, "upstream_timeout"]);
+    const response = await post(chat, request);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(await code(response)).toEqual([504, "upstream_timeout"]);
     await until(() => standIns[0]!.numCut === 1);
     expect(pool.failures).toEqual(["a"]);
   });
@@ -297,6 +300,21 @@ test("an instance that keeps answering with errors does not draw all requests to
   for (let i = 0; i < 20; i++) await post(chat, request);
   // Three, and one more for each second that this takes.
   expect(watched.ended.filter(({ status }) => status === 500).length).toBeLessThan(8);
+});
+
+test("a body that never ends is refused, and its connection is cut when the client does not stop", async () => {
+  const { proxy } = await start([ok], { limits: { maxBodyBytes: 1000 } });
+  const socket: Socket = connect(proxy.port, "127.0.0.1");
+  let answer = "";
+  socket.on("data", (bytes) => {
+    answer += bytes.toString();
+  });
+  socket.on("error", () => {});
+  socket.write(`POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n`);
+  const sending = setInterval(() => socket.write("x".repeat(10_000)), 10);
+  await new Promise((resolve) => socket.once("close", resolve));
+  clearInterval(sending);
+  expect(answer).toMatch(/^HTTP\/1.1 413 .*"body_too_large"}}$/s);
 });
 
 test("pipelined requests are answered in order, and cancelled together", async () => {

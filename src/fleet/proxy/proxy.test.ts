@@ -179,6 +179,38 @@ test("models and health", async () => {
   expect(await get("/health")).toMatchObject([503, { status: "unavailable" }]);
 });
 
+describe("pages of other origins", () => {
+  const preflight = {
+    method: "OPTIONS",
+    headers: {
+      Origin: "http://page",
+      "Access-Control-Request-Method": "POST",
+      "Access-Control-Request-Headers": "x-a",
+    },
+  };
+  const allowsAll = answerJson({ ok: true });
+
+  test("may call, streams included, and read what they need", async () => {
+    const { proxy, post } = await start([
+      (_, outgoing) => {
+        outgoing.setHeader("Access-Control-Allow-Origin", "http://engine");
+        allowsAll(_, outgoing);
+      },
+    ]);
+    const asked = await fetch(`${proxy.url}/v1/completions`, preflight);
+    expect([asked.status, asked.headers.get("access-control-allow-headers")]).toEqual([204, "x-a"]);
+    const response = await post("/v1/completions", { model: "m" }, { headers: { Origin: "http://page" } });
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-expose-headers")).toContain("X-Request-Id");
+  });
+
+  test("may not where others are named", async () => {
+    const { proxy } = await start([ok], { proxy: { corsOrigins: ["http://own"] } });
+    const asked = await fetch(`${proxy.url}/v1/completions`, preflight);
+    expect(asked.headers.get("access-control-allow-origin")).toBeNull();
+  });
+});
+
 test("paths of others are handed on", async () => {
   const { proxy } = await start([ok], {
     proxy: {

@@ -1,6 +1,7 @@
 /** One HTTP door in front of a fleet: requests that name a model go to one of its instances, and answers stream back untouched. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { corsHeaders, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { onSocketClose } from "../../core/socket-close.js";
@@ -98,8 +99,21 @@ class Door {
     outgoing.on("error", () => {});
     // A draining server ends each connection with its answer.
     if (this.isDraining) outgoing.shouldKeepAlive = false;
+    if (incoming.headers.origin !== undefined && this.#answerPreflight(incoming, outgoing)) return;
     exchange = this.#serve(incoming, outgoing);
     void exchange?.run();
+  }
+
+  /** Tells a browser whose pages may call. @returns whether that was all it asked */
+  #answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse): boolean {
+    const { corsOrigins = ["*"] } = this.context.options;
+    const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
+    const allowed = isPreflight
+      ? preflightHeaders(headers.origin, headers["access-control-request-headers"], corsOrigins)
+      : corsHeaders(headers.origin, corsOrigins);
+    for (const name in allowed) outgoing.setHeader(name, allowed[name]!);
+    if (isPreflight) outgoing.writeHead(204).end();
+    return isPreflight;
   }
 
   async whenIdle(): Promise<void> {

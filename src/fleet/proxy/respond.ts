@@ -1,8 +1,10 @@
 /** The proxy's own answers: errors in the route's dialect, and small JSON. */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { MillraceError } from "../../core/errors.js";
 import type { Dialect } from "./dialect.js";
 import type { ProxyLogger } from "./options.js";
+
+const UNREAD_BODY_MS = 1_000;
 
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
   const body = Buffer.from(JSON.stringify(value));
@@ -23,11 +25,21 @@ export function respondWithError(
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
-  // A body that stalled leaves the connection unusable, and a draining gateway wants it gone. (What is left of one that was too large is read and
-  // dropped: closing at once would reset the connection under the answer.)
+  // Sent again it would cost as much, and come too late again; both vendors' clients heed the header.
+  if (error.code === "upstream_timeout") outgoing.setHeader("x-should-retry", "false");
+  // A body that stalled leaves the connection unusable, and a draining gateway wants it gone.
   if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
   if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);
   respondJson(outgoing, error.status, requestId, dialect.errorBody(error, requestId));
+  cutUnreadBody(outgoing.req);
+}
+
+/** What is left of a refused body is read and dropped for a while: closing at once would reset the connection under the answer. */
+function cutUnreadBody(incoming: IncomingMessage): void {
+  if (incoming.complete) return;
+  setTimeout(() => {
+    if (!incoming.complete) incoming.destroy();
+  }, UNREAD_BODY_MS).unref();
 }
 
 /** Refusals are the client's business; failures are ours, or an instance's. */

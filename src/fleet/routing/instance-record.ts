@@ -1,11 +1,13 @@
 /** What routing knows of one process of one instance: its prefixes, the work sent to it, the work of others, and whether it has been failing. */
 import type { EngineMetrics } from "../adapters/adapter.js";
-import type { Upstream } from "../upstream.js";
+import type { Capacity, Upstream } from "../upstream.js";
 import { type Breaker, CLOSED } from "./breaker.js";
 import { indexBlocks, PrefixIndex } from "./prefix-index.js";
 
 /** Where an engine does not say: what load is measured against, not a limit. */
 const DEFAULT_SEATS = 16;
+/** Where scrapes stop coming, the last one is not believed for ever: it may have seen all seats taken. */
+const SCRAPE_HOLDS_MS = 30_000;
 
 export class InstanceRecord {
   readonly id: string;
@@ -19,24 +21,40 @@ export class InstanceRecord {
   tokensInFlight = 0;
   /** Sequences that others sent, as of the last scrape. */
   numForeign = 0;
-  readonly #seats: number | undefined;
+  #capacity: Capacity;
   #mostInFlight = 0;
   #metrics: EngineMetrics | undefined;
+  #scrapedMs = 0;
 
-  constructor(upstream: Upstream, tokensPerBlock: number) {
+  constructor(
+    upstream: Upstream,
+    private readonly tokensPerBlock: number,
+    nowMs: number,
+  ) {
     this.id = upstream.id;
     this.starts = upstream.starts;
+    this.#capacity = upstream.capacity;
     this.index = new PrefixIndex(indexBlocks(upstream.capacity, tokensPerBlock));
-    this.#seats = upstream.capacity.seats;
-    this.observe(upstream.metrics);
+    this.observe(upstream, nowMs);
+  }
+
+  /** What the instance says of itself, which may come later than its first request. */
+  observe({ capacity, metrics }: Upstream, nowMs: number): void {
+    if (capacity !== this.#capacity) {
+      this.#capacity = capacity;
+      this.index.maxBlocks = indexBlocks(capacity, this.tokensPerBlock);
+    }
+    if (metrics !== undefined && metrics !== this.#metrics) {
+      this.#scrapedMs = nowMs;
+      this.#observeLoad(metrics);
+    } else if (nowMs - this.#scrapedMs > SCRAPE_HOLDS_MS) this.numForeign = 0;
   }
 
   /**
    * A scrape counts our requests too. It was made a moment ago, so it may show some that have ended since: the most we had since the last one is taken off,
    * or they would pass for somebody else's until the next.
    */
-  observe(metrics: EngineMetrics | undefined): void {
-    if (metrics === undefined || metrics === this.#metrics) return;
+  #observeLoad(metrics: EngineMetrics): void {
     this.#metrics = metrics;
     const numPresent = (metrics.numRunning ?? 0) + (metrics.numWaiting ?? 0);
     this.numForeign = Math.max(0, numPresent - this.#mostInFlight);
@@ -56,14 +74,15 @@ export class InstanceRecord {
 
   /** A request larger than all seats goes where nothing else runs. */
   hasRoom(numSequences: number, seatFactor: number): boolean {
-    if (this.#seats === undefined) return true;
+    const { seats } = this.#capacity;
+    if (seats === undefined) return true;
     const numBusy = this.numInFlight + this.numForeign;
-    return numBusy === 0 || numBusy + numSequences <= Math.max(1, Math.floor(this.#seats * seatFactor));
+    return numBusy === 0 || numBusy + numSequences <= Math.max(1, Math.floor(seats * seatFactor));
   }
 
   /** Share of the seats in use, where a request counts by its size; more than 1 where more is sent than there are seats for. */
   load(meanTokens: number): number {
     const tokens = this.tokensInFlight + this.numForeign * meanTokens;
-    return tokens / (meanTokens * (this.#seats ?? DEFAULT_SEATS));
+    return tokens / (meanTokens * (this.#capacity.seats ?? DEFAULT_SEATS));
   }
 }

@@ -10,7 +10,7 @@ export class PrefixIndex {
   /** Oldest use first. */
   readonly #keys = new Set<number>();
 
-  constructor(readonly maxBlocks: number) {}
+  constructor(public maxBlocks: number) {}
 
   get size(): number {
     return this.#keys.size;

@@ -87,15 +87,20 @@ test("work of a process that died is forgotten with it, and ending its leases ha
   expect(numInFlight()).toEqual([0, 0]);
 });
 
-test("instances that vanish without a word are forgotten too", () => {
+test("instances that vanish without a word are forgotten once their last request has ended", () => {
   const { pool, router, take } = setUp(["a", "b"]);
-  take(1);
-  take(2);
-  expect(router.numInFlight("a")).toBe(1);
+  const [last] = [take(1), take(2)];
+  const restart = () => {
+    pool.change("b", { starts: pool.upstreams("m")[0]!.starts + 1 });
+    take(3).end("answered");
+  };
   pool.remove("a");
-  pool.change("b", { starts: 2 });
-  take(3);
-  expect(router.numInFlight("a")).toBe(0);
+  restart();
+  expect(router.numInFlight("a")).toBe(1);
+  last!.end("answered");
+  restart();
+  pool.add(upstreamOf("a"));
+  expect(take(1, ["b"]).matchedFraction).toBe(0);
 });
 
 test("an instance with two names is one: its seats and what it knows are shared", () => {
@@ -134,6 +139,14 @@ describe("seats", () => {
     expect(take(3).upstream.id).toBe("a");
   });
 
+  test("are heeded even when an instance tells of them after its first request", () => {
+    const { pool, router, take } = setUp(["a"]);
+    take(1);
+    pool.change("a", { capacity: capacity(2) });
+    take(2);
+    expect(router.acquire(request(3), [])).toBe("full");
+  });
+
   test("a request of more sequences than seats goes to an instance that does nothing else", () => {
     const { router } = setUp(["a"], {}, 2);
     const lease = router.acquire(request(1, { numSequences: 5 }), []) as Lease;
@@ -149,6 +162,17 @@ test("a scrape's requests of ours are not taken for others', even when they have
   pool.change("a", { metrics: metrics(3) });
   const seats = Array.from({ length: 5 }, (_, i) => typeof router.acquire(request(i), []));
   expect(seats).toEqual(["object", "object", "object", "object", "string"]);
+});
+
+test("a scrape that no other one follows is believed for half a minute", () => {
+  const { pool, clock, router, take } = setUp(["a"], {}, 2);
+  pool.change("a", { metrics: metrics(2) });
+  for (const nowMs of [0, 30_000]) {
+    clock.nowMs = nowMs;
+    expect(router.acquire(request(1), [])).toBe("full");
+  }
+  clock.nowMs = 30_001;
+  expect(take(2).upstream.id).toBe("a");
 });
 
 test("others' work counts as load", () => {

@@ -145,17 +145,23 @@ export class Router {
 
   #recordOf(upstream: Upstream): InstanceRecord {
     const known = this.#records.get(upstream.id);
-    if (known !== undefined && known.starts === upstream.starts) return known;
+    const nowMs = this.now();
+    if (known !== undefined && known.starts === upstream.starts) {
+      known.observe(upstream, nowMs);
+      return known;
+    }
     this.#forgetGone();
-    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model));
+    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model), nowMs);
     this.#records.set(upstream.id, record);
     return record;
   }
 
-  /** Instances that left the fleet without a word. */
+  /** Instances that left the fleet without a word, once their last request has ended. */
   #forgetGone(): void {
     const ids = new Set(this.pool.models().flatMap((model) => this.pool.upstreams(model).map(({ id }) => id)));
-    for (const id of this.#records.keys()) if (!ids.has(id)) this.#records.delete(id);
+    for (const [id, { numInFlight }] of this.#records) {
+      if (numInFlight === 0 && !ids.has(id)) this.#records.delete(id);
+    }
   }
 
   #lease(
@@ -205,7 +211,7 @@ export class Router {
       if (isGone) this.#records.delete(upstream.id);
       else if (upstream.state === "asleep")
         record.index.clear(); // Sleeping gives the cache's memory back.
-      else record.observe(upstream.metrics);
+      else record.observe(upstream, this.now());
     }
     if (upstream.state === "ready") this.onRoom();
   }

@@ -33,8 +33,8 @@ describe("thirty long system prompts over three instances, more than one instanc
     ...{ numRequests: 3000, everyMs: 60, sharedBlocks: 120, ownBlocks: 4, outputTokens: 60 },
     groupOf: (random) => Math.floor(random() * 30),
   });
-  const roundRobin = simulate(requests, "round-robin", 3);
-  const prefix = simulate(requests, "prefix", 3);
+  const roundRobin = simulate(requests, { policy: "round-robin", numInstances: 3 });
+  const prefix = simulate(requests, { policy: "prefix", numInstances: 3 });
 
   test("prefix routing finds most of them cached, round robin does not", () => {
     expect(prefix.hitRate).toBeGreaterThan(0.85);
@@ -59,14 +59,16 @@ describe("one prefix in 60 % of all requests", () => {
     ["half of them", 45],
     ["most of them", 28],
   ])("with %s in use, no instance has 1.2 times the mean load", (_, everyMs) => {
-    const result = simulate(skewed(everyMs), "prefix", 3);
+    const result = simulate(skewed(everyMs), { policy: "prefix", numInstances: 3 });
     expect(worst(result.relativeLoad)).toBeLessThan(1.2);
     expect(worst(result.relativeWork)).toBeLessThan(1.2);
     expect(result.hitRate).toBeGreaterThan(0.8);
   });
 
   test("matching without load makes the monopoly that β is there against", () => {
-    expect(worst(simulate(skewed(28), "prefix", 3, 0).relativeLoad)).toBeGreaterThan(1.7);
+    expect(worst(simulate(skewed(28), { policy: "prefix", numInstances: 3, beta: 0 }).relativeLoad)).toBeGreaterThan(
+      1.7,
+    );
   });
 });
 
@@ -75,7 +77,46 @@ test("traffic without shared prefixes is spread as least-load spreads it", () =>
     ...{ numRequests: 2000, everyMs: 40, sharedBlocks: 0, ownBlocks: 20, outputTokens: 80 },
     groupOf: () => 0,
   });
-  const [prefix, leastLoad] = [simulate(requests, "prefix", 4), simulate(requests, "least-load", 4)];
+  const [prefix, leastLoad] = [
+    simulate(requests, { policy: "prefix", numInstances: 4 }),
+    simulate(requests, { policy: "least-load", numInstances: 4 }),
+  ];
   expect(worst(prefix.relativeLoad)).toBeLessThan(1.1);
   expect(Math.abs(prefix.meanFirstTokenMs / leastLoad.meanFirstTokenMs - 1)).toBeLessThan(0.1);
+});
+
+describe("an instance that starts among warm ones", () => {
+  const requests = requestsOf({
+    ...{ numRequests: 3000, everyMs: 45, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+    groupOf: (random) => Math.floor(random() * 20),
+  });
+
+  test("gets its share, although it knows nothing", () => {
+    const readyAtMs = requests[1000]!.arrivalMs;
+    const result = simulate(requests, { policy: "prefix", numInstances: 3, lastReadyAtMs: readyAtMs });
+    const later = result.chosen.slice(1500);
+    const share = later.filter(({ instance }) => instance === 2).length / later.length;
+    expect(share).toBeGreaterThan(0.2);
+    expect(share).toBeLessThan(0.5);
+    expect(result.hitRate).toBeGreaterThan(0.85);
+  });
+
+  test("is not run over by the herd in its first second", () => {
+    const readyAtMs = requests[1000]!.arrivalMs;
+    const { chosen } = simulate(requests, { policy: "least-load", numInstances: 3, lastReadyAtMs: readyAtMs });
+    const first = chosen.filter(({ atMs }) => atMs >= readyAtMs && atMs < readyAtMs + 1000);
+    // All of them would be a second's worth; it fills up to the level of the others and no further.
+    expect(first.filter(({ instance }) => instance === 2).length).toBeLessThan(0.9 * first.length);
+  });
+});
+
+test("gateways that see each other only in scrapes a second apart do not pile up on whoever looked idle", () => {
+  const requests = requestsOf({
+    ...{ numRequests: 3000, everyMs: 28, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+    groupOf: (random) => Math.floor(random() * 30),
+  });
+  const one = simulate(requests, { policy: "prefix", numInstances: 3 });
+  const three = simulate(requests, { policy: "prefix", numInstances: 3, numGateways: 3, scrapeEveryMs: 1000 });
+  expect(worst(three.relativeLoad)).toBeLessThan(1.3);
+  expect(three.hitRate).toBeGreaterThan(one.hitRate - 0.05);
 });
