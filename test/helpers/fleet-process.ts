@@ -56,6 +56,11 @@ export class FleetProcess implements AsyncDisposable {
     return new FleetProcess(url, folder, child, output, exited);
   }
 
+  /** Of the server itself, not of its engines. */
+  get pid(): number {
+    return this.child.pid!;
+  }
+
   /** Everything it wrote so far. */
   get text(): string {
     return this.output.text;
