@@ -1,0 +1,163 @@
+/** From a request to ranked configurations: what the rules allow is judged by the speed model and ordered by what was asked for. */
+import { MillraceError } from "../core/errors.js";
+import { SPECULATION } from "./data/constants.js";
+import { KV_TYPES } from "./data/quantizations.js";
+import { renderOptions } from "./engine-options.js";
+import { type Candidate, type Evaluation, evaluate } from "./evaluate.js";
+import { explain } from "./explain.js";
+import { instanceFor, missingSentence, narrowestWidth, nearestFits } from "./fitting.js";
+import { eagle3Drafting } from "./predict.js";
+import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
+import { chooseEngine, narrowKv, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
+import { suggestionsFor } from "./suggestions.js";
+
+/** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
+const FEW_SEQUENCES = 4;
+
+/** Room for requests of twice the mean, in steps of 1024 tokens. */
+export function maxModelLenOf({ model, inputTokens, outputTokens, maxModelLen }: PlanRequest): number {
+  const needed = inputTokens + outputTokens;
+  const longest = maxModelLen ?? Math.min(model.contextLength, Math.ceil((2 * needed) / 1024) * 1024);
+  if (longest > model.contextLength) {
+    throw lengthError(
+      `expected --max-model-len of at most ${model.contextLength}, got ${longest}`,
+      "the model was trained for no more",
+    );
+  }
+  if (needed <= longest) return longest;
+  const message = `expected prompt and answer within ${longest} tokens, got ${inputTokens} + ${outputTokens}`;
+  throw lengthError(message, maxModelLen === undefined ? "the model was trained for no more" : "raise --max-model-len");
+}
+
+const lengthError = (message: string, hint: string): MillraceError =>
+  new MillraceError("invalid_option", message, { hint });
+
+interface Judged {
+  readonly evaluation: Evaluation;
+  readonly weights: WeightChoice;
+  readonly narrowest: number;
+}
+
+function instanceCounts({ machine, objective }: PlanRequest, width: number): readonly number[] {
+  const most = Math.floor(machine.count / width);
+  return objective === "cost" ? Array.from({ length: most }, (_, i) => i + 1) : [most];
+}
+
+/** Keys and values in fewer bits only where memory binds. */
+function withKv(request: PlanRequest, candidate: Omit<Candidate, "kv">, maxModelLen: number): Evaluation | undefined {
+  const wide = evaluate(request, { ...candidate, kv: KV_TYPES["16"] }, maxModelLen);
+  if (wide !== undefined && wide.seats >= wide.wantedSeats) return wide;
+  const kv = narrowKv(request.machine, candidate.engine);
+  return (kv === undefined ? undefined : evaluate(request, { ...candidate, kv }, maxModelLen)) ?? wide;
+}
+
+/** Drafts where latency matters and they win a tenth at least. */
+function withDrafts(request: PlanRequest, plain: Evaluation, maxModelLen: number): Evaluation {
+  const { objective, slo, model, machine } = request;
+  const isWanted = objective === "latency" || (slo.tpotMs !== undefined && plain.prediction.tpotMs > slo.tpotMs);
+  const canDraft = machine.kind === "gpu" && plain.engine !== "llama-server" && model.eagle3 !== undefined;
+  if (!isWanted || !canDraft) return plain;
+  const drafted = evaluate(request, { ...plain, drafting: eagle3Drafting(plain.instance) }, maxModelLen);
+  if (drafted === undefined) return plain;
+  return plain.prediction.tpotMs / drafted.prediction.tpotMs >= SPECULATION.smallestGain.value ? drafted : plain;
+}
+
+/** All widths and counts of one weight type; wider ones only where a latency asks for them. */
+function judgeWeights(request: PlanRequest, weights: WeightChoice, maxModelLen: number): Judged[] {
+  const { engine } = chooseEngine(request);
+  const { quantization } = weights;
+  const narrowest = narrowestWidth(request, quantization, maxModelLen);
+  if (narrowest === undefined) return [];
+  const judged: Judged[] = [];
+  for (const tensorParallel of widthsOf(request.model, request.machine, engine)) {
+    if (tensorParallel < narrowest) continue;
+    const hasGood = judged.some(({ evaluation }) => evaluation.misses.length === 0);
+    if (tensorParallel > narrowest && hasGood && request.objective !== "latency") break;
+    for (const instances of instanceCounts(request, tensorParallel)) {
+      const candidate = { engine, quantization, tensorParallel, instances, drafting: undefined };
+      const plain = withKv(request, candidate, maxModelLen);
+      if (plain === undefined) continue;
+      judged.push({ evaluation: withDrafts(request, plain, maxModelLen), weights, narrowest });
+    }
+  }
+  return judged;
+}
+
+/** INT4 weights are for where memory binds: too few seats otherwise, or so few sequences that only reading counts. */
+function withoutIdleInt4(
+  request: PlanRequest,
+  judged: readonly Judged[],
+): { readonly kept: readonly Judged[]; readonly refusals: readonly Refusal[] } {
+  const isInt4 = ({ evaluation }: Judged): boolean => evaluation.quantization.id === "awq";
+  const others = judged.filter((each) => !isInt4(each));
+  const int4 = judged.filter(isInt4);
+  if (int4.length === 0 || request.quantization === "awq") return { kept: judged, refusals: [] };
+  const enough = others.find(
+    ({ evaluation: { seats, wantedSeats } }) => seats >= wantedSeats && wantedSeats > FEW_SEQUENCES,
+  );
+  const isNarrower =
+    Math.min(...int4.map((each) => each.narrowest)) < Math.min(...others.map((each) => each.narrowest));
+  if (enough === undefined || isNarrower) return { kept: judged, refusals: [] };
+  const { quantization, seats, wantedSeats } = enough.evaluation;
+  const because = `memory does not bind: in ${quantization.label} ${seats} sequences fit where ${wantedSeats} are there at once, and wide batches want its arithmetic`;
+  return { kept: others, refusals: [{ what: int4[0]!.evaluation.quantization.label, because }] };
+}
+
+/** Smaller is better. Targets first, then what was asked for, then the other of speed and money. */
+function rank({ objective, outputTokens }: PlanRequest, { misses, prediction, cost }: Evaluation): readonly number[] {
+  const { ttftMs, tpotMs, outputTokensPerS } = prediction;
+  const latency = Number.isFinite(ttftMs) ? ttftMs + tpotMs * outputTokens : 1e15 - outputTokensPerS;
+  const own = { latency, throughput: -outputTokensPerS, cost: cost.usdPerMillionOutput }[objective];
+  return [misses.length === 0 ? 0 : 1, own, latency, cost.usdPerMillionOutput];
+}
+
+function compareRanks(a: readonly number[], b: readonly number[]): number {
+  const index = a.findIndex((value, i) => value !== b[i]);
+  return index < 0 ? 0 : a[index]! - b[index]!;
+}
+
+function configurationOf(
+  request: PlanRequest,
+  { evaluation, weights, narrowest }: Judged,
+  maxModelLen: number,
+): Configuration {
+  const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = evaluation;
+  const { sustainableConcurrency, prediction, cost, misses } = evaluation;
+  return {
+    ...{ engine, quantization, kv, tensorParallel, instances, drafting, memory, seats },
+    ...{ sustainableConcurrency, prediction, cost, misses, meetsSlo: misses.length === 0 },
+    choices: explain(request, evaluation, weights.because, narrowest),
+    ...renderOptions(request, evaluation, maxModelLen),
+  };
+}
+
+export function makePlan(request: PlanRequest): Plan {
+  const maxModelLen = maxModelLenOf(request);
+  const { choices, refusals } = weightChoices(request, maxModelLen);
+  if (choices.length === 0) throw noWeights(request, refusals);
+  const judged = choices.map((weights) => judgeWeights(request, weights, maxModelLen));
+  const missing = choices
+    .filter((_, i) => judged[i]!.length === 0)
+    .map(({ quantization }) => ({
+      what: quantization.label,
+      because: missingSentence(request, quantization, maxModelLen),
+    }));
+  const { kept, refusals: idle } = withoutIdleInt4(request, judged.flat());
+  const configurations = kept
+    .toSorted((a, b) => compareRanks(rank(request, a.evaluation), rank(request, b.evaluation)))
+    .map((each) => configurationOf(request, each, maxModelLen));
+  return {
+    ...{ request, maxModelLen, configurations },
+    refusals: [...refusals, ...missing, ...idle],
+    nearest: configurations.length > 0 ? [] : nearestFits(request, maxModelLen),
+    suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
+  };
+}
+
+function noWeights({ machine, quantization, model }: PlanRequest, refusals: readonly Refusal[]): MillraceError {
+  const message =
+    quantization === undefined
+      ? `expected a weight type within --min-quality, got none: ${refusals.map(({ what }) => what).join(", ")} are below it`
+      : `expected a --quantization that ${machine.device.label} has for ${model.name}, got ${quantization}`;
+  return new MillraceError("invalid_option", message, { hint: "leave the flag out to see what there is" });
+}
