@@ -61,6 +61,8 @@ const STATUS_BY_CODE = {
   kernels_argument: 500,
   out_of_memory: 500,
   pack_unknown: 404,
+  // fleet
+  instance_failed: 503,
   // measuring
   peer_failed: 500,
   // distilling

@@ -1,5 +1,5 @@
 /** What the fleet must know of an engine: how it is started, when it is ready, what it measures and how it rests. One file per engine implements it. */
-import type { Capacity, UpstreamTarget } from "../upstream.js";
+import type { Capacity, UpstreamTarget } from "../upstream-target.js";
 
 export const ENGINE_NAMES = [
   "millrace",
@@ -34,6 +34,18 @@ export interface EngineOptions {
   /** CPU threads. */
   readonly threads?: number;
   readonly apiKey?: string;
+  /** Makes `Adapter.sleep` possible, where the engine wants to know at its start. */
+  readonly enableSleepMode?: boolean;
+}
+
+/** What the fleet chose for one start. */
+export interface LaunchPlace {
+  readonly host: string;
+  readonly port: number;
+  /** Two more free ones, for engines that need them inside. */
+  readonly sparePorts: readonly [number, number];
+  /** The instance's own, for files it needs. */
+  readonly folder: string;
 }
 
 export interface LaunchPlan {
@@ -42,6 +54,8 @@ export interface LaunchPlan {
   readonly env: Readonly<Record<string, string>>;
   /** Files to write before the start (an engine's YAML), by the path the command names. */
   readonly files?: Readonly<Record<string, string>>;
+  /** What it then answers to; undefined: any name. */
+  readonly modelName: string | undefined;
   /** Options this engine has no flag for, as sentences for the log. */
   readonly notices: readonly string[];
 }
@@ -72,7 +86,7 @@ export interface Adapter {
   launch(
     options: EngineOptions,
     program: readonly [string, ...string[]],
-    where: { readonly host: string; readonly port: number },
+    where: LaunchPlace,
     help: string | undefined,
   ): LaunchPlan;
   /** GET answers 200 when requests are taken. */

@@ -1,0 +1,53 @@
+/** Our own engine, as a process of its own: `millrace engine`. */
+import { join } from "node:path";
+import { packageRoot } from "../../core/package-root.js";
+import type { Adapter } from "./adapter.js";
+import { askForText, numberOrNothing } from "./engine-http.js";
+import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
+import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
+
+const FLAGS: FlagTable = {
+  model: "--model",
+  servedModelName: "--served-model-name",
+  maxModelLen: "--max-model-len",
+  maxNumSeqs: "--max-num-seqs",
+  maxNumBatchedTokens: "--max-num-batched-tokens",
+  kvCacheDtype: "--kv-cache-dtype",
+  kvCacheMemoryBytes: "--kv-cache-memory-bytes",
+  enablePrefixCaching: (on) => [on ? "--enable-prefix-caching" : "--no-enable-prefix-caching"],
+  speculativeConfig: "--speculative-config",
+  schedulingPolicy: "--scheduling-policy",
+  threads: "--threads",
+  apiKey: elsewhere,
+};
+
+const METRICS = vllmMetricNames("millrace:");
+
+export const millrace: Adapter = {
+  name: "millrace",
+  program: [process.execPath, join(packageRoot(), "bin/millrace.js"), "engine"],
+  launch(options, program, { host, port }) {
+    const { args, notices } = flagsFrom("millrace", options, FLAGS);
+    return {
+      command: [...program, "--host", host, "--port", String(port), ...args],
+      // A command line can be read by every user of the machine.
+      env: envFrom({ MILLRACE_API_KEY: options.apiKey }),
+      modelName: options.servedModelName,
+      notices,
+    };
+  },
+  healthPath: "/health",
+  metricsPath: "/metrics",
+  parseMetrics: (text) => metricsByName(text, METRICS),
+  async capacity(target, signal) {
+    const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
+    const config = (label: string) => numberOrNothing(metrics.label("millrace:cache_config_info", label));
+    const blockSize = config("block_size");
+    const numBlocks = config("num_kv_blocks");
+    return {
+      seats: undefined,
+      kvTokens: blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks,
+      blockSize,
+    };
+  },
+};

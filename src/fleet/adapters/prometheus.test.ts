@@ -1,0 +1,59 @@
+/** Prometheus' text format: labels, ranks, values, and lines that are none. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { metricsByName, NO_METRICS, PrometheusText, vllmMetricNames } from "./prometheus.js";
+
+describe("a metrics text", () => {
+  it("is summed or averaged over labels, whatever is quoted in them", () => {
+    const text = new PrometheusText(
+      [
+        "# HELP x one } brace",
+        "# TYPE x gauge",
+        'x{rank="0",name="a} \\" {b"} 0.25',
+        'x{rank="1"} 7.5e-1 1700000000',
+        "y +Inf",
+        "z NaN",
+        "bare 3",
+        "no value",
+      ].join("\n"),
+    );
+    expect(text.sum(["missing", "x"])).toBe(1);
+    expect(text.mean(["x"])).toBe(0.5);
+    expect([text.sum(["y"]), text.sum(["z"]), text.sum(["no"])]).toEqual([undefined, undefined, undefined]);
+    expect(text.sum(["bare"])).toBe(3);
+    expect(text.label("x", "rank")).toBe("0");
+    expect(text.label("x", "ank")).toBeUndefined();
+    expect(text.label("x", "name")).toBe('a} \\" {b');
+  });
+
+  it("gives what it has, and nothing for the rest", () => {
+    const names = vllmMetricNames("vllm:");
+    const text = 'vllm:num_requests_running{engine="0"} 2.0\nvllm:num_requests_running{engine="1"} 1.0\n';
+    expect(metricsByName(text, names)).toEqual({ ...NO_METRICS, numRunning: 3 });
+  });
+
+  it("may be anything", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), (text) => {
+        expect(new PrometheusText(text).sum(["x"]) ?? 0).not.toBeNaN();
+      }),
+    );
+  });
+
+  it("is read back as it was written", () => {
+    const labels = fc.dictionary(fc.stringMatching(/^[a-z_]\w{0,5}$/), fc.string({ unit: "grapheme-ascii" }), {
+      maxKeys: 3,
+    });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(labels, fc.integer()), { minLength: 1 }), (samples) => {
+        const quoted = (value: string) => value.replace(/["\\]/g, "\\$&");
+        const lines = samples.map(([own, value]) => {
+          const text = Object.entries(own).map(([name, label]) => `${name}="${quoted(label)}"`);
+          return `metric{${text.join(",")}} ${value}`;
+        });
+        const sum = samples.reduce((total, [, value]) => total + value, 0);
+        expect(new PrometheusText(lines.join("\n")).sum(["metric"])).toBe(sum);
+      }),
+    );
+  });
+});

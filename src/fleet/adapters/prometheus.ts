@@ -1,0 +1,96 @@
+/** Reads Prometheus' text format, and maps an engine's metric names to ours by a table. */
+import type { EngineMetrics } from "./adapter.js";
+
+interface Series {
+  readonly sum: number;
+  readonly count: number;
+  /** Of the first line. */
+  readonly labels: string;
+}
+
+const LINE = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)/;
+
+/** Lines that are no samples are none of our business: an engine's text may change. */
+export class PrometheusText {
+  readonly #series = new Map<string, Series>();
+
+  constructor(text: string) {
+    for (const line of text.split("\n")) {
+      const [, name, labels = "", number] = LINE.exec(line) ?? [];
+      const value = Number(number);
+      if (name === undefined || !Number.isFinite(value)) continue;
+      const before = this.#series.get(name) ?? { sum: 0, count: 0, labels };
+      this.#series.set(name, { sum: before.sum + value, count: before.count + 1, labels: before.labels });
+    }
+  }
+
+  /** Over all labels (an engine's ranks, for instance) of the first of these names that the text has. */
+  sum(names: readonly string[]): number | undefined {
+    return this.#first(names)?.sum;
+  }
+
+  mean(names: readonly string[]): number | undefined {
+    const series = this.#first(names);
+    return series === undefined ? undefined : series.sum / series.count;
+  }
+
+  label(name: string, label: string): string | undefined {
+    const labels = this.#series.get(name)?.labels ?? "";
+    return new RegExp(`(?:^|,)\\s*${label}="((?:[^"\\\\]|\\\\.)*)"`).exec(labels)?.[1];
+  }
+
+  #first(names: readonly string[]): Series | undefined {
+    const name = names.find((each) => this.#series.has(each));
+    return name === undefined ? undefined : this.#series.get(name);
+  }
+}
+
+/** An engine's names for each of ours, newest first; none: not offered. */
+export type MetricNames = { readonly [Metric in keyof EngineMetrics]: readonly string[] };
+
+export const NO_METRICS: EngineMetrics = {
+  numRunning: undefined,
+  numWaiting: undefined,
+  kvUsage: undefined,
+  promptTokens: undefined,
+  generationTokens: undefined,
+  prefixQueries: undefined,
+  prefixHits: undefined,
+  preemptions: undefined,
+  draftTokens: undefined,
+  acceptedTokens: undefined,
+};
+
+/** Counts are summed over an engine's ranks, the share of memory in use is their mean. */
+export function metricsByName(text: string, names: MetricNames): EngineMetrics {
+  const metrics = new PrometheusText(text);
+  return {
+    numRunning: metrics.sum(names.numRunning),
+    numWaiting: metrics.sum(names.numWaiting),
+    kvUsage: metrics.mean(names.kvUsage),
+    promptTokens: metrics.sum(names.promptTokens),
+    generationTokens: metrics.sum(names.generationTokens),
+    prefixQueries: metrics.sum(names.prefixQueries),
+    prefixHits: metrics.sum(names.prefixHits),
+    preemptions: metrics.sum(names.preemptions),
+    draftTokens: metrics.sum(names.draftTokens),
+    acceptedTokens: metrics.sum(names.acceptedTokens),
+  };
+}
+
+/** Under vLLM V1's names, which our own engine shares. */
+export function vllmMetricNames(prefix: string): MetricNames {
+  const name = (own: string): readonly string[] => [prefix + own];
+  return {
+    numRunning: name("num_requests_running"),
+    numWaiting: name("num_requests_waiting"),
+    kvUsage: name("kv_cache_usage_perc"),
+    promptTokens: name("prompt_tokens_total"),
+    generationTokens: name("generation_tokens_total"),
+    prefixQueries: name("prefix_cache_queries_total"),
+    prefixHits: name("prefix_cache_hits_total"),
+    preemptions: name("num_preemptions_total"),
+    draftTokens: name("spec_decode_num_draft_tokens_total"),
+    acceptedTokens: name("spec_decode_num_accepted_tokens_total"),
+  };
+}

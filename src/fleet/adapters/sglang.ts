@@ -1,0 +1,99 @@
+/** SGLang: `python -m sglang.launch_server`. Flags and names of 0.5.23. Its health check generates a token when nothing runs. */
+import type { Adapter, EngineOptions } from "./adapter.js";
+import { askEngine, askForJson, askForText, numberOrNothing } from "./engine-http.js";
+import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf, renamed } from "./flags.js";
+import { type MetricNames, metricsByName } from "./prometheus.js";
+
+/** vLLM's methods under SGLang's names. */
+const ALGORITHMS: Readonly<Record<string, string>> = {
+  ngram: "NGRAM",
+  eagle: "EAGLE",
+  eagle3: "EAGLE3",
+  mtp: "NEXTN",
+  draft_model: "STANDALONE",
+};
+
+const FLAGS: FlagTable = {
+  model: "--model-path",
+  servedModelName: "--served-model-name",
+  maxModelLen: "--context-length",
+  maxNumSeqs: "--max-running-requests",
+  maxNumBatchedTokens: "--max-prefill-tokens",
+  kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3" }),
+  quantization: "--quantization",
+  tensorParallelSize: "--tp-size",
+  gpuMemoryUtilization: "--mem-fraction-static",
+  enablePrefixCaching: onlyIf("--disable-radix-cache", false),
+  speculativeConfig: speculation,
+  schedulingPolicy: (policy) =>
+    policy === "priority"
+      ? // As in vLLM, the lower number goes first.
+        ["--enable-priority-scheduling", "--schedule-low-priority-values-first"]
+      : ["--schedule-policy", policy],
+  enableSleepMode: onlyIf("--enable-memory-saver", true),
+  threads: elsewhere,
+  apiKey: "--api-key",
+};
+
+/** Depth, width and size of the draft go together: a chain of k is k steps of one branch, with the last token k + 1. */
+function speculation(config: NonNullable<EngineOptions["speculativeConfig"]>): readonly string[] {
+  const { method, model, num_speculative_tokens: numTokens } = config;
+  const algorithm = typeof method === "string" ? (ALGORITHMS[method] ?? method.toUpperCase()) : "STANDALONE";
+  const depth = typeof numTokens === "number" ? numTokens : undefined;
+  return [
+    ...["--speculative-algorithm", algorithm],
+    ...(typeof model === "string" ? ["--speculative-draft-model-path", model] : []),
+    ...(depth === undefined
+      ? []
+      : ["--speculative-num-draft-tokens", String(algorithm === "NGRAM" ? depth : depth + 1)]),
+    ...(depth === undefined || algorithm === "NGRAM"
+      ? []
+      : ["--speculative-num-steps", String(depth), "--speculative-eagle-topk", "1"]),
+  ];
+}
+
+const METRICS: MetricNames = {
+  numRunning: ["sglang:num_running_reqs"],
+  numWaiting: ["sglang:num_queue_reqs"],
+  kvUsage: ["sglang:token_usage"],
+  promptTokens: ["sglang:prompt_tokens_total"],
+  generationTokens: ["sglang:generation_tokens_total"],
+  prefixQueries: ["sglang:prompt_tokens_total"],
+  prefixHits: ["sglang:cached_tokens_total"],
+  preemptions: ["sglang:num_retracted_requests_total"],
+  draftTokens: [],
+  acceptedTokens: [],
+};
+
+export const sglang: Adapter = {
+  name: "sglang",
+  program: ["python3", "-m", "sglang.launch_server"],
+  launch(options, program, { host, port }) {
+    const { args, notices } = flagsFrom("sglang", options, FLAGS);
+    return {
+      command: [...program, "--host", host, "--port", String(port), "--enable-metrics", ...args],
+      env: envFrom({ OMP_NUM_THREADS: options.threads }),
+      modelName: options.servedModelName,
+      notices,
+    };
+  },
+  healthPath: "/health",
+  metricsPath: "/metrics",
+  parseMetrics: (text) => metricsByName(text, METRICS),
+  async capacity(target, signal) {
+    const info = await askForJson(target, "/server_info", signal).catch(() =>
+      // Its older name.
+      askForJson(target, "/get_server_info", signal),
+    );
+    return {
+      seats: numberOrNothing(info.max_running_requests),
+      kvTokens: numberOrNothing(info.max_total_num_tokens),
+      blockSize: numberOrNothing(info.page_size),
+    };
+  },
+  sleep: async (target, signal) => void (await askForText(target, "/release_memory_occupation", signal, {})),
+  wake: async (target, signal) => void (await askForText(target, "/resume_memory_occupation", signal, {})),
+  /** A request is known here by the `rid` of its body. */
+  abort: async (target, requestId) =>
+    void (await askEngine(target, "/abort_request", AbortSignal.timeout(5000), { rid: requestId })),
+};

@@ -1,0 +1,99 @@
+/** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its source (1.3). */
+import { join } from "node:path";
+import { stringify } from "yaml";
+import type { Adapter, EngineOptions } from "./adapter.js";
+import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
+import { type MetricNames, metricsByName } from "./prometheus.js";
+
+const FLAGS: FlagTable = {
+  model: elsewhere,
+  // It has none, and answers to the model's last part.
+  servedModelName: elsewhere,
+  maxModelLen: "--max_seq_len",
+  maxNumSeqs: "--max_batch_size",
+  maxNumBatchedTokens: "--max_num_tokens",
+  tensorParallelSize: "--tp_size",
+  gpuMemoryUtilization: elsewhere,
+  kvCacheDtype: elsewhere,
+  kvCacheMemoryBytes: elsewhere,
+  enablePrefixCaching: elsewhere,
+  speculativeConfig: elsewhere,
+  threads: elsewhere,
+};
+
+/** vLLM's methods under TensorRT-LLM's names. */
+const DECODING_TYPES: Readonly<Record<string, string>> = {
+  ngram: "NGram",
+  eagle: "Eagle",
+  eagle3: "Eagle3",
+  mtp: "MTP",
+  draft_model: "DraftTarget",
+  suffix: "SA",
+};
+
+function yamlConfig(options: EngineOptions): string {
+  const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig, gpuMemoryUtilization } = options;
+  const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
+  const kvCache = {
+    // Not by its flag, which this section would replace.
+    ...(gpuMemoryUtilization === undefined ? {} : { free_gpu_memory_fraction: gpuMemoryUtilization }),
+    ...(kvCacheDtype === undefined ? {} : { dtype: kvCacheDtype }),
+    ...(kvCacheMemoryBytes === undefined ? {} : { max_gpu_total_bytes: kvCacheMemoryBytes }),
+    ...(enablePrefixCaching === undefined ? {} : { enable_block_reuse: enablePrefixCaching }),
+  };
+  return stringify({
+    // Both together make it keep and show its metrics.
+    return_perf_metrics: true,
+    enable_iter_perf_stats: true,
+    ...(Object.keys(kvCache).length === 0 ? {} : { kv_cache_config: kvCache }),
+    ...(speculativeConfig === undefined
+      ? {}
+      : {
+          speculative_config: {
+            decoding_type: DECODING_TYPES[String(method ?? "draft_model")] ?? method,
+            ...(depth === undefined ? {} : { max_draft_len: depth }),
+            ...(model === undefined ? {} : { speculative_model: model }),
+          },
+        }),
+  });
+}
+
+const METRICS: MetricNames = {
+  numRunning: ["trtllm_num_requests_running"],
+  numWaiting: ["trtllm_num_requests_waiting"],
+  kvUsage: ["trtllm_kv_cache_utilization"],
+  promptTokens: ["trtllm_prompt_tokens_total"],
+  generationTokens: ["trtllm_generation_tokens_total"],
+  // Counted in blocks, whose size it does not tell.
+  prefixQueries: [],
+  prefixHits: [],
+  preemptions: [],
+  draftTokens: [],
+  acceptedTokens: [],
+};
+
+export const tensorrtLlm: Adapter = {
+  name: "tensorrt-llm",
+  program: ["trtllm-serve"],
+  launch(options, program, { host, port, folder }) {
+    const { args, notices } = flagsFrom("tensorrt-llm", options, FLAGS);
+    const file = join(folder, "trtllm.yaml");
+    return {
+      command: [
+        ...program,
+        ...[options.model, "--host", host, "--port", String(port)],
+        // The newer --config is an alias of this one.
+        ...["--extra_llm_api_options", file, ...args],
+      ],
+      env: envFrom({ OMP_NUM_THREADS: options.threads }),
+      files: { [file]: yamlConfig(options) },
+      modelName: options.model.split("/").at(-1),
+      notices,
+    };
+  },
+  healthPath: "/health",
+  // /metrics is JSON that is emptied by reading it.
+  metricsPath: "/prometheus/metrics",
+  parseMetrics: (text) => metricsByName(text, METRICS),
+  capacity: async () => ({ seats: undefined, kvTokens: undefined, blockSize: undefined }),
+};

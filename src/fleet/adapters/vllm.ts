@@ -1,0 +1,67 @@
+/** vLLM (V1): `vllm serve`. Flags and names of 0.33.0; it aborts a request whose connection closes. */
+import type { Adapter } from "./adapter.js";
+import { askForText, numberOrNothing } from "./engine-http.js";
+import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
+import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
+
+const FLAGS: FlagTable = {
+  model: elsewhere,
+  servedModelName: "--served-model-name",
+  maxModelLen: "--max-model-len",
+  maxNumSeqs: "--max-num-seqs",
+  maxNumBatchedTokens: "--max-num-batched-tokens",
+  kvCacheDtype: "--kv-cache-dtype",
+  kvCacheMemoryBytes: "--kv-cache-memory-bytes",
+  quantization: "--quantization",
+  tensorParallelSize: "--tensor-parallel-size",
+  gpuMemoryUtilization: "--gpu-memory-utilization",
+  enablePrefixCaching: (on) => [on ? "--enable-prefix-caching" : "--no-enable-prefix-caching"],
+  speculativeConfig: "--speculative-config",
+  schedulingPolicy: "--scheduling-policy",
+  enableSleepMode: onlyIf("--enable-sleep-mode", true),
+  threads: elsewhere,
+  apiKey: elsewhere,
+};
+
+const METRICS = vllmMetricNames("vllm:");
+
+export const vllm: Adapter = {
+  name: "vllm",
+  program: ["vllm", "serve"],
+  launch(options, program, { host, port }) {
+    const { args, notices } = flagsFrom("vllm", options, FLAGS);
+    return {
+      command: [...program, options.model, "--host", host, "--port", String(port), ...args],
+      env: envFrom({
+        VLLM_API_KEY: options.apiKey,
+        OMP_NUM_THREADS: options.threads,
+        // Opens /sleep and /wake_up, and more that nobody but us should reach; the key guards /v1 only.
+        VLLM_SERVER_DEV_MODE: options.enableSleepMode === true ? 1 : undefined,
+      }),
+      modelName: options.servedModelName ?? options.model,
+      notices:
+        options.enableSleepMode === true && !/^(127\.|localhost$|::1$)/.test(host)
+          ? [...notices, `vllm's sleep mode opens its development endpoints to everybody who reaches ${host}`]
+          : notices,
+    };
+  },
+  healthPath: "/health",
+  metricsPath: "/metrics",
+  parseMetrics: (text) => metricsByName(text, METRICS),
+  async capacity(target, signal) {
+    const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
+    const config = (label: string) => numberOrNothing(metrics.label("vllm:cache_config_info", label));
+    const blockSize = config("block_size");
+    const numBlocks = config("num_gpu_blocks");
+    const product = blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks;
+    return {
+      seats: undefined,
+      // Newer ones say it themselves: models with several kinds of attention hold less than the product.
+      kvTokens: config("kv_cache_size_tokens") ?? product,
+      blockSize: config("hash_block_size") ?? blockSize,
+    };
+  },
+  // Level 1 keeps the weights in the machine's memory; the prefix cache is lost.
+  sleep: async (target, signal) => void (await askForText(target, "/sleep?level=1", signal, {})),
+  wake: async (target, signal) => void (await askForText(target, "/wake_up", signal, {})),
+};

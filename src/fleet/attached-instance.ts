@@ -1,0 +1,112 @@
+/** A server that somebody else runs: its states come from health checks alone. */
+import type { Logger } from "pino";
+import type { Adapter } from "./adapters/adapter.js";
+import { capacityOf } from "./engine-run.js";
+import { askForHealth, HealthWatch } from "./health-watch.js";
+import type { FleetContext } from "./instance.js";
+import { type FleetInstance, firstStatus, type InstanceStatus } from "./instance-status.js";
+import type { ModelSpec } from "./model-spec.js";
+import { pause } from "./timing.js";
+import type { UpstreamTarget } from "./upstream.js";
+
+export class AttachedInstance implements FleetInstance {
+  #status: InstanceStatus;
+  #isWanted = false;
+  #quit = new AbortController();
+  #watching: Promise<void> | undefined;
+  #watch: HealthWatch | undefined;
+  readonly #logger: Logger;
+
+  constructor(
+    private readonly spec: ModelSpec,
+    index: number,
+    private readonly adapter: Adapter,
+    private readonly target: UpstreamTarget,
+    private readonly fleet: FleetContext,
+  ) {
+    const id = `${spec.name}-attached-${index}`;
+    this.#logger = fleet.logger.child({ instance: id });
+    const starts = fleet.starts.get(id) ?? 0;
+    this.#status = {
+      ...firstStatus(id, spec.name, spec.engine, { isAttached: true, logFile: undefined, starts }),
+      target,
+    };
+  }
+
+  get status(): InstanceStatus {
+    return this.#status;
+  }
+
+  get isWanted(): boolean {
+    return this.#isWanted;
+  }
+
+  /** Begins to watch it. */
+  async start(): Promise<void> {
+    if (this.#isWanted) return;
+    this.#isWanted = true;
+    await this.#watching;
+    this.#quit = new AbortController();
+    this.#set({ state: "starting", reason: undefined });
+    this.#watching = this.#live(this.#quit.signal);
+  }
+
+  /** Sends it nothing more; what runs there goes on. */
+  async stop(): Promise<void> {
+    this.#isWanted = false;
+    this.#quit.abort();
+    await this.#watching;
+    this.#set({ state: "stopped", metrics: undefined });
+  }
+
+  /** Its process is not ours: takes it back after a stop. */
+  async restart(): Promise<void> {
+    await this.start();
+  }
+
+  hurry(): void {}
+
+  nudge(): void {
+    this.#watch?.nudge();
+  }
+
+  #set(change: Partial<InstanceStatus>): void {
+    const before = this.#status.state;
+    this.#status = { ...this.#status, ...change };
+    const { state, reason } = this.#status;
+    if (state !== before) this.#logger.info({ state, ...(reason === undefined ? {} : { reason }) }, "instance");
+    this.fleet.onChange(this.#status);
+  }
+
+  async #live(quit: AbortSignal): Promise<void> {
+    const { target, fleet } = this;
+    this.#watch = new HealthWatch(this.adapter, target, fleet.timing, {
+      onMetrics: (metrics) => this.#set({ metrics }),
+      onHealth: (problem) => {
+        if (problem !== undefined) this.#set({ state: "failed", reason: problem, metrics: undefined });
+        else if (this.#status.state !== "ready") this.#welcome(quit);
+      },
+    });
+    const { problem } = await askForHealth(this.adapter, target, fleet.timing, quit);
+    if (quit.aborted) return;
+    if (problem === undefined) this.#welcome(quit);
+    else {
+      this.#set({ state: "failed", reason: problem });
+      // Soon again, not at the pace of healthy ones.
+      await pause(fleet.timing.scrapeMs, quit);
+      this.#watch.nudge();
+    }
+    await this.#watch.run(quit);
+  }
+
+  /** Whoever was away may be another process now, with an empty cache: that counts as a start. */
+  #welcome(quit: AbortSignal): void {
+    const starts = this.#status.starts + 1;
+    this.fleet.starts.set(this.#status.id, starts);
+    this.#set({ state: "ready", reason: undefined, starts });
+    const context = { adapter: this.adapter, spec: this.spec, timing: this.fleet.timing };
+    void capacityOf(context, this.target, quit).then((capacity) => {
+      if (!quit.aborted) this.#set({ capacity });
+    });
+  }
+}

@@ -1,0 +1,165 @@
+/** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and says why it ended. */
+import { MillraceError, toMillraceError } from "../core/errors.js";
+import type { Adapter, EngineMetrics } from "./adapters/adapter.js";
+import { EngineProcess } from "./engine-process.js";
+import { type ReservedPorts, reservePorts } from "./free-ports.js";
+import { askForHealth, HealthWatch } from "./health-watch.js";
+import type { InstanceLog } from "./instance-log.js";
+import { prepareLaunch } from "./launch.js";
+import type { ModelSpec } from "./model-spec.js";
+import type { OrphanGuard } from "./orphan-guard.js";
+import { eitherOf, type FleetTiming, pause, within } from "./timing.js";
+import type { Capacity, UpstreamTarget } from "./upstream.js";
+
+const DEFAULT_START_TIMEOUT_MS = 600_000;
+const DEFAULT_STOP_TIMEOUT_MS = 10_000;
+const FIRST_READY_POLL_MS = 25;
+const LAST_READY_POLL_MS = 1000;
+
+export interface RunContext {
+  readonly spec: ModelSpec;
+  readonly slot: number;
+  readonly adapter: Adapter;
+  readonly timing: FleetTiming;
+  readonly log: InstanceLog;
+  readonly guard: OrphanGuard;
+  /** For files the engine needs. */
+  readonly folder: string;
+  readonly mark: string;
+  /** Aborted when an end must not take time. */
+  readonly hurry: AbortSignal;
+}
+
+export interface RunListener {
+  onNotice(text: string): void;
+  onStarted(pid: number): void;
+  onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;
+  onMetrics(metrics: EngineMetrics): void;
+  /** @returns whether a process in this health is to be ended */
+  onHealth(problem: string | undefined): boolean;
+  /** At once when the process has ended, or has to, and before everything is cleaned up. */
+  onOver(reason: string): void;
+}
+
+export interface RunEnd {
+  readonly wasReady: boolean;
+  /** A further start would end the same way. */
+  readonly isFinal: boolean;
+  readonly reason: string;
+}
+
+/** @param quit ends the process, whatever it is doing */
+export async function runEngine(context: RunContext, listener: RunListener, quit: AbortSignal): Promise<RunEnd> {
+  let reserved: ReservedPorts | undefined;
+  try {
+    reserved = await reservePorts(context.spec.host, 3);
+    return await runOnPorts(context, listener, quit, reserved.ports as [number, number, number]);
+  } catch (thrown) {
+    const { message, hint } = toMillraceError(thrown);
+    const reason = hint === undefined ? message : `${message}. ${hint}`;
+    // What we refuse ourselves stays refused; what the system refuses may pass.
+    return { wasReady: false, isFinal: thrown instanceof MillraceError, reason };
+  } finally {
+    reserved?.release();
+  }
+}
+
+async function runOnPorts(
+  context: RunContext,
+  listener: RunListener,
+  quit: AbortSignal,
+  [port, ...sparePorts]: [number, number, number],
+): Promise<RunEnd> {
+  const { adapter, spec, slot, folder, log, guard, mark } = context;
+  const launch = await prepareLaunch(adapter, spec, slot, { host: spec.host, port, sparePorts, folder });
+  for (const notice of launch.notices) listener.onNotice(notice);
+  log.forgetTail();
+  const child = await EngineProcess.start({ ...launch, log, guard, mark });
+  const target = { url: urlOf(spec.host, port), apiKey: spec.options.apiKey, modelName: launch.modelName };
+  try {
+    return await attend(context, listener, child, target, quit);
+  } finally {
+    await stop(context, child);
+  }
+}
+
+function stop({ spec, hurry }: RunContext, child: EngineProcess): Promise<void> {
+  return child.stop(spec.stopTimeoutMs ?? DEFAULT_STOP_TIMEOUT_MS, hurry);
+}
+
+async function attend(
+  context: RunContext,
+  listener: RunListener,
+  child: EngineProcess,
+  target: UpstreamTarget,
+  quit: AbortSignal,
+): Promise<RunEnd> {
+  const { adapter, spec, log, timing } = context;
+  listener.onStarted(child.pid);
+  const over = eitherOf(child.ended, quit);
+  const problem = await untilReady(context, target, over.signal);
+  const wasReady = problem === undefined && !over.signal.aborted;
+  let hungBecause: string | undefined;
+  if (wasReady) {
+    const capacity = await capacityOf(context, target, over.signal);
+    const watch = new HealthWatch(adapter, target, timing, {
+      onMetrics: (metrics) => listener.onMetrics(metrics),
+      onHealth(found) {
+        if (!listener.onHealth(found)) return;
+        hungBecause = found;
+        over.abort();
+      },
+    });
+    if (!over.signal.aborted) listener.onReady(target, capacity, watch);
+    await watch.run(over.signal);
+  }
+  over.dispose();
+  const own = wasReady ? child.ending : `${child.ending} before it was ready`;
+  const ending = child.ended.aborted ? own : (hungBecause ?? problem ?? "was told to end");
+  listener.onOver(ending);
+  await stop(context, child);
+  const lines = log.lastLines(spec.options.apiKey);
+  return {
+    wasReady,
+    isFinal: false,
+    reason: lines === "" ? ending : `${ending}; its last lines:\n${lines}`,
+  };
+}
+
+/** @returns the problem when the time was up; undefined: ready, or over */
+async function untilReady(
+  { adapter, spec, timing }: RunContext,
+  target: UpstreamTarget,
+  over: AbortSignal,
+): Promise<string | undefined> {
+  const timeoutMs = spec.startTimeoutMs ?? DEFAULT_START_TIMEOUT_MS;
+  const deadlineMs = performance.now() + timeoutMs;
+  let pollMs = FIRST_READY_POLL_MS;
+  while (!over.aborted) {
+    const { problem } = await askForHealth(adapter, target, timing, over);
+    if (problem === undefined) return undefined;
+    if (performance.now() >= deadlineMs) return `was not ready after ${timeoutMs / 1000} s: ${problem}`;
+    await pause(Math.min(pollMs, Math.max(1, deadlineMs - performance.now())), over);
+    pollMs = Math.min(LAST_READY_POLL_MS, pollMs * 1.2);
+  }
+  return undefined;
+}
+
+/** What the engine says; where it does not say how many seats it has, what it was told. */
+export async function capacityOf(
+  { adapter, spec, timing }: Pick<RunContext, "adapter" | "spec" | "timing">,
+  target: UpstreamTarget,
+  signal: AbortSignal,
+): Promise<Capacity> {
+  const unknown = { seats: undefined, kvTokens: undefined, blockSize: undefined };
+  const said = await within(timing.answerTimeoutMs, signal, (limited) => adapter.capacity(target, limited)).catch(
+    () => unknown,
+  );
+  return { ...said, seats: said.seats ?? spec.options.maxNumSeqs };
+}
+
+function urlOf(host: string, port: number): string {
+  // Bound to all addresses, it is reached on loopback.
+  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+}

@@ -1,0 +1,72 @@
+/** What an instance writes, in files of bounded size, and its last lines in memory to explain an end. */
+import { type FileHandle, mkdir, open, rename } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/** The current file and one before it: <path> and <path>.1. */
+const MAX_FILE_BYTES = 8 * 2 ** 20;
+const TAIL_BYTES = 4096;
+const TAIL_LINES = 12;
+
+export class InstanceLog {
+  #file: FileHandle | undefined;
+  #numBytes = 0;
+  #tail = "";
+  /** Writes are done one after another. */
+  #queue: Promise<void> = Promise.resolve();
+
+  constructor(
+    readonly path: string,
+    private readonly onError: (error: unknown) => void,
+    private readonly maxFileBytes = MAX_FILE_BYTES,
+  ) {}
+
+  /** Resolves when it is written: who awaits it reads no faster than the disk takes it. Never rejects. */
+  write(chunk: Buffer | string): Promise<void> {
+    this.#tail = (this.#tail + chunk.toString("utf8")).slice(-TAIL_BYTES);
+    return this.#enqueue(() => this.#append(chunk));
+  }
+
+  /** The last lines, without control characters and without `secret`. */
+  lastLines(secret: string | undefined): string {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: an engine may print anything
+    const readable = this.#tail.replace(/\u001b\[[\d;]*m|[\u0000-\u0008\u000b-\u001f\u007f\ufffd]/g, "");
+    const text = secret === undefined || secret === "" ? readable : readable.replaceAll(secret, "***");
+    return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
+  }
+
+  forgetTail(): void {
+    this.#tail = "";
+  }
+
+  close(): Promise<void> {
+    return this.#enqueue(async () => {
+      await this.#file?.close();
+      this.#file = undefined;
+    });
+  }
+
+  #enqueue(task: () => Promise<void>): Promise<void> {
+    this.#queue = this.#queue.then(task).catch(this.onError);
+    return this.#queue;
+  }
+
+  async #append(chunk: Buffer | string): Promise<void> {
+    this.#file ??= await this.#open();
+    if (this.#numBytes > 0 && this.#numBytes + chunk.length > this.maxFileBytes) {
+      await this.#file.close();
+      this.#file = undefined;
+      await rename(this.path, `${this.path}.1`);
+      this.#file = await this.#open();
+    }
+    await this.#file.appendFile(chunk);
+    this.#numBytes += chunk.length;
+  }
+
+  /** Others may not read it: some engines print their whole command line. */
+  async #open(): Promise<FileHandle> {
+    await mkdir(dirname(this.path), { recursive: true });
+    const file = await open(this.path, "a", 0o600);
+    this.#numBytes = (await file.stat()).size;
+    return file;
+  }
+}

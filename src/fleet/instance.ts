@@ -1,0 +1,290 @@
+/** The life of one engine that is ours: starts it, again after crashes, lets it finish its requests, puts it to sleep, ends it. */
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Adapter } from "./adapters/adapter.js";
+import { askForText } from "./adapters/engine-http.js";
+import { type RunContext, type RunEnd, runEngine } from "./engine-run.js";
+import { askForHealth, type HealthWatch } from "./health-watch.js";
+import { InstanceLog } from "./instance-log.js";
+import { type FleetInstance, firstStatus, type InstanceStatus } from "./instance-status.js";
+import type { ModelSpec } from "./model-spec.js";
+import type { OrphanGuard } from "./orphan-guard.js";
+import { RestartPolicy } from "./restart-policy.js";
+import { type FleetTiming, pause, within } from "./timing.js";
+import type { UpstreamTarget } from "./upstream.js";
+
+const DEFAULT_DRAIN_TIMEOUT_MS = 30_000;
+const DRAIN_POLL_MS = 50;
+const SLEEP_TIMEOUT_MS = 120_000;
+
+/** What all instances of a fleet share. */
+export interface FleetContext {
+  readonly logger: Logger;
+  readonly logFolder: string;
+  readonly guard: OrphanGuard;
+  readonly timing: FleetTiming;
+  readonly onChange: (status: InstanceStatus) => void;
+  /** By id, also of instances that were removed: a model that comes back under its name must not look like the one that went. */
+  readonly starts: Map<string, number>;
+  /** Requests that the proxy has given to an instance and not finished; undefined: its own metrics tell. */
+  readonly inFlight: ((id: string) => number) | undefined;
+}
+
+export class Instance implements FleetInstance {
+  #status: InstanceStatus;
+  #isWanted = false;
+  /** From start to stop, over crashes; undefined: at rest. */
+  #life: Promise<void> | undefined;
+  #quit = new AbortController();
+  #hurry = new AbortController();
+  #watch: HealthWatch | undefined;
+  #unhealthySinceMs: number | undefined;
+  /** Operations one after another: a start that follows a stop waits for its end. */
+  #operations: Promise<void> = Promise.resolve();
+  readonly #policy: RestartPolicy;
+  readonly #log: InstanceLog;
+  readonly #logger: Logger;
+
+  constructor(
+    private readonly spec: ModelSpec,
+    readonly slot: number,
+    private readonly adapter: Adapter,
+    private readonly fleet: FleetContext,
+  ) {
+    const id = `${spec.name}-${slot}`;
+    // A name may have slashes.
+    const path = join(fleet.logFolder, encodeURIComponent(id));
+    this.#logger = fleet.logger.child({ instance: id });
+    this.#log = new InstanceLog(`${path}.log`, (error) => this.#logger.error({ err: error }, "log not written"));
+    this.#policy = new RestartPolicy(fleet.timing);
+    this.#status = firstStatus(id, spec.name, spec.engine, {
+      ...{ isAttached: false, logFile: this.#log.path, starts: fleet.starts.get(id) ?? 0 },
+    });
+  }
+
+  get status(): InstanceStatus {
+    return this.#status;
+  }
+
+  get isWanted(): boolean {
+    return this.#isWanted;
+  }
+
+  start(): Promise<void> {
+    this.#isWanted = true;
+    return this.#enqueue(async () => {
+      if (this.#status.state === "asleep") await this.#wake();
+      else this.#begin();
+    });
+  }
+
+  stop(): Promise<void> {
+    this.#isWanted = false;
+    return this.#enqueue(() => this.#end());
+  }
+
+  /** Where the engine cannot sleep, or not now, it is stopped. */
+  sleep(): Promise<void> {
+    this.#isWanted = false;
+    return this.#enqueue(() => this.#sleep());
+  }
+
+  restart(): Promise<void> {
+    this.#isWanted = true;
+    return this.#enqueue(async () => {
+      await this.#end();
+      this.#begin();
+    });
+  }
+
+  hurry(): void {
+    this.#hurry.abort();
+  }
+
+  nudge(): void {
+    this.#watch?.nudge();
+  }
+
+  #enqueue(operation: () => Promise<void>): Promise<void> {
+    const done = this.#operations.then(operation);
+    this.#operations = done.catch((thrown: unknown) => this.#logger.error({ err: thrown }, "unexpected"));
+    return done;
+  }
+
+  #set(change: Partial<InstanceStatus>): void {
+    const before = this.#status;
+    this.#status = { ...before, ...change };
+    const { state, reason } = this.#status;
+    if (state !== before.state)
+      this.#logger.info({ state, ...(reason === undefined ? {} : { reason: firstLine(reason) }) }, "instance");
+    this.fleet.onChange(this.#status);
+  }
+
+  #begin(): void {
+    if (this.#life !== undefined) return;
+    this.#quit = new AbortController();
+    this.#hurry = new AbortController();
+    this.#policy.forget();
+    this.#life = this.#live(this.#quit.signal)
+      .catch((thrown: unknown) => this.#logger.error({ err: thrown }, "unexpected"))
+      .then(() => this.#log.close())
+      .finally(() => {
+        this.#life = undefined;
+      });
+  }
+
+  async #live(quit: AbortSignal): Promise<void> {
+    while (!quit.aborted) {
+      this.#set({ state: "starting", reason: undefined, isGivenUp: false, metrics: undefined });
+      const end = await this.#run(quit);
+      this.#set({ pid: undefined, metrics: undefined });
+      // Nobody waits for one that was on its way out, or asleep.
+      if (quit.aborted || !this.#isWanted) break;
+      const verdict = this.#verdictOn(end);
+      const isGivenUp = verdict.kind === "give_up";
+      const reason = isGivenUp ? `${verdict.reason}: ${end.reason}` : end.reason;
+      this.#set({ state: "failed", reason, isGivenUp });
+      const logged = { reason: firstLine(reason), logFile: this.#log.path };
+      if (isGivenUp) return this.#logger.error(logged, "given up");
+      this.#logger.warn({ ...logged, delayMs: Math.round(verdict.delayMs) }, "is started again");
+      await pause(verdict.delayMs, quit);
+    }
+    this.#set({ state: "stopped" });
+  }
+
+  #verdictOn(end: RunEnd) {
+    if (end.isFinal) return { kind: "give_up", reason: "cannot be started" } as const;
+    return this.#policy.crashed(performance.now(), end.wasReady);
+  }
+
+  async #run(quit: AbortSignal): Promise<RunEnd> {
+    const { spec, slot, adapter, fleet } = this;
+    const starts = this.#status.starts + 1;
+    const context: RunContext = {
+      ...{ spec, slot, adapter, timing: fleet.timing, guard: fleet.guard, log: this.#log },
+      folder: this.#log.path.replace(/\.log$/, ""),
+      mark: `${fleet.guard.fleetId}:${this.#status.id}:${starts}`,
+      hurry: this.#hurry.signal,
+    };
+    this.#unhealthySinceMs = undefined;
+    const end = await runEngine(
+      context,
+      {
+        onNotice: (text) => this.#logger.warn(text),
+        onStarted: (pid) => {
+          fleet.starts.set(this.#status.id, starts);
+          this.#set({ pid, starts });
+        },
+        onReady: (target, capacity, watch) => {
+          this.#watch = watch;
+          this.#set({ state: "ready", target, capacity });
+        },
+        onMetrics: (metrics) => this.#set({ metrics }),
+        onHealth: (problem) => this.#isHung(problem),
+        onOver: (reason) => {
+          if (this.#isWanted && !quit.aborted) this.#set({ state: "failed", reason, metrics: undefined });
+        },
+      },
+      quit,
+    );
+    this.#watch = undefined;
+    return end;
+  }
+
+  /** Unhealthy: no requests; for too long: to be ended. Who drains or sleeps may be silent. */
+  #isHung(problem: string | undefined): boolean {
+    const { state } = this.#status;
+    if (problem === undefined) {
+      this.#unhealthySinceMs = undefined;
+      if (state === "failed") this.#set({ state: "ready", reason: undefined });
+      return false;
+    }
+    if (state !== "ready" && state !== "failed") return false;
+    this.#unhealthySinceMs ??= performance.now();
+    if (state === "ready") this.#set({ state: "failed", reason: problem, metrics: undefined });
+    return performance.now() - this.#unhealthySinceMs >= this.fleet.timing.hungAfterMs;
+  }
+
+  async #end(): Promise<void> {
+    await this.#drain();
+    this.#quit.abort();
+    await this.#life;
+    this.#set({ state: "stopped", isGivenUp: false });
+  }
+
+  /** What was taken out of use may still be busy with what it had. */
+  async #drain(): Promise<void> {
+    if (this.#watch === undefined || this.#status.state === "asleep") return;
+    this.#set({ state: "draining" });
+    const deadlineMs = performance.now() + (this.spec.drainTimeoutMs ?? DEFAULT_DRAIN_TIMEOUT_MS);
+    while (this.#watch !== undefined && !this.#hurry.signal.aborted && !(await this.#isIdle())) {
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return this.#logger.warn("requests were still running when its time to finish them was up");
+      await pause(Math.min(DRAIN_POLL_MS, leftMs), this.#hurry.signal);
+    }
+  }
+
+  /** Not known: idle. */
+  async #isIdle(): Promise<boolean> {
+    const { id, target } = this.#status;
+    if (this.fleet.inFlight !== undefined) return this.fleet.inFlight(id) === 0;
+    const { metricsPath } = this.adapter;
+    if (metricsPath === undefined || target === undefined) return true;
+    try {
+      const text = await this.#ask((signal) => askForText(target, metricsPath, signal));
+      const { numRunning = 0, numWaiting = 0 } = this.adapter.parseMetrics(text);
+      return numRunning + numWaiting === 0;
+    } catch {
+      return true;
+    }
+  }
+
+  #ask<T>(task: (signal: AbortSignal) => Promise<T>, timeoutMs = this.fleet.timing.answerTimeoutMs): Promise<T> {
+    return within(timeoutMs, this.#quit.signal, task);
+  }
+
+  async #sleep(): Promise<void> {
+    const { sleep } = this.adapter;
+    const { target, state } = this.#status;
+    if (state === "asleep") return;
+    if (sleep === undefined || target === undefined || state !== "ready") return this.#end();
+    await this.#drain();
+    try {
+      await this.#ask((signal) => sleep(target, signal), SLEEP_TIMEOUT_MS);
+      if (this.#watch === undefined) throw new Error("it ended meanwhile");
+      this.#watch.isResting = true;
+      this.#set({ state: "asleep", metrics: undefined });
+    } catch (thrown) {
+      this.#logger.warn({ err: thrown }, "did not fall asleep, so it is stopped");
+      await this.#end();
+    }
+  }
+
+  async #wake(): Promise<void> {
+    const { target } = this.#status;
+    try {
+      await this.#ask(
+        (signal) => this.adapter.wake?.(target as UpstreamTarget, signal) ?? Promise.resolve(),
+        SLEEP_TIMEOUT_MS,
+      );
+      const { problem } = await askForHealth(
+        this.adapter,
+        target as UpstreamTarget,
+        this.fleet.timing,
+        this.#quit.signal,
+      );
+      if (problem !== undefined) throw new Error(problem);
+      if (this.#watch !== undefined) this.#watch.isResting = false;
+      this.#set({ state: "ready" });
+    } catch (thrown) {
+      this.#logger.warn({ err: thrown }, "did not wake up, so it is started again");
+      await this.#end();
+      this.#begin();
+    }
+  }
+}
+
+/** What the engine wrote may hold text of requests, which our own log never does. */
+function firstLine(reason: string): string {
+  return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
+}

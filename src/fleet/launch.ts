@@ -1,0 +1,111 @@
+/** From a model's specification to the command of one of its instances: flags, cores, GPUs, environment, files. */
+import { execFile } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { MillraceError } from "../core/errors.js";
+import type { Adapter, LaunchPlace, LaunchPlan } from "./adapters/adapter.js";
+import { canRun } from "./engine-process.js";
+import type { ModelSpec } from "./model-spec.js";
+
+export interface Launch {
+  readonly command: readonly [string, ...string[]];
+  readonly env: NodeJS.ProcessEnv;
+  readonly modelName: string | undefined;
+  readonly notices: readonly string[];
+}
+
+/** Would open or close an engine that the configuration says nothing about. */
+const KEY_VARIABLES = ["MILLRACE_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
+
+const HELP_TIMEOUT_MS = 30_000;
+
+/** @param slot number of the instance, which decides about its cores and GPUs */
+export async function prepareLaunch(
+  adapter: Adapter,
+  spec: ModelSpec,
+  slot: number,
+  place: LaunchPlace,
+): Promise<Launch> {
+  const program = spec.program ?? adapter.program;
+  if (program === undefined) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected servers to attach for engine ${spec.engine}, got instances to start`,
+      {
+        hint: "Give their URLs, or name the engine that is to be started.",
+      },
+    );
+  }
+  const help = adapter.helpCommand === undefined ? undefined : await helpOf(adapter.helpCommand(program));
+  const options = {
+    ...spec.options,
+    servedModelName: spec.options.servedModelName ?? spec.name,
+    ...(spec.scaleDown === "sleep" && adapter.sleep !== undefined ? { enableSleepMode: true } : {}),
+  };
+  const plan = adapter.launch(options, program, place, help);
+  await writeFiles(plan);
+  const pinned = await pinnedTo(coresOf(spec, slot));
+  return {
+    command: [...pinned.prefix, ...plan.command, ...spec.args] as unknown as [string, ...string[]],
+    env: environment(plan, spec, slot),
+    modelName: plan.modelName,
+    notices: [...plan.notices, ...pinned.notices],
+  };
+}
+
+/** The slot's share of a list; from the start again where the list ends. */
+export function shareOf<T>(all: readonly T[], perInstance: number, slot: number): readonly T[] {
+  const size = Math.max(1, Math.min(perInstance, all.length));
+  const numShares = Math.floor(all.length / size);
+  const start = (slot % numShares) * size;
+  return all.slice(start, start + size);
+}
+
+function coresOf({ cores, coresPerInstance, instances }: ModelSpec, slot: number): readonly number[] {
+  if (cores === undefined || cores.length === 0) return [];
+  return shareOf(cores, coresPerInstance ?? Math.floor(cores.length / Math.max(1, instances)), slot);
+}
+
+async function pinnedTo(
+  cores: readonly number[],
+): Promise<{ readonly prefix: readonly string[]; readonly notices: readonly string[] }> {
+  if (cores.length === 0) return { prefix: [], notices: [] };
+  const list = cores.join(",");
+  return (await canRun("taskset", process.env))
+    ? { prefix: ["taskset", "-c", list], notices: [] }
+    : { prefix: [], notices: [`not kept on cores ${list}: expected taskset (of util-linux) in PATH, got none`] };
+}
+
+function environment(plan: LaunchPlan, spec: ModelSpec, slot: number): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([name]) => !KEY_VARIABLES.includes(name));
+  const { gpus, gpusPerInstance = spec.options.tensorParallelSize ?? 1 } = spec;
+  const ownGpus = gpus === undefined || gpus.length === 0 ? [] : shareOf(gpus, gpusPerInstance, slot);
+  return {
+    ...Object.fromEntries(inherited),
+    ...(ownGpus.length === 0 ? {} : { CUDA_VISIBLE_DEVICES: ownGpus.join(",") }),
+    ...plan.env,
+    ...spec.env,
+  };
+}
+
+async function writeFiles({ files = {} }: LaunchPlan): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text, { mode: 0o600 });
+  }
+}
+
+/** What it prints, whether or not it calls that an error; undefined: it does not run. */
+async function helpOf(command: readonly [string, ...string[]]): Promise<string | undefined> {
+  const [program, ...args] = command;
+  try {
+    const { stdout, stderr } = await promisify(execFile)(program, args, {
+      timeout: HELP_TIMEOUT_MS,
+      maxBuffer: 2 ** 22,
+    });
+    return stdout + stderr;
+  } catch {
+    return undefined;
+  }
+}

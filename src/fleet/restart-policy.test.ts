@@ -1,0 +1,76 @@
+/** Pauses double up to a bound and are spread; loops are given up, rare crashes never are. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { RestartPolicy } from "./restart-policy.js";
+import { DEFAULT_TIMING } from "./timing.js";
+
+const { maxCrashes, crashWindowMs, restartMs, maxRestartMs } = DEFAULT_TIMING;
+
+describe("a crashed instance", () => {
+  it("is started again after pauses that double, spread over their upper half", () => {
+    const longest = new RestartPolicy(DEFAULT_TIMING, () => 0.999_999);
+    const shortest = new RestartPolicy(DEFAULT_TIMING, () => 0);
+    const delays = [longest, shortest].map((policy) =>
+      [0, 1, 2, 3].map((time) => {
+        const verdict = policy.crashed(time, true);
+        return verdict.kind === "retry" ? Math.round(verdict.delayMs) : undefined;
+      }),
+    );
+    expect(delays).toEqual([
+      [500, 1000, 2000, 4000],
+      [250, 500, 1000, 2000],
+    ]);
+  });
+
+  it("is given up with its fifth crash within two minutes, and not with the fifth in a longer time", () => {
+    const times = (spacingMs: number) => [0, 1, 2, 3, 4].map((index) => index * spacingMs);
+    const verdicts = (spacingMs: number) => {
+      const policy = new RestartPolicy(DEFAULT_TIMING);
+      return times(spacingMs).map((timeMs) => policy.crashed(timeMs, true).kind);
+    };
+    expect(verdicts(1000)).toEqual(["retry", "retry", "retry", "retry", "give_up"]);
+    expect(verdicts(crashWindowMs / 4)).toEqual(Array(5).fill("retry"));
+  });
+
+  it("is given up when it never becomes ready, however slowly it fails", () => {
+    const policy = new RestartPolicy(DEFAULT_TIMING);
+    const hour = 3_600_000;
+    const verdicts = [0, 1, 2, 3, 4].map((index) => policy.crashed(index * hour, false));
+    expect(verdicts.at(-1)).toEqual({ kind: "give_up", reason: "was started 5 times without becoming ready" });
+  });
+
+  it("has no past after somebody asked for a start", () => {
+    const policy = new RestartPolicy(DEFAULT_TIMING);
+    for (let time = 0; time < maxCrashes; time++) policy.crashed(time, false);
+    policy.forget();
+    expect(policy.crashed(maxCrashes, false).kind).toBe("retry");
+  });
+
+  it("waits within the bounds, and is given up exactly when the window is full or the starts in a row are", () => {
+    const crash = fc.record({ afterMs: fc.integer({ min: 0, max: crashWindowMs }), wasReady: fc.boolean() });
+    fc.assert(
+      fc.property(
+        fc.array(crash, { maxLength: 30 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (crashes, random) => {
+          const policy = new RestartPolicy(DEFAULT_TIMING, () => random);
+          let nowMs = 0;
+          const times: number[] = [];
+          let inVain = 0;
+          for (const { afterMs, wasReady } of crashes) {
+            nowMs += afterMs;
+            times.push(nowMs);
+            inVain = wasReady ? 0 : inVain + 1;
+            const inWindow = times.filter((timeMs) => nowMs - timeMs < crashWindowMs).length;
+            const verdict = policy.crashed(nowMs, wasReady);
+            expect(verdict.kind).toBe(inWindow >= maxCrashes || inVain >= maxCrashes ? "give_up" : "retry");
+            if (verdict.kind === "retry") {
+              expect(verdict.delayMs).toBeGreaterThanOrEqual(restartMs / 2);
+              expect(verdict.delayMs).toBeLessThanOrEqual(maxRestartMs);
+            }
+          }
+        },
+      ),
+    );
+  });
+});

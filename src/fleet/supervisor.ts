@@ -1,0 +1,245 @@
+/** All models and their instances: as many as asked for, looked at and looked after. Routing sees it as a pool of upstreams. */
+import type { Logger } from "pino";
+import { MillraceError } from "../core/errors.js";
+import { ADAPTERS } from "./adapters/index.js";
+import { AttachedInstance } from "./attached-instance.js";
+import { type FleetContext, Instance } from "./instance.js";
+import type { FleetInstance, InstanceStatus } from "./instance-status.js";
+import type { ModelSpec } from "./model-spec.js";
+import { OrphanGuard } from "./orphan-guard.js";
+import { DEFAULT_TIMING, type FleetTiming } from "./timing.js";
+import type { Upstream, UpstreamPool } from "./upstream.js";
+
+export interface SupervisorOptions {
+  readonly logger: Logger;
+  /** A log of each instance, <id>.log, and one before it. */
+  readonly logFolder: string;
+  /** Requests the proxy has given to an instance and not finished. Without, the engines' metrics say when they are idle. */
+  readonly inFlight?: (id: string) => number;
+  readonly timing?: Partial<FleetTiming>;
+}
+
+interface Group {
+  readonly spec: ModelSpec;
+  /** In the order of their slots; they stay in the list at rest. */
+  readonly instances: Instance[];
+  readonly attached: readonly AttachedInstance[];
+}
+
+/**
+ * @example
+ * const supervisor = new Supervisor({ logger, logFolder: "logs" });
+ * supervisor.addModel({ name: "llama", engine: "millrace", options: { model: "llama.gguf" }, args: [], env: {}, host: "127.0.0.1", instances: 2 });
+ * const upstream = await supervisor.whenReady("llama");
+ */
+export class Supervisor implements UpstreamPool {
+  readonly #groups = new Map<string, Group>();
+  readonly #listeners = new Set<(status: InstanceStatus) => void>();
+  readonly #guard: OrphanGuard;
+  readonly #context: FleetContext;
+  #isClosing = false;
+
+  constructor({ logger, logFolder, inFlight, timing }: SupervisorOptions) {
+    this.#guard = new OrphanGuard((text) => logger.warn(text));
+    this.#context = {
+      ...{ logger, logFolder, inFlight, guard: this.#guard, starts: new Map() },
+      timing: { ...DEFAULT_TIMING, ...timing },
+      onChange: (status) => {
+        for (const listener of this.#listeners) {
+          try {
+            listener(status);
+          } catch (thrown) {
+            // A fault of who listens must not end an engine.
+            logger.error({ err: thrown }, "unexpected");
+          }
+        }
+      },
+    };
+  }
+
+  /** Starts its instances in the background. */
+  addModel(spec: ModelSpec): void {
+    this.#assertOpen();
+    this.#assertNew(spec);
+    const adapter = ADAPTERS[spec.engine];
+    const attached = (spec.attach ?? []).map(
+      (target, index) => new AttachedInstance(spec, index, adapter, target, this.#context),
+    );
+    this.#groups.set(spec.name, { spec, instances: [], attached });
+    for (const instance of attached) void instance.start();
+    void this.setInstances(spec.name, spec.instances);
+  }
+
+  /** Its instances finish their requests first. */
+  async removeModel(name: string): Promise<void> {
+    const group = this.#group(name);
+    await Promise.all(membersOf(group).map((instance) => instance.stop()));
+    this.#groups.delete(name);
+  }
+
+  /**
+   * As many as asked for: those asleep are woken before others are started, those that are no use or least busy rest first. Attached ones are not counted.
+   * Resolves when those that are to rest do; starts go on in the background.
+   */
+  async setInstances(model: string, count: number): Promise<void> {
+    const { spec, instances } = this.#group(model);
+    if (!Number.isSafeInteger(count) || count < 0) {
+      throw new MillraceError("invalid_option", `expected a number of instances of ${model} from 0 up, got ${count}`);
+    }
+    if (this.#isClosing) return;
+    const wanted = instances.filter((instance) => instance.isWanted);
+    const changes: Promise<void>[] = [];
+    for (const instance of this.#leastUseful(wanted).slice(0, wanted.length - Math.min(count, wanted.length))) {
+      changes.push(spec.scaleDown === "sleep" ? instance.sleep() : instance.stop());
+    }
+    for (let missing = count - wanted.length; missing > 0; missing--) {
+      changes.push((nextToStart(instances) ?? this.#newInstance(model)).start());
+    }
+    await Promise.all(changes);
+  }
+
+  models(): readonly string[] {
+    return [...this.#groups.keys()];
+  }
+
+  spec(model: string): ModelSpec {
+    return this.#group(model).spec;
+  }
+
+  upstreams(model: string): readonly InstanceStatus[] {
+    const group = this.#groups.get(model);
+    return group === undefined ? [] : membersOf(group).map(({ status }) => status);
+  }
+
+  /** Every instance of every model. */
+  instances(): readonly InstanceStatus[] {
+    return this.models().flatMap((model) => this.upstreams(model));
+  }
+
+  onChange(listener: (status: InstanceStatus) => void): () => void {
+    // Each call counts for itself, whatever function is given.
+    const own = (status: InstanceStatus): void => listener(status);
+    this.#listeners.add(own);
+    return () => this.#listeners.delete(own);
+  }
+
+  reportFailure(id: string): void {
+    this.#find(id)?.nudge();
+  }
+
+  /** A new process, after its requests have finished; what was given up is tried again. */
+  restart(id: string): Promise<void> {
+    this.#assertOpen();
+    return this.#instance(id).restart();
+  }
+
+  /** Takes it out of use: it finishes its requests and stops. `restart` brings it back. */
+  drain(id: string): Promise<void> {
+    return this.#instance(id).stop();
+  }
+
+  /** The first instance that can take requests; rejects with instance_failed once none is on its way to that, and when `signal` is aborted. */
+  async whenReady(model: string, signal?: AbortSignal): Promise<Upstream> {
+    const group = this.#group(model);
+    return await new Promise<Upstream>((resolve, reject) => {
+      const settle = (finish: () => void): void => {
+        stopListening();
+        signal?.removeEventListener("abort", look);
+        finish();
+      };
+      const look = (): void => {
+        const members = membersOf(group);
+        const ready = members.find(({ status }) => status.state === "ready");
+        const hopeful = members.some(({ isWanted, status }) => isWanted && !status.isGivenUp);
+        if (ready !== undefined) settle(() => resolve(ready.status));
+        else if (!hopeful || signal?.aborted === true) settle(() => reject(notReady(model, members)));
+      };
+      const stopListening = this.onChange(look);
+      signal?.addEventListener("abort", look);
+      look();
+    });
+  }
+
+  /** Ends everything. @param now requests that are running are not waited for; also hurries a close that is under way */
+  async close({ now = false } = {}): Promise<void> {
+    this.#isClosing = true;
+    const members = [...this.#groups.values()].flatMap(membersOf);
+    const stopped = Promise.all(members.map((instance) => instance.stop()));
+    if (now) for (const instance of members) instance.hurry();
+    await stopped;
+    this.#guard.close();
+  }
+
+  #assertOpen(): void {
+    if (!this.#isClosing) return;
+    throw new MillraceError("shutting_down", "expected a fleet that takes orders, got one that is shutting down");
+  }
+
+  #assertNew({ name, engine, instances, attach = [], program }: ModelSpec): void {
+    if (this.#groups.has(name)) {
+      throw new MillraceError("invalid_option", `expected each model once, got ${name} twice`);
+    }
+    if (instances > 0 && ADAPTERS[engine].program === undefined && program === undefined) {
+      throw new MillraceError("invalid_option", `expected no instances of engine ${engine}, got ${instances}`, {
+        hint: `Attach running servers to ${name}, or name the engine that is to be started.`,
+      });
+    }
+    for (const { url } of attach) {
+      if (URL.canParse(url)) continue;
+      throw new MillraceError("invalid_option", `expected the URL of a server to attach to ${name}, got "${url}"`);
+    }
+  }
+
+  #group(model: string): Group {
+    const group = this.#groups.get(model);
+    if (group !== undefined) return group;
+    const known = this.models().join(", ");
+    throw new MillraceError("model_not_found", `expected the model to be one of ${known || "none"}, got "${model}"`);
+  }
+
+  #find(id: string): FleetInstance | undefined {
+    return [...this.#groups.values()].flatMap(membersOf).find(({ status }) => status.id === id);
+  }
+
+  #instance(id: string): FleetInstance {
+    const instance = this.#find(id);
+    if (instance !== undefined) return instance;
+    throw new MillraceError("not_found", `expected the id of an instance, got "${id}"`);
+  }
+
+  #newInstance(model: string): Instance {
+    const { spec, instances } = this.#group(model);
+    const instance = new Instance(spec, instances.length, ADAPTERS[spec.engine], this.#context);
+    instances.push(instance);
+    return instance;
+  }
+
+  #leastUseful(instances: readonly Instance[]): readonly Instance[] {
+    const load = ({ status }: Instance): number =>
+      this.#context.inFlight?.(status.id) ?? (status.metrics?.numRunning ?? 0) + (status.metrics?.numWaiting ?? 0);
+    const rank = (instance: Instance): number => (instance.status.state === "ready" ? load(instance) : -1);
+    return instances.toSorted((a, b) => rank(a) - rank(b) || b.slot - a.slot);
+  }
+}
+
+function membersOf({ instances, attached }: Group): readonly FleetInstance[] {
+  return [...instances, ...attached];
+}
+
+/** Of those at rest: asleep, else stopped, else on its way there, whose place would otherwise be taken twice. */
+function nextToStart(instances: readonly Instance[]): Instance | undefined {
+  const atRest = instances.filter(({ isWanted }) => !isWanted);
+  return (
+    atRest.find(({ status }) => status.state === "asleep") ??
+    atRest.find(({ status }) => status.state === "stopped") ??
+    atRest[0]
+  );
+}
+
+function notReady(model: string, members: readonly FleetInstance[]): MillraceError {
+  const reasons = members.flatMap(({ status: { id, reason } }) => (reason === undefined ? [] : [`${id} ${reason}`]));
+  const got = reasons.length === 0 ? "none that is starting" : reasons.join("; ");
+  return new MillraceError("instance_failed", `expected an instance of ${model} to become ready, got: ${got}`, {
+    hint: "The log of the instance says more; `restart` tries again.",
+  });
+}

@@ -1,0 +1,265 @@
+/** Instances as real processes: crashes, loops, programs that are none, scaling, and nothing left behind. */
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { isAlive, modelSpec, scriptProgram, testFleet } from "../helpers/fleet.js";
+import { TestRng } from "../helpers/rng.js";
+
+/** Files, pipes and sockets of this process. */
+const numOpenFiles = (): number => readdirSync("/proc/self/fd").length;
+
+describe("a program", () => {
+  it("that does not exist is given up at once", async () => {
+    await using fleet = testFleet();
+    for (const program of ["no-such-engine", "/no/such/engine"]) {
+      fleet.supervisor.addModel(modelSpec({ name: program, program: [program] }));
+      const failed = await fleet.until(({ model, isGivenUp }) => model === program && isGivenUp);
+      expect(failed).toMatchObject({ state: "failed", starts: 0 });
+      expect(failed.reason).toMatch(
+        /^cannot be started: expected the program .*no.such.engine, got (none in PATH|no such file)/,
+      );
+      await expect(fleet.supervisor.whenReady(program)).rejects.toMatchObject({ code: "instance_failed" });
+    }
+  });
+
+  it("that ends at once is started five times, with pauses, and explained by its last lines", async () => {
+    await using fleet = testFleet();
+    fleet.supervisor.addModel(
+      modelSpec({ program: scriptProgram("console.error('out of\\u001b[1m memory'); process.exit(3)") }),
+    );
+    const failed = await fleet.until(({ isGivenUp }) => isGivenUp);
+    expect(failed).toMatchObject({ state: "failed", starts: 5, pid: undefined });
+    expect(failed.reason).toBe(
+      "crashed 5 times within 120 s: ended with code 3 before it was ready; its last lines:\nout of memory",
+    );
+    expect(readFileSync(failed.logFile!, "utf8").match(/out of/g)).toHaveLength(5);
+    expect(fleet.lines.filter((line) => line.includes("is started again"))).toHaveLength(4);
+    // What an engine wrote stays in its own log.
+    expect(fleet.lines.filter((line) => line.includes("memory"))).toEqual([]);
+  });
+
+  it("that is given up can be asked to start again", async () => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1 } });
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram("process.exit(1)") }));
+    await fleet.until(({ isGivenUp }) => isGivenUp);
+    await fleet.supervisor.restart("m-0");
+    await fleet.until(({ isGivenUp, starts }) => isGivenUp && starts === 2);
+  });
+
+  it("that never becomes ready is ended when its time is up, though it ignores SIGTERM", async () => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1 } });
+    const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), startTimeoutMs: 300, stopTimeoutMs: 50 }));
+    const { pid } = await fleet.until((each) => each.pid !== undefined);
+    const failed = await fleet.until(({ isGivenUp }) => isGivenUp);
+    expect(failed.reason).toContain("was not ready after 0.3 s: expected an answer to GET /health, got ECONNREFUSED");
+    expect(isAlive(pid!)).toBe(false);
+  });
+
+  it("that prints garbage without end is neither believed nor allowed to fill the disk", async () => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1 } });
+    const script =
+      'const junk = Buffer.alloc(65536, \'x\\0\\xff\\n{"event":"ready"}\'); const write = () => process.stdout.write(junk, write); write()';
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), startTimeoutMs: 1500, stopTimeoutMs: 50 }));
+    const failed = await fleet.until(({ isGivenUp }) => isGivenUp);
+    expect(failed.reason).toContain("was not ready");
+    expect(failed.reason!.length).toBeLessThan(6000);
+    const files = readdirSync(join(fleet.folder, "logs"));
+    expect(files.toSorted()).toEqual(["m-0.log", "m-0.log.1"]);
+    for (const file of files) expect(statSync(join(fleet.folder, "logs", file)).size).toBeLessThanOrEqual(8 * 2 ** 20);
+  });
+
+  it("that stops answering is not sent requests, then ended and started again", async () => {
+    await using fleet = testFleet({ timing: { answerTimeoutMs: 50, maxFailedChecks: 2, hungAfterMs: 200 } });
+    fleet.supervisor.addModel(modelSpec({ stopTimeoutMs: 50 }));
+    await fleet.supervisor.whenReady("m");
+    const { pid } = fleet.supervisor.instances()[0]!;
+    process.kill(pid!, "SIGSTOP");
+    const sick = await fleet.until(({ state }) => state === "failed");
+    expect(sick).toMatchObject({ pid, reason: "expected an answer to GET /health, got none in 0.05 s" });
+    // A stopped process takes no SIGTERM.
+    const again = await fleet.until(({ state, starts }) => state === "ready" && starts === 2, 20_000);
+    expect(again.pid).not.toBe(pid);
+    expect(isAlive(pid!)).toBe(false);
+  });
+
+  it("that is late with an answer once is not doubted", async () => {
+    await using fleet = testFleet({ timing: { answerTimeoutMs: 50, scrapeMs: 10 } });
+    fleet.supervisor.addModel(modelSpec());
+    await fleet.supervisor.whenReady("m");
+    const { pid } = fleet.supervisor.instances()[0]!;
+    process.kill(pid!, "SIGSTOP");
+    fleet.supervisor.reportFailure("m-0");
+    setTimeout(() => process.kill(pid!, "SIGCONT"), 75);
+    await fleet.until(({ metrics }) => metrics !== undefined);
+    expect(fleet.supervisor.instances()).toMatchObject([{ state: "ready", starts: 1, pid }]);
+  });
+});
+
+describe.runIf(process.platform === "linux")("a crash", () => {
+  it("leaves no worker behind, not even one in a group of its own", async () => {
+    await using fleet = testFleet();
+    fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_WORKER: "1" } }));
+    await fleet.supervisor.whenReady("m");
+    const { pid, logFile } = fleet.supervisor.instances()[0]!;
+    const worker = Number(/worker (\d+)/.exec(readFileSync(logFile!, "utf8"))?.[1]);
+    expect(isAlive(worker)).toBe(true);
+    process.kill(pid!, "SIGKILL");
+    await fleet.until(({ starts }) => starts === 2);
+    expect([isAlive(pid!), isAlive(worker)]).toEqual([false, false]);
+  });
+
+  it("fifty times leaves no process, no file, socket or pipe, and no timer", async () => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1000, restartMs: 1, maxRestartMs: 1 } });
+    fleet.supervisor.addModel(modelSpec());
+    const pids: number[] = [];
+    const usage: { files: number; timers: number }[] = [];
+    for (let round = 1; round <= 50; round++) {
+      const { pid } = await fleet.until(({ state, starts }) => state === "ready" && starts === round);
+      pids.push(pid!);
+      const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+      usage.push({ files: numOpenFiles(), timers });
+      process.kill(pid!, "SIGKILL");
+    }
+    const last = await fleet.until(({ state, starts }) => state === "ready" && starts === 51);
+    const fleetId = fleetOf(last.pid!);
+    expect(fleetId).toBeDefined();
+    expect(pids.filter(isAlive)).toEqual([]);
+    // The first rounds warm up; a leak of one a round would show forty.
+    for (const kind of ["files", "timers"] as const) {
+      const counts = usage.slice(10).map((each) => each[kind]);
+      expect(Math.max(...counts) - counts[0]!).toBeLessThan(10);
+    }
+    await fleet.supervisor.close();
+    expect(readdirSync("/proc").filter((pid) => fleetOf(pid) === fleetId)).toEqual([]);
+  }, 120_000);
+});
+
+/** The part of its mark that all processes of a fleet have; undefined: it has none, or is gone. */
+function fleetOf(pid: string | number): string | undefined {
+  try {
+    return /MILLRACE_FLEET=([^:]+):/.exec(readFileSync(`/proc/${pid}/environ`, "utf8"))?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+describe("scaling", () => {
+  it("starts, stops and starts again in the same places", async () => {
+    await using fleet = testFleet();
+    const { supervisor } = fleet;
+    supervisor.addModel(modelSpec({ instances: 0 }));
+    expect(supervisor.instances()).toEqual([]);
+    const states = () => supervisor.instances().map(({ id, state }) => `${id} ${state}`);
+    await supervisor.setInstances("m", 2);
+    for (const id of ["m-0", "m-1"]) await fleet.until((each) => each.id === id && each.state === "ready");
+    const urls = supervisor.instances().map(({ target }) => target?.url);
+    expect(new Set(urls).size).toBe(2);
+    await supervisor.setInstances("m", 1);
+    expect(states()).toEqual(["m-0 ready", "m-1 stopped"]);
+    await supervisor.setInstances("m", 2);
+    await fleet.until(({ id, state, starts }) => id === "m-1" && state === "ready" && starts === 2);
+    await supervisor.removeModel("m");
+    expect(supervisor.models()).toEqual([]);
+    // Under the same name, but nothing that was known of the first holds for it.
+    supervisor.addModel(modelSpec());
+    await fleet.until(({ id, state, starts }) => id === "m-0" && state === "ready" && starts === 2);
+  });
+
+  it("lets those rest that are no use before those that are busy", async () => {
+    const inFlight = new Map([
+      ["m-0", 1],
+      ["m-1", 0],
+      ["m-2", 2],
+    ]);
+    await using fleet = testFleet({ inFlight: (id) => inFlight.get(id) ?? 0 });
+    const { supervisor } = fleet;
+    supervisor.addModel(modelSpec({ instances: 3, drainTimeoutMs: 60_000 }));
+    for (const id of inFlight.keys()) await fleet.until((each) => each.id === id && each.state === "ready");
+    await supervisor.setInstances("m", 2);
+    expect(supervisor.instances().map(({ state }) => state)).toEqual(["ready", "stopped", "ready"]);
+    const rested = supervisor.setInstances("m", 1);
+    await fleet.until(({ id, state }) => id === "m-0" && state === "draining");
+    inFlight.set("m-0", 0);
+    await rested;
+    expect(supervisor.instances().map(({ state }) => state)).toEqual(["stopped", "stopped", "ready"]);
+    // One that never finishes is not waited for when it is told to hurry.
+    await supervisor.close({ now: true });
+  });
+
+  it("stops waiting for requests when their time is up", async () => {
+    await using fleet = testFleet({ inFlight: () => 1 });
+    fleet.supervisor.addModel(modelSpec({ drainTimeoutMs: 100 }));
+    await fleet.supervisor.whenReady("m");
+    await fleet.supervisor.drain("m-0");
+    expect(fleet.supervisor.instances()).toMatchObject([{ state: "stopped" }]);
+    expect(fleet.lines.join("")).toContain("still running");
+  });
+
+  it("ends at once what ignores SIGTERM, when it is told to hurry", async () => {
+    await using fleet = testFleet();
+    const script = `process.on("SIGTERM", () => {});
+      const port = Number(process.argv[process.argv.indexOf("--port") + 1]);
+      require("http").createServer((_, response) => response.end()).listen(port, "127.0.0.1");`;
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), stopTimeoutMs: 600_000 }));
+    await fleet.supervisor.whenReady("m");
+    const { pid } = fleet.supervisor.instances()[0]!;
+    const closed = fleet.supervisor.close();
+    await fleet.supervisor.close({ now: true });
+    await closed;
+    expect(isAlive(pid!)).toBe(false);
+  });
+
+  it("ends a start that is under way", async () => {
+    await using fleet = testFleet();
+    fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_READY_AFTER_MS: "3600000" } }));
+    const { pid } = await fleet.until((each) => each.pid !== undefined);
+    await fleet.supervisor.setInstances("m", 0);
+    expect(isAlive(pid!)).toBe(false);
+    expect(fleet.supervisor.instances()).toMatchObject([{ state: "stopped", starts: 1 }]);
+  });
+
+  it("keeps an instance on its cores", async () => {
+    if (!existsSync("/usr/bin/taskset")) return;
+    await using fleet = testFleet();
+    const [first] = /Cpus_allowed_list:\s*(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))!.slice(1);
+    fleet.supervisor.addModel(modelSpec({ cores: [Number(first)] }));
+    await fleet.supervisor.whenReady("m");
+    const status = readFileSync(`/proc/${fleet.supervisor.instances()[0]!.pid}/status`, "utf8");
+    expect(/Cpus_allowed_list:\s*(\S+)/.exec(status)?.[1]).toBe(first);
+  });
+});
+
+describe.runIf(process.platform === "linux")("orders at random, with processes killed in between", () => {
+  it.each([1, 2, 3])("end in what was asked for last, and in no process more (seed %i)", async (seed) => {
+    await using fleet = testFleet({ timing: { maxCrashes: 1000, restartMs: 1, maxRestartMs: 5 } });
+    const { supervisor } = fleet;
+    const rng = new TestRng(seed);
+    supervisor.addModel(modelSpec({ scaleDown: "sleep" }));
+    await supervisor.whenReady("m");
+    const fleetId = fleetOf(supervisor.instances()[0]!.pid!);
+    const orders: Promise<unknown>[] = [];
+    for (let step = 0; step < 60; step++) {
+      const { id, pid } = rng.pick(supervisor.instances());
+      const kind = rng.int(0, 4);
+      if (kind === 0) orders.push(supervisor.setInstances("m", rng.int(0, 3)));
+      else if (kind === 1) orders.push(supervisor.restart(id));
+      else if (kind === 2) orders.push(supervisor.drain(id));
+      else if (kind === 3) supervisor.reportFailure(id);
+      else if (pid !== undefined && isAlive(pid)) process.kill(pid, "SIGKILL");
+      await new Promise((resolve) => setTimeout(resolve, rng.int(0, 40)));
+    }
+    await Promise.all(orders);
+    await supervisor.setInstances("m", 2);
+    const count = (states: readonly string[]) =>
+      supervisor.instances().filter(({ state }) => states.includes(state)).length;
+    await fleet.until(
+      () => count(["ready"]) === 2 && count(["ready", "asleep", "stopped"]) === supervisor.instances().length,
+    );
+    const running = readdirSync("/proc").filter((pid) => fleetOf(pid) === fleetId);
+    const known = supervisor.instances().flatMap(({ pid }) => (pid === undefined ? [] : [String(pid)]));
+    expect(running.toSorted()).toEqual(known.toSorted());
+    await supervisor.close();
+    expect(readdirSync("/proc").filter((pid) => fleetOf(pid) === fleetId)).toEqual([]);
+  }, 60_000);
+});
