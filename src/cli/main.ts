@@ -10,6 +10,7 @@ import { engineCommand } from "./commands/engine.js";
 import { evalCommand } from "./commands/eval.js";
 import { generateCommand } from "./commands/generate.js";
 import { inspectCommand } from "./commands/inspect.js";
+import { planCommand } from "./commands/plan.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -30,6 +31,7 @@ function createProgram(): Command {
     inspectCommand(),
     doctorCommand(),
     benchCommand(),
+    planCommand(),
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),

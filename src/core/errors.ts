@@ -63,6 +63,9 @@ const STATUS_BY_CODE = {
   pack_unknown: 404,
   // fleet
   instance_failed: 503,
+  // planning
+  plan_does_not_fit: 400,
+  plan_targets_missed: 400,
   // measuring
   peer_failed: 500,
   // distilling

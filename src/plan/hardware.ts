@@ -1,6 +1,6 @@
 /** Machines by name: `h100x2` is two GPUs of the table in one box. */
 import { MillraceError } from "../core/errors.js";
-import { GPUS } from "./data/hardware.js";
+import { CPU_TIERS, GPUS } from "./data/hardware.js";
 import type { Gpu, Link, Machine } from "./device.js";
 
 export function machineLabel({ device, count }: Machine): string {
@@ -34,6 +34,8 @@ export function gpuBySmiName(name: string): Gpu | undefined {
  * @example parseHardware("h100x2")
  */
 export function parseHardware(spec: string): Machine {
+  const cpu = CPU_TIERS.find(({ id }) => id === spec.toLowerCase());
+  if (cpu !== undefined) return { kind: "cpu", device: cpu, count: 1 };
   const gpu = findGpu(spec);
   if (gpu !== undefined) return { kind: "gpu", device: gpu, count: 1 };
   const match = /^(.+)x(\d+)$/i.exec(spec.trim());
@@ -52,6 +54,6 @@ function unknownHardware(spec: string): MillraceError {
   return new MillraceError(
     "invalid_option",
     `expected --hardware to be detect, cpu or a GPU such as h100x2, got ${JSON.stringify(spec)}`,
-    { hint: `known GPUs: ${GPU_NAMES.join(", ")}` },
+    { hint: `known: ${[...GPU_NAMES, ...CPU_TIERS.map(({ id }) => id)].join(", ")}` },
   );
 }

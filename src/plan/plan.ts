@@ -103,12 +103,20 @@ function withoutIdleInt4(
   return { kept: others, refusals: [{ what: int4[0]!.evaluation.quantization.label, because }] };
 }
 
+/** How far over its targets, as a factor. */
+function overshoot({ slo }: PlanRequest, { prediction }: Evaluation): number {
+  const of = (value: number, target: number | undefined): number => (target === undefined ? 0 : value / target);
+  const factor = Math.max(of(prediction.ttftP95Ms, slo.ttftMs), of(prediction.tpotMs, slo.tpotMs));
+  return Number.isFinite(factor) ? factor : 1e15 - prediction.outputTokensPerS;
+}
+
 /** Smaller is better. Targets first, then what was asked for, then the other of speed and money. */
-function rank({ objective, outputTokens }: PlanRequest, { misses, prediction, cost }: Evaluation): readonly number[] {
+function rank(request: PlanRequest, evaluation: Evaluation): readonly number[] {
+  const { misses, prediction, cost } = evaluation;
   const { ttftMs, tpotMs, outputTokensPerS } = prediction;
-  const latency = Number.isFinite(ttftMs) ? ttftMs + tpotMs * outputTokens : 1e15 - outputTokensPerS;
-  const own = { latency, throughput: -outputTokensPerS, cost: cost.usdPerMillionOutput }[objective];
-  return [misses.length === 0 ? 0 : 1, own, latency, cost.usdPerMillionOutput];
+  const latency = Number.isFinite(ttftMs) ? ttftMs + tpotMs * request.outputTokens : 1e15 - outputTokensPerS;
+  const own = { latency, throughput: -outputTokensPerS, cost: cost.usdPerMillionOutput }[request.objective];
+  return [misses.length === 0 ? 0 : overshoot(request, evaluation), own, latency, cost.usdPerMillionOutput];
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {

@@ -12,12 +12,14 @@ export interface WeightChoice {
 }
 
 /** Arithmetic of a file's weights, by the label of its most common type. */
-function storedQuantization(label: string, machine: Machine): Quantization {
+export function storedQuantization(label: string, machine: Machine): Quantization {
   const { file } = QUANTIZATIONS;
   const named = { ...file, label: `${label}, as stored` };
   if (machine.kind === "gpu") return { ...named, computeFactor: /^(BF16|F16)$/.test(label) ? 1 : 0.92 };
   if (/^Q8|^I8|^IQ4|INT8/.test(label)) return { ...named, arithmetic: "cpu8" };
   if (/^Q6|^Q[23]_K/.test(label)) return { ...named, arithmetic: "cpu4", computeFactor: 0.85 };
+  if (/^Q[45]_K/.test(label))
+    return { ...named, arithmetic: "cpu4", computeFactor: QUANTIZATIONS.q4_k_m.computeFactor };
   if (/^(Q4|Q5|MXFP4)|INT4/.test(label)) return { ...named, arithmetic: "cpu4" };
   return { ...named, arithmetic: "cpuFloat" };
 }

@@ -1,5 +1,5 @@
 /** GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks are without sparsity, with 32-bit sums where the card halves its speed for them. */
-import type { Gpu } from "../device.js";
+import type { Cpu, Gpu } from "../device.js";
 
 const TERA = 1e12;
 const GIGA = 1e9;
@@ -186,3 +186,22 @@ export const GPUS: readonly Gpu[] = [
     source: "AMD MI300X datasheet (5.3 TB/s, 1,307 and 2,615 TFLOPS dense, Infinity Fabric 128 GB/s per link)",
   },
 ];
+
+/** A server of so many cores, for plans without the machine at hand; `detect` measures the real one. */
+function cpuTier(numCores: number, memoryGigabytes: number, gigabytesPerS: number): Cpu {
+  // Per core as two cores of Zen 5 measured in a slow hour (docs/benchmarks/kernels.md): 185 GMAC/s in 8-bit products.
+  const narrow = 2 * 185 * GIGA * numCores;
+  return {
+    id: `cpu-${numCores}`,
+    label: `${numCores} cores with AVX-512`,
+    memoryBytes: memoryGigabytes * GIGA,
+    bytesPerS: gigabytesPerS * GIGA,
+    flops: { cpu4: narrow, cpu8: narrow / 2, cpuFloat: narrow / 3 },
+    numCores,
+    numNumaNodes: 1,
+    isa: "avx512vnni",
+    source: "assumed: a slow hour's speed per core, and a fair share of an eight-channel DDR5 socket's bandwidth",
+  };
+}
+
+export const CPU_TIERS: readonly Cpu[] = [cpuTier(8, 32, 60), cpuTier(16, 64, 120), cpuTier(32, 128, 200)];
