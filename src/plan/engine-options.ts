@@ -1,6 +1,8 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
 import { GPU_CONSTANTS } from "./data/constants.js";
+import { QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes } from "./evaluate.js";
+import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 
 export interface Rendered {
@@ -13,9 +15,11 @@ const GGUF_TYPES: Readonly<Record<string, string>> = { q8_0: "Q8_0", q6_k: "Q6_K
 
 /** What is loaded, and what must be done to have it. */
 function weightsOf(
-  { model }: PlanRequest,
-  { quantization }: Evaluation,
+  request: PlanRequest,
+  evaluation: Evaluation,
 ): { readonly location: string; readonly needs: readonly string[] } {
+  const { model } = request;
+  const { quantization } = evaluation;
   const { id } = quantization;
   const gguf = GGUF_TYPES[id];
   if (gguf !== undefined) {
@@ -25,9 +29,15 @@ function weightsOf(
       needs: [`${name}: the model as a GGUF file in ${gguf}, from the hub (hf:org/repo:${gguf}) or converted`],
     };
   }
-  if (id !== "int8" && id !== "awq" && id !== "nvfp4") return { location: model.location, needs: [] };
-  const published = model.checkpoints[id];
+  const published = model.native === undefined ? model.checkpoints[id] : undefined;
   if (published !== undefined) return { location: published, needs: [] };
+  if (
+    !["fp8", "int8", "awq", "nvfp4"].includes(id) ||
+    model.native !== undefined ||
+    isMadeAtStart(request, evaluation)
+  ) {
+    return { location: model.location, needs: [] };
+  }
   const name = `${model.name}-${id}`;
   return {
     location: name,
@@ -35,14 +45,13 @@ function weightsOf(
   };
 }
 
-/** Made from 16-bit weights at the start; the other types are recognised from the checkpoint. */
-function quantizationFlag(
-  { model }: PlanRequest,
-  { quantization, engine }: Evaluation,
-): { readonly quantization?: string } {
-  const isMadeAtStart =
-    quantization.id === "fp8" && model.native === undefined && (engine === "vllm" || engine === "sglang");
-  return isMadeAtStart ? { quantization: "fp8" } : {};
+/** FP8 can be made of 16-bit weights at the start, by engines that do it and where both have room meanwhile. */
+function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, tensorParallel }: Evaluation): boolean {
+  if (quantization.id !== "fp8" || model.native !== undefined || model.checkpoints.fp8 !== undefined) return false;
+  const hasRoom =
+    weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel <
+    machine.device.memoryBytes * GPU_CONSTANTS.memoryUtilization.value;
+  return hasRoom && (engine === "vllm" || engine === "sglang");
 }
 
 export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxModelLen: number): Rendered {
@@ -50,7 +59,6 @@ export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxM
   const { model, machine } = request;
   const { location, needs } = weightsOf(request, evaluation);
   const isTrt = engine === "tensorrt-llm";
-  const fp8Needs = isTrt && evaluation.quantization.id === "fp8" && model.native === undefined;
   const onGpu = machine.kind === "gpu" && engine !== "llama-server" && engine !== "millrace";
   const options: PlannedOptions = {
     model: location,
@@ -60,7 +68,7 @@ export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxM
     maxNumBatchedTokens,
     enablePrefixCaching: true,
     ...(kv.id === "16" ? {} : { kvCacheDtype: kv.id }),
-    ...quantizationFlag(request, evaluation),
+    ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
     ...(onGpu
       ? { tensorParallelSize: tensorParallel, gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value }
       : {}),
@@ -74,8 +82,6 @@ export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxM
     options,
     extraArgs:
       engine === "llama-server" && machine.kind === "gpu" ? ["-ngl", "999"] : isTrt ? ["--enable_chunked_prefill"] : [],
-    needs: fp8Needs
-      ? [...needs, `${model.location} quantised to FP8 with ModelOpt: TensorRT-LLM takes the type from the checkpoint`]
-      : needs,
+    needs,
   };
 }

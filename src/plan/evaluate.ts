@@ -1,12 +1,12 @@
 /** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
 import { costOf } from "./cost.js";
 import type { KvType, Quantization } from "./data/quantizations.js";
-import { fits, instanceFor } from "./fitting.js";
+import { instanceFor } from "./fitting.js";
 import { type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
 import { type Drafting, type Limits, type Prediction, predict, type Traffic } from "./predict.js";
 import type { Cost, PlannedEngine, PlanRequest } from "./request.js";
-import { DECODE, type Instance, stepTime } from "./step-time.js";
+import { DECODE, type Instance, kvBytesPerDevice, stepTime } from "./step-time.js";
 
 export interface Candidate {
   readonly engine: PlannedEngine;
@@ -35,6 +35,8 @@ export interface Evaluation extends Candidate {
 const MOST_SEQUENCES = 1024;
 /** A step with a whole chunk of a prompt may hold up the others for so many times the target. */
 const MOST_STRETCH = 4;
+/** Without targets, room for bursts: memory for what is not there costs nothing. */
+const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
 const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [512, 256, 128, 64] } as const;
 
 function trafficOf(request: PlanRequest, instances: number): Traffic {
@@ -54,8 +56,9 @@ function chunkFor(instance: Instance, request: PlanRequest, numDecoding: number)
   const context = request.inputTokens + request.outputTokens / 2;
   const isShort = (numPromptTokens: number): boolean =>
     1000 * stepTime(instance, { ...DECODE, numDecoding, context, numPromptTokens }).totalSeconds <=
-    MOST_STRETCH * tpotMs;
-  return chunks.find(isShort) ?? chunks.at(-1)!;
+    (numPromptTokens === 0 ? 1 : MOST_STRETCH) * tpotMs;
+  // A target that is missed without any prompt is no reason to cut prompts up.
+  return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
 }
 
 function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Prediction): string[] {
@@ -106,12 +109,12 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   const wanted = wantedSeats(instance, request, instances);
   const numBatched = chunkFor(instance, request, wanted);
   const demand = { maxNumBatchedTokens: numBatched, maxNumSeqs: Math.min(MOST_SEQUENCES, wanted) };
-  const memory = planMemory(instance, demand);
+  const memory = planMemory(instance, demand, drafting);
   const seats = Math.min(
     MOST_SEQUENCES,
     seatsOf(instance, memory, inputTokens + outputTokens, inputTokens * prefixShare),
   );
-  if (!fits(instance, maxModelLen, demand) || seats < 1) return undefined;
+  if (memory.kvBytes < kvBytesPerDevice(instance, maxModelLen) || seats < 1) return undefined;
   const limits = { seats, maxNumBatchedTokens: numBatched };
   const own = predict(instance, trafficOf(request, instances), limits, drafting);
   const prediction: Prediction = {
@@ -122,7 +125,7 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   };
   const each = sustainable(instance, request, limits, drafting);
   const hasTargets = request.slo.ttftMs !== undefined || request.slo.tpotMs !== undefined;
-  const most = hasTargets && each >= wanted ? each : Math.max(wanted, 1);
+  const most = hasTargets && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
   const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
   return {
     ...candidate,

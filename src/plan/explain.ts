@@ -1,10 +1,11 @@
 /** Why a configuration is as it is: each of its choices with the rule behind it, in figures of this plan. */
 import { SPECULATION } from "./data/constants.js";
 import type { Evaluation } from "./evaluate.js";
+import { linkOf } from "./hardware.js";
 import { kvBytes } from "./model-shape.js";
 import { expectedTokens } from "./predict.js";
 import type { Choice, PlanRequest } from "./request.js";
-import { chooseEngine, widthReason } from "./rules.js";
+import { chooseEngine } from "./rules.js";
 
 function kvChoice({ kv, instance, seats, wantedSeats, engine }: Evaluation): Choice {
   const perToken = `${(kvBytes(instance.model, kv, 1) / 1024).toFixed(0)} KiB a token`;
@@ -25,7 +26,7 @@ function instancesChoice({ machine, objective }: PlanRequest, { instances, tenso
         ? `${used} of ${machine.count} GPUs carry the load: rent no more`
         : `${machine.count - used} GPUs are left over by this width`
       : instances === 1
-        ? "the machine holds one"
+        ? "the machine holds one of this width"
         : "several narrow instances before one wide one: no all-reduce between them, and one can fail or be replaced alone";
   return { about: "instances", choice: String(instances), because };
 }
@@ -66,7 +67,7 @@ function limitChoices(
       because:
         hasTargets && sustainableConcurrency > 0
           ? `${Math.floor(sustainableConcurrency / instances)} keep the latency targets, ${seats} fit in memory`
-          : `what the load takes; ${seats} fit in memory`,
+          : `twice what the load takes, for bursts, or what fits: ${seats}`,
     },
     {
       about: "tokens in a step",
@@ -79,22 +80,50 @@ function limitChoices(
   ];
 }
 
+/** Width: as narrow as fits, unless a latency asks for more or narrow ones starve. */
+function widthChoice(request: PlanRequest, evaluation: Evaluation, narrow: Evaluation): Choice {
+  const { machine, objective, slo } = request;
+  const width = evaluation.tensorParallel;
+  const about = "GPUs an instance";
+  if (machine.kind === "cpu") {
+    return {
+      about: "cores",
+      choice: String(machine.device.numCores),
+      because: "one instance on all of them: they share the memory's bandwidth",
+    };
+  }
+  const link = linkOf(machine.device, Math.max(2, width)).kind === "nvlink" ? "NVLink" : "PCIe, which costs";
+  const price = `two all-reduces a layer go over ${link}`;
+  const because = (): string => {
+    const gain = `each token's weights are read by ${width} GPUs at once`;
+    const wider = `wider than the ${narrow.tensorParallel} it takes to fit`;
+    if (width === 1) return "the model fits on one GPU: no all-reduce in any layer, and instances fail one by one";
+    if (width === narrow.tensorParallel)
+      return `the narrowest that fits: below it, weights leave no room for a sequence; ${price}`;
+    if (objective === "latency" || slo.tpotMs !== undefined || slo.ttftMs !== undefined) {
+      return `${wider}, as a latency asks for it: ${gain}`;
+    }
+    if (narrow.seats < narrow.wantedSeats || narrow.kv.id !== evaluation.kv.id) {
+      return `${wider}: ${narrow.tensorParallel} leave room for ${narrow.seats} sequences in ${narrow.kv.label}, of ${narrow.wantedSeats} an instance; ${price}`;
+    }
+    return `${wider}: at so few requests a GPU ${gain}, and ${price}; it had to win a tenth, and full batches would turn that round`;
+  };
+  return { about, choice: String(width), because: because() };
+}
+
+/** @param narrow the same weights in the narrowest instances that fit */
 export function explain(
   request: PlanRequest,
   evaluation: Evaluation,
   weightsBecause: string,
-  narrowest: number,
+  narrow: Evaluation,
 ): readonly Choice[] {
-  const { engine, quantization, tensorParallel } = evaluation;
-  const { machine, prefixShare } = request;
+  const { engine, quantization } = evaluation;
+  const { prefixShare } = request;
   return [
     { about: "engine", choice: engine, because: chooseEngine(request).because },
     { about: "weights", choice: quantization.label, because: weightsBecause },
-    {
-      about: "GPUs an instance",
-      choice: machine.kind === "cpu" ? "none" : `${tensorParallel}`,
-      because: widthReason(tensorParallel, narrowest, machine),
-    },
+    widthChoice(request, evaluation, narrow),
     instancesChoice(request, evaluation),
     kvChoice(evaluation),
     {

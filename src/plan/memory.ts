@@ -1,6 +1,7 @@
 /** Where a device's memory goes: weights, what a step computes in, what the runtime takes, and keys and values in what is left. */
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { weightBytes } from "./model-shape.js";
+import type { Drafting } from "./predict.js";
 import { type Instance, kvBytesPerDevice } from "./step-time.js";
 
 /** Bytes of one device. */
@@ -11,6 +12,8 @@ export interface MemoryPlan {
   readonly weightBytes: number;
   readonly activationBytes: number;
   readonly runtimeBytes: number;
+  /** Of a drafter's weights; 0: none. */
+  readonly drafterBytes: number;
   /** Negative: so much is missing before a single token. */
   readonly kvBytes: number;
 }
@@ -32,20 +35,22 @@ export function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNu
   return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
 }
 
-export function planMemory(instance: Instance, demand: MemoryDemand): MemoryPlan {
+export function planMemory(instance: Instance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
   const { model, quantization, machine, tensorParallel } = instance;
   const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const totalBytes = machine.device.memoryBytes;
   const usable = totalBytes * memoryUtilization.value;
   const weights = weightBytes(model, quantization) / tensorParallel;
   const activations = activationBytes(instance, demand);
+  const drafter = (drafting?.weightBytes ?? 0) / tensorParallel;
   return {
     totalBytes,
     headroomBytes: totalBytes - usable,
     weightBytes: weights,
     activationBytes: activations,
     runtimeBytes: runtimeBytes.value,
-    kvBytes: usable - weights - activations - runtimeBytes.value,
+    drafterBytes: drafter,
+    kvBytes: usable - weights - activations - runtimeBytes.value - drafter,
   };
 }
 

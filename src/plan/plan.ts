@@ -6,6 +6,7 @@ import { renderOptions } from "./engine-options.js";
 import { type Candidate, type Evaluation, evaluate } from "./evaluate.js";
 import { explain } from "./explain.js";
 import { instanceFor, missingSentence, narrowestWidth, nearestFits } from "./fitting.js";
+import { linkOf } from "./hardware.js";
 import { eagle3Drafting } from "./predict.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, narrowKv, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
@@ -13,6 +14,11 @@ import { suggestionsFor } from "./suggestions.js";
 
 /** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
 const FEW_SEQUENCES = 4;
+
+/** An instance wider than it takes to fit must be so much better than narrow ones. */
+const WIDE_MUST_WIN = 1.1;
+/** Acceptance depends on the text. */
+const DRAFTS_MUST_WIN = 1.25;
 
 /** Room for requests of twice the mean, in steps of 1024 tokens. */
 export function maxModelLenOf({ model, inputTokens, outputTokens, maxModelLen }: PlanRequest): number {
@@ -35,7 +41,8 @@ const lengthError = (message: string, hint: string): MillraceError =>
 interface Judged {
   readonly evaluation: Evaluation;
   readonly weights: WeightChoice;
-  readonly narrowest: number;
+  /** The first of the narrowest width: what a wider one is held against. */
+  readonly narrow: Evaluation;
 }
 
 function instanceCounts({ machine, objective }: PlanRequest, width: number): readonly number[] {
@@ -62,28 +69,31 @@ function withDrafts(request: PlanRequest, plain: Evaluation, maxModelLen: number
   return plain.prediction.tpotMs / drafted.prediction.tpotMs >= SPECULATION.smallestGain.value ? drafted : plain;
 }
 
-/** All widths and counts of one weight type; wider ones only where a latency asks for them. */
+/** All widths and counts of one weight type. Wider than it takes to fit: where a latency asks for it, or NVLink makes it cheap. */
 function judgeWeights(request: PlanRequest, weights: WeightChoice, maxModelLen: number): Judged[] {
   const { engine } = chooseEngine(request);
   const { quantization } = weights;
+  const { machine, objective } = request;
   const narrowest = narrowestWidth(request, quantization, maxModelLen);
   if (narrowest === undefined) return [];
   const judged: Judged[] = [];
-  for (const tensorParallel of widthsOf(request.model, request.machine, engine)) {
+  for (const tensorParallel of widthsOf(request.model, machine, engine)) {
     if (tensorParallel < narrowest) continue;
     const hasGood = judged.some(({ evaluation }) => evaluation.misses.length === 0);
-    if (tensorParallel > narrowest && hasGood && request.objective !== "latency") break;
+    const isCheap = machine.kind === "gpu" && linkOf(machine.device, tensorParallel).kind === "nvlink";
+    if (tensorParallel > narrowest && hasGood && objective !== "latency" && !isCheap) break;
     for (const instances of instanceCounts(request, tensorParallel)) {
       const candidate = { engine, quantization, tensorParallel, instances, drafting: undefined };
       const plain = withKv(request, candidate, maxModelLen);
       if (plain === undefined) continue;
-      judged.push({ evaluation: withDrafts(request, plain, maxModelLen), weights, narrowest });
+      const evaluation = withDrafts(request, plain, maxModelLen);
+      judged.push({ evaluation, weights, narrow: judged[0]?.evaluation ?? evaluation });
     }
   }
   return judged;
 }
 
-/** INT4 weights are for where memory binds: too few seats otherwise, or so few sequences that only reading counts. */
+/** INT4 weights are for where memory binds: too few seats or more GPUs otherwise; or where a latency is asked of so few sequences that only reading counts. */
 function withoutIdleInt4(
   request: PlanRequest,
   judged: readonly Judged[],
@@ -92,14 +102,15 @@ function withoutIdleInt4(
   const others = judged.filter((each) => !isInt4(each));
   const int4 = judged.filter(isInt4);
   if (int4.length === 0 || request.quantization === "awq") return { kept: judged, refusals: [] };
-  const enough = others.find(
-    ({ evaluation: { seats, wantedSeats } }) => seats >= wantedSeats && wantedSeats > FEW_SEQUENCES,
-  );
+  const isFew =
+    request.objective === "latency" && int4.some(({ evaluation }) => evaluation.wantedSeats <= FEW_SEQUENCES);
+  const enough = others.find(({ evaluation: { seats, wantedSeats } }) => seats >= wantedSeats && !isFew);
   const isNarrower =
-    Math.min(...int4.map((each) => each.narrowest)) < Math.min(...others.map((each) => each.narrowest));
+    Math.min(...int4.map((each) => each.narrow.tensorParallel)) <
+    Math.min(...others.map((each) => each.narrow.tensorParallel));
   if (enough === undefined || isNarrower) return { kept: judged, refusals: [] };
   const { quantization, seats, wantedSeats } = enough.evaluation;
-  const because = `memory does not bind: in ${quantization.label} ${seats} sequences fit where ${wantedSeats} are there at once, and wide batches want its arithmetic`;
+  const because = `memory does not bind: in ${quantization.label} ${seats} sequences fit where ${wantedSeats} are there at once, and more of the quality stays`;
   return { kept: others, refusals: [{ what: int4[0]!.evaluation.quantization.label, because }] };
 }
 
@@ -111,12 +122,22 @@ function overshoot({ slo }: PlanRequest, { prediction }: Evaluation): number {
 }
 
 /** Smaller is better. Targets first, then what was asked for, then the other of speed and money. */
-function rank(request: PlanRequest, evaluation: Evaluation): readonly number[] {
+function rank(request: PlanRequest, { evaluation, narrow }: Judged): readonly number[] {
   const { misses, prediction, cost } = evaluation;
   const { ttftMs, tpotMs, outputTokensPerS } = prediction;
   const latency = Number.isFinite(ttftMs) ? ttftMs + tpotMs * request.outputTokens : 1e15 - outputTokensPerS;
-  const own = { latency, throughput: -outputTokensPerS, cost: cost.usdPerMillionOutput }[request.objective];
-  return [misses.length === 0 ? 0 : overshoot(request, evaluation), own, latency, cost.usdPerMillionOutput];
+  // Width has prices the model does not see: stragglers, and one failure that takes all GPUs.
+  const handicap =
+    request.objective === "latency" || evaluation.tensorParallel === narrow.tensorParallel ? 1 : WIDE_MUST_WIN;
+  const unsure = evaluation.drafting === undefined || request.objective === "latency" ? 1 : DRAFTS_MUST_WIN;
+  const own = {
+    latency,
+    throughput: -outputTokensPerS / handicap / unsure,
+    cost: cost.usdPerMillionOutput * handicap * unsure,
+  }[request.objective];
+  // Who keeps requests waiting for a seat comes after all who do not.
+  const late = misses.length > 0 ? overshoot(request, evaluation) : prediction.isSaturated ? 0.5 : 0;
+  return [late, own, latency, cost.usdPerMillionOutput];
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {
@@ -126,7 +147,7 @@ function compareRanks(a: readonly number[], b: readonly number[]): number {
 
 function configurationOf(
   request: PlanRequest,
-  { evaluation, weights, narrowest }: Judged,
+  { evaluation, weights, narrow }: Judged,
   maxModelLen: number,
 ): Configuration {
   const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = evaluation;
@@ -134,7 +155,7 @@ function configurationOf(
   return {
     ...{ engine, quantization, kv, tensorParallel, instances, drafting, memory, seats },
     ...{ sustainableConcurrency, prediction, cost, misses, meetsSlo: misses.length === 0 },
-    choices: explain(request, evaluation, weights.because, narrowest),
+    choices: explain(request, evaluation, weights.because, narrow),
     ...renderOptions(request, evaluation, maxModelLen),
   };
 }
@@ -152,7 +173,7 @@ export function makePlan(request: PlanRequest): Plan {
     }));
   const { kept, refusals: idle } = withoutIdleInt4(request, judged.flat());
   const configurations = kept
-    .toSorted((a, b) => compareRanks(rank(request, a.evaluation), rank(request, b.evaluation)))
+    .toSorted((a, b) => compareRanks(rank(request, a), rank(request, b)))
     .map((each) => configurationOf(request, each, maxModelLen));
   return {
     ...{ request, maxModelLen, configurations },

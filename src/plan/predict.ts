@@ -19,6 +19,7 @@ export interface Drafting {
   readonly acceptance: number;
   /** Seconds for a draft, as a share of the model's weights read per drafted token. */
   readonly weightShare: number;
+  readonly weightBytes: number;
 }
 
 export interface Limits {
@@ -56,7 +57,11 @@ export function eagle3Drafting({ model }: Instance): Drafting {
   const heads = eagle3VocabShare.value * tableParameters(model);
   const layer = (model.width * model.width * 12 + heads) * eagle3LayerShare.value;
   const whole = model.numLayers * model.width * model.width * 12 + tableParameters(model);
-  return { depth: eagle3Depth.value, acceptance: eagle3Acceptance.value, weightShare: layer / whole };
+  return {
+    ...{ depth: eagle3Depth.value, acceptance: eagle3Acceptance.value },
+    weightShare: layer / whole,
+    weightBytes: 2 * layer,
+  };
 }
 
 interface Times {
@@ -139,7 +144,7 @@ function stateAt(
 function bisect(limit: number, isBelow: (value: number) => boolean): number {
   if (isBelow(limit)) return limit;
   let [low, high] = [0, limit];
-  for (let round = 0; round < 48; round++) {
+  for (let round = 0; round < 26; round++) {
     const middle = (low + high) / 2;
     if (isBelow(middle)) low = middle;
     else high = middle;

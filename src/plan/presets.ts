@@ -35,6 +35,8 @@ export type PresetTier = (typeof PRESET_TIERS)[number];
 /** Sixteen chats at once, a thousand tokens in and five hundred out, thirty tokens a second for each. */
 const TRAFFIC = { inputTokens: 1024, outputTokens: 512, prefixShare: 0, load: { concurrency: 16 } } as const;
 const TPOT_MS = 33;
+/** Slower than anybody reads. */
+const SLOWEST_TPOT_MS = 150;
 const CPU_MACHINES = ["cpu-8", "cpu-16", "cpu-32"];
 
 function requestFor(model: string, machine: Machine): PlanRequest {
@@ -50,15 +52,19 @@ function requestFor(model: string, machine: Machine): PlanRequest {
   };
 }
 
-/** The smallest machine of the tier that serves the traffic in time, else the smallest that holds the model. */
+/** The smallest machine of the tier that serves the traffic in time, else the largest that is of any use; undefined: none. */
 function smallestMachine(size: PresetSize, tier: PresetTier): Plan | undefined {
   const names = tier === "cpu" ? CPU_MACHINES : [1, 2, 4, 8].map((count) => `${tier}x${count}`);
-  const machines = names.map(parseHardwareOrNothing).filter((machine) => machine !== undefined);
-  const plans = machines.map((machine) => makePlan(requestFor(PRESET_SIZES[size], machine)));
-  const fitting = plans.filter(({ configurations }) => configurations.length > 0);
-  return (
-    fitting.find(({ configurations }) => configurations[0]!.meetsSlo) ?? (tier === "cpu" ? fitting.at(-1) : fitting[0])
-  );
+  let useful: Plan | undefined;
+  for (const machine of names.map(parseHardwareOrNothing)) {
+    if (machine === undefined) continue;
+    const plan = makePlan(requestFor(PRESET_SIZES[size], machine));
+    const best = plan.configurations[0];
+    if (best === undefined || best.prediction.isSaturated || best.prediction.tpotMs > SLOWEST_TPOT_MS) continue;
+    if (best.meetsSlo) return plan;
+    useful = plan;
+  }
+  return useful;
 }
 
 function parseHardwareOrNothing(name: string): Machine | undefined {

@@ -2,7 +2,6 @@
 import { QUALITY } from "./data/constants.js";
 import { KV_TYPES, type KvType, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
-import { linkOf } from "./hardware.js";
 import type { ModelShape } from "./model-shape.js";
 import type { PlannedEngine, PlanRequest, Refusal } from "./request.js";
 
@@ -32,6 +31,14 @@ function nativeQuantization(id: "fp8" | "mxfp4", machine: Machine): Quantization
     : { ...native, arithmetic: "float16", computeFactor: 0.92 };
 }
 
+const ARCHITECTURE_NAMES = {
+  ampere: "Ampere",
+  ada: "Ada",
+  hopper: "Hopper",
+  blackwell: "Blackwell",
+  cdna3: "CDNA 3",
+} as const;
+
 /** What the machine's kind and generation offers, best quality first. */
 function offered({ model, machine }: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   if (machine.kind === "cpu") {
@@ -42,7 +49,8 @@ function offered({ model, machine }: PlanRequest): readonly (readonly [Quantizat
       ["q4_0", "4 bits with one scale"],
     ];
   }
-  const { arch, flops } = machine.device;
+  const { flops } = machine.device;
+  const arch = ARCHITECTURE_NAMES[machine.device.arch];
   const eight: readonly [QuantizationId, string] =
     flops.fp8 !== undefined
       ? [
@@ -131,17 +139,4 @@ export function narrowKv(machine: Machine, engine: PlannedEngine): KvType | unde
 export function widthsOf(model: ModelShape, machine: Machine, engine: PlannedEngine): readonly number[] {
   if (machine.kind === "cpu" || engine === "llama-server" || engine === "millrace") return [1];
   return [1, 2, 4, 8].filter((width) => width <= machine.count && model.numHeads % width === 0);
-}
-
-export function widthReason(width: number, narrowest: number, machine: Machine): string {
-  if (machine.kind === "cpu") return "one instance on all cores of the machine: they share its memory bandwidth";
-  const hasFastLink = linkOf(machine.device, Math.max(2, width)).kind === "nvlink";
-  if (width > narrowest) {
-    return `wider than the ${narrowest} it takes to fit, as a latency needs it: each token's weights are read by ${width} GPUs at once`;
-  }
-  if (width === 1) return "the model fits on one GPU: no all-reduce in any layer, and instances fail one by one";
-  const price = hasFastLink
-    ? "two all-reduces a layer go over NVLink"
-    : "two all-reduces a layer go over PCIe, which costs";
-  return `the narrowest that fits: below it, weights leave no room for a sequence; ${price}`;
 }

@@ -66,7 +66,7 @@ export function rowOf(configuration: Configuration, index: number, isCpu: boolea
     rounded(prediction.tokensPerSPerUser),
     dollars(cost.usdPerMillionOutput),
     dollars(cost.usdPerMillionTotal),
-    meetsSlo ? "met" : "missed",
+    !meetsSlo ? "missed" : prediction.isSaturated ? "queues" : "met",
   ];
 }
 
@@ -75,6 +75,7 @@ export function memoryText({ memory }: Configuration, what: string): string {
     `weights ${gigabytes(memory.weightBytes)}`,
     `keys and values ${gigabytes(memory.kvBytes)}`,
     `activations ${gigabytes(memory.activationBytes)}`,
+    ...(memory.drafterBytes > 0 ? [`drafter ${gigabytes(memory.drafterBytes)}`] : []),
     `runtime ${gigabytes(memory.runtimeBytes)}`,
     `left free ${gigabytes(memory.headroomBytes)}`,
   ];

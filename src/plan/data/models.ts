@@ -22,7 +22,7 @@ export interface KnownModel {
   /** How the published weights are stored, where not in 16 bits. */
   readonly native?: "fp8" | "mxfp4";
   /** Published checkpoints that are quantised already, by our names. */
-  readonly checkpoints?: Readonly<Partial<Record<"int8" | "awq", string>>>;
+  readonly checkpoints?: Readonly<Partial<Record<"fp8" | "int8" | "awq", string>>>;
   /** Published EAGLE-3 heads. */
   readonly eagle3?: string;
   /** Family, for suggestions of a smaller one. */
@@ -72,6 +72,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", 32, 4096, 32, 8, 128, 14_336, 128_256, K128, 8.03],
     {
       checkpoints: {
+        fp8: "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic",
         int8: "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8",
         awq: "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
       },
@@ -83,6 +84,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct", 80, 8192, 64, 8, 128, 28_672, 128_256, K128, 70.55],
     {
       checkpoints: {
+        fp8: "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
         int8: "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
         awq: "casperhansen/llama-3.3-70b-instruct-awq",
       },
@@ -142,7 +144,10 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
   ).map(([size, layers, width, heads, kvHeads, headDim, ff, vocab, billions]) => {
     const repo = `Qwen/Qwen2.5-${size.toUpperCase()}-Instruct`;
     const row: Row = [`qwen2.5-${size}`, repo, layers, width, heads, kvHeads, headDim, ff, vocab, 32_768, billions];
-    return model("qwen2.5", row, { checkpoints: { awq: `${repo}-AWQ` }, isTied: billions < 4 });
+    return model("qwen2.5", row, {
+      checkpoints: { fp8: `RedHatAI/${repo.slice("Qwen/".length)}-FP8-dynamic`, awq: `${repo}-AWQ` },
+      isTied: billions < 4,
+    });
   }),
   ...(
     [
@@ -158,7 +163,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     const row: Row = [`qwen3-${size}`, repo, layers, width, heads, 8, 128, ff, 151_936, 40_960, billions];
     return model("qwen3", row, {
       isTied: billions < 5,
-      ...(billions < 4 ? {} : { checkpoints: { awq: `${repo}-AWQ` } }),
+      ...(billions < 4 ? {} : { checkpoints: { fp8: `${repo}-FP8`, awq: `${repo}-AWQ` } }),
     });
   }),
   model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
