@@ -103,8 +103,11 @@ function widthChoice(request: PlanRequest, evaluation: Evaluation, narrow: Evalu
     if (objective === "latency" || slo.tpotMs !== undefined || slo.ttftMs !== undefined) {
       return `${wider}, as a latency asks for it: ${gain}`;
     }
-    if (narrow.seats < narrow.wantedSeats || narrow.kv.id !== evaluation.kv.id) {
-      return `${wider}: ${narrow.tensorParallel} leave room for ${narrow.seats} sequences in ${narrow.kv.label}, of ${narrow.wantedSeats} an instance; ${price}`;
+    if (narrow.seats < narrow.wantedSeats) {
+      return `${wider}: so narrow, ${narrow.seats} of ${narrow.wantedSeats} sequences find room; ${price}`;
+    }
+    if (narrow.kv.id !== evaluation.kv.id) {
+      return `${wider}: so narrow, sequences find room only with keys and values in ${narrow.kv.label}; ${price}`;
     }
     return `${wider}: at so few requests a GPU ${gain}, and ${price}; it had to win a tenth, and full batches would turn that round`;
   };

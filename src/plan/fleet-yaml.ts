@@ -31,7 +31,12 @@ function modelEntry(plan: Plan, { engine, options, extraArgs, instances, tensorP
     name: servedModelName,
     engine,
     model,
-    options: Object.fromEntries(Object.entries(others).map(([name, value]) => [kebabCase(name), value])),
+    options: Object.fromEntries(
+      Object.entries(others).map(([name, value]) => [
+        kebabCase(name),
+        name === "kvCacheMemoryBytes" ? `${Math.floor((value as number) / 2 ** 20)}MiB` : value,
+      ]),
+    ),
     ...(extraArgs.length === 0 ? {} : { args: extraArgs }),
     instances,
     ...(machine.kind === "gpu" ? { gpus: used, "gpus-per-instance": tensorParallel } : {}),

@@ -137,7 +137,8 @@ function rank(request: PlanRequest, { evaluation, narrow }: Judged): readonly nu
   }[request.objective];
   // Who keeps requests waiting for a seat comes after all who do not.
   const late = misses.length > 0 ? overshoot(request, evaluation) : prediction.isSaturated ? 0.5 : 0;
-  return [late, own, latency, cost.usdPerMillionOutput];
+  // Closer than a thousandth is equal.
+  return [late, Number(own.toPrecision(3)), latency, cost.usdPerMillionOutput];
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {

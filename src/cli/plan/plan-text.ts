@@ -29,8 +29,8 @@ export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, ob
   return `${inputTokens} tokens in, ${outputTokens} out, ${many}${shared}; objective ${objective}${targets.length > 0 ? `; ${targets.join(", ")}` : ""}`;
 }
 
-export function shapeText({ tensorParallel, instances, engine }: Configuration, isCpu: boolean): string {
-  return isCpu ? engine : `${instances} × TP${tensorParallel}`;
+export function shapeText({ tensorParallel, instances }: Configuration, isCpu: boolean): string {
+  return isCpu ? `${instances} instance` : `${instances} × TP${tensorParallel}`;
 }
 
 export const HEADERS = [
