@@ -54,7 +54,7 @@ export function checkMeasured(efficiencies?: Efficiencies): CheckedCell[] {
     const instance = instanceOf(measured, efficiencies);
     const decode = (numDecoding: number, context: number): number =>
       numDecoding / stepTime(instance, { ...DECODE, numDecoding, context }).totalSeconds;
-    const prompt = { numDecoding: 0, context: 0, rowsEach: 1, numPromptTokens: 512, promptOffset: 0 };
+    const prompt = { ...DECODE, numDecoding: 0, context: 0, numPromptTokens: 512 };
     const cells: readonly (readonly [string, number, number])[] = [
       ["prefill 512", measured.prefill512, 512 / stepTime(instance, prompt).totalSeconds],
       ...([1, 2, 4, 8, 16] as const).map((n) => [`decode, ${n}`, measured.decode[n], decode(n, 28)] as const),

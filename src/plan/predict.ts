@@ -1,7 +1,7 @@
 /** What an instance gives its users under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
 import { SPECULATION } from "./data/constants.js";
 import { tableParameters } from "./model-shape.js";
-import { DECODE, type Instance, stepTime } from "./step-time.js";
+import { DECODE, type Instance, type StepWork, stepTime } from "./step-time.js";
 
 /** Of one instance. Either as many requests are always there, or so many come in a second. */
 export interface Traffic {
@@ -74,6 +74,30 @@ interface Times {
   readonly bound: "memory" | "arithmetic";
 }
 
+/** Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step. */
+function promptSteps(
+  instance: Instance,
+  base: StepWork,
+  { inputTokens, prefixHit }: Traffic,
+  { maxNumBatchedTokens }: Limits,
+  arrivalsPerStep: number,
+): { readonly seconds: number; readonly stepsEach: number } {
+  const cached = Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
+  const numNew = inputTokens - cached;
+  const chunk = Math.max(1, maxNumBatchedTokens - Math.ceil(base.numDecoding));
+  if (numNew <= chunk) {
+    const together = Math.min(Math.max(1, arrivalsPerStep), chunk / numNew);
+    const work = { ...base, numPromptTokens: together * numNew, promptOffset: cached, numPrompts: together };
+    return { seconds: stepTime(instance, work).totalSeconds, stepsEach: 1 / together };
+  }
+  let seconds = 0;
+  for (let done = cached; done < inputTokens; done += chunk) {
+    const numPromptTokens = Math.min(chunk, inputTokens - done);
+    seconds += stepTime(instance, { ...base, numPromptTokens, promptOffset: done }).totalSeconds;
+  }
+  return { seconds, stepsEach: Math.ceil(numNew / chunk) };
+}
+
 function timesAt(
   instance: Instance,
   traffic: Traffic,
@@ -81,7 +105,7 @@ function timesAt(
   drafting: Drafting | undefined,
   numDecoding: number,
 ): Times {
-  const { inputTokens, outputTokens, prefixHit } = traffic;
+  const { inputTokens, outputTokens } = traffic;
   const context = inputTokens + outputTokens / 2;
   const base = { ...DECODE, numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0) };
   // Alone at the least: a sequence that decodes does so in whole steps.
@@ -92,16 +116,14 @@ function timesAt(
       : drafting.depth * (drafting.weightShare * step.weightSeconds + step.overheadSeconds / 4);
   const decode = step.totalSeconds + drafts;
   const idle = numDecoding === 0 ? 0 : stepTime(instance, base).totalSeconds;
-  const cached = Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
-  const chunk = Math.max(1, limits.maxNumBatchedTokens - Math.ceil(numDecoding));
-  let prefill = 0;
-  let numSteps = 0;
-  for (let done = cached; done < inputTokens; done += chunk) {
-    const numPromptTokens = Math.min(chunk, inputTokens - done);
-    prefill += stepTime(instance, { ...base, numPromptTokens, promptOffset: done }).totalSeconds;
-    numSteps += 1;
-  }
-  return { decode, prefillExtra: Math.max(0, prefill - numSteps * idle), prefill, bound: step.bound };
+  // In each step so many sequences end, and as many prompts come.
+  const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
+  const arrivals = (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
+  const { seconds, stepsEach } = promptSteps(instance, base, traffic, limits, arrivals);
+  // Steps with prompts are decoding steps too, though there may be more of them than tokens to decode.
+  const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
+  const prefillExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
+  return { decode, prefillExtra, prefill: seconds, bound: step.bound };
 }
 
 interface State extends Times {

@@ -32,7 +32,9 @@ export interface StepWork {
   readonly rowsEach: number;
   /** Prompt tokens in this step. */
   readonly numPromptTokens: number;
-  /** Tokens before the first of them. */
+  /** Prompts they belong to. */
+  readonly numPrompts: number;
+  /** Tokens before the first of each. */
   readonly promptOffset: number;
 }
 
@@ -46,7 +48,12 @@ export interface StepTime {
   readonly bound: "memory" | "arithmetic";
 }
 
-export const DECODE: Omit<StepWork, "numDecoding" | "context"> = { rowsEach: 1, numPromptTokens: 0, promptOffset: 0 };
+export const DECODE: Omit<StepWork, "numDecoding" | "context"> = {
+  rowsEach: 1,
+  numPromptTokens: 0,
+  numPrompts: 1,
+  promptOffset: 0,
+};
 
 export function defaultEfficiencies(machine: Machine, quantization: Quantization): Efficiencies {
   const { memoryShare, computeShare, stepSeconds, secondsPerLayer, secondsPerSequence } =
@@ -84,14 +91,14 @@ function attentionPeak({ machine, efficiencies }: Instance): number {
 
 function computeSeconds(instance: Instance, work: StepWork): number {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
-  const { numDecoding, context, rowsEach, numPromptTokens, promptOffset } = work;
+  const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
   // Of a prompt, only the last row becomes a token.
-  const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? 1 : 0);
+  const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
   const products = numRows * activeLinearParameters(model) + numHeadRows * tableParameters(model);
   const attention =
     numDecoding * rowsEach * attentionMacs(model, context) +
-    numPromptTokens * attentionMacs(model, promptOffset + numPromptTokens / 2);
+    numPromptTokens * attentionMacs(model, promptOffset + numPromptTokens / numPrompts / 2);
   const small =
     machine.kind === "gpu"
       ? 0
@@ -124,7 +131,7 @@ function joined(memory: number, arithmetic: number, exponent: number): number {
 
 export function stepTime(instance: Instance, work: StepWork): StepTime {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
-  const { numDecoding, context, rowsEach, numPromptTokens } = work;
+  const { numDecoding, context, rowsEach, numPromptTokens, numPrompts } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
   const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
   const weightSeconds = weightBytesPerStep(model, quantization, numRows) / tensorParallel / bytesPerS;
@@ -134,7 +141,7 @@ export function stepTime(instance: Instance, work: StepWork): StepTime {
   const overheadSeconds =
     efficiencies.stepSeconds +
     model.numLayers * efficiencies.secondsPerLayer +
-    (numDecoding + (numPromptTokens > 0 ? 1 : 0)) * efficiencies.secondsPerSequence;
+    (numDecoding + (numPromptTokens > 0 ? numPrompts : 0)) * efficiencies.secondsPerSequence;
   const { overlap } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const memorySeconds = weightSeconds + kvSeconds;
   return {

@@ -4,8 +4,7 @@ import type { Quantization } from "./data/quantizations.js";
 import { shapeOf } from "./known-model.js";
 import { type ModelShape, totalParameters } from "./model-shape.js";
 import type { Configuration, PlanRequest } from "./request.js";
-import type { Instance } from "./step-time.js";
-import { stepTime } from "./step-time.js";
+import { DECODE, type Instance, stepTime } from "./step-time.js";
 
 /** A model of a simple task may be so much smaller. */
 const SMALLER = 1 / 4;
@@ -24,7 +23,7 @@ export function suggestionsFor(request: PlanRequest, best: Configuration, instan
   if (!isSimpleTask) return [];
   const smaller = model.stored === undefined ? smallerOf(model) : undefined;
   if (smaller === undefined) return ["no smaller model of the family is known here for the simple task"];
-  const work = { numDecoding: 1, context: inputTokens, rowsEach: 1, numPromptTokens: 0, promptOffset: 0 };
+  const work = { ...DECODE, numDecoding: 1, context: inputTokens };
   const alone = (of: ModelShape): number =>
     stepTime(instanceFor({ ...request, model: of }, best.quantization, 1), work).totalSeconds;
   const times = (alone(model) / alone(smaller)).toFixed(1);

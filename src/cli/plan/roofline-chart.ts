@@ -20,6 +20,13 @@ const tera = (flops: number): string => {
   return value >= 1000 ? `${round(value / 1000)}P` : value >= 1 ? `${round(value)}T` : `${round(1000 * value)}G`;
 };
 
+/** Beside its point, on the side where there is room. */
+function pointLabel(x: number, y: number, label: string): string {
+  return x > (PLOT.left + PLOT.right) / 2
+    ? textAt(x - 4, y + 20, label, 'text-anchor="end"')
+    : textAt(x + 8, y + 14, label);
+}
+
 export function rooflineChart({ request }: Plan, shown: readonly Configuration[]): string {
   const { bytesPerS } = request.machine.device;
   const rooflines = shown.map((configuration) => rooflineOf(request, configuration));
@@ -48,7 +55,7 @@ export function rooflineChart({ request }: Plan, shown: readonly Configuration[]
       const marks = each.map(
         ({ label, intensity, flops }) =>
           `<circle cx="${round(x(intensity))}" cy="${round(y(flops))}" r="4.5" class="dot"><title>${escapeXml(`${label}: ${intensity.toFixed(1)} a byte, ${tera(flops)}`)}</title></circle>` +
-          (index === 0 ? textAt(x(intensity) + 7, y(flops) + 14, label) : ""),
+          (index === 0 ? pointLabel(x(intensity), y(flops), label) : ""),
       );
       return `<g class="c${index}"><path d="${roof}" class="line"/>${marks.join("")}</g>`;
     }),
