@@ -121,7 +121,7 @@ export function addPlanOptions(command: Command): Command {
         TERMS,
         "--slo <targets>",
         "ttft=200ms,tpot=33ms: to the first token in 95 of 100 requests, between tokens on average",
-      ).argParser(parseSlo),
+      ).argParser(planTargets),
     )
     .addOption(
       grouped(TERMS, "--objective <what>", `one of ${OBJECTIVES.join(", ")}`)
@@ -159,6 +159,27 @@ export function addPlanOptions(command: Command): Command {
       ).argParser(numberIn("--multiply-speed", 0.1, 1e7)),
     )
     .addOption(grouped(TOLD, "--json", "everything as JSON"));
+}
+
+/** Targets of a plan, in milliseconds. */
+function planTargets(text: string): Slo {
+  const slo = parseSlo(text);
+  if (slo.e2eMs !== undefined) throw optionError("--slo", "of ttft and tpot, which plans predict", text);
+  if (slo.ttftMs === 0 || slo.tpotMs === 0) throw optionError("--slo", "above 0", text);
+  return slo;
+}
+
+function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
+  const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu" } as const;
+  if (engine === undefined || engine === "llama-server" || wanted[engine] === machine.kind) return;
+  const needs = wanted[engine] === "cpu" ? "computes on a CPU" : "is planned for a GPU";
+  throw new MillraceError(
+    "invalid_option",
+    `expected an --engine for ${machine.device.label}, got ${engine}, which ${needs}`,
+    {
+      hint: "leave --engine out, or name the other kind of machine",
+    },
+  );
 }
 
 function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, price, prices }: PlanFlags): void {
@@ -229,6 +250,7 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
   }
   const model = await readModelShape(flags.model);
   const machine = await machineOf(flags);
+  checkEngine(machine, flags.engine);
   const fit = flags.calibrate === undefined ? undefined : await fittedEfficiencies(flags.calibrate, machine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
   const request: PlanRequest = {
