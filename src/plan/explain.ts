@@ -109,7 +109,7 @@ function widthChoice(request: PlanRequest, evaluation: Evaluation, narrow: Evalu
     if (narrow.kv.id !== evaluation.kv.id) {
       return `${wider}: so narrow, sequences find room only with keys and values in ${narrow.kv.label}; ${price}`;
     }
-    return `${wider}: at so few requests a GPU ${gain}, and ${price}; it had to win a tenth, and full batches would turn that round`;
+    return `${wider}: at so few requests a GPU ${gain}, and ${price}; it had to win a tenth with each doubling, and full batches would turn that round`;
   };
   return { about, choice: String(width), because: because() };
 }

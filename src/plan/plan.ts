@@ -15,7 +15,7 @@ import { suggestionsFor } from "./suggestions.js";
 /** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
 const FEW_SEQUENCES = 4;
 
-/** An instance wider than it takes to fit must be so much better than narrow ones. */
+/** An instance wider than it takes to fit must be so much better than narrow ones, with each doubling. */
 const WIDE_MUST_WIN = 1.1;
 /** Acceptance depends on the text. */
 const DRAFTS_MUST_WIN = 1.25;
@@ -127,8 +127,8 @@ function rank(request: PlanRequest, { evaluation, narrow }: Judged): readonly nu
   const { ttftMs, tpotMs, outputTokensPerS } = prediction;
   const latency = Number.isFinite(ttftMs) ? ttftMs + tpotMs * request.outputTokens : 1e15 - outputTokensPerS;
   // Width has prices the model does not see: stragglers, and one failure that takes all GPUs.
-  const handicap =
-    request.objective === "latency" || evaluation.tensorParallel === narrow.tensorParallel ? 1 : WIDE_MUST_WIN;
+  const doublings = request.objective === "latency" ? 0 : Math.log2(evaluation.tensorParallel / narrow.tensorParallel);
+  const handicap = WIDE_MUST_WIN ** doublings;
   const unsure = evaluation.drafting === undefined || request.objective === "latency" ? 1 : DRAFTS_MUST_WIN;
   const own = {
     latency,

@@ -41,7 +41,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
     import("../../plan/plan.js"),
     import("../plan/refusals.js"),
   ]);
-  // Costs are of machines in full use.
+  // Costs are of machines that have this load all day.
   const { request } = await requestOf({ ...flags, objective: "cost" });
   const plan = makePlan(request);
   refuseUnfit(plan);
@@ -59,7 +59,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
   const lines = [
     `${request.model.name} on ${machineLabel(request.machine)}: ${best.quantization.label}, ${shape}`,
     loadText(request),
-    `${dollars(best.cost.usdPerHour)} an hour, ${dollars(best.cost.usdPerMillionOutput)} a million output tokens in full use (prices of ${request.price.date}: ${request.price.source})`,
+    `${dollars(best.cost.usdPerHour)} an hour, ${dollars(best.cost.usdPerMillionOutput)} a million output tokens at this load around the clock (prices of ${request.price.date}: ${request.price.source})`,
     "",
     "Break-even: above so many output tokens a month the machine costs less",
     formatTable([
