@@ -4,6 +4,8 @@ import { expect, test } from "vitest";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { GPU_HOUR } from "./data/prices.js";
+import { QUANTIZATIONS } from "./data/quantizations.js";
+import { narrowestWidth } from "./fitting.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
@@ -129,6 +131,25 @@ test("what does not fit gets the arithmetic and what would", () => {
   expect(plan.configurations).toEqual([]);
   expect(plan.refusals[0]!.because).toMatch(/812 GB of weights.*2 × H100 SXM 80 GB have 154 GB/);
   expect(plan.nearest.join("\n")).toMatch(/h100x4.*AWQ[\s\S]*llama-3.3-70b/);
+});
+
+test("more memory never makes an instance wider, nor a model that fits not fit", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...KNOWN_MODELS.map(({ name }) => name)),
+      fc.constantFrom(...GPUS.filter(({ maxPerNode }) => maxPerNode === 8).map(({ id }) => id)),
+      fc.constantFrom("bf16", "fp8", "awq"),
+      fc.double({ min: 1, max: 4, noNaN: true }),
+      (model, gpu, id, factor) => {
+        const small = request(model, `${gpu}x8`);
+        if (small.machine.kind !== "gpu") return;
+        const device = { ...small.machine.device, memoryBytes: small.machine.device.memoryBytes * factor };
+        const large = { ...small, machine: { ...small.machine, device } };
+        const [before, after] = [small, large].map((each) => narrowestWidth(each, QUANTIZATIONS[id], 4096));
+        expect(after ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(before ?? Number.POSITIVE_INFINITY);
+      },
+    ),
+  );
 });
 
 test("more GPUs never take a way to serve the model away, and all costs are positive", () => {

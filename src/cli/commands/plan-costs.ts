@@ -37,7 +37,7 @@ export function planCostsCommand(): Command {
 
 async function runCosts(flags: CostFlags): Promise<void> {
   const [{ requestOf }, { makePlan }, { refuseUnfit }] = await Promise.all([
-    import("../plan/plan-options.js"),
+    import("../plan/plan-request.js"),
     import("../../plan/plan.js"),
     import("../plan/refusals.js"),
   ]);

@@ -27,7 +27,7 @@ export function planCommand(): Command {
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {
   const [{ requestOf }, { makePlan }] = await Promise.all([
-    import("../plan/plan-options.js"),
+    import("../plan/plan-request.js"),
     import("../../plan/plan.js"),
   ]);
   const { request, fit } = await requestOf(flags);

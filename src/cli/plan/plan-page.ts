@@ -93,7 +93,8 @@ function frontier(plan: Plan, shown: readonly Configuration[], isCpu: boolean): 
     const points = loadCurve(plan.request, configuration).map(({ concurrency, prediction }) => ({
       x: prediction.tokensPerSPerUser,
       y: prediction.outputTokensPerS,
-      label: `${concurrency} at once`,
+      // On the winner's curve only: on all of them they would lie on each other.
+      ...(index === 0 ? { label: String(concurrency) } : {}),
       isVoid: false,
     }));
     return { name: nameOf(configuration, isCpu), index, points };
@@ -106,7 +107,7 @@ function frontier(plan: Plan, shown: readonly Configuration[], isCpu: boolean): 
     series,
   });
   const legend = `<p class="legend">${series.map(({ name, index }) => `<span class="c${index}"><i></i>${escapeXml(name)}</span>`).join("")}</p>`;
-  return figure("Throughput against speed", "up and to the right is better", legend + chart);
+  return figure("Throughput against speed", "up and to the right is better; numbers: requests at once", legend + chart);
 }
 
 function table([head = [], ...rows]: readonly (readonly string[])[]): string {

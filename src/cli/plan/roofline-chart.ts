@@ -22,9 +22,7 @@ const tera = (flops: number): string => {
 
 /** Beside its point, on the side where there is room. */
 function pointLabel(x: number, y: number, label: string): string {
-  return x > (PLOT.left + PLOT.right) / 2
-    ? textAt(x - 4, y + 20, label, 'text-anchor="end"')
-    : textAt(x + 8, y + 14, label);
+  return x > PLOT.right - 90 ? textAt(x - 4, y + 20, label, 'text-anchor="end"') : textAt(x + 8, y + 14, label);
 }
 
 export function rooflineChart({ request }: Plan, shown: readonly Configuration[]): string {

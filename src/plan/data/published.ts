@@ -28,7 +28,7 @@ export type PublishedMetric =
   | "output tokens/s"
   | "$/M output";
 
-interface PublishedFigure {
+export interface PublishedFigure {
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;
@@ -250,5 +250,3 @@ export const PUBLISHED: readonly PublishedFigure[] = [
   { metric: "$/M output", what: "reference image, baseline", value: 5.8, of: reference(false), source: REFERENCE },
   { metric: "$/M output", what: "reference image, optimised", value: 1.472, of: reference(true), source: REFERENCE },
 ];
-
-export type { PublishedFigure };
