@@ -46,7 +46,8 @@ interface Point {
   readonly predict: (efficiencies: Efficiencies) => number;
 }
 
-const DEFAULT_CHUNK = 512;
+/** Of the embedded engine. */
+const DEFAULT_CHUNK = 128;
 
 function pointsOf(instance: Instance, { results, options }: EngineReport): Point[] {
   const chunk = options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;

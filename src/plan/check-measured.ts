@@ -26,7 +26,6 @@ export const ZEN5: Cpu = {
     cpuFloat: 2 * ZEN5_PROBES.floatMacsPerS,
   },
   numCores: ZEN5_PROBES.numCores,
-  numNumaNodes: 1,
   isa: "avx512vnni",
   source: "probes of docs/benchmarks/kernels.md, 2026-11-22",
 };

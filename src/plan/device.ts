@@ -34,10 +34,10 @@ export interface Gpu extends Device {
 
 export interface Cpu extends Device {
   readonly numCores: number;
-  readonly numNumaNodes: number;
   readonly isa: string;
 }
 
 export type Machine =
   | { readonly kind: "gpu"; readonly device: Gpu; readonly count: number }
-  | { readonly kind: "cpu"; readonly device: Cpu; readonly count: 1 };
+  /** Of several memory nodes, each is a device: an instance stays on one. */
+  | { readonly kind: "cpu"; readonly device: Cpu; readonly count: number };

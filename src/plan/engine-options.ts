@@ -69,9 +69,9 @@ export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxM
     enablePrefixCaching: true,
     ...(kv.id === "16" ? {} : { kvCacheDtype: kv.id }),
     ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
-    ...(onGpu
-      ? { tensorParallelSize: tensorParallel, gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value }
-      : {}),
+    ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
+    // The others mean another share by theirs, and find it themselves.
+    ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, maxModelLen) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
     ...(drafting === undefined || model.eagle3 === undefined

@@ -37,7 +37,8 @@ const MOST_SEQUENCES = 1024;
 const MOST_STRETCH = 4;
 /** Without targets, room for bursts: memory for what is not there costs nothing. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
-const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [512, 256, 128, 64] } as const;
+/** On CPUs the kernels are as fast in short chunks, and short steps are what everybody waits for (docs/decisions.md, 46). */
+const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 function trafficOf(request: PlanRequest, instances: number): Traffic {
   const { inputTokens, outputTokens, prefixShare, load } = request;
@@ -126,12 +127,14 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   const each = sustainable(instance, request, limits, drafting);
   const hasTargets = request.slo.ttftMs !== undefined || request.slo.tpotMs !== undefined;
   const most = hasTargets && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
+  const maxNumSeqs = Math.min(seats, roundUp(most, most < 8 ? 1 : 8));
   const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
   return {
     ...candidate,
     ...{ instance, memory, seats, prediction, wantedSeats: wanted },
-    maxNumSeqs: Math.min(seats, roundUp(most, most < 8 ? 1 : 8)),
-    maxNumBatchedTokens: numBatched,
+    maxNumSeqs,
+    // Engines want room for a row of everybody, and drafts want theirs.
+    maxNumBatchedTokens: Math.max(numBatched, maxNumSeqs * (2 + (drafting?.depth ?? 0))),
     sustainableConcurrency: each * instances,
     cost: costOf(usdPerHour, prediction.outputTokensPerS, inputTokens / outputTokens),
     misses: missesOf(request, prediction),

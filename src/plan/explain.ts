@@ -73,9 +73,11 @@ function limitChoices(
       about: "tokens in a step",
       choice: String(maxNumBatchedTokens),
       because:
-        tpotMs === undefined
-          ? "large chunks of prompts use the arithmetic best; no time per token is asked for"
-          : `the largest chunk of a prompt that holds up the others for at most four times the ${tpotMs} ms`,
+        request.machine.kind === "cpu"
+          ? "the kernels are as fast per token in short chunks, and a short step is what everybody waits for"
+          : tpotMs === undefined
+            ? "large chunks of prompts use the arithmetic best; no time per token is asked for"
+            : `the largest chunk of a prompt that holds up the others for at most four times the ${tpotMs} ms, with room for a row of everybody`,
     },
   ];
 }
@@ -89,7 +91,10 @@ function widthChoice(request: PlanRequest, evaluation: Evaluation, narrow: Evalu
     return {
       about: "cores",
       choice: String(machine.device.numCores),
-      because: "one instance on all of them: they share the memory's bandwidth",
+      because:
+        machine.count > 1
+          ? "one instance a memory node: its cores read their own memory"
+          : "one instance on all of them: they share the memory's bandwidth",
     };
   }
   const link = linkOf(machine.device, Math.max(2, width)).kind === "nvlink" ? "NVLink" : "PCIe, which costs";

@@ -161,11 +161,13 @@ test("more GPUs never take a way to serve the model away, and all costs are posi
       (model, gpu, count) => {
         const inputTokens = 512;
         const few = makePlan(request(model, `${gpu}x${count}`, { inputTokens }));
-        for (const { cost, prediction, memory } of few.configurations) {
+        for (const { cost, prediction, memory, options } of few.configurations) {
           expect(cost.usdPerHour).toBeGreaterThan(0);
           expect(cost.usdPerMillionOutput).toBeGreaterThan(cost.usdPerMillionTotal);
           expect(prediction.outputTokensPerS).toBeGreaterThan(0);
           expect(memory.kvBytes).toBeGreaterThan(0);
+          // vLLM refuses to start otherwise.
+          expect(options.maxNumBatchedTokens).toBeGreaterThanOrEqual(options.maxNumSeqs);
         }
         if (count * 2 > GPUS.find(({ id }) => id === gpu)!.maxPerNode || few.configurations.length === 0) return;
         const many = makePlan(request(model, `${gpu}x${count * 2}`, { inputTokens }));

@@ -19,7 +19,7 @@ export interface DetectOptions {
 
 export async function detectMachine(options: DetectOptions): Promise<Machine> {
   const names = options.ignoreGpus ? [] : await gpuNames();
-  return names.length > 0 ? gpuMachine(names) : { kind: "cpu", device: await detectCpu(options), count: 1 };
+  return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numaNodes());
 }
 
 async function gpuNames(): Promise<readonly string[]> {
@@ -50,6 +50,21 @@ export function gpuMachine(names: readonly string[]): Machine {
   return { kind: "gpu", device, count: names.length };
 }
 
+/** An instance stays on one memory node, whose cores read their own memory: each node is a device of its own. */
+export function cpuMachine(whole: Cpu, numNodes: number): Machine {
+  if (numNodes === 1) return { kind: "cpu", device: whole, count: 1 };
+  const { label, memoryBytes, bytesPerS, flops, numCores } = whole;
+  const device: Cpu = {
+    ...whole,
+    label: `memory node of ${Math.floor(numCores / numNodes)} of ${label}`,
+    memoryBytes: memoryBytes / numNodes,
+    bytesPerS: bytesPerS / numNodes,
+    flops: Object.fromEntries(Object.entries(flops).map(([name, peak]) => [name, peak / numNodes])),
+    numCores: Math.max(1, Math.floor(numCores / numNodes)),
+  };
+  return { kind: "cpu", device, count: numNodes };
+}
+
 /** Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5 (docs/benchmarks/kernels.md). */
 const FLOAT_SHARE = 0.32;
 const WIDE_SHARE = 0.5;
@@ -75,7 +90,7 @@ async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<C
     memoryBytes: availableBytes(),
     bytesPerS: speeds.bytesPerS,
     flops: { cpu4: 2 * speeds.narrow, cpu8: 2 * speeds.wide, cpuFloat: 2 * speeds.float },
-    ...{ numCores, numNumaNodes: numaNodes(), isa: isaOf(), source: speeds.source },
+    ...{ numCores, isa: isaOf(), source: speeds.source },
   };
 }
 
@@ -129,9 +144,8 @@ function availableBytes(): number {
 
 function numaNodes(): number {
   try {
-    return readFileSync("/sys/devices/system/node/online", "utf8").includes("-")
-      ? Number(readFileSync("/sys/devices/system/node/online", "utf8").trim().split("-").at(-1)) + 1
-      : 1;
+    // "0" or "0-1".
+    return Number(readFileSync("/sys/devices/system/node/online", "utf8").trim().split("-").at(-1)) + 1;
   } catch {
     return 1;
   }

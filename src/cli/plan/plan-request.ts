@@ -76,7 +76,7 @@ function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
   if (own !== undefined && own > 0) return { usd: own, date: now, source: prices! };
   if (own !== undefined) throw optionError("--prices", `a file with a positive price of ${id}`, String(own));
   if (machine.kind === "gpu") return GPU_HOUR[id]!;
-  return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores };
+  return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores * machine.count };
 }
 
 export interface MadeRequest {

@@ -30,7 +30,7 @@ export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, ob
 }
 
 export function shapeText({ tensorParallel, instances }: Configuration, isCpu: boolean): string {
-  return isCpu ? `${instances} instance` : `${instances} × TP${tensorParallel}`;
+  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × TP${tensorParallel}`;
 }
 
 export const HEADERS = [

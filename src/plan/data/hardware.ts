@@ -198,7 +198,6 @@ function cpuTier(numCores: number, memoryGigabytes: number, gigabytesPerS: numbe
     bytesPerS: gigabytesPerS * GIGA,
     flops: { cpu4: narrow, cpu8: narrow / 2, cpuFloat: narrow / 3 },
     numCores,
-    numNumaNodes: 1,
     isa: "avx512vnni",
     source: "assumed: a slow hour's speed per core, and a fair share of an eight-channel DDR5 socket's bandwidth",
   };

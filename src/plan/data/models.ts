@@ -1,4 +1,4 @@
-/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes. */
+/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes; that the quantised checkpoints are still there, nobody checks. */
 import type { Experts, Latent } from "../model-shape.js";
 
 export interface KnownModel {
@@ -168,10 +168,12 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
   }),
   model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
     experts: { count: 128, active: 8, width: 768, sharedWidth: 0, numDenseLayers: 0 },
+    checkpoints: { fp8: "Qwen/Qwen3-30B-A3B-FP8" },
     publishedActiveParameters: 3.35e9,
   }),
   model("qwen3", ["qwen3-235b-a22b", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 128, 0, 151_936, 40_960, 235.1], {
     experts: { count: 128, active: 8, width: 1536, sharedWidth: 0, numDenseLayers: 0 },
+    checkpoints: { fp8: "Qwen/Qwen3-235B-A22B-FP8" },
     publishedActiveParameters: 22.1e9,
   }),
   model("mistral", [
