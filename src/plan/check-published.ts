@@ -6,7 +6,7 @@ import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { weightBytes, weightBytesPerStep } from "./model-shape.js";
-import { type Prediction, predict } from "./predict.js";
+import { eagle3Drafting, type Prediction, predict } from "./predict.js";
 import { defaultEfficiencies, type Instance } from "./step-time.js";
 
 const WALL_BYTES_PER_S = 3e12;
@@ -37,7 +37,8 @@ function predictionOf(published: PublishedCase): Prediction {
   const seats = seatsOf(instance, planMemory(instance, DEMAND), inputTokens + outputTokens, inputTokens * prefixHit);
   const limits = { seats: Math.min(Math.max(1, seats), MOST_SEATS), maxNumBatchedTokens: DEMAND.maxNumBatchedTokens };
   const load = { concurrency: Math.max(1, concurrency / instances) };
-  return predict(instance, { inputTokens, outputTokens, prefixHit, load }, limits);
+  const drafting = published.drafts === true ? eagle3Drafting(instance) : undefined;
+  return predict(instance, { inputTokens, outputTokens, prefixHit, load }, limits, drafting);
 }
 
 function figureOf(published: PublishedCase, metric: PublishedMetric): number {

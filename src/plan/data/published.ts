@@ -73,6 +73,17 @@ const ci = (model: string, tensorParallel: number): PublishedCase => ({
   ...{ inputTokens: 32, outputTokens: 128, concurrency: 8 },
 });
 
+const SGLANG = "SGLang's documentation: 8B on an H100, one request, 158 tokens/s plain and 373 with EAGLE-3";
+const alone8b = (drafts: boolean): PublishedCase => ({
+  ...{ model: "llama-3.1-8b", hardware: "h100", quantization: "bf16", tensorParallel: 1, drafts },
+  ...{ inputTokens: 100, outputTokens: 1000, concurrency: 1 },
+});
+
+const sweep = (concurrency: number): PublishedCase => ({
+  ...{ model: "llama-3.1-8b", hardware: "a100-40", quantization: "bf16", tensorParallel: 1 },
+  ...{ inputTokens: 1024, outputTokens: 128, concurrency },
+});
+
 const a10g = (quantization: QuantizationId): PublishedCase => ({
   ...{ model: "llama-3.1-8b", hardware: "a10g", quantization, tensorParallel: 1 },
   ...{ inputTokens: 512, outputTokens: 256, concurrency: 1 },
@@ -196,6 +207,16 @@ export const PUBLISHED: readonly PublishedFigure[] = [
     value: 377,
     of: { ...old("a100-80x4", 1, 2048, 2) },
     source: "TensorRT-LLM v0.5, docs/source/performance.md",
+  },
+  { metric: "output tokens/s", what: "8B BF16, H100, alone", value: 158, of: alone8b(false), source: SGLANG },
+  { metric: "output tokens/s", what: "… with EAGLE-3", value: 373, of: alone8b(true), source: SGLANG },
+  {
+    metric: "output tokens/s",
+    what: "8B BF16, A100 40, 1024/128: 8 at once ÷ alone",
+    value: 6.6,
+    of: sweep(8),
+    over: sweep(1),
+    source: "johnmusgrave.com, vLLM 0.23; of the same sweep, the speed of one alone set a constant, its gain did not",
   },
   {
     metric: "output tokens/s",
