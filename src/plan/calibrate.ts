@@ -41,7 +41,7 @@ export interface Fit {
   readonly errorAfter: number | undefined;
 }
 
-interface Point {
+export interface Point {
   readonly measured: number;
   readonly predict: (efficiencies: Efficiencies) => number;
 }
@@ -105,9 +105,7 @@ function minimize(cost: (value: number) => number): number {
 }
 
 /** The two shares, one after the other until they stay: of the rest two figures per batch size say too little. */
-export function fitPoints(instance: Instance, report: EngineReport): Omit<Fit, "source"> {
-  const points = pointsOf(instance, report);
-  const start = instance.efficiencies;
+export function fitShares(points: readonly Point[], start: Efficiencies): Omit<Fit, "source"> {
   let fitted = start;
   for (let round = 0; round < ROUNDS; round++) {
     for (const share of ["memoryShare", "computeShare"] as const) {
@@ -117,6 +115,9 @@ export function fitPoints(instance: Instance, report: EngineReport): Omit<Fit, "
   }
   return { efficiencies: fitted, errorBefore: meanError(points, start), errorAfter: meanError(points, fitted) };
 }
+
+export const fitPoints = (instance: Instance, report: EngineReport): Omit<Fit, "source"> =>
+  fitShares(pointsOf(instance, report), instance.efficiencies);
 
 function median(values: readonly number[]): number | undefined {
   const sorted = values.toSorted((a, b) => a - b);
@@ -141,9 +142,11 @@ function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficienc
 export async function fittedEfficiencies(file: string, machine: Machine): Promise<Fit> {
   const { raw } = readJsonFile(file, 64 * 1024 * 1024);
   if (machine.kind !== "cpu") {
-    throw new MillraceError("invalid_option", `expected --calibrate beside a CPU, got ${machine.device.label}`, {
-      hint: "bench engine and bench kernels measure the embedded engine, which computes on CPUs",
-    });
+    throw new MillraceError(
+      "invalid_option",
+      `expected results of bench run in ${file} for --calibrate beside ${machine.device.label}, got others`,
+      { hint: "bench engine and bench kernels measure the embedded engine, which computes on CPUs" },
+    );
   }
   const kernels = KERNEL_REPORT.safeParse(raw);
   if (kernels.success) {

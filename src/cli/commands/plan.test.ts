@@ -6,6 +6,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { runMain } from "../../../test/helpers/run-main.js";
+import { packageRoot } from "../../core/package-root.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-plan-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -22,6 +23,26 @@ test("the table has the winner's memory, reasons and arguments", async () => {
   expect(stdout).toMatch(/weights: FP8 \(W8A8\)\. Hopper multiplies/);
   expect(stdout).toMatch(/vllm serve RedHatAI\/Llama-3\.3-70B-Instruct-FP8-dynamic .*--tensor-parallel-size/);
   expect(stdout).toMatch(/Predicted, not measured/);
+});
+
+test("the README's figures are today's", async () => {
+  const readme = readFileSync(join(packageRoot(), "README.md"), "utf8");
+  const best = async (...more: readonly string[]) => {
+    const { configurations } = JSON.parse((await plan("--model", "llama-3.3-70b", ...more, "--json")).stdout);
+    return configurations[0];
+  };
+  const figures = [
+    await best("--hardware", "h100x2"),
+    await best("--hardware", "h100x8"),
+    await best("--hardware", "h100x8", "--concurrency", "256"),
+  ].map(({ instances, tensorParallel, prediction, cost }) => ({
+    shape: `${instances} × TP${tensorParallel}`,
+    speed: Math.round(prediction.outputTokensPerS).toLocaleString("en-US"),
+    cost: `$${cost.usdPerMillionOutput.toFixed(2)}`,
+  }));
+  for (const { shape, speed, cost } of figures) {
+    for (const figure of [shape, speed, cost]) expect(readme).toContain(figure);
+  }
 });
 
 test("JSON has everything, and the arguments are those of the fleet's adapter", async () => {
@@ -131,6 +152,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     "list.json": "[]",
     "other.json": '{"a": 1}',
     "empty-results.json": '{"model": {"path": "x"}, "results": []}',
+    "no-runs.json": '{"format": "millrace-bench", "runs": []}',
     "prices.json": '{"h100": -1}',
     "prices-text.json": '{"h100": "cheap"}',
     "not-a-model.gguf": "hello",
@@ -238,7 +260,8 @@ describe("wrong inputs: each a clear, coded answer", () => {
       ["--model", "llama-3.1-8b", "--hardware", "cpu-8", "--calibrate", at("empty-results.json")],
       /invalid_option.*bench engine/,
     ],
-    ["a CPU's results for a GPU", [...OK, "--calibrate", at("other.json")], /invalid_option.*--calibrate beside a CPU/],
+    ["a CPU's results for a GPU", [...OK, "--calibrate", at("other.json")], /invalid_option.*bench run.*H100/],
+    ["a bench without runs", [...OK, "--calibrate", at("no-runs.json")], /invalid_option.*expected runs with results/],
     ["a page in no folder", [...OK, "--html", join(folder, "none", "x.html")], /invalid_option.*expected to write/],
     ["no rows", [...OK, "--top", "0"], /invalid_option.*--top/],
     ["an option nobody knows", [...OK, "--gpus", "2"], /unknown option '--gpus'/],

@@ -113,7 +113,7 @@ const termOptions = (): readonly Option[] => [
   grouped(
     TERMS,
     "--calibrate <file>",
-    "fit the speed model to results of `bench engine --json` or `bench kernels --json`",
+    "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
   ),
   grouped(TERMS, "--memory-bandwidth <GB/s>", "of this machine's CPU, in place of the probe").argParser(
     numberIn("--memory-bandwidth", 0.1, 1e5),

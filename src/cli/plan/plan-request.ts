@@ -2,15 +2,20 @@
 import { MillraceError } from "../../core/errors.js";
 import { readJsonFile } from "../../formats/huggingface/json.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
+import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
 import { CPU_CORE_HOUR, type DatedPrice, GPU_HOUR } from "../../plan/data/prices.js";
 import type { Machine } from "../../plan/device.js";
 import { parseHardware } from "../../plan/hardware.js";
 import { KNOWN_NAMES } from "../../plan/known-model.js";
+import { makePlan } from "../../plan/plan.js";
 import { readModelShape } from "../../plan/read-model.js";
 import type { PlannedEngine, PlanRequest } from "../../plan/request.js";
 import { optionError } from "../option-values.js";
 import { detectMachine } from "./detect-machine.js";
 import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
+
+/** A report of bench run keeps every request. */
+const MAX_RESULT_BYTES = 1 << 29;
 
 function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
   const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu" } as const;
@@ -79,6 +84,18 @@ function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
   return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores * machine.count };
 }
 
+/** By what kind of results the file has. */
+async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
+  const serving = servingReport(readJsonFile(file, MAX_RESULT_BYTES).raw);
+  if (serving === undefined) return fittedEfficiencies(file, request.machine);
+  const [first] = makePlan(request).configurations;
+  const fit = first === undefined ? undefined : fitServing(request, first, serving, file);
+  if (fit !== undefined) return fit;
+  throw new MillraceError("invalid_option", `expected runs with results in ${file}, got none`, {
+    hint: "measure the server that the plan describes with millrace bench run --json",
+  });
+}
+
 export interface MadeRequest {
   readonly request: PlanRequest;
   readonly fit: Fit | undefined;
@@ -94,7 +111,6 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
   const model = await readModelShape(flags.model);
   const machine = await machineOf(flags);
   checkEngine(machine, flags.engine);
-  const fit = flags.calibrate === undefined ? undefined : await fittedEfficiencies(flags.calibrate, machine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
   const request: PlanRequest = {
     ...{ model, machine, inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen },
@@ -104,7 +120,7 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
     isSimpleTask: flags.task === "simple",
     smallestRecovery: flags.minQuality,
     price: priceOf(machine, flags),
-    efficiencies: fit?.efficiencies,
   };
-  return { request, fit };
+  const fit = flags.calibrate === undefined ? undefined : await fitOf(flags.calibrate, request);
+  return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
 }
