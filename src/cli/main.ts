@@ -11,6 +11,7 @@ import { engineCommand } from "./commands/engine.js";
 import { evalCommand } from "./commands/eval.js";
 import { generateCommand } from "./commands/generate.js";
 import { inspectCommand } from "./commands/inspect.js";
+import { planCommand } from "./commands/plan.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -32,6 +33,7 @@ function createProgram(words: readonly string[]): Command {
     inspectCommand(),
     doctorCommand(),
     benchCommand(),
+    planCommand(),
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),

@@ -11,11 +11,13 @@ import {
   fetchListing,
   type HubAccess,
   type HubEntry,
+  hubError,
   readCachedListing,
   writeCachedListing,
 } from "./hub/listing.js";
 import { HUB_PREFIX, type HubSpec, parseHubSpec } from "./hub/spec.js";
-import { isHfFolder, weightFilesOf } from "./huggingface/folder.js";
+import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./huggingface/folder.js";
+import { type JsonObject, parseJsonObject } from "./huggingface/json.js";
 
 export type { DownloadProgress } from "./hub/download.js";
 
@@ -129,6 +131,25 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
     });
   }
   return resolvedIn(folder, chosen);
+}
+
+/**
+ * A repository's config.json alone: what a plan needs, without its weights.
+ *
+ * @example await fetchHubConfig("hf:org/repo")
+ */
+export async function fetchHubConfig(spec: string, options: ResolveOptions = {}): Promise<JsonObject> {
+  const parsed = parseHubSpec(spec);
+  const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");
+  const fetchFn = authorised(options.fetch ?? fetch, checkedUrl(endpoint), options.token ?? process.env.HF_TOKEN);
+  const what = `${CONFIG_NAME} of ${parsed.repo}`;
+  try {
+    const response = await fetchFn(resolveUrl(endpoint, parsed, CONFIG_NAME), { signal: AbortSignal.timeout(20_000) });
+    if (!response.ok) throw Object.assign(new Error(response.statusText), { statusCode: response.status });
+    return parseJsonObject(await response.text(), `${parsed.repo}/${CONFIG_NAME}`);
+  } catch (thrown) {
+    throw hubError(thrown, what, endpoint);
+  }
 }
 
 function checkedUrl(endpoint: string): string {

@@ -9,17 +9,22 @@ export const SLO_PRESETS: readonly Slo[] = [
   { name: "code", ttftMs: 500, tpotMs: 150 },
 ];
 
-/** @example parseSlo("chat") or parseSlo("ttft=200,tpot=50,e2e=5000"), all in milliseconds */
+/** @example parseSlo("chat") or parseSlo("ttft=200ms,tpot=50,e2e=5s"): milliseconds where no unit says otherwise */
 export function parseSlo(text: string): Slo {
   const preset = SLO_PRESETS.find((each) => each.name === text);
   if (preset !== undefined) return preset;
-  const limits = text.split(",").map((part) => /^(ttft|tpot|e2e)=(\d+(?:\.\d+)?)$/.exec(part.trim()));
+  const limits = text.split(",").map((part) => /^(ttft|tpot|e2e)=(\d+(?:\.\d+)?)(ms|s)?$/.exec(part.trim()));
   if (limits.some((match) => match === null)) {
     const names = SLO_PRESETS.map((each) => each.name).join(", ");
-    const message = `expected --slo to be ${names} or limits such as ttft=200,tpot=50 in milliseconds, got ${JSON.stringify(text)}`;
+    const message = `expected --slo to be ${names} or limits such as ttft=200,tpot=50 (ms, or s where written), got ${JSON.stringify(text)}`;
     throw new MillraceError("invalid_option", message);
   }
-  return { name: text, ...Object.fromEntries(limits.map((match) => [`${match![1]}Ms`, Number(match![2])])) };
+  return {
+    name: text,
+    ...Object.fromEntries(
+      limits.map((match) => [`${match![1]}Ms`, Number(match![2]) * (match![3] === "s" ? 1000 : 1)]),
+    ),
+  };
 }
 
 /** Undefined times are those a request does not have: a single token has no time per further token. */

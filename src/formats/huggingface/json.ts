@@ -16,7 +16,11 @@ export function readTextFile(path: string, maxBytes = MAX_CONFIG_BYTES): string 
 
 /** Throws `file_unreadable`, or `model_config` for what is no JSON object. */
 export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObject {
-  const text = readTextFile(path, maxBytes);
+  return parseJsonObject(readTextFile(path, maxBytes), path);
+}
+
+/** @param path where the text came from, for messages */
+export function parseJsonObject(text: string, path: string): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -1,0 +1,116 @@
+/** `millrace plan costs`: when a machine of one's own costs less than an API, and what three sizes of business pay. */
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
+import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
+import type { Configuration, PlanRequest } from "../../plan/request.js";
+import { formatTable } from "../format.js";
+import type { PlanFlags } from "../plan/plan-options.js";
+
+interface CostFlags extends PlanFlags {
+  readonly api?: ApiPrice;
+}
+
+/** @example apiPrice("0.15:0.60") */
+export function apiPrice(text: string): ApiPrice {
+  const match = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text);
+  const [input, output] = [Number(match?.[1]), Number(match?.[2])];
+  if (input + output > 0)
+    return { name: "--api", usdPerMillionInput: input, usdPerMillionOutput: output, date: "given" };
+  throw new MillraceError(
+    "invalid_option",
+    `expected --api as dollars per million tokens in:out, got ${JSON.stringify(text)}`,
+    {
+      hint: "for instance --api 0.15:0.60",
+    },
+  );
+}
+
+export function planCostsCommand(): Command {
+  return new Command("costs")
+    .description(
+      "Self-hosting against APIs: break-even, and three sizes of business. Takes the options of millrace plan.",
+    )
+    .option("--api <in:out>", "an API's dollars per million tokens, beside those of the list", apiPrice)
+    .action(async (_: unknown, command: Command) => runCosts(command.optsWithGlobals<CostFlags>()));
+}
+
+async function runCosts(flags: CostFlags): Promise<void> {
+  const [{ requestOf }, { makePlan }, { refuseUnfit }] = await Promise.all([
+    import("../plan/plan-request.js"),
+    import("../../plan/plan.js"),
+    import("../plan/refusals.js"),
+  ]);
+  // Costs are of machines that have this load all day.
+  const { request } = await requestOf({ ...flags, objective: "cost" });
+  const plan = makePlan(request);
+  refuseUnfit(plan);
+  const [{ dollars, loadText, shapeText }, { machineLabel }] = await Promise.all([
+    import("../plan/plan-text.js"),
+    import("../../plan/hardware.js"),
+  ]);
+  const best = plan.configurations[0]!;
+  const costs = costsOf(request, best, flags.api);
+  if (flags.json === true) {
+    process.stdout.write(`${JSON.stringify(costs, null, 2)}\n`);
+    return;
+  }
+  const shape = shapeText(best, request.machine.kind === "cpu");
+  const lines = [
+    `${request.model.name} on ${machineLabel(request.machine)}: ${best.quantization.label}, ${shape}`,
+    loadText(request),
+    `${dollars(best.cost.usdPerHour)} an hour, ${dollars(best.cost.usdPerMillionOutput)} a million output tokens at this load around the clock (prices of ${request.price.date}: ${request.price.source})`,
+    "",
+    "Break-even: above so many output tokens a month the machine costs less",
+    formatTable([
+      ["API", "date", "$/M out with its input", "M tokens a month", "use of the machine"],
+      ...costs.breakEven.map(breakEvenRow),
+    ]),
+    "",
+    `Scale: the busiest hour has ${PEAK_FACTOR} times the mean's requests; API: ${costs.comparedWith}`,
+    formatTable([
+      ["", "requests a day", "M tokens out a month", "machines", "self-hosted a month", "API a month"],
+      ...costs.scales.map((each) => [
+        each.name,
+        each.requestsPerDay.toLocaleString("en-US"),
+        each.millionOutputPerMonth.toFixed(0),
+        String(each.numMachines),
+        dollars(each.usdPerMonth),
+        dollars(each.apiUsdPerMonth),
+      ]),
+    ]),
+    "",
+    "Machines are paid for whether they work or not; people who run them are not in these figures.",
+  ];
+  process.stdout.write(`${lines.join("\n")}\n`);
+}
+
+function breakEvenRow({
+  api,
+  apiUsdPerMillionOutput,
+  millionsPerMonth,
+  utilization,
+}: ReturnType<typeof breakEven>): string[] {
+  const never = "never under this load";
+  return [
+    api.name,
+    api.date,
+    `$${apiUsdPerMillionOutput.toFixed(2)}`,
+    millionsPerMonth === undefined ? never : millionsPerMonth.toFixed(0),
+    `${(100 * utilization).toFixed(0)} %`,
+  ];
+}
+
+function costsOf(request: PlanRequest, { cost, prediction }: Configuration, own: ApiPrice | undefined) {
+  const inputPerOutput = request.inputTokens / request.outputTokens;
+  const apis = [...(own === undefined ? [] : [own]), ...API_PRICES];
+  const compared = own ?? API_PRICES.find(({ name }) => name.startsWith("hosted")) ?? API_PRICES[0]!;
+  return {
+    cost,
+    breakEven: apis.map((api) => breakEven(api, cost, prediction.outputTokensPerS, inputPerOutput)),
+    comparedWith: compared.name,
+    scales: SCALES.map((scale) =>
+      scaleCost(scale, cost, prediction.requestsPerS, request.outputTokens, compared, inputPerOutput),
+    ),
+  };
+}

@@ -1,0 +1,58 @@
+/** `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and the arguments to start them. */
+import { writeFileSync } from "node:fs";
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { integerIn } from "../option-values.js";
+import type { PlanFlags } from "../plan/plan-options.js";
+import { addPlanOptions } from "../plan/plan-options.js";
+import { refuseMissed, refuseUnfit } from "../plan/refusals.js";
+import { planCostsCommand } from "./plan-costs.js";
+
+interface PlanCommandFlags extends PlanFlags {
+  readonly top: number;
+  readonly html?: string;
+  readonly yaml?: string;
+}
+
+export function planCommand(): Command {
+  const command = new Command("plan")
+    .description(
+      "Choose engine, weights, instances and limits for a model, a machine and traffic; predict speed and cost.",
+    )
+    .option("--top <n>", "configurations in the table", integerIn("--top", 1, 1000), 5)
+    .option("--html <file>", "write a page with the Pareto frontier and the roofline")
+    .option("--yaml <file>", "write the best configuration as a millrace.yaml");
+  return addPlanOptions(command).action(runPlan).addCommand(planCostsCommand());
+}
+
+async function runPlan(flags: PlanCommandFlags): Promise<void> {
+  const [{ requestOf }, { makePlan }] = await Promise.all([
+    import("../plan/plan-request.js"),
+    import("../../plan/plan.js"),
+  ]);
+  const { request, fit } = await requestOf(flags);
+  const plan = makePlan(request);
+  refuseUnfit(plan);
+  const [{ textOf }, { jsonOf }] = await Promise.all([import("../plan/plan-text.js"), import("../plan/plan-json.js")]);
+  process.stdout.write(`${flags.json === true ? jsonOf(plan, fit) : textOf(plan, fit, flags.top)}\n`);
+  if (flags.html !== undefined) {
+    const { pageOf } = await import("../plan/plan-page.js");
+    writeOut(flags.html, pageOf(plan));
+  }
+  if (flags.yaml !== undefined) {
+    const { yamlOf } = await import("../../plan/fleet-yaml.js");
+    writeOut(flags.yaml, yamlOf(plan, plan.configurations[0]!));
+  }
+  refuseMissed(plan, flags.slo?.name ?? "");
+}
+
+function writeOut(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
+  } catch (cause) {
+    throw new MillraceError("invalid_option", `expected to write ${file}, got ${String(cause)}`, {
+      hint: "name a file in a folder that is there",
+      cause,
+    });
+  }
+}

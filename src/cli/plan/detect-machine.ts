@@ -1,0 +1,165 @@
+/** What this machine is, for a plan: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or given by flags. */
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import { promisify } from "node:util";
+import { MillraceError } from "../../core/errors.js";
+import type { Cpu, Machine } from "../../plan/device.js";
+import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
+import { defaultNumThreads } from "../cpu.js";
+
+const SMI_TIMEOUT_MS = 10_000;
+
+export interface DetectOptions {
+  readonly ignoreGpus: boolean;
+  /** In place of the probes. */
+  readonly gigabytesPerS: number | undefined;
+  readonly gmacsPerS: number | undefined;
+}
+
+export async function detectMachine(options: DetectOptions): Promise<Machine> {
+  const names = options.ignoreGpus ? [] : await gpuNames();
+  return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numaNodes());
+}
+
+async function gpuNames(): Promise<readonly string[]> {
+  try {
+    const { stdout } = await promisify(execFile)("nvidia-smi", ["--query-gpu=name", "--format=csv,noheader"], {
+      timeout: SMI_TIMEOUT_MS,
+    });
+    return stdout
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== "");
+  } catch {
+    // No driver, no GPU.
+    return [];
+  }
+}
+
+/** @param names as nvidia-smi shows them, one per GPU */
+export function gpuMachine(names: readonly string[]): Machine {
+  const [first = "", ...others] = names;
+  const device = gpuBySmiName(first);
+  if (device === undefined || others.some((name) => name !== first)) {
+    const got = [...new Set(names)].join(", ");
+    throw new MillraceError("invalid_option", `expected GPUs of one known kind on this machine, got ${got}`, {
+      hint: `name those to plan for, for instance --hardware h100x2, of ${GPU_NAMES.join(", ")}`,
+    });
+  }
+  return { kind: "gpu", device, count: names.length };
+}
+
+/** An instance stays on one memory node, whose cores read their own memory: each node is a device of its own. */
+export function cpuMachine(whole: Cpu, numNodes: number): Machine {
+  if (numNodes === 1) return { kind: "cpu", device: whole, count: 1 };
+  const { label, memoryBytes, bytesPerS, flops, numCores } = whole;
+  const device: Cpu = {
+    ...whole,
+    label: `memory node of ${Math.floor(numCores / numNodes)} of ${label}`,
+    memoryBytes: memoryBytes / numNodes,
+    bytesPerS: bytesPerS / numNodes,
+    flops: Object.fromEntries(Object.entries(flops).map(([name, peak]) => [name, peak / numNodes])),
+    numCores: Math.max(1, Math.floor(numCores / numNodes)),
+  };
+  return { kind: "cpu", device, count: numNodes };
+}
+
+/** Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5 (docs/benchmarks/kernels.md). */
+const FLOAT_SHARE = 0.32;
+const WIDE_SHARE = 0.5;
+
+interface Speeds {
+  readonly bytesPerS: number;
+  readonly narrow: number;
+  readonly wide: number;
+  readonly float: number;
+  readonly source: string;
+}
+
+async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<Cpu> {
+  const numCores = defaultNumThreads();
+  const speeds =
+    gigabytesPerS !== undefined && gmacsPerS !== undefined
+      ? givenSpeeds(gigabytesPerS, gmacsPerS)
+      : await probedSpeeds(numCores, gigabytesPerS, gmacsPerS);
+  const name = /^model name\s*:\s*(.*)$/m.exec(readProc("cpuinfo"))?.[1]?.trim() ?? "this CPU";
+  return {
+    id: "cpu",
+    label: `${numCores} cores of ${name}`,
+    memoryBytes: availableBytes(),
+    bytesPerS: speeds.bytesPerS,
+    flops: { cpu4: 2 * speeds.narrow, cpu8: 2 * speeds.wide, cpuFloat: 2 * speeds.float },
+    ...{ numCores, isa: isaOf(), source: speeds.source },
+  };
+}
+
+function givenSpeeds(gigabytesPerS: number, gmacsPerS: number): Speeds {
+  const narrow = gmacsPerS * 1e9;
+  return {
+    bytesPerS: gigabytesPerS * 1e9,
+    narrow,
+    wide: WIDE_SHARE * narrow,
+    float: FLOAT_SHARE * narrow,
+    source: "given by flags",
+  };
+}
+
+/** Throws `kernels_missing`, whose hint is extended by the flags that do without probes. */
+async function probedSpeeds(
+  numThreads: number,
+  gigabytesPerS: number | undefined,
+  gmacsPerS: number | undefined,
+): Promise<Speeds> {
+  const { loadProbes } = await import("../../bench/kernels/probes.js");
+  try {
+    const probes = loadProbes(numThreads);
+    const bytesPerS = gigabytesPerS === undefined ? probes.readBytesPerS() : gigabytesPerS * 1e9;
+    if (gmacsPerS !== undefined) return { ...givenSpeeds(bytesPerS / 1e9, gmacsPerS), source: "probes and flags" };
+    const [narrow, wide, float] = [probes.macsPerS("narrow8"), probes.macsPerS("wide"), probes.macsPerS("float")];
+    return { bytesPerS, narrow, wide, float, source: "probes, measured now" };
+  } catch (cause) {
+    if (!(cause instanceof MillraceError) || cause.code !== "kernels_missing") throw cause;
+    throw new MillraceError("kernels_missing", cause.message, {
+      hint: `${cause.hint ?? ""}; or give --memory-bandwidth and --multiply-speed, or plan for a named machine such as cpu-16`,
+      cause,
+    });
+  }
+}
+
+function readProc(name: string): string {
+  try {
+    return readFileSync(`/proc/${name}`, "utf8");
+  } catch {
+    // Not Linux.
+    return "";
+  }
+}
+
+/** What could be had without swapping. */
+function availableBytes(): number {
+  const kibibytes = /^MemAvailable:\s*(\d+) kB/m.exec(readProc("meminfo"))?.[1];
+  return kibibytes === undefined ? totalmem() : Number(kibibytes) * 1024;
+}
+
+function numaNodes(): number {
+  try {
+    // "0" or "0-1".
+    return Number(readFileSync("/sys/devices/system/node/online", "utf8").trim().split("-").at(-1)) + 1;
+  } catch {
+    return 1;
+  }
+}
+
+const ISAS = [
+  ["avx512_vnni", "avx512vnni"],
+  ["avx512f", "avx512"],
+  ["avx2", "avx2"],
+  ["asimddp", "neondot"],
+  ["asimd", "neon"],
+] as const;
+
+function isaOf(): string {
+  const flags = new Set(/^(?:flags|Features)\s*:\s*(.*)$/m.exec(readProc("cpuinfo"))?.[1]?.split(" "));
+  return ISAS.find(([flag]) => flags.has(flag))?.[1] ?? "portable";
+}

@@ -1,0 +1,132 @@
+/** Options of `millrace plan`. */
+import { type Command, Option } from "commander";
+import { parseSlo } from "../../bench/measure/slo.js";
+import type { Slo } from "../../bench/report/schema.js";
+import { QUALITY } from "../../plan/data/constants.js";
+import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
+import { OBJECTIVES, type Objective, PLANNED_ENGINES, type PlannedEngine } from "../../plan/request.js";
+import { integerIn, numberIn, oneOf, optionError } from "../option-values.js";
+
+export interface PlanFlags {
+  readonly model?: string;
+  readonly hardware: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly concurrency?: number;
+  readonly rps?: number;
+  readonly slo?: Slo;
+  readonly objective: Objective;
+  readonly prefixShare: number;
+  readonly task: "simple" | "general";
+  readonly engine?: PlannedEngine;
+  readonly quantization?: QuantizationId;
+  readonly maxModelLen?: number;
+  readonly minQuality: number;
+  readonly price?: number;
+  readonly prices?: string;
+  readonly calibrate?: string;
+  readonly memoryBandwidth?: number;
+  readonly multiplySpeed?: number;
+  readonly json?: boolean;
+}
+
+const MAX_TOKENS = 1 << 24;
+export const DEFAULT_CONCURRENCY = 16;
+const WHAT = "What is served:";
+const LOAD = "What is asked of it:";
+const TERMS = "On which terms:";
+const TOLD = "What is told:";
+
+const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
+
+/** Targets of a plan, in milliseconds. */
+function planTargets(text: string): Slo {
+  const slo = parseSlo(text);
+  if (slo.e2eMs !== undefined) throw optionError("--slo", "of ttft and tpot, which plans predict", text);
+  if (slo.ttftMs === 0 || slo.tpotMs === 0) throw optionError("--slo", "above 0", text);
+  return slo;
+}
+
+/** Model, machine, and what is taken out of the rules' hands. */
+const servedOptions = (): readonly Option[] => [
+  grouped(
+    WHAT,
+    "--model <model>",
+    "a known name (llama-3.3-70b), hf:org/repo, a .gguf file or a folder with config.json",
+  ),
+  grouped(WHAT, "--hardware <machine>", "GPUs such as h100x2, cpu-16, cpu (this machine's), or detect").default(
+    "detect",
+  ),
+  grouped(WHAT, "--engine <engine>", `one of ${PLANNED_ENGINES.join(", ")} (default: by the rules)`).argParser(
+    oneOf("--engine", PLANNED_ENGINES),
+  ),
+  grouped(WHAT, "--quantization <type>", "weight type to take, gate or no gate (default: by the rules)").argParser(
+    oneOf(
+      "--quantization",
+      QUANTIZATION_IDS.filter((id) => id !== "file"),
+    ),
+  ),
+  grouped(WHAT, "--max-model-len <n>", "longest sequence (default: twice the mean request)").argParser(
+    integerIn("--max-model-len", 1, MAX_TOKENS),
+  ),
+];
+
+/** The traffic. */
+const loadOptions = (): readonly Option[] => [
+  grouped(LOAD, "--input-tokens <n>", "tokens of a prompt")
+    .argParser(integerIn("--input-tokens", 1, MAX_TOKENS))
+    .default(1024),
+  grouped(LOAD, "--output-tokens <n>", "tokens of an answer")
+    .argParser(integerIn("--output-tokens", 1, MAX_TOKENS))
+    .default(512),
+  grouped(LOAD, "--concurrency <n>", `requests that are always there (default: ${DEFAULT_CONCURRENCY})`).argParser(
+    integerIn("--concurrency", 1, 1 << 20),
+  ),
+  grouped(LOAD, "--rps <n>", "requests a second that come, in place of --concurrency").argParser(
+    numberIn("--rps", 1e-6, 1e6),
+  ),
+  grouped(LOAD, "--prefix-share <share>", "share of each prompt that all have in common, 0 to 1")
+    .argParser(numberIn("--prefix-share", 0, 1))
+    .default(0),
+  grouped(LOAD, "--task <kind>", "simple: suggest a smaller model")
+    .argParser(oneOf("--task", ["general", "simple"]))
+    .default("general"),
+];
+
+/** Targets, prices, quality, and where speeds come from. */
+const termOptions = (): readonly Option[] => [
+  grouped(
+    TERMS,
+    "--slo <targets>",
+    "ttft=200ms,tpot=33ms: to the first token in 95 of 100 requests, between tokens on average",
+  ).argParser(planTargets),
+  grouped(TERMS, "--objective <what>", `one of ${OBJECTIVES.join(", ")}`)
+    .argParser(oneOf("--objective", OBJECTIVES))
+    .default("throughput"),
+  grouped(TERMS, "--min-quality <percent>", "of the unquantised score that a weight type must keep")
+    .argParser(numberIn("--min-quality", 0, 100))
+    .default(QUALITY.smallestRecovery.value),
+  grouped(TERMS, "--price <usd>", "of a GPU's hour, or of the CPU machine's (default: a dated list)").argParser(
+    numberIn("--price", 1e-6, 1e6),
+  ),
+  grouped(TERMS, "--prices <file>", 'JSON with prices of GPU hours: {"h100": 2.5}'),
+  grouped(
+    TERMS,
+    "--calibrate <file>",
+    "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
+  ),
+  grouped(TERMS, "--memory-bandwidth <GB/s>", "of this machine's CPU, in place of the probe").argParser(
+    numberIn("--memory-bandwidth", 0.1, 1e5),
+  ),
+  grouped(
+    TERMS,
+    "--multiply-speed <GMAC/s>",
+    "of this machine's CPU in 8-bit products, in place of the probe",
+  ).argParser(numberIn("--multiply-speed", 0.1, 1e7)),
+  grouped(TOLD, "--json", "everything as JSON"),
+];
+
+export function addPlanOptions(command: Command): Command {
+  for (const option of [...servedOptions(), ...loadOptions(), ...termOptions()]) command.addOption(option);
+  return command;
+}

@@ -1,0 +1,126 @@
+/** From the flags of `millrace plan` to a checked request: model, machine, prices and calibration. */
+import { MillraceError } from "../../core/errors.js";
+import { readJsonFile } from "../../formats/huggingface/json.js";
+import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
+import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
+import { CPU_CORE_HOUR, type DatedPrice, GPU_HOUR } from "../../plan/data/prices.js";
+import type { Machine } from "../../plan/device.js";
+import { parseHardware } from "../../plan/hardware.js";
+import { KNOWN_NAMES } from "../../plan/known-model.js";
+import { makePlan } from "../../plan/plan.js";
+import { readModelShape } from "../../plan/read-model.js";
+import type { PlannedEngine, PlanRequest } from "../../plan/request.js";
+import { optionError } from "../option-values.js";
+import { detectMachine } from "./detect-machine.js";
+import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
+
+/** A report of bench run keeps every request. */
+const MAX_RESULT_BYTES = 1 << 29;
+
+function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
+  const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu" } as const;
+  if (engine === undefined || engine === "llama-server" || wanted[engine] === machine.kind) return;
+  const needs = wanted[engine] === "cpu" ? "computes on a CPU" : "is planned for a GPU";
+  throw new MillraceError(
+    "invalid_option",
+    `expected an --engine for ${machine.device.label}, got ${engine}, which ${needs}`,
+    {
+      hint: "leave --engine out, or name the other kind of machine",
+    },
+  );
+}
+
+function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, price, prices }: PlanFlags): void {
+  const contradiction = (message: string, hint: string): MillraceError =>
+    new MillraceError("invalid_option", message, { hint });
+  if (concurrency !== undefined && rps !== undefined) {
+    throw contradiction(
+      "expected --concurrency or --rps, got both",
+      "one says how many are there, the other how many come",
+    );
+  }
+  if (price !== undefined && prices !== undefined) {
+    throw contradiction(
+      "expected --price or --prices, got both",
+      "--price is for this plan's hardware, --prices a list for all",
+    );
+  }
+  if (maxModelLen !== undefined && inputTokens + outputTokens > maxModelLen) {
+    const got = `${inputTokens} + ${outputTokens}`;
+    throw contradiction(
+      `expected prompt and answer within --max-model-len ${maxModelLen}, got ${got}`,
+      "raise --max-model-len",
+    );
+  }
+}
+
+async function machineOf(flags: PlanFlags): Promise<Machine> {
+  const isHere = flags.hardware === "detect" || flags.hardware === "cpu";
+  if (!isHere && (flags.memoryBandwidth !== undefined || flags.multiplySpeed !== undefined)) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected --hardware cpu or detect beside measured speeds, got ${flags.hardware}`,
+      {
+        hint: "the table has the speeds of named machines; --calibrate corrects them",
+      },
+    );
+  }
+  if (!isHere) return parseHardware(flags.hardware);
+  return detectMachine({
+    ignoreGpus: flags.hardware === "cpu",
+    gigabytesPerS: flags.memoryBandwidth,
+    gmacsPerS: flags.multiplySpeed,
+  });
+}
+
+function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
+  const { id } = machine.device;
+  const now = new Date().toISOString().slice(0, 7);
+  if (price !== undefined) return { usd: price, date: now, source: "--price" };
+  const own = prices === undefined ? undefined : readJsonFile(prices).number(id);
+  if (own !== undefined && own > 0) return { usd: own, date: now, source: prices! };
+  if (own !== undefined) throw optionError("--prices", `a file with a positive price of ${id}`, String(own));
+  if (machine.kind === "gpu") return GPU_HOUR[id]!;
+  return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores * machine.count };
+}
+
+/** By what kind of results the file has. */
+async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
+  const serving = servingReport(readJsonFile(file, MAX_RESULT_BYTES).raw);
+  if (serving === undefined) return fittedEfficiencies(file, request.machine);
+  const [first] = makePlan(request).configurations;
+  const fit = first === undefined ? undefined : fitServing(request, first, serving, file);
+  if (fit !== undefined) return fit;
+  throw new MillraceError("invalid_option", `expected runs with results in ${file}, got none`, {
+    hint: "measure the server that the plan describes with millrace bench run --json",
+  });
+}
+
+export interface MadeRequest {
+  readonly request: PlanRequest;
+  readonly fit: Fit | undefined;
+}
+
+export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
+  checkFlags(flags);
+  if (flags.model === undefined) {
+    throw new MillraceError("invalid_option", "expected --model, got none", {
+      hint: `a .gguf file, a folder, hf:org/repo or one of ${KNOWN_NAMES.join(", ")}`,
+    });
+  }
+  const model = await readModelShape(flags.model);
+  const machine = await machineOf(flags);
+  checkEngine(machine, flags.engine);
+  const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
+  const request: PlanRequest = {
+    ...{ model, machine, inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen },
+    load:
+      flags.rps === undefined ? { concurrency: flags.concurrency ?? DEFAULT_CONCURRENCY } : { requestsPerS: flags.rps },
+    slo: { ttftMs: slo?.ttftMs, tpotMs: slo?.tpotMs },
+    isSimpleTask: flags.task === "simple",
+    smallestRecovery: flags.minQuality,
+    price: priceOf(machine, flags),
+  };
+  const fit = flags.calibrate === undefined ? undefined : await fitOf(flags.calibrate, request);
+  return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
+}

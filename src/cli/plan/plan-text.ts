@@ -1,0 +1,169 @@
+/** A plan in the terminal: the ranking, then the best configuration with its memory, reasons and command. */
+
+import type { Fit } from "../../plan/calibrate.js";
+import { gigabytes } from "../../plan/fitting.js";
+import { machineLabel } from "../../plan/hardware.js";
+import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
+import { formatTable } from "../format.js";
+import { type Launch, launchOf } from "./launch-command.js";
+
+const MAX_LINE = 118;
+
+export const rounded = (value: number): string =>
+  !Number.isFinite(value)
+    ? "∞"
+    : value >= 100
+      ? Math.round(value).toLocaleString("en-US")
+      : value.toPrecision(value >= 10 ? 3 : 2);
+
+export const dollars = (value: number): string =>
+  `$${value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toFixed(value < 0.1 ? 4 : 2)}`;
+
+export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, objective }: PlanRequest): string {
+  const many = "concurrency" in load ? `${load.concurrency} at once` : `${load.requestsPerS} requests/s`;
+  const shared = prefixShare > 0 ? `, ${Math.round(100 * prefixShare)} % of prompts shared` : "";
+  const targets = [
+    ...(slo.ttftMs === undefined ? [] : [`TTFT p95 ≤ ${slo.ttftMs} ms`]),
+    ...(slo.tpotMs === undefined ? [] : [`TPOT ≤ ${slo.tpotMs} ms`]),
+  ];
+  return `${inputTokens} tokens in, ${outputTokens} out, ${many}${shared}; objective ${objective}${targets.length > 0 ? `; ${targets.join(", ")}` : ""}`;
+}
+
+export function shapeText({ tensorParallel, instances }: Configuration, isCpu: boolean): string {
+  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × TP${tensorParallel}`;
+}
+
+export const HEADERS = [
+  "#",
+  "weights",
+  "instances",
+  "KV",
+  "drafts",
+  "holds",
+  "TTFT ms",
+  "p95",
+  "TPOT ms",
+  "tokens/s",
+  "per user",
+  "$/M out",
+  "$/M all",
+  "targets",
+];
+
+export function rowOf(configuration: Configuration, index: number, isCpu: boolean): string[] {
+  const { quantization, kv, drafting, prediction, cost, meetsSlo, sustainableConcurrency } = configuration;
+  return [
+    String(index + 1),
+    quantization.label,
+    shapeText(configuration, isCpu),
+    kv.id === "16" ? "16 bits" : kv.id,
+    drafting === undefined ? "–" : String(drafting.depth),
+    String(sustainableConcurrency),
+    rounded(prediction.ttftMs),
+    rounded(prediction.ttftP95Ms),
+    rounded(prediction.tpotMs),
+    rounded(prediction.outputTokensPerS),
+    rounded(prediction.tokensPerSPerUser),
+    dollars(cost.usdPerMillionOutput),
+    dollars(cost.usdPerMillionTotal),
+    !meetsSlo ? "missed" : prediction.isSaturated ? "queues" : "met",
+  ];
+}
+
+export function memoryText({ memory }: Configuration, what: string): string {
+  const parts = [
+    `weights ${gigabytes(memory.weightBytes)}`,
+    `keys and values ${gigabytes(memory.kvBytes)}`,
+    `activations ${gigabytes(memory.activationBytes)}`,
+    ...(memory.drafterBytes > 0 ? [`drafter ${gigabytes(memory.drafterBytes)}`] : []),
+    `runtime ${gigabytes(memory.runtimeBytes)}`,
+    `left free ${gigabytes(memory.headroomBytes)}`,
+  ];
+  return `${gigabytes(memory.totalBytes)} of ${what}: ${parts.join(", ")}`;
+}
+
+/** Lines of at most MAX_LINE, further ones indented. */
+function wrapped(text: string, indent: string): string {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1)!;
+    if (line !== "" && line.length + word.length + indent.length >= MAX_LINE) lines.push(word);
+    else lines[lines.length - 1] = line === "" ? word : `${line} ${word}`;
+  }
+  return lines.join(`\n${indent}`);
+}
+
+function launchLines(launch: Launch): string[] {
+  const files = Object.entries(launch.files ?? {}).flatMap(([path, text]) => [
+    `  with ${path}:`,
+    ...text
+      .trimEnd()
+      .split("\n")
+      .map((line) => `    ${line}`),
+  ]);
+  const variables = Object.entries(launch.env)
+    .map(([name, value]) => `${name}=${value} `)
+    .join("");
+  return [
+    "start (each instance on a port of its own)",
+    `  ${variables}${launch.text}`,
+    ...files,
+    ...launch.notices.map((notice) => `  ${wrapped(notice, "  ")}`),
+  ];
+}
+
+function bestLines(request: PlanRequest, best: Configuration): string[] {
+  const isCpu = request.machine.kind === "cpu";
+  return [
+    `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
+    `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
+    `holds   ${best.seats} sequences an instance; ${best.sustainableConcurrency} at once within the targets; ${dollars(best.cost.usdPerHour)} an hour`,
+    "why",
+    ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
+    ...(best.needs.length > 0 ? ["needs", ...best.needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
+    ...launchLines(launchOf(best)),
+  ];
+}
+
+export function textOf(
+  { request, configurations, refusals, suggestions }: Plan,
+  fit: Fit | undefined,
+  top: number,
+): string {
+  const { machine, model, price } = request;
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  const calibrated =
+    fit === undefined
+      ? []
+      : [
+          `calibrated on ${fit.source}: ${percent(fit.efficiencies.memoryShare)} of the bandwidth, ${percent(fit.efficiencies.computeShare)} of the arithmetic${
+            fit.errorAfter === undefined
+              ? ""
+              : `; mean error ${percent(fit.errorBefore!)} before, ${percent(fit.errorAfter)} after`
+          }`,
+        ];
+  const isCpu = machine.kind === "cpu";
+  const rows = configurations.slice(0, top).map((each, index) => rowOf(each, index, isCpu));
+  return [
+    `${model.name} on ${machineLabel(machine)}`,
+    loadText(request),
+    wrapped(
+      `${dollars(price.usd)} ${isCpu ? "an hour" : "a GPU and hour"} (${price.source}, ${price.date}); numbers of the model: ${model.source}`,
+      "",
+    ),
+    ...calibrated,
+    "",
+    formatTable([HEADERS, ...rows]),
+    ...(configurations.length > top
+      ? [`(${configurations.length - top} more with --top ${configurations.length})`]
+      : []),
+    "",
+    ...bestLines(request, configurations[0]!),
+    ...(refusals.length > 0
+      ? ["not used", ...refusals.map(({ what, because }) => `  ${wrapped(`${what}: ${because}.`, "    ")}`)]
+      : []),
+    ...suggestions.map((suggestion) => wrapped(suggestion, "  ")),
+    "",
+    "Predicted, not measured: measure the winner with millrace bench run. docs/planning.md says how far such predictions have been off.",
+  ].join("\n");
+}

@@ -1,0 +1,26 @@
+/** Plans that cannot be had, as errors: what does not fit, and targets that nothing reaches. */
+import { MillraceError } from "../../core/errors.js";
+import { machineLabel } from "../../plan/hardware.js";
+import type { Plan } from "../../plan/request.js";
+
+export function refuseUnfit({ request, configurations, refusals, nearest }: Plan): void {
+  if (configurations.length > 0) return;
+  const missing = refusals
+    .map(({ what, because }) => (because.startsWith(what) ? because : `${what} ${because}`))
+    .join("; ");
+  const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${missing}`;
+  throw new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });
+}
+
+/** The plan is told before: it shows what is possible. */
+export function refuseMissed({ configurations }: Plan, targets: string): void {
+  const best = configurations[0]!;
+  if (best.meetsSlo) return;
+  throw new MillraceError(
+    "plan_targets_missed",
+    `expected a configuration within ${targets || "the load"}, got ${best.misses.join("; ")}`,
+    {
+      hint: "loosen the targets, lower the load, share prefixes, or plan a faster machine; the plan above is ranked by what comes nearest",
+    },
+  );
+}

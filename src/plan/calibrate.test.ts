@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { type EngineReport, fitPoints, fittedEfficiencies } from "./calibrate.js";
+import { ZEN5 } from "./check-measured.js";
+import { KV_TYPES } from "./data/quantizations.js";
+import { readModelShape } from "./read-model.js";
+import { storedQuantization } from "./rules.js";
+import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-calibrate-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const modelPath = join(folder, "tiny.gguf");
+writeRandomModel(modelPath, { architecture: "llama", seed: 1, width: 256, ff: 1024, layers: 8 });
+
+const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;
+
+async function tinyInstance(): Promise<Instance> {
+  const model = await readModelShape(modelPath);
+  const quantization = storedQuantization(model.stored!.label, machine);
+  const efficiencies = defaultEfficiencies(machine, quantization);
+  return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };
+}
+
+/** What a machine with these shares would measure. */
+function measuredBy(instance: Instance): EngineReport {
+  const results = [1, 4, 16].map((batch) => ({
+    ...{ batch, promptTokens: 64, genTokens: 16 },
+    prefillTokensPerS:
+      64 / stepTime(instance, { ...DECODE, numDecoding: 0, context: 0, numPromptTokens: 64 }).totalSeconds,
+    decodeTokensPerS: batch / stepTime(instance, { ...DECODE, numDecoding: batch, context: 72 }).totalSeconds,
+  }));
+  return { model: { path: modelPath }, results };
+}
+
+test("fitting finds the shares that made the measurements, and reports the error it took away", async () => {
+  const instance = await tinyInstance();
+  const real = { ...instance.efficiencies, memoryShare: 0.55, computeShare: 0.4 };
+  const fit = fitPoints(instance, measuredBy({ ...instance, efficiencies: real }));
+  expect(fit.efficiencies.memoryShare).toBeCloseTo(0.55, 2);
+  expect(fit.efficiencies.computeShare).toBeCloseTo(0.4, 2);
+  expect(fit.errorBefore).toBeGreaterThan(0.05);
+  expect(fit.errorAfter).toBeLessThan(0.002);
+});
+
+test("results of bench engine are read from their file", async () => {
+  const file = join(folder, "engine.json");
+  writeFileSync(file, JSON.stringify(measuredBy(await tinyInstance())));
+  const fit = await fittedEfficiencies(file, machine);
+  expect(fit.source).toMatch(/^tiny in/);
+  expect(fit.errorAfter).toBeLessThan(0.01);
+});
+
+test("results of bench kernels give the shares as they are", async () => {
+  const row = (shape: string, rooflineShare: number) => ({ op: "linear Q4_0", shape, rooflineShare });
+  const other = { op: "attention f16", shape: "1 × 4096 entries", rooflineShare: 0.1 };
+  const results = [row("1 × 2048 → 5632", 0.7), row("8 × 2048 → 5632", 0.5), row("512 × 2048 → 5632", 0.9), other];
+  const file = join(folder, "kernels.json");
+  writeFileSync(file, JSON.stringify({ numThreads: 2, results }));
+  const fit = await fittedEfficiencies(file, machine);
+  expect(fit.efficiencies).toMatchObject({ memoryShare: 0.7, computeShare: 0.9 });
+  expect(fit.errorBefore).toBeUndefined();
+});

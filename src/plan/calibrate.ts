@@ -1,0 +1,171 @@
+/** Fits the speed model's shares to this machine's own measurements, and says how far it was off before and after. */
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+import { readJsonFile } from "../formats/huggingface/json.js";
+import type { Efficiencies } from "./data/constants.js";
+import { KV_TYPES } from "./data/quantizations.js";
+import type { Machine } from "./device.js";
+import { readModelShape } from "./read-model.js";
+import { storedQuantization } from "./rules.js";
+import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+
+const ENGINE_REPORT = z.object({
+  model: z.object({ path: z.string() }),
+  options: z.object({ maxNumBatchedTokens: z.number().positive().optional() }).optional(),
+  results: z
+    .array(
+      z.object({
+        batch: z.number().int().positive(),
+        promptTokens: z.number().int().positive(),
+        genTokens: z.number().int().positive(),
+        prefillTokensPerS: z.number().positive(),
+        decodeTokensPerS: z.number().positive(),
+      }),
+    )
+    .min(1),
+});
+
+const KERNEL_REPORT = z.object({
+  numThreads: z.number(),
+  results: z.array(z.object({ op: z.string(), shape: z.string(), rooflineShare: z.number().optional() })).min(1),
+});
+
+export type EngineReport = z.infer<typeof ENGINE_REPORT>;
+
+export interface Fit {
+  readonly efficiencies: Efficiencies;
+  /** What was fitted to, in words. */
+  readonly source: string;
+  /** Mean of |predicted ÷ measured − 1|; undefined for kernels, whose shares are taken as they are. */
+  readonly errorBefore: number | undefined;
+  readonly errorAfter: number | undefined;
+}
+
+export interface Point {
+  readonly measured: number;
+  readonly predict: (efficiencies: Efficiencies) => number;
+}
+
+/** Of the embedded engine. */
+const DEFAULT_CHUNK = 128;
+
+function pointsOf(instance: Instance, { results, options }: EngineReport): Point[] {
+  const chunk = options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;
+  return results.flatMap(({ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS }) => [
+    {
+      measured: prefillTokensPerS,
+      predict: (efficiencies: Efficiencies) => {
+        const of = { ...instance, efficiencies };
+        let seconds = 0;
+        for (let done = 0; done < promptTokens; done += chunk) {
+          const numPromptTokens = Math.min(chunk, promptTokens - done);
+          seconds += stepTime(of, {
+            ...DECODE,
+            numDecoding: 0,
+            context: 0,
+            numPromptTokens,
+            promptOffset: done,
+          }).totalSeconds;
+        }
+        return promptTokens / seconds;
+      },
+    },
+    {
+      measured: decodeTokensPerS,
+      predict: (efficiencies: Efficiencies) =>
+        batch /
+        stepTime(
+          { ...instance, efficiencies },
+          { ...DECODE, numDecoding: batch, context: promptTokens + genTokens / 2 },
+        ).totalSeconds,
+    },
+  ]);
+}
+
+const squaredLogError = (points: readonly Point[], efficiencies: Efficiencies): number =>
+  points.reduce((sum, { measured, predict }) => sum + Math.log(predict(efficiencies) / measured) ** 2, 0);
+
+const meanError = (points: readonly Point[], efficiencies: Efficiencies): number =>
+  points.reduce((sum, { measured, predict }) => sum + Math.abs(predict(efficiencies) / measured - 1), 0) /
+  points.length;
+
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
+/** Shares above 1: memory that was slow while the probe read. */
+const [LEAST_SHARE, MOST_SHARE] = [0.05, 1.5];
+const ROUNDS = 12;
+
+function minimize(cost: (value: number) => number): number {
+  let [low, high] = [LEAST_SHARE, MOST_SHARE];
+  for (let round = 0; round < 40; round++) {
+    const [a, b] = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
+    if (cost(a) < cost(b)) high = b;
+    else low = a;
+  }
+  return (low + high) / 2;
+}
+
+/** The two shares, one after the other until they stay: of the rest two figures per batch size say too little. */
+export function fitShares(points: readonly Point[], start: Efficiencies): Omit<Fit, "source"> {
+  let fitted = start;
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const share of ["memoryShare", "computeShare"] as const) {
+      const base = fitted;
+      fitted = { ...base, [share]: minimize((value) => squaredLogError(points, { ...base, [share]: value })) };
+    }
+  }
+  return { efficiencies: fitted, errorBefore: meanError(points, start), errorAfter: meanError(points, fitted) };
+}
+
+export const fitPoints = (instance: Instance, report: EngineReport): Omit<Fit, "source"> =>
+  fitShares(pointsOf(instance, report), instance.efficiencies);
+
+function median(values: readonly number[]): number | undefined {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)];
+}
+
+function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficiencies): Efficiencies {
+  const shares = (isWanted: (numRows: number) => boolean): number | undefined =>
+    median(
+      results
+        .filter(({ op, shape }) => op.startsWith("linear") && isWanted(Number.parseInt(shape, 10)))
+        .flatMap(({ rooflineShare }) => (rooflineShare !== undefined && rooflineShare > 0 ? [rooflineShare] : [])),
+    );
+  return {
+    ...start,
+    memoryShare: shares((numRows) => numRows === 1) ?? start.memoryShare,
+    computeShare: shares((numRows) => numRows >= 64) ?? start.computeShare,
+  };
+}
+
+/** @param file what `millrace bench engine --json` or `millrace bench kernels --json` printed on this machine */
+export async function fittedEfficiencies(file: string, machine: Machine): Promise<Fit> {
+  const { raw } = readJsonFile(file, 64 * 1024 * 1024);
+  if (machine.kind !== "cpu") {
+    throw new MillraceError(
+      "invalid_option",
+      `expected results of bench run in ${file} for --calibrate beside ${machine.device.label}, got others`,
+      { hint: "bench engine and bench kernels measure the embedded engine, which computes on CPUs" },
+    );
+  }
+  const kernels = KERNEL_REPORT.safeParse(raw);
+  if (kernels.success) {
+    const efficiencies = fitKernels(kernels.data, defaultEfficiencies(machine, storedQuantization("Q4_0", machine)));
+    return { efficiencies, source: `kernels of ${file}`, errorBefore: undefined, errorAfter: undefined };
+  }
+  const report = ENGINE_REPORT.safeParse(raw);
+  if (!report.success) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected results of bench engine or bench kernels in ${file}, got something else`,
+      {
+        hint: "write them with millrace bench engine --model F --json > results.json",
+      },
+    );
+  }
+  const model = await readModelShape(report.data.model.path);
+  const quantization = storedQuantization(model.stored?.label ?? "BF16", machine);
+  const efficiencies = defaultEfficiencies(machine, quantization);
+  const instance = { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };
+  return { ...fitPoints(instance, report.data), source: `${model.name} in ${file}` };
+}

@@ -1,0 +1,54 @@
+/** The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/planning.md has these tables, and says what explains the outliers. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { packageRoot } from "../core/package-root.js";
+import { checkMeasured } from "./check-measured.js";
+import { checkPublished } from "./check-published.js";
+import { CPU_CONSTANTS, GPU_CONSTANTS, QUALITY, SPECULATION } from "./data/constants.js";
+
+const published = checkPublished();
+const measured = checkMeasured();
+const document = readFileSync(join(packageRoot(), "docs/planning.md"), "utf8");
+
+const figure = (value: number): string =>
+  value >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
+const percent = (error: number): string => `${error >= 0 ? "+" : "−"}${Math.abs(100 * error).toFixed(0)} %`;
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+
+const publishedRows = published.map(
+  ({ what, metric, value, predicted, error }) =>
+    `| ${what} | ${metric} | ${figure(value)} | ${figure(predicted)} | ${percent(error)} |`,
+);
+const measuredRows = measured.map(
+  ({ model, cell, measured: value, predicted, error }) =>
+    `| ${model} | ${cell} | ${value.toFixed(1)} | ${predicted.toFixed(1)} | ${percent(error)} |`,
+);
+
+test("docs/planning.md has every published figure with today's prediction and error", () => {
+  const missing = publishedRows.filter((row) => !document.includes(row));
+  expect(missing.join("\n")).toBe("");
+});
+
+test("docs/planning.md has every measured cell with today's prediction and error", () => {
+  const missing = measuredRows.filter((row) => !document.includes(row));
+  expect(missing.join("\n")).toBe("");
+});
+
+test("at least twelve published figures, and the middle one is within 15 %", () => {
+  expect(published.length).toBeGreaterThanOrEqual(12);
+  expect(median(published.map(({ error }) => Math.abs(error)))).toBeLessThan(0.15);
+});
+
+test("on our own machine, from its probes alone, every prefill and decode of one sequence is within 20 %", () => {
+  for (const { model, cell, error } of measured) expect(Math.abs(error), `${model} ${cell}`).toBeLessThan(0.2);
+});
+
+test("every constant says where it comes from", () => {
+  for (const group of [GPU_CONSTANTS, CPU_CONSTANTS, SPECULATION, QUALITY]) {
+    for (const [name, { value, source }] of Object.entries(group)) {
+      expect(Number.isFinite(value), name).toBe(true);
+      expect(source.length, name).toBeGreaterThan(20);
+    }
+  }
+});

@@ -1,0 +1,101 @@
+/** Every constant of the speed model, with where it comes from. `assumed` marks judgement; what was used to set one of these is not used to check the model. */
+
+export interface Constant {
+  readonly value: number;
+  readonly source: string;
+}
+
+const cited = (value: number, source: string): Constant => ({ value, source });
+const assumed = (value: number, why: string): Constant => ({ value, source: `assumed: ${why}` });
+
+/** What calibration may replace. */
+export interface Efficiencies {
+  /** Of the memory bandwidth, reading weights and KV in decode. */
+  readonly memoryShare: number;
+  /** Of the arithmetic's peak, in large products. */
+  readonly computeShare: number;
+  /** Seconds per step that do not depend on its size. */
+  readonly stepSeconds: number;
+  readonly secondsPerLayer: number;
+  /** Seconds per sequence and step: sampling, bookkeeping, handing over. */
+  readonly secondsPerSequence: number;
+}
+
+export const GPU_CONSTANTS = {
+  memoryShare: cited(
+    0.82,
+    "Llama-3.1-8B in BF16 on an A100 40 GB decodes at 75 tokens/s alone (johnmusgrave.com, vLLM 0.23): 13.3 ms, of which the overheads below take 1.5",
+  ),
+  computeShare: cited(
+    0.65,
+    "16 bits: LLaMA-7B, 2,048 prompt tokens in 133 ms on an A100 (TensorRT-LLM v0.5's table) is 66 % of its peak",
+  ),
+  computeShare8: cited(
+    0.45,
+    "8 bits: the same in 36 ms on an H100 and 73 ms on an L40S in FP8 is 39 % and 52 % of their peaks; 4 bits the same for want of a figure",
+  ),
+  stepSeconds: assumed(
+    0.5e-3,
+    "scheduling and launching a captured step; kept small by engines that prepare the next one meanwhile",
+  ),
+  secondsPerLayer: assumed(30e-6, "some ten small kernels a layer between the products, about 3 µs each"),
+  secondsPerSequence: assumed(10e-6, "sampling and bookkeeping per sequence"),
+  allReduceShare: cited(
+    0.77,
+    "all-reduce over NVLink reaches 77 % of the link (waynehacking8.github.io, 4 × H100, nccl-tests)",
+  ),
+  allReducePcieShare: assumed(0.5, "all-reduce over PCIe, both directions through the host's bridges"),
+  nvlinkSeconds: assumed(12e-6, "one small all-reduce among NVLink GPUs with the engines' own kernels"),
+  pcieSeconds: assumed(40e-6, "one small all-reduce over PCIe"),
+  overlap: assumed(4, "exponent joining memory and arithmetic time: ∞ would be a perfect overlap, 1 none"),
+  memoryUtilization: cited(0.92, "vLLM's default --gpu-memory-utilization"),
+  runtimeBytes: assumed(1.5e9, "CUDA context, captured graphs, communication buffers"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+export const CPU_CONSTANTS = {
+  memoryShare: cited(
+    0.85,
+    "one-row products of 5632 × 2048 in Q4_0, Q8_0 and Q4_K read at 79 to 102 % of the probe (docs/benchmarks/kernels.md)",
+  ),
+  computeShare: cited(
+    0.94,
+    "products of 512 rows reach 93 to 100 % of the probe in Q4_0, Q8_0 and Q4_K (docs/benchmarks/kernels.md)",
+  ),
+  attentionShare: cited(
+    0.56,
+    "prefill attention of 512 tokens reaches 56 % of the float probe (docs/benchmarks/kernels.md)",
+  ),
+  stepSeconds: assumed(0.1e-3, "one message and one submit per step"),
+  secondsPerLayer: assumed(10e-6, "norms, rotations and barriers of a layer"),
+  secondsPerSequence: assumed(50e-6, "sampling over the vocabulary"),
+  secondsPerTokenLayer: assumed(
+    2.5e-6,
+    "norms, rotations, activation rounding and KV writes of a prompt's token in a layer, for width 2048",
+  ),
+  overlap: assumed(2, "few cores, loads and arithmetic in the same instructions' stream"),
+  memoryUtilization: assumed(0.85, "the system, the page cache and the tokenizer need some"),
+  runtimeBytes: assumed(0.3e9, "the process itself"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+/** Drafts. */
+export const SPECULATION = {
+  eagle3Acceptance: cited(
+    0.7,
+    "acceptance lengths 2.5 to 4.0 at depth 5 for Llama-3.3-70B (SpecBundle): about 0.65 to 0.85 a token",
+  ),
+  eagle3Depth: cited(3, "depth of the engines' own examples"),
+  eagle3LayerShare: assumed(1, "the drafter is one layer of the model, with its output matrix"),
+  eagle3VocabShare: assumed(0.25, "EAGLE-3 drafts from a reduced vocabulary"),
+  smallestGain: assumed(1.1, "below a tenth the gain is within what acceptance varies by"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+export const QUALITY = {
+  smallestRecovery: cited(
+    98,
+    "a change that costs more than 2 % is rolled back (the tuning loop's own limit is 2 to 3 %)",
+  ),
+  longContext: cited(
+    65_536,
+    "4-bit weights lose up to 59 % on long contexts (arXiv 2505.20276): not above this length",
+  ),
+} as const satisfies Readonly<Record<string, Constant>>;

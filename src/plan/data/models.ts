@@ -1,0 +1,260 @@
+/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes; that the quantised checkpoints are still there, nobody checks. */
+import type { Experts, Latent } from "../model-shape.js";
+
+export interface KnownModel {
+  readonly name: string;
+  /** What an engine fetches; its config.json is the source of the numbers. */
+  readonly repo: string;
+  readonly numLayers: number;
+  readonly width: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly headDim: number;
+  /** Width of the dense feed-forward part; 0 where all layers have experts. */
+  readonly ffWidth: number;
+  readonly vocabSize: number;
+  readonly contextLength: number;
+  readonly isTied?: boolean;
+  readonly experts?: Experts;
+  readonly latent?: Latent;
+  /** Layers that see only the last so many tokens. */
+  readonly window?: { readonly numTokens: number; readonly numLayers: number };
+  /** How the published weights are stored, where not in 16 bits. */
+  readonly native?: "fp8" | "mxfp4";
+  /** Published checkpoints that are quantised already, by our names. */
+  readonly checkpoints?: Readonly<Partial<Record<"fp8" | "int8" | "awq", string>>>;
+  /** Published EAGLE-3 heads. */
+  readonly eagle3?: string;
+  /** Family, for suggestions of a smaller one. */
+  readonly family: string;
+  /** As the model card states them. */
+  readonly publishedParameters: number;
+  readonly publishedActiveParameters?: number;
+}
+
+type Row = readonly [
+  name: string,
+  repo: string,
+  layers: number,
+  width: number,
+  heads: number,
+  kvHeads: number,
+  headDim: number,
+  ffWidth: number,
+  vocab: number,
+  context: number,
+  billions: number,
+];
+
+function model(family: string, row: Row, more: Partial<KnownModel> = {}): KnownModel {
+  const [name, repo, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength, billions] =
+    row;
+  const dimensions = { numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength };
+  return { name, repo, family, ...dimensions, publishedParameters: billions * 1e9, ...more };
+}
+
+const tied = { isTied: true } as const;
+const K128 = 131_072;
+
+export const KNOWN_MODELS: readonly KnownModel[] = [
+  model(
+    "llama",
+    ["llama-3.2-1b", "meta-llama/Llama-3.2-1B-Instruct", 16, 2048, 32, 8, 64, 8192, 128_256, K128, 1.24],
+    tied,
+  ),
+  model(
+    "llama",
+    ["llama-3.2-3b", "meta-llama/Llama-3.2-3B-Instruct", 28, 3072, 24, 8, 128, 8192, 128_256, K128, 3.21],
+    tied,
+  ),
+  model(
+    "llama",
+    ["llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", 32, 4096, 32, 8, 128, 14_336, 128_256, K128, 8.03],
+    {
+      checkpoints: {
+        fp8: "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic",
+        int8: "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8",
+        awq: "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
+      },
+      eagle3: "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+    },
+  ),
+  model(
+    "llama",
+    ["llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct", 80, 8192, 64, 8, 128, 28_672, 128_256, K128, 70.55],
+    {
+      checkpoints: {
+        fp8: "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
+        int8: "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
+        awq: "casperhansen/llama-3.3-70b-instruct-awq",
+      },
+      eagle3: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+    },
+  ),
+  model("llama", [
+    "llama-3.1-70b",
+    "meta-llama/Llama-3.1-70B-Instruct",
+    80,
+    8192,
+    64,
+    8,
+    128,
+    28_672,
+    128_256,
+    K128,
+    70.55,
+  ]),
+  model("llama", [
+    "llama-3.1-405b",
+    "meta-llama/Llama-3.1-405B-Instruct",
+    126,
+    16_384,
+    128,
+    8,
+    128,
+    53_248,
+    128_256,
+    K128,
+    405.9,
+  ]),
+  model("llama-2", ["llama-2-7b", "meta-llama/Llama-2-7b-chat-hf", 32, 4096, 32, 32, 128, 11_008, 32_000, 4096, 6.74]),
+  model("llama-2", [
+    "llama-2-70b",
+    "meta-llama/Llama-2-70b-chat-hf",
+    80,
+    8192,
+    64,
+    8,
+    128,
+    28_672,
+    32_000,
+    4096,
+    68.98,
+  ]),
+  ...(
+    [
+      ["0.5b", 24, 896, 14, 2, 64, 4864, 151_936, 0.494],
+      ["1.5b", 28, 1536, 12, 2, 128, 8960, 151_936, 1.54],
+      ["3b", 36, 2048, 16, 2, 128, 11_008, 151_936, 3.09],
+      ["7b", 28, 3584, 28, 4, 128, 18_944, 152_064, 7.62],
+      ["14b", 48, 5120, 40, 8, 128, 13_824, 152_064, 14.77],
+      ["32b", 64, 5120, 40, 8, 128, 27_648, 152_064, 32.76],
+      ["72b", 80, 8192, 64, 8, 128, 29_568, 152_064, 72.7],
+    ] as const
+  ).map(([size, layers, width, heads, kvHeads, headDim, ff, vocab, billions]) => {
+    const repo = `Qwen/Qwen2.5-${size.toUpperCase()}-Instruct`;
+    const row: Row = [`qwen2.5-${size}`, repo, layers, width, heads, kvHeads, headDim, ff, vocab, 32_768, billions];
+    return model("qwen2.5", row, {
+      checkpoints: { fp8: `RedHatAI/${repo.slice("Qwen/".length)}-FP8-dynamic`, awq: `${repo}-AWQ` },
+      isTied: billions < 4,
+    });
+  }),
+  ...(
+    [
+      ["0.6b", 28, 1024, 16, 3072, 0.596],
+      ["1.7b", 28, 2048, 16, 6144, 1.72],
+      ["4b", 36, 2560, 32, 9728, 4.02],
+      ["8b", 36, 4096, 32, 12_288, 8.19],
+      ["14b", 40, 5120, 40, 17_408, 14.77],
+      ["32b", 64, 5120, 64, 25_600, 32.76],
+    ] as const
+  ).map(([size, layers, width, heads, ff, billions]) => {
+    const repo = `Qwen/Qwen3-${size.toUpperCase()}`;
+    const row: Row = [`qwen3-${size}`, repo, layers, width, heads, 8, 128, ff, 151_936, 40_960, billions];
+    return model("qwen3", row, {
+      isTied: billions < 5,
+      ...(billions < 4 ? {} : { checkpoints: { fp8: `${repo}-FP8`, awq: `${repo}-AWQ` } }),
+    });
+  }),
+  model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
+    experts: { count: 128, active: 8, width: 768, sharedWidth: 0, numDenseLayers: 0 },
+    checkpoints: { fp8: "Qwen/Qwen3-30B-A3B-FP8" },
+    publishedActiveParameters: 3.35e9,
+  }),
+  model("qwen3", ["qwen3-235b-a22b", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 128, 0, 151_936, 40_960, 235.1], {
+    experts: { count: 128, active: 8, width: 1536, sharedWidth: 0, numDenseLayers: 0 },
+    checkpoints: { fp8: "Qwen/Qwen3-235B-A22B-FP8" },
+    publishedActiveParameters: 22.1e9,
+  }),
+  model("mistral", [
+    "mistral-7b",
+    "mistralai/Mistral-7B-Instruct-v0.3",
+    32,
+    4096,
+    32,
+    8,
+    128,
+    14_336,
+    32_768,
+    32_768,
+    7.25,
+  ]),
+  model("mistral", [
+    "mistral-small-24b",
+    "mistralai/Mistral-Small-24B-Instruct-2501",
+    40,
+    5120,
+    32,
+    8,
+    128,
+    32_768,
+    K128,
+    32_768,
+    23.57,
+  ]),
+  model(
+    "mistral",
+    ["mixtral-8x7b", "mistralai/Mixtral-8x7B-Instruct-v0.1", 32, 4096, 32, 8, 128, 0, 32_000, 32_768, 46.7],
+    {
+      experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0, numDenseLayers: 0 },
+      publishedActiveParameters: 12.9e9,
+    },
+  ),
+  model(
+    "mistral",
+    ["mixtral-8x22b", "mistralai/Mixtral-8x22B-Instruct-v0.1", 56, 6144, 48, 8, 128, 0, 32_768, 65_536, 140.6],
+    {
+      experts: { count: 8, active: 2, width: 16_384, sharedWidth: 0, numDenseLayers: 0 },
+      publishedActiveParameters: 39.1e9,
+    },
+  ),
+  model(
+    "deepseek",
+    ["deepseek-v3", "deepseek-ai/DeepSeek-V3", 61, 7168, 128, 128, 128, 18_432, 129_280, 163_840, 671],
+    {
+      experts: { count: 256, active: 8, width: 2048, sharedWidth: 2048, numDenseLayers: 3 },
+      latent: { kvRank: 512, ropeDim: 64, queryRank: 1536, valueDim: 128 },
+      native: "fp8",
+      publishedActiveParameters: 37e9,
+    },
+  ),
+  model("gpt-oss", ["gpt-oss-20b", "openai/gpt-oss-20b", 24, 2880, 64, 8, 64, 0, 201_088, K128, 20.9], {
+    experts: { count: 32, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
+    window: { numTokens: 128, numLayers: 12 },
+    native: "mxfp4",
+    publishedActiveParameters: 3.6e9,
+  }),
+  model("gpt-oss", ["gpt-oss-120b", "openai/gpt-oss-120b", 36, 2880, 64, 8, 64, 0, 201_088, K128, 116.8], {
+    experts: { count: 128, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
+    window: { numTokens: 128, numLayers: 18 },
+    native: "mxfp4",
+    publishedActiveParameters: 5.1e9,
+  }),
+  model("gemma3", ["gemma3-1b", "google/gemma-3-1b-it", 26, 1152, 4, 1, 256, 6912, 262_144, 32_768, 1.0], {
+    ...tied,
+    window: { numTokens: 512, numLayers: 22 },
+  }),
+  model("gemma3", ["gemma3-4b", "google/gemma-3-4b-it", 34, 2560, 8, 4, 256, 10_240, 262_208, K128, 3.88], {
+    ...tied,
+    window: { numTokens: 1024, numLayers: 29 },
+  }),
+  model("gemma3", ["gemma3-12b", "google/gemma-3-12b-it", 48, 3840, 16, 8, 256, 15_360, 262_208, K128, 11.77], {
+    ...tied,
+    window: { numTokens: 1024, numLayers: 40 },
+  }),
+  model("gemma3", ["gemma3-27b", "google/gemma-3-27b-it", 62, 5376, 32, 16, 128, 21_504, 262_208, K128, 27.0], {
+    ...tied,
+    window: { numTokens: 1024, numLayers: 52 },
+  }),
+  model("phi", ["phi-4", "microsoft/phi-4", 40, 5120, 40, 10, 128, 17_920, 100_352, 16_384, 14.66]),
+];

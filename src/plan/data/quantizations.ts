@@ -1,0 +1,192 @@
+/** How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and what is known of the quality they cost. */
+
+/** What a device multiplies in; each has its own peak. */
+export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
+
+export interface QualityGate {
+  /** Mean score kept, in percent of the unquantised model's; undefined: not known as a score. */
+  readonly recovery: number | undefined;
+  readonly evidence: string;
+}
+
+export const QUANTIZATION_IDS = [
+  "bf16",
+  "fp8",
+  "int8",
+  "awq",
+  "nvfp4",
+  "mxfp4",
+  "q8_0",
+  "q6_k",
+  "q4_k_m",
+  "q4_0",
+  "file",
+] as const;
+export type QuantizationId = (typeof QUANTIZATION_IDS)[number];
+
+export interface Quantization {
+  readonly id: QuantizationId;
+  readonly label: string;
+  /** Per weight of the layers, scales included. */
+  readonly linearBytes: number;
+  /** Per weight of the embedding table and the output matrix. */
+  readonly tableBytes: number;
+  readonly arithmetic: Arithmetic;
+  /** What unpacking leaves of the arithmetic's speed. */
+  readonly computeFactor: number;
+  readonly gate: QualityGate;
+}
+
+const bits = (count: number): number => count / 8;
+
+/** Recovery in percent: means over task suites by the quantisers' authors. Tables stay at 16 bits in the GPU formats, as llm-compressor and AutoAWQ leave them. */
+export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
+  bf16: {
+    id: "bf16",
+    label: "BF16",
+    linearBytes: 2,
+    tableBytes: 2,
+    arithmetic: "float16",
+    computeFactor: 1,
+    gate: { recovery: 100, evidence: "as published: nothing is quantised" },
+  },
+  fp8: {
+    id: "fp8",
+    label: "FP8 (W8A8)",
+    linearBytes: 1,
+    tableBytes: 2,
+    arithmetic: "fp8",
+    computeFactor: 1,
+    gate: { recovery: 99.9, evidence: "lossless at 8B, 70B and 405B over 500,000 evaluations (arXiv 2411.02355)" },
+  },
+  int8: {
+    id: "int8",
+    label: "INT8 (W8A8)",
+    linearBytes: 1,
+    tableBytes: 2,
+    arithmetic: "int8",
+    computeFactor: 1,
+    gate: {
+      recovery: 99.4,
+      evidence: "Llama-3.3-70B 99.4 % of OpenLLM v1, Llama-3.1-8B 100.3 % (model cards); 1 to 3 % in arXiv 2411.02355",
+    },
+  },
+  awq: {
+    id: "awq",
+    label: "AWQ INT4 (W4A16)",
+    // 4 bits, a 16-bit scale and a 4-bit zero for 128 weights.
+    linearBytes: bits(4 + 20 / 128),
+    tableBytes: 2,
+    arithmetic: "float16",
+    // Marlin stays within 5 to 10 % of 16-bit products.
+    computeFactor: 0.92,
+    gate: {
+      recovery: 98.9,
+      evidence:
+        "Llama-3.1-8B 4-bit group 128: 98.9 % of OpenLLM v1, 96.1 % of v2, 93.0 % of Arena-Hard (model card); up to −59 % on long contexts (arXiv 2505.20276)",
+    },
+  },
+  nvfp4: {
+    id: "nvfp4",
+    label: "NVFP4",
+    linearBytes: bits(4.5),
+    tableBytes: 2,
+    arithmetic: "fp4",
+    computeFactor: 1,
+    gate: { recovery: undefined, evidence: "no gate result known here" },
+  },
+  mxfp4: {
+    id: "mxfp4",
+    label: "MXFP4",
+    linearBytes: bits(4.25),
+    tableBytes: 2,
+    arithmetic: "float16",
+    computeFactor: 0.92,
+    gate: { recovery: 100, evidence: "as published: the model was trained for it" },
+  },
+  q8_0: {
+    id: "q8_0",
+    label: "GGUF Q8_0",
+    linearBytes: bits(8.5),
+    tableBytes: bits(8.5),
+    arithmetic: "cpu8",
+    computeFactor: 1,
+    gate: { recovery: 99.9, evidence: "Llama-3-8B: KL divergence 0.0014, same top token 97.7 % (llama.cpp's table)" },
+  },
+  q6_k: {
+    id: "q6_k",
+    label: "GGUF Q6_K",
+    linearBytes: bits(6.5625),
+    tableBytes: bits(6.5625),
+    arithmetic: "cpu4",
+    computeFactor: 0.85,
+    gate: { recovery: 99.7, evidence: "Llama-3-8B: KL divergence 0.0055, same top token 96.0 % (llama.cpp's table)" },
+  },
+  q4_k_m: {
+    id: "q4_k_m",
+    label: "GGUF Q4_K_M",
+    linearBytes: bits(4.83),
+    tableBytes: bits(5.5),
+    arithmetic: "cpu4",
+    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed (docs/benchmarks/kernels.md).
+    computeFactor: 0.97,
+    gate: { recovery: 98.5, evidence: "Llama-3-8B: KL divergence 0.031, same top token 91.9 % (llama.cpp's table)" },
+  },
+  q4_0: {
+    id: "q4_0",
+    label: "GGUF Q4_0",
+    linearBytes: bits(4.5),
+    tableBytes: bits(5.5),
+    arithmetic: "cpu4",
+    computeFactor: 1,
+    gate: {
+      recovery: undefined,
+      evidence: "Llama-3-8B: KL divergence 0.072, above the 4-bit gate of 0.05 (llama.cpp's table)",
+    },
+  },
+  /** Stands for the type of a model's file; bytes come from the file. */
+  file: {
+    id: "file",
+    label: "as stored",
+    linearBytes: 2,
+    tableBytes: 2,
+    arithmetic: "float16",
+    computeFactor: 1,
+    gate: { recovery: 100, evidence: "the model's file as it is" },
+  },
+};
+
+export type KvTypeId = "16" | "fp8" | "int8";
+
+export interface KvType {
+  readonly id: KvTypeId;
+  readonly label: string;
+  readonly bytesPerValue: number;
+  /** Beside each head's values of a token. */
+  readonly scaleBytesPerHead: number;
+  readonly evidence: string;
+}
+
+export const KV_TYPES: Readonly<Record<KvTypeId, KvType>> = {
+  "16": {
+    id: "16",
+    label: "16 bits",
+    bytesPerValue: 2,
+    scaleBytesPerHead: 0,
+    evidence: "as computed: nothing is lost",
+  },
+  fp8: {
+    id: "fp8",
+    label: "FP8 E4M3",
+    bytesPerValue: 1,
+    scaleBytesPerHead: 0,
+    evidence: "one scale per tensor; calibrated scales advised (vLLM's documentation)",
+  },
+  int8: {
+    id: "int8",
+    label: "INT8, a scale per token and head",
+    bytesPerValue: 1,
+    scaleBytesPerHead: 4,
+    evidence: "8-bit K and V of an 8B model: KL divergence 0.001 (llama.cpp discussion 7412)",
+  },
+};

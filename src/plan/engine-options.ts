@@ -1,0 +1,87 @@
+/** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
+import { GPU_CONSTANTS } from "./data/constants.js";
+import { QUANTIZATIONS } from "./data/quantizations.js";
+import { type Evaluation, kvMemoryBytes } from "./evaluate.js";
+import { weightBytes } from "./model-shape.js";
+import type { PlannedOptions, PlanRequest } from "./request.js";
+
+export interface Rendered {
+  readonly options: PlannedOptions;
+  readonly extraArgs: readonly string[];
+  readonly needs: readonly string[];
+}
+
+const GGUF_TYPES: Readonly<Record<string, string>> = { q8_0: "Q8_0", q6_k: "Q6_K", q4_k_m: "Q4_K_M", q4_0: "Q4_0" };
+
+/** What is loaded, and what must be done to have it. */
+function weightsOf(
+  request: PlanRequest,
+  evaluation: Evaluation,
+): { readonly location: string; readonly needs: readonly string[] } {
+  const { model } = request;
+  const { quantization } = evaluation;
+  const { id } = quantization;
+  const gguf = GGUF_TYPES[id];
+  if (gguf !== undefined) {
+    const name = `${model.name}-${id}.gguf`;
+    return {
+      location: name,
+      needs: [`${name}: the model as a GGUF file in ${gguf}, from the hub (hf:org/repo:${gguf}) or converted`],
+    };
+  }
+  const published = model.native === undefined ? model.checkpoints[id] : undefined;
+  if (published !== undefined) return { location: published, needs: [] };
+  if (
+    !["fp8", "int8", "awq", "nvfp4"].includes(id) ||
+    model.native !== undefined ||
+    isMadeAtStart(request, evaluation)
+  ) {
+    return { location: model.location, needs: [] };
+  }
+  const name = `${model.name}-${id}`;
+  return {
+    location: name,
+    needs: [`${name}: ${model.location} quantised to ${quantization.label}; no published checkpoint is known here`],
+  };
+}
+
+/** FP8 can be made of 16-bit weights at the start, by engines that do it and where both have room meanwhile. */
+function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, tensorParallel }: Evaluation): boolean {
+  if (quantization.id !== "fp8" || model.native !== undefined || model.checkpoints.fp8 !== undefined) return false;
+  const hasRoom =
+    weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel <
+    machine.device.memoryBytes * GPU_CONSTANTS.memoryUtilization.value;
+  return hasRoom && (engine === "vllm" || engine === "sglang");
+}
+
+export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxModelLen: number): Rendered {
+  const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
+  const { model, machine } = request;
+  const { location, needs } = weightsOf(request, evaluation);
+  const isTrt = engine === "tensorrt-llm";
+  const onGpu = machine.kind === "gpu" && engine !== "llama-server" && engine !== "millrace";
+  const options: PlannedOptions = {
+    model: location,
+    servedModelName: model.name,
+    maxModelLen,
+    maxNumSeqs,
+    maxNumBatchedTokens,
+    enablePrefixCaching: true,
+    ...(kv.id === "16" ? {} : { kvCacheDtype: kv.id }),
+    ...(isMadeAtStart(request, evaluation) ? { quantization: "fp8" } : {}),
+    ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
+    // The others mean another share by theirs, and find it themselves.
+    ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
+    ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, maxModelLen) } : {}),
+    ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
+    ...(drafting === undefined || model.eagle3 === undefined
+      ? {}
+      : { speculativeConfig: { method: "eagle3", model: model.eagle3, num_speculative_tokens: drafting.depth } }),
+  };
+  return {
+    options,
+    extraArgs:
+      engine === "llama-server" && machine.kind === "gpu" ? ["-ngl", "999"] : isTrt ? ["--enable_chunked_prefill"] : [],
+    needs,
+  };
+}

@@ -1,0 +1,129 @@
+/** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
+import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
+import { GPUS } from "./data/hardware.js";
+import { KNOWN_MODELS } from "./data/models.js";
+import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations.js";
+import type { Machine } from "./device.js";
+import { machineLabel } from "./hardware.js";
+import { shapeOf } from "./known-model.js";
+import { type MemoryDemand, planMemory } from "./memory.js";
+import { kvBytes, type ModelShape, totalParameters, weightBytes } from "./model-shape.js";
+import type { PlanRequest } from "./request.js";
+import { chooseEngine, weightChoices, widthsOf } from "./rules.js";
+import { defaultEfficiencies, type Instance, kvBytesPerDevice } from "./step-time.js";
+
+/** What any engine can start with. */
+const SMALLEST_DEMAND: MemoryDemand = { maxNumBatchedTokens: 512, maxNumSeqs: 1 };
+
+export const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`;
+
+export function instanceFor(request: PlanRequest, quantization: Quantization, tensorParallel: number): Instance {
+  const { model, machine } = request;
+  const efficiencies = request.efficiencies ?? defaultEfficiencies(machine, quantization);
+  return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
+}
+
+/** Room for the weights, a step, and one sequence of the longest length. */
+export function fits(instance: Instance, maxModelLen: number, demand = SMALLEST_DEMAND): boolean {
+  return planMemory(instance, demand).kvBytes >= kvBytesPerDevice(instance, maxModelLen);
+}
+
+/** Of the widths that the engine and the machine allow; undefined: none is wide enough. */
+export function narrowestWidth(
+  request: PlanRequest,
+  quantization: Quantization,
+  maxModelLen: number,
+): number | undefined {
+  const { engine } = chooseEngine(request);
+  return widthsOf(request.model, request.machine, engine).find((width) =>
+    fits(instanceFor(request, quantization, width), maxModelLen),
+  );
+}
+
+/** @example "BF16: 141 GB of weights and 1.3 GB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 154 GB for them" */
+export function missingSentence(request: PlanRequest, quantization: Quantization, maxModelLen: number): string {
+  const { model, machine } = request;
+  const widths = widthsOf(model, machine, chooseEngine(request).engine);
+  const width = widths.at(-1)!;
+  const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const usable = width * (machine.device.memoryBytes * memoryUtilization.value - runtimeBytes.value);
+  const needed = `${gigabytes(weightBytes(model, quantization))} of weights and ${gigabytes(kvBytes(model, KV_TYPES["16"], maxModelLen))} for one sequence of ${maxModelLen} tokens`;
+  return `${quantization.label}: ${needed}; ${machineLabel({ ...machine, count: width } as Machine)} ${width === 1 ? "has" : "have"} ${gigabytes(usable)} for them`;
+}
+
+function fitsSomehow(request: PlanRequest, maxModelLen: number): Quantization | undefined {
+  const { choices } = weightChoices(request, maxModelLen);
+  return choices.find(({ quantization }) => narrowestWidth(request, quantization, maxModelLen) !== undefined)
+    ?.quantization;
+}
+
+function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
+  const { model, machine } = request;
+  if (model.stored !== undefined || model.native !== undefined) return [];
+  const found = Object.values(QUANTIZATIONS).find(
+    (quantization) =>
+      quantization.id !== "file" &&
+      machine.device.flops[quantization.arithmetic] !== undefined &&
+      quantization.gate.recovery === undefined &&
+      narrowestWidth(request, quantization, maxModelLen) !== undefined,
+  );
+  if (found === undefined) return [];
+  return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];
+}
+
+function shorterSequences(request: PlanRequest, maxModelLen: number): string[] {
+  for (let length = maxModelLen / 2; length >= request.inputTokens + request.outputTokens; length /= 2) {
+    const found = fitsSomehow({ ...request, maxModelLen: Math.floor(length) }, Math.floor(length));
+    if (found !== undefined) return [`with --max-model-len ${Math.floor(length)} it fits in ${found.label}`];
+  }
+  return [];
+}
+
+function largerMachines(request: PlanRequest, maxModelLen: number): string[] {
+  const machines = GPUS.flatMap((device) =>
+    [1, 2, 4, 8]
+      .filter((count) => count <= device.maxPerNode)
+      .map((count): Machine => ({ kind: "gpu", device, count })),
+  );
+  const total = (machine: Machine): number => machine.count * machine.device.memoryBytes;
+  const fitting = machines
+    .filter((machine) => fitsSomehow({ ...request, machine, engine: undefined }, maxModelLen) !== undefined)
+    .toSorted((a, b) => total(a) - total(b));
+  const same = fitting.find((machine) => machine.device.id === request.machine.device.id);
+  const found = [same, fitting.find((machine) => machine.device.id !== request.machine.device.id)];
+  return found.flatMap((machine) => {
+    if (machine === undefined) return [];
+    const quantization = fitsSomehow({ ...request, machine, engine: undefined }, maxModelLen)!;
+    return [
+      `${machineLabel(machine)} (--hardware ${machine.device.id}x${machine.count}) holds it in ${quantization.label}`,
+    ];
+  });
+}
+
+/** Known models that fit, the largest of the same family or of any. */
+function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
+  const own = totalParameters(request.model);
+  const fitting = KNOWN_MODELS.map(shapeOf)
+    .filter((model) => totalParameters(model) < own)
+    .filter((model) => fitsSomehow({ ...request, model }, Math.min(maxModelLen, model.contextLength)) !== undefined)
+    .toSorted((a, b) => totalParameters(b) - totalParameters(a));
+  const found = fitting.find((model: ModelShape) => model.family === request.model.family) ?? fitting[0];
+  return found === undefined
+    ? []
+    : [`${found.name} (${gigabytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
+}
+
+/** What comes nearest where nothing fits. */
+export function nearestFits(request: PlanRequest, maxModelLen: number): readonly string[] {
+  const found = [
+    ...refusedTypeThatFits(request, maxModelLen),
+    ...shorterSequences(request, maxModelLen),
+    ...largerMachines(request, maxModelLen),
+    ...smallerModel(request, maxModelLen),
+  ];
+  return found.length > 0
+    ? found
+    : [
+        "no machine of the table holds it: engines' own multi-node modes do (pipeline parallelism over several machines)",
+      ];
+}

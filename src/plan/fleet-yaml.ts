@@ -1,0 +1,57 @@
+/** A configuration as a millrace.yaml: what the fleet starts, under comments that say why. */
+import { stringify } from "yaml";
+import { machineLabel } from "./hardware.js";
+import type { Configuration, Plan } from "./request.js";
+
+/** @example kebabCase("maxNumSeqs") // "max-num-seqs" */
+function kebabCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+const MAX_COMMENT = 116;
+
+/** Comment lines of readable length. */
+export function comment(text: string): string {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + word.length >= MAX_COMMENT)
+      lines.push(`${line === undefined ? "#" : "#  "} ${word}`);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines.join("\n");
+}
+
+/** The model's entry, in the order of the file's documentation. */
+function modelEntry(plan: Plan, { engine, options, extraArgs, instances, tensorParallel }: Configuration): object {
+  const { model, servedModelName, ...others } = options;
+  const { machine } = plan.request;
+  const used = Array.from({ length: instances * tensorParallel }, (_, i) => i);
+  return {
+    name: servedModelName,
+    engine,
+    model,
+    options: Object.fromEntries(
+      Object.entries(others).map(([name, value]) => [
+        kebabCase(name),
+        name === "kvCacheMemoryBytes" ? `${Math.floor((value as number) / 2 ** 20)}MiB` : value,
+      ]),
+    ),
+    ...(extraArgs.length === 0 ? {} : { args: extraArgs }),
+    instances,
+    ...(machine.kind === "gpu" ? { gpus: used, "gpus-per-instance": tensorParallel } : {}),
+  };
+}
+
+/** @param notes further comment lines at the top */
+export function yamlOf(plan: Plan, configuration: Configuration, notes: readonly string[] = []): string {
+  const { request } = plan;
+  const head = [
+    `${request.model.name} on ${machineLabel(request.machine)}, as millrace plan chose it.`,
+    ...notes,
+    ...configuration.choices.map(({ about, choice, because }) => `${about}: ${choice}. ${because}.`),
+    ...configuration.needs.map((need) => `needs ${need}`),
+  ];
+  const body = stringify({ models: [modelEntry(plan, configuration)] }, { lineWidth: 0 });
+  return `${head.map(comment).join("\n")}\n${body}`;
+}

@@ -1,0 +1,66 @@
+/** A configuration over a range of loads, for pictures: requests at once from one to what memory holds. */
+import { instanceFor } from "./fitting.js";
+import { activeLinearParameters, tableParameters, weightBytesPerStep } from "./model-shape.js";
+import { type Prediction, predict } from "./predict.js";
+import type { Configuration, PlanRequest } from "./request.js";
+import { type Instance, kvBytesPerDevice, peakOf } from "./step-time.js";
+
+export interface LoadPoint {
+  /** Of all instances together. */
+  readonly concurrency: number;
+  readonly prediction: Prediction;
+}
+
+const MOST_POINTS = 10;
+
+const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: Configuration): Instance => ({
+  ...instanceFor(request, quantization, tensorParallel),
+  kv,
+});
+
+export function loadCurve(request: PlanRequest, configuration: Configuration): LoadPoint[] {
+  const { instances, seats, options, drafting } = configuration;
+  const instance = instanceOf(request, configuration);
+  const limits = { seats, maxNumBatchedTokens: options.maxNumBatchedTokens };
+  const { inputTokens, outputTokens, prefixShare } = request;
+  const steps = Array.from({ length: MOST_POINTS }, (_, i) => 2 ** i).filter((each) => each <= seats);
+  return steps.map((each) => {
+    const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load: { concurrency: each } };
+    const own = predict(instance, traffic, limits, drafting);
+    const outputTokensPerS = own.outputTokensPerS * instances;
+    return { concurrency: each * instances, prediction: { ...own, outputTokensPerS } };
+  });
+}
+
+export interface RooflinePoint {
+  readonly label: string;
+  /** Operations for each byte read. */
+  readonly intensity: number;
+  /** Operations per second that the device reaches at best with it. */
+  readonly flops: number;
+}
+
+/** One device: where decode at some batch sizes and a prompt's chunk lie. */
+export function rooflineOf(
+  request: PlanRequest,
+  configuration: Configuration,
+): { readonly peak: number; readonly points: readonly RooflinePoint[] } {
+  const instance = instanceOf(request, configuration);
+  const { model, machine, quantization, tensorParallel } = instance;
+  const peak = peakOf(machine, quantization);
+  const context = request.inputTokens + request.outputTokens / 2;
+  const at = (label: string, numDecoding: number, numRows: number): RooflinePoint => {
+    const operations = (2 * numRows * (activeLinearParameters(model) + tableParameters(model))) / tensorParallel;
+    const bytes =
+      weightBytesPerStep(model, quantization, numRows) / tensorParallel +
+      numDecoding * kvBytesPerDevice(instance, context);
+    const intensity = operations / bytes;
+    return { label, intensity, flops: Math.min(peak, intensity * machine.device.bytesPerS) };
+  };
+  const batches = [1, 16, 64].filter((batch) => batch <= configuration.seats);
+  const prompt = Math.min(request.inputTokens, configuration.options.maxNumBatchedTokens);
+  return {
+    peak,
+    points: [...batches.map((batch) => at(`decode, ${batch}`, batch, batch)), at(`prompt, ${prompt}`, 0, prompt)],
+  };
+}

@@ -1,0 +1,63 @@
+/** Where a device's memory goes: weights, what a step computes in, what the runtime takes, and keys and values in what is left. */
+import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
+import { weightBytes } from "./model-shape.js";
+import type { Drafting } from "./predict.js";
+import { type Instance, kvBytesPerDevice } from "./step-time.js";
+
+/** Bytes of one device. */
+export interface MemoryPlan {
+  readonly totalBytes: number;
+  /** Left to others, or to nobody. */
+  readonly headroomBytes: number;
+  readonly weightBytes: number;
+  readonly activationBytes: number;
+  readonly runtimeBytes: number;
+  /** Of a drafter's weights; 0: none. */
+  readonly drafterBytes: number;
+  /** Negative: so much is missing before a single token. */
+  readonly kvBytes: number;
+}
+
+export interface MemoryDemand {
+  readonly maxNumBatchedTokens: number;
+  readonly maxNumSeqs: number;
+}
+
+/** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
+export function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
+  const { model, tensorParallel } = instance;
+  const inner =
+    model.experts === undefined
+      ? model.ffWidth
+      : model.experts.active * model.experts.width + model.experts.sharedWidth;
+  const perToken =
+    4 * model.width + (2 * Math.max(inner, model.ffWidth) + 2 * model.numHeads * model.headDim) / tensorParallel;
+  return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
+}
+
+export function planMemory(instance: Instance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
+  const { model, quantization, machine, tensorParallel } = instance;
+  const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const totalBytes = machine.device.memoryBytes;
+  const usable = totalBytes * memoryUtilization.value;
+  const weights = weightBytes(model, quantization) / tensorParallel;
+  const activations = activationBytes(instance, demand);
+  const drafter = (drafting?.weightBytes ?? 0) / tensorParallel;
+  return {
+    totalBytes,
+    headroomBytes: totalBytes - usable,
+    weightBytes: weights,
+    activationBytes: activations,
+    runtimeBytes: runtimeBytes.value,
+    drafterBytes: drafter,
+    kvBytes: usable - weights - activations - runtimeBytes.value - drafter,
+  };
+}
+
+/** Sequences of `numTokens` tokens that fit at once, when they share the first `sharedTokens` of them. */
+export function seatsOf(instance: Instance, memory: MemoryPlan, numTokens: number, sharedTokens: number): number {
+  const whole = kvBytesPerDevice(instance, numTokens);
+  const shared = Math.min(kvBytesPerDevice(instance, sharedTokens), whole);
+  const left = memory.kvBytes - shared;
+  return left < whole - shared ? 0 : Math.floor(left / Math.max(1, whole - shared));
+}

@@ -1,0 +1,179 @@
+/** What the rules decide, by cases. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { GPUS } from "./data/hardware.js";
+import { KNOWN_MODELS } from "./data/models.js";
+import { GPU_HOUR } from "./data/prices.js";
+import { QUANTIZATIONS } from "./data/quantizations.js";
+import { narrowestWidth } from "./fitting.js";
+import { parseHardware } from "./hardware.js";
+import { knownModel } from "./known-model.js";
+import { makePlan } from "./plan.js";
+import type { Configuration, Plan, PlanRequest } from "./request.js";
+
+function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
+  const machine = parseHardware(hardware);
+  return {
+    ...{ model: knownModel(model), machine, inputTokens: 1024, outputTokens: 512, prefixShare: 0, slo: {} },
+    ...{ objective: "throughput", isSimpleTask: false, smallestRecovery: 98, load: { concurrency: 16 } },
+    price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
+    ...more,
+  };
+}
+
+const best = (plan: Plan): Configuration => plan.configurations[0]!;
+const reason = ({ choices }: Configuration, about: string): string =>
+  choices.find((choice) => choice.about === about)!.because;
+
+test("the reference image's case: 70B on two H100 is FP8, gated, with its reasons", () => {
+  const configuration = best(makePlan(request("llama-3.3-70b", "h100x2")));
+  expect(configuration).toMatchObject({ engine: "vllm", quantization: { id: "fp8" }, meetsSlo: true });
+  expect(reason(configuration, "weights")).toMatch(/Hopper multiplies FP8.*Gate: lossless.*2411\.02355/);
+  expect(configuration.options).toMatchObject({
+    enablePrefixCaching: true,
+    tensorParallelSize: configuration.tensorParallel,
+  });
+});
+
+test("Ampere has no FP8: INT8 is the middle ground", () => {
+  const ids = makePlan(request("llama-3.1-8b", "a100-80")).configurations.map(({ quantization }) => quantization.id);
+  expect(ids[0]).toBe("int8");
+  expect(ids).not.toContain("fp8");
+});
+
+test("INT4 only where memory binds", () => {
+  const roomy = makePlan(request("llama-3.1-8b", "h100"));
+  expect(roomy.configurations.some(({ quantization }) => quantization.id === "awq")).toBe(false);
+  expect(roomy.refusals.find(({ what }) => what.startsWith("AWQ"))?.because).toMatch(/memory does not bind/);
+  expect(best(makePlan(request("llama-3.3-70b", "a100-40x2"))).quantization.id).toBe("awq");
+});
+
+test("what no gate has passed is not used, but can be asked for", () => {
+  const plan = makePlan(request("llama-3.3-70b", "b200"));
+  expect(plan.configurations.map(({ quantization }) => quantization.id)).not.toContain("nvfp4");
+  expect(plan.refusals.find(({ what }) => what === "NVFP4")?.because).toMatch(/has not passed a gate/);
+  expect(best(makePlan(request("llama-3.3-70b", "b200", { quantization: "nvfp4" }))).quantization.id).toBe("nvfp4");
+});
+
+test("a quality floor takes types away, one by one", () => {
+  const ids = (smallestRecovery: number) =>
+    new Set(
+      makePlan(request("llama-3.3-70b", "a100-40x4", { smallestRecovery })).configurations.map(
+        (each) => each.quantization.id,
+      ),
+    );
+  expect(ids(99)).toContain("int8");
+  expect(ids(99)).not.toContain("awq");
+  expect([...ids(100)]).toEqual(["bf16"]);
+});
+
+test("4-bit weights are not for long contexts", () => {
+  const plan = makePlan(request("llama-3.1-8b", "rtx4090", { inputTokens: 40_000, load: { concurrency: 1 } }));
+  expect(plan.refusals.find(({ what }) => what.startsWith("AWQ"))?.because).toMatch(
+    /not for sequences of 81\d{3} tokens/,
+  );
+});
+
+test("a latency asks for width, PCIe does without where it can", () => {
+  const wide = best(makePlan(request("llama-3.1-8b", "h100x8", { objective: "latency" })));
+  expect(wide.tensorParallel).toBeGreaterThan(1);
+  expect(reason(wide, "GPUs an instance")).toMatch(/as a latency asks for it/);
+  const narrow = best(makePlan(request("llama-3.1-8b", "l40sx4", { load: { concurrency: 64 } })));
+  expect(narrow).toMatchObject({ tensorParallel: 1, instances: 4 });
+});
+
+test("full batches are for several narrow instances, not for one wide one", () => {
+  const configuration = best(makePlan(request("llama-3.1-8b", "h100x8", { load: { concurrency: 1024 } })));
+  expect(configuration).toMatchObject({ tensorParallel: 1, instances: 8 });
+  expect(reason(configuration, "instances")).toMatch(/several narrow instances before one wide one/);
+});
+
+test("keys and values are narrowed only where they must be", () => {
+  expect(best(makePlan(request("llama-3.1-8b", "l40s"))).kv.id).toBe("16");
+  const tight = makePlan(request("llama-3.1-8b", "l40s", { load: { concurrency: 180 } })).configurations;
+  expect(tight.find(({ quantization }) => quantization.id === "fp8")?.kv.id).toBe("fp8");
+});
+
+test("drafts where latency matters and a drafter is known", () => {
+  const fast = best(makePlan(request("llama-3.3-70b", "h100x2", { objective: "latency", load: { concurrency: 1 } })));
+  expect(fast.drafting?.depth).toBe(3);
+  expect(fast.options.speculativeConfig).toMatchObject({ method: "eagle3" });
+  expect(fast.memory.drafterBytes).toBeGreaterThan(1e9);
+  const full = best(makePlan(request("llama-3.3-70b", "h100x2", { load: { concurrency: 128 } })));
+  expect(full.drafting).toBeUndefined();
+});
+
+test("limits come from the targets", () => {
+  const loose = best(makePlan(request("llama-3.1-8b", "h100", { load: { concurrency: 64 } })));
+  const strict = best(makePlan(request("llama-3.1-8b", "h100", { load: { concurrency: 64 }, slo: { tpotMs: 12 } })));
+  expect(strict.options.maxNumBatchedTokens).toBeLessThan(loose.options.maxNumBatchedTokens);
+  expect(strict.sustainableConcurrency).toBeLessThan(loose.sustainableConcurrency);
+  expect(strict.options.maxNumSeqs).toBeLessThanOrEqual(strict.sustainableConcurrency + 8);
+});
+
+test("cost takes no more GPUs than the load", () => {
+  const configuration = best(makePlan(request("llama-3.1-8b", "h100x8", { objective: "cost", slo: { tpotMs: 50 } })));
+  expect(configuration.instances * configuration.tensorParallel).toBe(1);
+  expect(reason(configuration, "instances")).toMatch(/rent no more/);
+});
+
+test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a radix tree; a simple task a smaller model", () => {
+  const cpu = best(makePlan(request("llama-3.1-8b", "cpu-16", { slo: {} })));
+  expect(cpu).toMatchObject({ engine: "millrace", options: { threads: 16 } });
+  expect(cpu.needs.join()).toMatch(/as a GGUF file/);
+  expect(best(makePlan(request("llama-3.1-8b", "h100", { prefixShare: 0.6 }))).engine).toBe("sglang");
+  const simple = makePlan(request("llama-3.3-70b", "h100x2", { isSimpleTask: true }));
+  expect(simple.suggestions.join()).toMatch(/llama-3\.1-8b/);
+});
+
+test("what does not fit gets the arithmetic and what would", () => {
+  const plan = makePlan(request("llama-3.1-405b", "h100x2"));
+  expect(plan.configurations).toEqual([]);
+  expect(plan.refusals[0]!.because).toMatch(/812 GB of weights.*2 × H100 SXM 80 GB have 154 GB/);
+  expect(plan.nearest.join("\n")).toMatch(/h100x4.*AWQ[\s\S]*llama-3.3-70b/);
+});
+
+test("more memory never makes an instance wider, nor a model that fits not fit", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...KNOWN_MODELS.map(({ name }) => name)),
+      fc.constantFrom(...GPUS.filter(({ maxPerNode }) => maxPerNode === 8).map(({ id }) => id)),
+      fc.constantFrom("bf16", "fp8", "awq"),
+      fc.double({ min: 1, max: 4, noNaN: true }),
+      (model, gpu, id, factor) => {
+        const small = request(model, `${gpu}x8`);
+        if (small.machine.kind !== "gpu") return;
+        const device = { ...small.machine.device, memoryBytes: small.machine.device.memoryBytes * factor };
+        const large = { ...small, machine: { ...small.machine, device } };
+        const [before, after] = [small, large].map((each) => narrowestWidth(each, QUANTIZATIONS[id], 4096));
+        expect(after ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(before ?? Number.POSITIVE_INFINITY);
+      },
+    ),
+  );
+});
+
+test("more GPUs never take a way to serve the model away, and all costs are positive", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...KNOWN_MODELS.map(({ name }) => name)),
+      fc.constantFrom(...GPUS.map(({ id }) => id)),
+      fc.constantFrom(1, 2, 4),
+      (model, gpu, count) => {
+        const inputTokens = 512;
+        const few = makePlan(request(model, `${gpu}x${count}`, { inputTokens }));
+        for (const { cost, prediction, memory, options } of few.configurations) {
+          expect(cost.usdPerHour).toBeGreaterThan(0);
+          expect(cost.usdPerMillionOutput).toBeGreaterThan(cost.usdPerMillionTotal);
+          expect(prediction.outputTokensPerS).toBeGreaterThan(0);
+          expect(memory.kvBytes).toBeGreaterThan(0);
+          // vLLM refuses to start otherwise.
+          expect(options.maxNumBatchedTokens).toBeGreaterThanOrEqual(options.maxNumSeqs);
+        }
+        if (count * 2 > GPUS.find(({ id }) => id === gpu)!.maxPerNode || few.configurations.length === 0) return;
+        const many = makePlan(request(model, `${gpu}x${count * 2}`, { inputTokens }));
+        expect(many.configurations.length).toBeGreaterThan(0);
+      },
+    ),
+    { numRuns: 40 },
+  );
+});

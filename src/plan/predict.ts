@@ -1,0 +1,211 @@
+/** What an instance gives its users under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
+import { SPECULATION } from "./data/constants.js";
+import { tableParameters } from "./model-shape.js";
+import { DECODE, type Instance, type StepWork, stepTime } from "./step-time.js";
+
+/** Of one instance. Either as many requests are always there, or so many come in a second. */
+export interface Traffic {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Share of prompt tokens that the prefix cache has. */
+  readonly prefixHit: number;
+  readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
+}
+
+export interface Drafting {
+  /** Tokens drafted per step. */
+  readonly depth: number;
+  /** Chance that a drafted token is right, if those before it were. */
+  readonly acceptance: number;
+  /** Seconds for a draft, as a share of the model's weights read per drafted token. */
+  readonly weightShare: number;
+  readonly weightBytes: number;
+}
+
+export interface Limits {
+  /** Sequences at once. */
+  readonly seats: number;
+  readonly maxNumBatchedTokens: number;
+}
+
+export interface Prediction {
+  /** Mean, and what 95 of 100 stay under, in ms. */
+  readonly ttftMs: number;
+  readonly ttftP95Ms: number;
+  /** Mean between two tokens of one user, in ms, with what others' prompts add. */
+  readonly tpotMs: number;
+  readonly requestsPerS: number;
+  readonly outputTokensPerS: number;
+  readonly tokensPerSPerUser: number;
+  /** Sequences that decode at once, on average. */
+  readonly numDecoding: number;
+  /** More came than it can do: the rest waits. */
+  readonly isSaturated: boolean;
+  readonly bound: "memory" | "arithmetic";
+  /** Tokens per step and sequence: 1, or more with drafts. */
+  readonly tokensPerStep: number;
+}
+
+/** Mean tokens of a step that drafts `depth` tokens: the accepted ones and the model's own. */
+export function expectedTokens({ depth, acceptance }: Drafting): number {
+  return acceptance === 1 ? depth + 1 : (1 - acceptance ** (depth + 1)) / (1 - acceptance);
+}
+
+/** EAGLE-3: one layer and a reduced output matrix per drafted token. */
+export function eagle3Drafting({ model }: Instance): Drafting {
+  const { eagle3Acceptance, eagle3Depth, eagle3LayerShare, eagle3VocabShare } = SPECULATION;
+  const heads = eagle3VocabShare.value * tableParameters(model);
+  const layer = (model.width * model.width * 12 + heads) * eagle3LayerShare.value;
+  const whole = model.numLayers * model.width * model.width * 12 + tableParameters(model);
+  return {
+    ...{ depth: eagle3Depth.value, acceptance: eagle3Acceptance.value },
+    weightShare: layer / whole,
+    weightBytes: 2 * layer,
+  };
+}
+
+interface Times {
+  /** Seconds of a step in which nobody's prompt is computed. */
+  readonly decode: number;
+  /** What a prompt adds to the steps it is part of. */
+  readonly prefillExtra: number;
+  /** From the start of a prompt's first step to the end of its last. */
+  readonly prefill: number;
+  readonly bound: "memory" | "arithmetic";
+}
+
+/** Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step. */
+function promptSteps(
+  instance: Instance,
+  base: StepWork,
+  { inputTokens, prefixHit }: Traffic,
+  { maxNumBatchedTokens }: Limits,
+  arrivalsPerStep: number,
+): { readonly seconds: number; readonly stepsEach: number } {
+  const cached = Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
+  const numNew = inputTokens - cached;
+  const chunk = Math.max(1, maxNumBatchedTokens - Math.ceil(base.numDecoding));
+  if (numNew <= chunk) {
+    const together = Math.min(Math.max(1, arrivalsPerStep), chunk / numNew);
+    const work = { ...base, numPromptTokens: together * numNew, promptOffset: cached, numPrompts: together };
+    return { seconds: stepTime(instance, work).totalSeconds, stepsEach: 1 / together };
+  }
+  let seconds = 0;
+  for (let done = cached; done < inputTokens; done += chunk) {
+    const numPromptTokens = Math.min(chunk, inputTokens - done);
+    seconds += stepTime(instance, { ...base, numPromptTokens, promptOffset: done }).totalSeconds;
+  }
+  return { seconds, stepsEach: Math.ceil(numNew / chunk) };
+}
+
+function timesAt(
+  instance: Instance,
+  traffic: Traffic,
+  limits: Limits,
+  drafting: Drafting | undefined,
+  numDecoding: number,
+): Times {
+  const { inputTokens, outputTokens } = traffic;
+  const context = inputTokens + outputTokens / 2;
+  const base = { ...DECODE, numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0) };
+  // Alone at the least: a sequence that decodes does so in whole steps.
+  const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
+  const drafts =
+    drafting === undefined
+      ? 0
+      : drafting.depth * (drafting.weightShare * step.weightSeconds + step.overheadSeconds / 4);
+  const decode = step.totalSeconds + drafts;
+  const idle = numDecoding === 0 ? 0 : stepTime(instance, base).totalSeconds;
+  // In each step so many sequences end, and as many prompts come.
+  const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
+  const arrivals = (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
+  const { seconds, stepsEach } = promptSteps(instance, base, traffic, limits, arrivals);
+  // Steps with prompts are decoding steps too, though there may be more of them than tokens to decode.
+  const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
+  const prefillExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
+  return { decode, prefillExtra, prefill: seconds, bound: step.bound };
+}
+
+interface State extends Times {
+  readonly requestsPerS: number;
+  readonly decodeSeconds: number;
+  readonly ttft: number;
+  readonly ttftP95: number;
+  /** Requests inside: decoding, or before their first token. */
+  readonly inside: number;
+}
+
+/** @param population requests that are ever there at once: nobody waits for himself */
+function stateAt(
+  instance: Instance,
+  traffic: Traffic,
+  limits: Limits,
+  drafting: Drafting | undefined,
+  numDecoding: number,
+  population: number,
+): State {
+  const others = 1 - 1 / population;
+  const times = timesAt(instance, traffic, limits, drafting, numDecoding);
+  const ownPrefill = timesAt(instance, traffic, limits, drafting, numDecoding * others).prefill;
+  const perToken = times.decode / (drafting === undefined ? 1 : expectedTokens(drafting));
+  // The first token comes with the prompt.
+  const numTokens = Math.max(1, traffic.outputTokens - 1);
+  const requestsPerS = numDecoding / (numTokens * perToken + numDecoding * others * times.prefillExtra);
+  const busy = Math.min(0.999, requestsPerS * times.prefillExtra * others);
+  const queue = (busy * times.prefill) / (2 * (1 - busy));
+  const residual = (others * times.decode) / 2;
+  const ttft = residual + queue + ownPrefill;
+  // Waiting times fall off about exponentially: their share above t is busy · exp(−t · busy ÷ mean).
+  const lateQueue = busy <= 0.05 ? queue : (queue / busy) * Math.log(busy / 0.05);
+  const ttftP95 = 2 * residual + Math.max(queue, lateQueue) + ownPrefill;
+  const inside = numDecoding + requestsPerS * ttft;
+  return { ...times, requestsPerS, decodeSeconds: numDecoding / requestsPerS, ttft, ttftP95, inside };
+}
+
+/** The largest number in (0, limit] for which `isBelow` holds. */
+function bisect(limit: number, isBelow: (value: number) => boolean): number {
+  if (isBelow(limit)) return limit;
+  let [low, high] = [0, limit];
+  for (let round = 0; round < 26; round++) {
+    const middle = (low + high) / 2;
+    if (isBelow(middle)) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/** @param limits with at least one seat */
+export function predict(instance: Instance, traffic: Traffic, limits: Limits, drafting?: Drafting): Prediction {
+  const { load, outputTokens } = traffic;
+  const isClosed = "concurrency" in load;
+  const population = isClosed ? load.concurrency : Number.POSITIVE_INFINITY;
+  const at = (numDecoding: number) =>
+    stateAt(instance, traffic, limits, drafting, numDecoding, Math.max(1, population));
+  const numDecoding = bisect(Math.min(limits.seats, population), (count) => {
+    const state = at(count);
+    return isClosed ? state.inside <= load.concurrency : state.requestsPerS <= load.requestsPerS;
+  });
+  const state = at(numDecoding);
+  const isSaturated = isClosed
+    ? load.concurrency > limits.seats && state.inside < load.concurrency
+    : state.requestsPerS < load.requestsPerS * 0.999;
+  // Who finds no seat waits for one: by Little's law, as long as it takes to serve those before him.
+  const waiting = isSaturated
+    ? isClosed
+      ? (load.concurrency - state.inside) / state.requestsPerS
+      : Number.POSITIVE_INFINITY
+    : 0;
+  const tpot = state.decodeSeconds / Math.max(1, outputTokens - 1);
+  return {
+    ttftMs: 1000 * (state.ttft + waiting),
+    ttftP95Ms: 1000 * (state.ttftP95 + waiting),
+    tpotMs: 1000 * tpot,
+    requestsPerS: state.requestsPerS,
+    outputTokensPerS: state.requestsPerS * outputTokens,
+    tokensPerSPerUser: 1 / tpot,
+    numDecoding,
+    isSaturated,
+    bound: state.bound,
+    tokensPerStep: drafting === undefined ? 1 : expectedTokens(drafting),
+  };
+}

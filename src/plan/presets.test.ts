@@ -1,0 +1,34 @@
+/** The files in presets/ are the planner's output of today: `npx vitest run src/plan/presets.test.ts -u` writes them again. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { packageRoot } from "../core/package-root.js";
+import { PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
+
+const FOLDER = join(packageRoot(), "presets");
+const SIZES = Object.keys(PRESET_SIZES) as PresetSize[];
+const presets = PRESET_TIERS.flatMap((tier) => SIZES.flatMap((size) => presetFor(tier, size) ?? []));
+
+test.each(presets)("$file is what the planner says", async ({ file, text }) => {
+  await expect(text).toMatchFileSnapshot(join(FOLDER, file));
+});
+
+test("there is no preset that the planner does not make, and all say what they bought", () => {
+  expect(readdirSync(FOLDER).toSorted()).toEqual(presets.map(({ file }) => file).toSorted());
+  for (const { text } of presets) {
+    expect(text).toMatch(/^# Bought: /m);
+    expect(text).toMatch(/^# Predicted with 16 requests/m);
+    expect(text).toMatch(/^# weights: .*$/m);
+  }
+});
+
+test("a preset names one model, its engine, and as many GPUs as its instances take", () => {
+  for (const { file, text } of presets) {
+    const { models } = parse(text) as { models: Record<string, unknown>[] };
+    const [{ name, engine, model, instances, gpus, options }] = models as [Record<string, unknown>];
+    expect([typeof name, typeof engine, typeof model], file).toEqual(["string", "string", "string"]);
+    const { "tensor-parallel-size": width = 1 } = options as { "tensor-parallel-size"?: number };
+    if (gpus !== undefined) expect((gpus as number[]).length, file).toBe((instances as number) * width);
+  }
+});

@@ -1,0 +1,117 @@
+/** Presets: the planner's output for common pairs of machine and model size. The files in presets/ are this output; a test compares them. */
+import { CPU_CORE_HOUR, GPU_HOUR } from "./data/prices.js";
+import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import type { Machine } from "./device.js";
+import { evaluate } from "./evaluate.js";
+import { yamlOf } from "./fleet-yaml.js";
+import { parseHardware } from "./hardware.js";
+import { knownModel } from "./known-model.js";
+import { makePlan, maxModelLenOf } from "./plan.js";
+import type { Configuration, Plan, PlanRequest } from "./request.js";
+import { widthsOf } from "./rules.js";
+
+export const PRESET_SIZES = {
+  "8b": "llama-3.1-8b",
+  "32b": "qwen2.5-32b",
+  "70b": "llama-3.3-70b",
+  moe: "qwen3-30b-a3b",
+} as const;
+export type PresetSize = keyof typeof PRESET_SIZES;
+
+export const PRESET_TIERS = [
+  "h100",
+  "h200",
+  "a100-80",
+  "a100-40",
+  "l40s",
+  "rtx6000-ada",
+  "rtx4000-ada",
+  "a10g",
+  "rtx4090",
+  "cpu",
+] as const;
+export type PresetTier = (typeof PRESET_TIERS)[number];
+
+/** Sixteen chats at once, a thousand tokens in and five hundred out, thirty tokens a second for each. */
+const TRAFFIC = { inputTokens: 1024, outputTokens: 512, prefixShare: 0, load: { concurrency: 16 } } as const;
+const TPOT_MS = 33;
+/** Slower than anybody reads. */
+const SLOWEST_TPOT_MS = 150;
+const CPU_MACHINES = ["cpu-8", "cpu-16", "cpu-32"];
+
+function requestFor(model: string, machine: Machine): PlanRequest {
+  const { device } = machine;
+  const price =
+    machine.kind === "gpu"
+      ? GPU_HOUR[device.id]!
+      : { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores };
+  return {
+    ...TRAFFIC,
+    ...{ model: knownModel(model), machine, price, objective: "throughput", isSimpleTask: false, smallestRecovery: 98 },
+    slo: { tpotMs: TPOT_MS },
+  };
+}
+
+/** The smallest machine of the tier that serves the traffic in time, else the largest that is of any use; undefined: none. */
+function smallestMachine(size: PresetSize, tier: PresetTier): Plan | undefined {
+  const names = tier === "cpu" ? CPU_MACHINES : [1, 2, 4, 8].map((count) => `${tier}x${count}`);
+  let useful: Plan | undefined;
+  for (const machine of names.map(parseHardwareOrNothing)) {
+    if (machine === undefined) continue;
+    const plan = makePlan(requestFor(PRESET_SIZES[size], machine));
+    const best = plan.configurations[0];
+    if (best === undefined || best.prediction.isSaturated || best.prediction.tpotMs > SLOWEST_TPOT_MS) continue;
+    if (best.meetsSlo) return plan;
+    useful = plan;
+  }
+  return useful;
+}
+
+function parseHardwareOrNothing(name: string): Machine | undefined {
+  try {
+    return parseHardware(name);
+  } catch {
+    // More GPUs than the machine takes.
+    return undefined;
+  }
+}
+
+/** What the choices win over 16-bit weights and keys on the same machine, in the model's own terms. */
+function gainNote({ request }: Plan, best: Configuration): string {
+  const { machine, model } = request;
+  const maxModelLen = maxModelLenOf(request);
+  const plain = machine.kind === "cpu" ? QUANTIZATIONS.q8_0 : QUANTIZATIONS.bf16;
+  const baselines = widthsOf(model, machine, best.engine).flatMap((tensorParallel) => {
+    const instances = Math.floor(machine.count / tensorParallel);
+    const candidate = {
+      engine: best.engine,
+      quantization: plain,
+      kv: KV_TYPES["16"],
+      tensorParallel,
+      instances,
+      drafting: undefined,
+    };
+    return evaluate(request, candidate, maxModelLen) ?? [];
+  });
+  const baseline = baselines[0];
+  if (baseline === undefined) return `Bought: in ${plain.label} the model does not fit on this machine at all.`;
+  if (baseline.quantization.id === best.quantization.id)
+    return `Bought: nothing over ${plain.label}, which is what is used.`;
+  const ratio = (best.prediction.outputTokensPerS / baseline.prediction.outputTokensPerS).toFixed(2);
+  return `Bought: ${ratio} times the tokens/s of ${plain.label} on the same machine.`;
+}
+
+export interface Preset {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** @returns undefined where no machine of the tier holds the model */
+export function presetFor(tier: PresetTier, size: PresetSize): Preset | undefined {
+  const plan = smallestMachine(size, tier);
+  const best = plan?.configurations[0];
+  if (plan === undefined || best === undefined) return undefined;
+  const { prediction, meetsSlo, sustainableConcurrency } = best;
+  const speed = `Predicted with 16 requests of 1024 + 512 tokens at once: ${Math.round(prediction.outputTokensPerS)} tokens/s, first token after ${Math.round(prediction.ttftMs)} ms, ${prediction.tpotMs.toFixed(1)} ms a token${meetsSlo ? `; up to ${sustainableConcurrency} at once stay under ${TPOT_MS} ms` : `, over the ${TPOT_MS} ms aimed at`}. Not measured on this machine.`;
+  return { file: `${tier}-${size}.yaml`, text: yamlOf(plan, best, [speed, gainNote(plan, best)]) };
+}

@@ -1,0 +1,111 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { readGguf } from "../formats/gguf/read.js";
+import { KNOWN_MODELS } from "./data/models.js";
+import { totalParameters } from "./model-shape.js";
+import { readModelShape } from "./read-model.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-read-model-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test.each([
+  "llama",
+  "qwen2",
+  "qwen3",
+  "gemma3",
+] as const)("a GGUF file of %s: dimensions, bytes and parameters", async (architecture) => {
+  const path = join(folder, `${architecture}.gguf`);
+  const { dimensions } = writeRandomModel(path, { architecture, seed: 1, type: "Q8_0" });
+  const shape = await readModelShape(path);
+  const { layers, width, heads, kvHeads, headDim, ff, vocab } = dimensions;
+  expect(shape).toMatchObject({
+    ...{ numLayers: layers, width, numHeads: heads, numKvHeads: kvHeads, headDim, ffWidth: ff, vocabSize: vocab },
+    stored: { label: "Q8_0" },
+    isTied: architecture === "qwen3" || architecture === "gemma3",
+  });
+  const tensors = [...readGguf(path).tensors.values()];
+  expect(shape.stored!.weightBytes).toBe(tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));
+  // Norms and biases are not counted.
+  const numValues = tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((product, dim) => product * dim, 1), 0);
+  expect(totalParameters(shape) / numValues).toBeGreaterThan(0.98);
+  expect(totalParameters(shape) / numValues).toBeLessThanOrEqual(1);
+});
+
+const LLAMA_70B = {
+  ...{ model_type: "llama", num_hidden_layers: 80, hidden_size: 8192, num_attention_heads: 64, num_key_value_heads: 8 },
+  ...{ intermediate_size: 28_672, vocab_size: 128_256, max_position_embeddings: 131_072, tie_word_embeddings: false },
+};
+
+/** A hub that has this config and nothing else. */
+const hubWith = (config: object): typeof fetch =>
+  (async (url: string | URL | Request) =>
+    String(url) === "http://hub.test/org/some-model/resolve/main/config.json"
+      ? new Response(JSON.stringify(config))
+      : new Response("", { status: 404 })) as typeof fetch;
+
+test("a hub's repository by its config alone", async () => {
+  const shape = await readModelShape("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(LLAMA_70B) });
+  const known = KNOWN_MODELS.find(({ name }) => name === "llama-3.3-70b")!;
+  expect(shape).toMatchObject({ name: "some-model", location: "org/some-model", numLayers: 80, headDim: 128 });
+  expect(totalParameters(shape) / known.publishedParameters).toBeCloseTo(1, 2);
+});
+
+test("configs of mixtures, of models that see, and of weights that are FP8 already", async () => {
+  const read = (config: object) =>
+    readModelShape("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(config) });
+  const mixture = { ...LLAMA_70B, num_experts: 128, num_experts_per_tok: 8, moe_intermediate_size: 768 };
+  expect((await read(mixture)).experts).toMatchObject({ count: 128, active: 8, width: 768 });
+  const seeing = {
+    model_type: "gemma3",
+    text_config: { ...LLAMA_70B, model_type: "gemma3_text", sliding_window: 1024 },
+  };
+  expect((await read(seeing)).window).toEqual({ numTokens: 1024, numLayers: 67 });
+  expect((await read({ ...LLAMA_70B, quantization_config: { quant_method: "fp8" } })).native).toBe("fp8");
+  await expect(read({ ...LLAMA_70B, quantization_config: { quant_method: "awq" } })).rejects.toThrow(/got awq/);
+  await expect(read({ ...LLAMA_70B, hidden_size: 0 })).rejects.toThrow(
+    /expected a positive config.json: hidden_size, got 0/,
+  );
+});
+
+test("what the hub does not have, and what it answers badly", async () => {
+  const options = { endpoint: "http://hub.test", fetch: hubWith({}) };
+  await expect(readModelShape("hf:org/other", options)).rejects.toMatchObject({ code: "hub_not_found" });
+  const prose = { ...options, fetch: (async () => new Response("<html>")) as typeof fetch };
+  await expect(readModelShape("hf:org/some-model", prose)).rejects.toMatchObject({ code: "model_config" });
+  const down = { ...options, fetch: (() => Promise.reject(new Error("no route"))) as typeof fetch };
+  await expect(readModelShape("hf:org/some-model", down)).rejects.toMatchObject({ code: "hub_unreachable" });
+});
+
+test("the hub's name of a known model needs no hub", async () => {
+  const never = (() => Promise.reject(new Error("asked"))) as typeof fetch;
+  expect((await readModelShape("hf:meta-llama/Llama-3.1-8B-Instruct", { fetch: never })).name).toBe("llama-3.1-8b");
+});
+
+test("a folder with config.json and weights", async () => {
+  const path = join(folder, "hf");
+  mkdirSync(path);
+  const config = {
+    ...LLAMA_70B,
+    num_hidden_layers: 1,
+    hidden_size: 64,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    intermediate_size: 128,
+    vocab_size: 320,
+  };
+  writeFileSync(join(path, "config.json"), JSON.stringify(config));
+  const header = Buffer.from(
+    JSON.stringify({ "model.embed_tokens.weight": { dtype: "BF16", shape: [320, 64], data_offsets: [0, 40_960] } }),
+  );
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  writeFileSync(join(path, "model.safetensors"), Buffer.concat([length, header, Buffer.alloc(40_960)]));
+  expect(readFileSync(join(path, "model.safetensors")).length).toBe(8 + header.length + 40_960);
+  const shape = await readModelShape(path);
+  // 16-bit weights may be quantised: nothing is fixed by the file.
+  expect(shape).toMatchObject({ name: "hf", numKvHeads: 2, headDim: 16, isTied: true });
+  expect(shape.stored).toBeUndefined();
+});

@@ -1,0 +1,112 @@
+/** What a plan is asked for, and what it answers. */
+import type { Efficiencies } from "./data/constants.js";
+import type { DatedPrice } from "./data/prices.js";
+import type { KvType, Quantization, QuantizationId } from "./data/quantizations.js";
+import type { Machine } from "./device.js";
+import type { MemoryPlan } from "./memory.js";
+import type { ModelShape } from "./model-shape.js";
+import type { Drafting, Prediction } from "./predict.js";
+
+export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
+export type Objective = (typeof OBJECTIVES)[number];
+
+export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "llama-server"] as const;
+export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
+
+export interface PlanRequest {
+  readonly model: ModelShape;
+  readonly machine: Machine;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Share of prompt tokens that requests have in common, at their beginning. */
+  readonly prefixShare: number;
+  readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
+  /** Of 95 requests in 100, and of the mean. */
+  readonly slo: { readonly ttftMs?: number | undefined; readonly tpotMs?: number | undefined };
+  readonly objective: Objective;
+  /** A simple task: a smaller model may do. */
+  readonly isSimpleTask: boolean;
+  readonly engine?: PlannedEngine | undefined;
+  readonly quantization?: QuantizationId | undefined;
+  /** Longest sequence; by default room for requests of twice the mean. */
+  readonly maxModelLen?: number | undefined;
+  /** Percent of the unquantised score that a weight type must keep. */
+  readonly smallestRecovery: number;
+  /** Per device and hour. */
+  readonly price: DatedPrice;
+  /** Found by calibration on this machine. */
+  readonly efficiencies?: Efficiencies | undefined;
+}
+
+/** A decision with the rule behind it. */
+export interface Choice {
+  readonly about: string;
+  readonly choice: string;
+  readonly because: string;
+}
+
+/** The fleet's engine options under its names, as far as plans set them. */
+export interface PlannedOptions {
+  readonly model: string;
+  readonly servedModelName: string;
+  readonly maxModelLen: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly enablePrefixCaching: boolean;
+  readonly kvCacheDtype?: string;
+  readonly kvCacheMemoryBytes?: number;
+  readonly quantization?: string;
+  readonly tensorParallelSize?: number;
+  readonly gpuMemoryUtilization?: number;
+  readonly speculativeConfig?: Readonly<Record<string, unknown>>;
+  readonly threads?: number;
+}
+
+export interface Cost {
+  /** Of the devices that the plan uses. */
+  readonly usdPerHour: number;
+  readonly usdPerMillionOutput: number;
+  readonly usdPerMillionTotal: number;
+}
+
+export interface Configuration {
+  readonly engine: PlannedEngine;
+  readonly quantization: Quantization;
+  readonly kv: KvType;
+  readonly tensorParallel: number;
+  readonly instances: number;
+  readonly drafting: Drafting | undefined;
+  /** Of one device. */
+  readonly memory: MemoryPlan;
+  /** Sequences of the planned length that fit in one instance. */
+  readonly seats: number;
+  /** Of all instances together: requests at once at which the latency targets still hold. */
+  readonly sustainableConcurrency: number;
+  /** Of all instances together, under the load asked for. */
+  readonly prediction: Prediction;
+  readonly cost: Cost;
+  readonly meetsSlo: boolean;
+  /** Latency targets that are missed, as sentences. */
+  readonly misses: readonly string[];
+  readonly choices: readonly Choice[];
+  /** What must be there before the start. */
+  readonly needs: readonly string[];
+  readonly options: PlannedOptions;
+  readonly extraArgs: readonly string[];
+}
+
+/** A combination that was left out, and why. */
+export interface Refusal {
+  readonly what: string;
+  readonly because: string;
+}
+
+export interface Plan {
+  readonly request: PlanRequest;
+  readonly maxModelLen: number;
+  /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` what would. */
+  readonly configurations: readonly Configuration[];
+  readonly refusals: readonly Refusal[];
+  readonly nearest: readonly string[];
+  readonly suggestions: readonly string[];
+}

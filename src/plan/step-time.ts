@@ -1,0 +1,156 @@
+/** How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce cost beside. Pure functions. */
+import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
+import type { KvType, Quantization } from "./data/quantizations.js";
+import type { Machine } from "./device.js";
+import { linkOf } from "./hardware.js";
+import {
+  activeLinearParameters,
+  attentionMacs,
+  kvBytes,
+  type ModelShape,
+  tableParameters,
+  weightBytesPerStep,
+} from "./model-shape.js";
+
+/** One instance: a model in its types on some devices of a machine. */
+export interface Instance {
+  readonly model: ModelShape;
+  readonly quantization: Quantization;
+  readonly kv: KvType;
+  readonly machine: Machine;
+  /** Devices that share each layer. */
+  readonly tensorParallel: number;
+  readonly efficiencies: Efficiencies;
+}
+
+export interface StepWork {
+  /** Sequences that decode; a fraction is a mean over time. */
+  readonly numDecoding: number;
+  /** Tokens each of them has in the KV memory. */
+  readonly context: number;
+  /** Rows that each of them computes: 1, or a draft and 1. */
+  readonly rowsEach: number;
+  /** Prompt tokens in this step. */
+  readonly numPromptTokens: number;
+  /** Prompts they belong to. */
+  readonly numPrompts: number;
+  /** Tokens before the first of each. */
+  readonly promptOffset: number;
+}
+
+export interface StepTime {
+  readonly weightSeconds: number;
+  readonly kvSeconds: number;
+  readonly computeSeconds: number;
+  readonly allReduceSeconds: number;
+  readonly overheadSeconds: number;
+  readonly totalSeconds: number;
+  readonly bound: "memory" | "arithmetic";
+}
+
+export const DECODE: Omit<StepWork, "numDecoding" | "context"> = {
+  rowsEach: 1,
+  numPromptTokens: 0,
+  numPrompts: 1,
+  promptOffset: 0,
+};
+
+export function defaultEfficiencies(machine: Machine, quantization: Quantization): Efficiencies {
+  const { memoryShare, computeShare, stepSeconds, secondsPerLayer, secondsPerSequence } =
+    machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const isNarrow = machine.kind === "gpu" && quantization.arithmetic !== "float16";
+  return {
+    memoryShare: memoryShare.value,
+    computeShare: isNarrow ? GPU_CONSTANTS.computeShare8.value : computeShare.value,
+    stepSeconds: stepSeconds.value,
+    secondsPerLayer: secondsPerLayer.value,
+    secondsPerSequence: secondsPerSequence.value,
+  };
+}
+
+/** Operations per second of large products, before the share of it that is reached; 0: the device cannot. */
+export function peakOf(machine: Machine, quantization: Quantization): number {
+  return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
+}
+
+/** KV heads that are fewer than the devices are kept by several of them. */
+function kvShare({ model, tensorParallel }: Instance): number {
+  const heads = model.latent === undefined ? model.numKvHeads : 1;
+  return 1 / Math.min(tensorParallel, heads);
+}
+
+export const kvBytesPerDevice = (instance: Instance, numTokens: number): number =>
+  kvBytes(instance.model, instance.kv, numTokens) * kvShare(instance);
+
+function attentionPeak({ machine, efficiencies }: Instance): number {
+  if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
+  const { attentionShare, computeShare } = CPU_CONSTANTS;
+  // What calibration finds of products holds for attention in proportion.
+  return machine.device.flops.cpuFloat! * attentionShare.value * (efficiencies.computeShare / computeShare.value);
+}
+
+function computeSeconds(instance: Instance, work: StepWork): number {
+  const { model, quantization, machine, tensorParallel, efficiencies } = instance;
+  const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
+  const numRows = numDecoding * rowsEach + numPromptTokens;
+  // Of a prompt, only the last row becomes a token.
+  const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
+  const products = numRows * activeLinearParameters(model) + numHeadRows * tableParameters(model);
+  const attention =
+    numDecoding * rowsEach * attentionMacs(model, context) +
+    numPromptTokens * attentionMacs(model, promptOffset + numPromptTokens / numPrompts / 2);
+  const small =
+    machine.kind === "gpu"
+      ? 0
+      : (numRows * model.numLayers * CPU_CONSTANTS.secondsPerTokenLayer.value * model.width) /
+        2048 /
+        machine.device.numCores;
+  const productSeconds = (2 * products) / (peakOf(machine, quantization) * efficiencies.computeShare);
+  return (productSeconds + (2 * attention) / attentionPeak(instance)) / tensorParallel + small;
+}
+
+/** Two sums over all devices in each layer, of the rows' hidden states in 16 bits. */
+function allReduceSeconds({ model, machine, tensorParallel }: Instance, numRows: number): number {
+  if (machine.kind !== "gpu" || tensorParallel === 1) return 0;
+  const link = linkOf(machine.device, tensorParallel);
+  const { nvlinkSeconds, pcieSeconds, allReduceShare, allReducePcieShare } = GPU_CONSTANTS;
+  const [latency, share] =
+    link.kind === "nvlink"
+      ? [nvlinkSeconds.value, allReduceShare.value]
+      : [pcieSeconds.value, allReducePcieShare.value];
+  const bytes = (2 * (tensorParallel - 1) * numRows * model.width * 2) / tensorParallel;
+  return 2 * model.numLayers * (latency + bytes / (link.bytesPerS * share));
+}
+
+/** Memory and arithmetic overlap, though not perfectly. */
+function joined(memory: number, arithmetic: number, exponent: number): number {
+  const larger = Math.max(memory, arithmetic);
+  if (larger === 0) return 0;
+  return larger * ((memory / larger) ** exponent + (arithmetic / larger) ** exponent) ** (1 / exponent);
+}
+
+export function stepTime(instance: Instance, work: StepWork): StepTime {
+  const { model, quantization, machine, tensorParallel, efficiencies } = instance;
+  const { numDecoding, context, rowsEach, numPromptTokens, numPrompts } = work;
+  const numRows = numDecoding * rowsEach + numPromptTokens;
+  const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
+  const weightSeconds = weightBytesPerStep(model, quantization, numRows) / tensorParallel / bytesPerS;
+  const kvSeconds = (numDecoding * kvBytesPerDevice(instance, context)) / bytesPerS;
+  const compute = computeSeconds(instance, work);
+  const allReduce = allReduceSeconds(instance, numRows);
+  const overheadSeconds =
+    efficiencies.stepSeconds +
+    model.numLayers * efficiencies.secondsPerLayer +
+    (numDecoding + (numPromptTokens > 0 ? numPrompts : 0)) * efficiencies.secondsPerSequence;
+  const { overlap } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const memorySeconds = weightSeconds + kvSeconds;
+  return {
+    weightSeconds,
+    kvSeconds,
+    computeSeconds: compute,
+    allReduceSeconds: allReduce,
+    overheadSeconds,
+    totalSeconds: joined(memorySeconds, compute, overlap.value) + allReduce + overheadSeconds,
+    bound: memorySeconds >= compute ? "memory" : "arithmetic",
+  };
+}

@@ -1,0 +1,33 @@
+/** What else would serve the request: a smaller model for a simple task, drafts for answers that repeat prompts, more of the budget. */
+import { KNOWN_MODELS } from "./data/models.js";
+import type { Quantization } from "./data/quantizations.js";
+import { shapeOf } from "./known-model.js";
+import { type ModelShape, totalParameters } from "./model-shape.js";
+import type { Configuration, PlanRequest } from "./request.js";
+import { DECODE, type Instance, stepTime } from "./step-time.js";
+
+/** A model of a simple task may be so much smaller. */
+const SMALLER = 1 / 4;
+
+function smallerOf(model: ModelShape): ModelShape | undefined {
+  const most = totalParameters(model) * SMALLER;
+  return KNOWN_MODELS.map(shapeOf)
+    .filter((each) => each.family === model.family && totalParameters(each) <= most)
+    .toSorted((a, b) => totalParameters(b) - totalParameters(a))[0];
+}
+
+type InstanceFor = (request: PlanRequest, quantization: Quantization, width: number) => Instance;
+
+export function suggestionsFor(request: PlanRequest, best: Configuration, instanceFor: InstanceFor): readonly string[] {
+  const { model, isSimpleTask, inputTokens } = request;
+  if (!isSimpleTask) return [];
+  const smaller = model.stored === undefined ? smallerOf(model) : undefined;
+  if (smaller === undefined) return ["no smaller model of the family is known here for the simple task"];
+  const work = { ...DECODE, numDecoding: 1, context: inputTokens };
+  const alone = (of: ModelShape): number =>
+    stepTime(instanceFor({ ...request, model: of }, best.quantization, 1), work).totalSeconds;
+  const times = (alone(model) / alone(smaller)).toFixed(1);
+  return [
+    `for a simple task try ${smaller.name} first: a token takes it ${times} times less on one device; judge it on your own prompts (millrace eval), or train it to the task (millrace distill)`,
+  ];
+}
