@@ -113,7 +113,8 @@ test("a server that dies is failed requests and an incomplete report, not a cras
   await mock.stop();
   const { exitCode, stdout, stderr } = await running.ended;
   expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringMatching(/failed \((connect|broken): /) });
-  expect(stdout).toMatch(/requests failed/);
+  // All of a run, where it died just between two of them.
+  expect(stdout).toMatch(/requests failed|no request was answered/);
   const report = readReport(json);
   expect(report).toMatchObject({ isComplete: false });
   expect(report.runs.length).toBeLessThan(9);
@@ -203,10 +204,10 @@ test("the real server, running: random prompts as ids of exactly the length aske
   const { exitCode, stderr } = await run("run", ...args, "--json", file("rate.json"));
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const { runs, targets } = readReport(file("rate.json"));
-  expect(targets[0]).toMatchObject({ promptsAs: "ids", ignoresEos: true, maxModelLen: 1024 });
+  expect(targets[0]).toMatchObject({ promptsAs: "ids", ignoresEos: true, maxModelLen: 2048 });
   expect(runs[0]!.requests.map(({ prompt, output }) => `${prompt}/${output}`)).toEqual(Array(12).fill("40/5"));
   const long = await run("run", "--url", server.url, "--scenario", "standard");
-  expect(long).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/got 3072 in.*\n.*--scale 0\.30/) });
+  expect(long).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/got 3072 in.*\n.*--scale 0\.60/) });
 });
 
 test("the self-test says what it measured and whether that is right", async () => {

@@ -13,7 +13,7 @@ import { TestPool, upstreamOf } from "../helpers/fleet-pool.js";
 import { startTestServer } from "../helpers/server.js";
 
 const NUM_CLIENTS = 18;
-const REQUESTS_EACH = 8;
+const REQUESTS_EACH = 4;
 const NUM_KINDS = 12;
 
 interface StreamEvent {
@@ -25,7 +25,7 @@ interface StreamEvent {
 const kinds = Array.from({ length: NUM_KINDS }, (_, i) => ({
   model: "mill-base",
   prompt: `Story ${i}: a miller and his ${["cat", "dog", "fox"][i % 3]} went to the river.`,
-  ...{ max_tokens: 120, ignore_eos: true, temperature: i % 2, seed: i },
+  ...{ max_tokens: 500, ignore_eos: true, temperature: i % 2, seed: i },
 }));
 
 interface Seen {
