@@ -22,6 +22,10 @@ function sequenceOf(maxTokens = 100): Sequence {
   return sequence;
 }
 
+/** Looking for drafts takes no time. */
+const speculatorOf = (drafters: readonly Drafter[], cost: StepCost) =>
+  new Speculator(drafters, cost, config, undefined, () => 0);
+
 const drafterOf = (confidence: number, kind = 5, firstToken = 0): Drafter => ({
   name: "fixed",
   propose: (_, maxTokens) => ({
@@ -39,12 +43,12 @@ function propose(speculator: Speculator, sequences: readonly Sequence[], maxRows
 }
 
 test("drafts as much as it may where rows are free, and nothing where each costs a whole step", () => {
-  expect(propose(new Speculator([drafterOf(0.9)], FREE(), config), [sequenceOf()])).toEqual([8]);
-  expect(propose(new Speculator([drafterOf(0.9)], DEAR(), config), [sequenceOf()])).toEqual([0]);
+  expect(propose(speculatorOf([drafterOf(0.9)], FREE()), [sequenceOf()])).toEqual([8]);
+  expect(propose(speculatorOf([drafterOf(0.9)], DEAR()), [sequenceOf()])).toEqual([0]);
 });
 
 test("never drafts past the last token that may come, nor more rows than are left", () => {
-  const speculator = new Speculator([drafterOf(1)], FREE(), config);
+  const speculator = speculatorOf([drafterOf(1)], FREE());
   // One of four output tokens exists, and the step's own token is one more.
   expect(propose(speculator, [sequenceOf(4)])).toEqual([2]);
   expect(propose(speculator, [sequenceOf(2)])).toEqual([0]);
@@ -54,7 +58,7 @@ test("never drafts past the last token that may come, nor more rows than are lef
 
 test("stops drafting what keeps being wrong, and tries again after a while", () => {
   const cost = new StepCost((rows) => 10 + rows, 32);
-  const speculator = new Speculator([drafterOf(1)], cost, config);
+  const speculator = speculatorOf([drafterOf(1)], cost);
   const sequence = sequenceOf();
   const counts: number[] = [];
   for (let step = 0; step < 600; step++) {
@@ -69,7 +73,7 @@ test("stops drafting what keeps being wrong, and tries again after a while", () 
 });
 
 test("prefers the drafter whose guesses come true, and counts what became of them", () => {
-  const speculator = new Speculator([drafterOf(0.9, 5, 0), drafterOf(0.5, 0, 100)], FREE(), config);
+  const speculator = speculatorOf([drafterOf(0.9, 5, 0), drafterOf(0.5, 0, 100)], FREE());
   const sequence = sequenceOf();
   for (let step = 0; step < 50; step++) {
     const [count] = propose(speculator, [sequence]);
@@ -84,4 +88,22 @@ test("prefers the drafter whose guesses come true, and counts what became of the
   expect(after.numAcceptedTokens - before.numAcceptedTokens).toBe(3);
   const gained = after.numAcceptedTokensPerPosition.map((n, i) => n - before.numAcceptedTokensPerPosition[i]!);
   expect(gained.slice(0, 4)).toEqual([1, 1, 1, 0]);
+});
+
+test("looks for drafts less often where looking takes longer than they save", () => {
+  let nowMs = 0;
+  let numAsked = 0;
+  const slow: Drafter = {
+    ...drafterOf(0.9),
+    propose: () => {
+      nowMs += 1;
+      numAsked++;
+      return undefined;
+    },
+  };
+  const speculator = new Speculator([slow], FREE(), config, undefined, () => nowMs);
+  for (let step = 0; step < 1000; step++) propose(speculator, [sequenceOf()]);
+  // A hundredth of 1,000 steps of 10 ms.
+  expect(numAsked).toBeGreaterThan(90);
+  expect(numAsked).toBeLessThan(110);
 });

@@ -7,6 +7,7 @@ import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
 import { Acceptance, type RequestAcceptance } from "./acceptance.js";
 import { isModelMethod, type SpeculativeConfig } from "./config.js";
+import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
 import { PromptLookup, SuffixLookup } from "./lookup.js";
 import type { SpeculationStats } from "./stats.js";
@@ -41,6 +42,9 @@ export class Speculator {
   readonly #ofRequest = new Map<Sequence, readonly RequestAcceptance[]>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
+  readonly #account = new DraftAccount();
+  /** What an accepted token of the last step saves. */
+  #msPerToken = 0;
   #numDrafts = 0;
   #numDraftTokens = 0;
   #numAcceptedTokens = 0;
@@ -50,6 +54,7 @@ export class Speculator {
     private readonly cost: StepCost,
     private readonly config: SpeculativeConfig,
     private readonly model?: BatchDrafter,
+    private readonly now: () => number = () => performance.now(),
   ) {
     // The last one is the draft model's.
     this.#acceptance = Array.from({ length: drafters.length + 1 }, () => new Acceptance());
@@ -61,14 +66,30 @@ export class Speculator {
    * @param numRows rows the step computes without drafts; @param maxRows rows that drafts may add
    */
   propose(sequences: readonly Sequence[], numRows: number, maxRows: number): void {
-    // What more rows would cost is a guess.
+    if (!this.config.isAdaptive) {
+      this.#find(sequences, numRows, maxRows);
+      return;
+    }
+    if (sequences.length === 0) return;
+    const plainMs = this.cost.ms(sequences.length);
+    if (!this.#account.open(plainMs)) return;
+    this.#msPerToken = plainMs / sequences.length;
+    // What more rows would cost than are known is a guess.
     const numKnown = Math.max(0, this.cost.maxRows - numRows);
-    const maxDraftRows = this.config.isAdaptive ? Math.min(maxRows, numKnown) : maxRows;
+    const startMs = this.now();
+    const numDrafted = this.#find(sequences, numRows, Math.min(maxRows, numKnown));
+    const checkMs = this.cost.ms(numRows + numDrafted) - this.cost.ms(numRows);
+    this.#account.add(startMs - this.now() - checkMs);
+  }
+
+  /** Returns the rows that were added. */
+  #find(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): number {
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
     const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows);
-    if (this.model === undefined || numFound === maxDraftRows) return;
+    if (this.model === undefined || numFound === maxDraftRows) return numFound;
     const others = sequences.filter((sequence) => sequence.numDraftTokens === 0 && sequence.numTokensLeft > 1);
-    this.#askModel(this.model, others, sequences.length, numRows + numFound, maxDraftRows - numFound);
+    const numLeft = maxDraftRows - numFound;
+    return numFound + this.#askModel(this.model, others, sequences.length, numRows + numFound, numLeft);
   }
 
   /** Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many. */
@@ -89,27 +110,30 @@ export class Speculator {
     return numChosen - numLeft;
   }
 
-  /** Lets the draft model guess for the sequences nothing else was found for, as far as its own time pays too. */
+  /** Lets the draft model guess for the sequences nothing else was found for, as far as its own time pays too; returns how many tokens. */
   #askModel(
     model: BatchDrafter,
     sequences: readonly Sequence[],
     numSequences: number,
     numRows: number,
     maxRows: number,
-  ): void {
+  ): number {
     const drafter = this.drafters.length;
     const ready = model.ready(sequences);
     for (const sequence of ready) this.#requestOf(sequence)[drafter]!.idle();
     const rates = ready.map((sequence) => this.#requestOf(sequence)[drafter]!.estimate(MODEL_KIND));
     const numTokens = this.#bestLength(model, rates, numSequences, numRows, maxRows);
-    if (numTokens === 0) return;
+    if (numTokens === 0) return 0;
+    let numDrafted = 0;
     model.propose(ready, numTokens).forEach((tokens, i) => {
       const sequence = ready[i]!;
       const draft = tokens.slice(0, sequence.numTokensLeft - 1);
       if (draft.length === 0) return;
       sequence.setDraft(draft);
       this.#planned.set(sequence, { drafter, kind: MODEL_KIND });
+      numDrafted += draft.length;
     });
+    return numDrafted;
   }
 
   /** How far the draft model shall guess for all of them: 0, or what makes tokens per second the most. */
@@ -146,6 +170,7 @@ export class Speculator {
     this.#planned.delete(sequence);
     if (planned === undefined || numDrafted === 0) return;
     this.#requestOf(sequence)[planned.drafter]!.observe(planned.kind, numDrafted, numAccepted);
+    this.#account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
     this.#numDraftTokens += numDrafted;
     this.#numAcceptedTokens += numAccepted;
