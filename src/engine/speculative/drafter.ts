@@ -15,6 +15,8 @@ export const NUM_KINDS = 6;
 
 export interface Drafter {
   readonly name: string;
+  /** The sequence begins to decode: reads what it has so far. Left out, the first question does. */
+  begin?(sequence: Sequence): void;
   /** At most maxTokens (1 or more) tokens that may come next; undefined: no idea. Called when all of the sequence's tokens are computed but the last. */
   propose(sequence: Sequence, maxTokens: number): Draft | undefined;
   /** The sequence has ended, finished or not. */

@@ -74,19 +74,29 @@ export class PromptLookup implements Drafter {
 
   constructor(private readonly config: SpeculativeConfig) {}
 
+  begin(sequence: Sequence): void {
+    this.#indexOf(sequence);
+  }
+
   propose(sequence: Sequence, maxTokens: number): Draft | undefined {
-    let index = this.#indexes.get(sequence);
-    if (index === undefined) {
-      index = new TokenIndex(this.config.promptLookupMin);
-      this.#indexes.set(sequence, index);
-    }
-    while (index.length < sequence.numTokens) index.append(sequence.tokens[index.length]!);
+    const index = this.#indexOf(sequence);
     const { voters, matchLength } = votersOf([index], sequence);
     return draftFrom(voters, matchLength, { maxTokens, isOwn: true, minChance: this.config.suffixMinTokenProb });
   }
 
   forget(sequence: Sequence): void {
     this.#indexes.delete(sequence);
+  }
+
+  /** Up to its last token. */
+  #indexOf(sequence: Sequence): TokenIndex {
+    let index = this.#indexes.get(sequence);
+    if (index === undefined) {
+      index = new TokenIndex(this.config.promptLookupMin);
+      this.#indexes.set(sequence, index);
+    }
+    while (index.length < sequence.numTokens) index.append(sequence.tokens[index.length]!);
+    return index;
   }
 }
 

@@ -74,12 +74,19 @@ export class Speculator {
     const plainMs = this.cost.ms(sequences.length);
     if (!this.#account.open(plainMs)) return;
     this.#msPerToken = plainMs / sequences.length;
+    for (const sequence of sequences) if (!this.#ofRequest.has(sequence)) this.#begin(sequence);
     // What more rows would cost than are known is a guess.
     const numKnown = Math.max(0, this.cost.maxRows - numRows);
     const startMs = this.now();
     const numDrafted = this.#find(sequences, numRows, Math.min(maxRows, numKnown));
     const checkMs = this.cost.ms(numRows + numDrafted) - this.cost.ms(numRows);
     this.#account.add(startMs - this.now() - checkMs);
+  }
+
+  /** What it takes to know a prompt is little beside computing it, and paid once: it does not count against a draft. */
+  #begin(sequence: Sequence): void {
+    this.#requestOf(sequence);
+    for (const drafter of this.drafters) drafter.begin?.(sequence);
   }
 
   /** Returns the rows that were added. */
