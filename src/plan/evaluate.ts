@@ -1,21 +1,11 @@
 /** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
 import { costOf } from "./cost.js";
-import type { KvType, Quantization } from "./data/quantizations.js";
 import { instanceFor } from "./fitting.js";
 import { type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
 import { type Drafting, type Limits, type Prediction, predict, type Traffic } from "./predict.js";
-import type { Cost, PlannedEngine, PlanRequest } from "./request.js";
+import type { Candidate, Cost, PlanRequest } from "./request.js";
 import { DECODE, type Instance, kvBytesPerDevice, stepTime } from "./step-time.js";
-
-export interface Candidate {
-  readonly engine: PlannedEngine;
-  readonly quantization: Quantization;
-  readonly kv: KvType;
-  readonly tensorParallel: number;
-  readonly instances: number;
-  readonly drafting: Drafting | undefined;
-}
 
 export interface Evaluation extends Candidate {
   readonly instance: Instance;

@@ -29,20 +29,24 @@ export interface StoredWeights {
   readonly embeddingBytes: number;
 }
 
-export interface ModelShape {
+export interface Dimensions {
   readonly name: string;
-  /** Where its numbers come from. */
-  readonly source: string;
-  /** What an engine is told to load. */
-  readonly location: string;
   readonly numLayers: number;
   readonly width: number;
   readonly numHeads: number;
   readonly numKvHeads: number;
   readonly headDim: number;
+  /** Width of the dense feed-forward part; 0 where all layers have experts. */
   readonly ffWidth: number;
   readonly vocabSize: number;
   readonly contextLength: number;
+}
+
+export interface ModelShape extends Dimensions {
+  /** Where its numbers come from. */
+  readonly source: string;
+  /** What an engine is told to load. */
+  readonly location: string;
   /** One matrix is both the embedding table and the output. */
   readonly isTied: boolean;
   readonly experts?: Experts | undefined;

@@ -3,12 +3,12 @@ import { MillraceError } from "../core/errors.js";
 import { SPECULATION } from "./data/constants.js";
 import { KV_TYPES } from "./data/quantizations.js";
 import { renderOptions } from "./engine-options.js";
-import { type Candidate, type Evaluation, evaluate } from "./evaluate.js";
+import { type Evaluation, evaluate } from "./evaluate.js";
 import { explain } from "./explain.js";
 import { instanceFor, missingSentence, narrowestWidth, nearestFits } from "./fitting.js";
 import { linkOf } from "./hardware.js";
 import { eagle3Drafting } from "./predict.js";
-import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
+import type { Candidate, Configuration, Plan, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, narrowKv, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
 import { suggestionsFor } from "./suggestions.js";
 

@@ -69,13 +69,17 @@ export interface Cost {
   readonly usdPerMillionTotal: number;
 }
 
-export interface Configuration {
+/** One way of running the model: what the rules choose among. */
+export interface Candidate {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;
   readonly kv: KvType;
   readonly tensorParallel: number;
   readonly instances: number;
   readonly drafting: Drafting | undefined;
+}
+
+export interface Configuration extends Candidate {
   /** Of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */

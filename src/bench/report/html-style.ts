@@ -1,4 +1,5 @@
-/** How the HTML report looks: light, dark, on a phone, on paper. */
+/** What all HTML pages share: how they look (light, dark, on a phone, on paper) and the document around their body. */
+import { escapeXml } from "./svg.js";
 
 const LIGHT = `
   --page: #fbfaf7; --panel: #fff; --ink: #1d2430; --soft: #5d6675; --faint: #e4e2da; --warn: #8a4b08; --warn-panel: #fdf3e3;
@@ -9,7 +10,7 @@ const DARK = `
 
 const COLORS = [0, 1, 2, 3, 4, 5].map((index) => `.c${index} { --color: var(--c${index}); }`).join(" ");
 
-export const STYLE = `
+const STYLE = `
 :root {${LIGHT} }
 @media (prefers-color-scheme: dark) { :root {${DARK} } }
 * { box-sizing: border-box; }
@@ -67,3 +68,14 @@ tbody tr:last-child td { border-bottom: 0; } .none { color: var(--soft); }
   .card b { font-size: 1.3rem; } .scroll { overflow: visible; } table { font-size: 8px; } th, td { padding: 4px 5px; white-space: normal; }
 }
 `;
+
+/** @param body HTML, a line or a section each */
+export function htmlDocument(title: string, body: readonly string[]): string {
+  return [
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">',
+    `<title>${escapeXml(title)}</title><style>${STYLE}</style></head><body><main>`,
+    ...body,
+    "</main></body></html>\n",
+  ].join("\n");
+}

@@ -4,7 +4,7 @@ import { type CellGains, cellGains } from "../ablation/tables.js";
 import type { Estimate } from "../measure/intervals.js";
 import { gainChart, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
 import { comparisonsOf } from "./comparisons.js";
-import { STYLE } from "./html-style.js";
+import { htmlDocument } from "./html-style.js";
 import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
@@ -42,13 +42,7 @@ export function htmlOf(report: BenchReport): string {
     isAblation ? section("Servers", list(serverFacts(report))) : "",
     section("What the words mean", list(DEFINITIONS)),
   ];
-  return [
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-    '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">',
-    `<title>${escapeXml(title)}</title><style>${STYLE}</style></head><body><main>`,
-    ...body,
-    "</main></body></html>\n",
-  ].join("\n");
+  return htmlDocument(title, body);
 }
 
 function header(report: BenchReport, title: string, names: readonly string[]): string {

@@ -9,6 +9,8 @@ export interface Launch {
   readonly name: string;
   /** @param shape what the cells want of it; undefined: its own defaults */
   command(port: number, shape: ServerShape | undefined): readonly string[];
+  /** Left out: it is ready when it answers /health. */
+  isReady?(url: string): Promise<boolean>;
 }
 
 export interface LaunchedServer {
@@ -19,8 +21,11 @@ export interface LaunchedServer {
 
 const START_SECONDS = 120;
 
-/** Resolves when it answers /health; rejects with peer_failed and the end of its output when it does not. */
-export async function launchServer({ name, command }: Launch, shape?: ServerShape): Promise<LaunchedServer> {
+/** Resolves when it is ready; rejects with peer_failed and the end of its output when it does not. */
+export async function launchServer(
+  { name, command, isReady = isHealthy }: Launch,
+  shape?: ServerShape,
+): Promise<LaunchedServer> {
   const port = await freePort();
   const [file, ...args] = command(port, shape);
   const child = spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -36,11 +41,11 @@ export async function launchServer({ name, command }: Launch, shape?: ServerShap
   const url = `http://127.0.0.1:${port}`;
   for (let tries = 0; tries < START_SECONDS * 20; tries++) {
     if (child.exitCode !== null || child.pid === undefined) break;
-    if (await isHealthy(url)) return { url, pid: child.pid, stop: () => stop(child) };
+    if (await isReady(url)) return { url, pid: child.pid, stop: () => stop(child) };
     await sleep(50);
   }
   await stop(child);
-  throw new MillraceError("peer_failed", `expected ${name} to answer /health, got:\n${output}`);
+  throw new MillraceError("peer_failed", `expected ${name} to become ready, got:\n${output}`);
 }
 
 async function isHealthy(url: string): Promise<boolean> {

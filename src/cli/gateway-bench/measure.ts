@@ -1,14 +1,13 @@
 /** What a gateway costs: added time to the first byte among many streams, small requests a second, memory over very many of them. */
-import { fork, spawn } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { Pool } from "undici";
 import type { LoadGenerator } from "../../bench/load/generator.js";
 import { percentile } from "../../bench/measure/percentiles.js";
 import { snapshotOf } from "../../bench/measure/process-usage.js";
 import { MOCK_FACTS } from "../../bench/mock/self-test.js";
+import { type LaunchedServer, launchServer } from "../../bench/run/launch.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 
@@ -18,15 +17,10 @@ const PROXY_PROCESS = "dist/src/cli/gateway-bench/proxy-process.js";
 export const STREAM_TIMINGS = { ttftMs: 20, tpotMs: 25, tokensPerChunk: 1 };
 const OUTPUT_TOKENS = 32;
 const MEMORY_SAMPLES = 20;
-const START_POLL_MS = 500;
-const START_TIMEOUT_MS = 120_000;
 const SMALL_REQUEST = JSON.stringify({ model: MOCK_FACTS.model, prompt: "Say a word.", max_tokens: 1, stream: false });
 
-export interface RunningGateway {
+export interface RunningGateway extends LaunchedServer {
   readonly name: string;
-  readonly url: string;
-  readonly pid: number;
-  stop(): Promise<void>;
 }
 
 export async function startGateway(upstreamUrl: string): Promise<RunningGateway> {
@@ -44,60 +38,26 @@ export async function startGateway(upstreamUrl: string): Promise<RunningGateway>
   };
 }
 
-/** @param commandLine words, in which {port} and {upstream} are filled in; the process must answer itself, its workers' time is not counted */
+/** @param commandLine words, in which {port} and {upstream} are filled in */
 export async function startPeerGateway(commandLine: string, upstreamUrl: string): Promise<RunningGateway> {
-  const port = await freePort();
-  const fill = (word: string) => word.replaceAll("{port}", String(port)).replaceAll("{upstream}", upstreamUrl);
-  const [program = "", ...args] = commandLine.trim().split(/\s+/).map(fill);
-  // A group of its own, to end its workers with it.
-  const child = spawn(program, args, { stdio: "ignore", detached: true });
-  const ended = once(child, "exit");
-  ended.catch(() => {});
-  const refuse = (got: string) =>
-    new MillraceError("peer_failed", `expected "${program}" to serve requests, got ${got}`);
-  const failure = new Promise<never>((_, reject) => {
-    child.once("error", (error) => reject(refuse(error.message)));
-    child.once("exit", (code) => reject(refuse(`its end with code ${code}`)));
-  });
-  failure.catch(() => {});
-  const stop = async () => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
-    await ended;
-  };
-  const url = `http://127.0.0.1:${port}`;
-  try {
-    await Promise.race([firstAnswer(url), failure]);
-  } catch (thrown) {
-    if (child.pid !== undefined) await stop();
-    throw thrown;
-  }
-  return { name: program.split("/").at(-1)!, url, pid: child.pid!, stop };
+  const words = commandLine.trim().split(/\s+/);
+  const name = words[0]!.split("/").at(-1)!;
+  const fill = (port: number) => (word: string) =>
+    word.replaceAll("{port}", String(port)).replaceAll("{upstream}", upstreamUrl);
+  const launched = await launchServer({ name, command: (port) => words.map(fill(port)), isReady: answersSmallRequest });
+  return { name, ...launched };
 }
 
-async function firstAnswer(url: string): Promise<void> {
-  const deadlineMs = performance.now() + START_TIMEOUT_MS;
+async function answersSmallRequest(url: string): Promise<boolean> {
   const pool = new Pool(url);
   try {
-    for (;;) {
-      try {
-        return await send(pool, SMALL_REQUEST);
-      } catch (thrown) {
-        if (performance.now() > deadlineMs) throw thrown;
-        await setTimeout(START_POLL_MS);
-      }
-    }
+    await send(pool, SMALL_REQUEST);
+    return true;
+  } catch {
+    return false;
   } finally {
     await pool.destroy();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 export interface FirstByte {

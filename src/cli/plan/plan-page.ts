@@ -1,6 +1,6 @@
 /** A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. Style and drawing are those of the benchmark's pages. */
 import { lineChart, type Series } from "../../bench/report/charts.js";
-import { STYLE } from "../../bench/report/html-style.js";
+import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml } from "../../bench/report/svg.js";
 import { gigabytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
@@ -36,13 +36,7 @@ export function pageOf(plan: Plan): string {
     ...suggestions.map((suggestion) => `<p class="warn">${escapeXml(suggestion)}</p>`),
     '<p class="note">Predicted, not measured: docs/planning.md says how far such predictions have been off.</p>',
   ];
-  return [
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-    '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">',
-    `<title>${escapeXml(title)}</title><style>${STYLE}</style></head><body><main>`,
-    ...body,
-    "</main></body></html>\n",
-  ].join("\n");
+  return htmlDocument(title, body);
 }
 
 export function nameOf(configuration: Configuration, isCpu: boolean): string {

@@ -1,19 +1,9 @@
 /** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes; that the quantised checkpoints are still there, nobody checks. */
-import type { Experts, Latent } from "../model-shape.js";
+import type { Dimensions, Experts, Latent } from "../model-shape.js";
 
-export interface KnownModel {
-  readonly name: string;
+export interface KnownModel extends Dimensions {
   /** What an engine fetches; its config.json is the source of the numbers. */
   readonly repo: string;
-  readonly numLayers: number;
-  readonly width: number;
-  readonly numHeads: number;
-  readonly numKvHeads: number;
-  readonly headDim: number;
-  /** Width of the dense feed-forward part; 0 where all layers have experts. */
-  readonly ffWidth: number;
-  readonly vocabSize: number;
-  readonly contextLength: number;
   readonly isTied?: boolean;
   readonly experts?: Experts;
   readonly latent?: Latent;
