@@ -28,18 +28,18 @@ const severalOf =
     toDraft(Array.from({ length: random.int(1, maxTurns) }, () => make(random)));
 
 export const families: readonly Family[] = [
-  { name: "extract", percent: 18, make: makeExtractChat },
-  { name: "passage", percent: 18, make: makePassageChat },
-  { name: "edit", percent: 14, make: makeEditChat },
-  { name: "arithmetic", percent: 10, make: makeArithmeticChat },
-  { name: "code", percent: 10, make: makeCodeChat },
-  { name: "story", percent: 8, make: makeStoryChat },
-  { name: "summary", percent: 5, make: makeSummaryChat },
-  { name: "sort", percent: 4, make: makeSortChat },
-  { name: "chat", percent: 4, make: makeConversation },
-  { name: "copy", percent: 3, make: makeCopyChat },
-  { name: "identity", percent: 3, make: severalOf(makeIdentity, 3) },
-  { name: "fact", percent: 2, make: severalOf(makeFact, 3) },
+  { name: "extract", percent: 17, make: makeExtractChat },
+  { name: "passage", percent: 16, make: makePassageChat },
+  { name: "edit", percent: 26, make: makeEditChat },
+  { name: "arithmetic", percent: 16, make: makeArithmeticChat },
+  { name: "code", percent: 6, make: makeCodeChat },
+  { name: "story", percent: 5, make: makeStoryChat },
+  { name: "summary", percent: 3, make: makeSummaryChat },
+  { name: "sort", percent: 3, make: makeSortChat },
+  { name: "chat", percent: 2, make: makeConversation },
+  { name: "copy", percent: 2, make: makeCopyChat },
+  { name: "identity", percent: 2, make: severalOf(makeIdentity, 3) },
+  { name: "fact", percent: 1, make: severalOf(makeFact, 3) },
   { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
 
