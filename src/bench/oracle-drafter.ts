@@ -2,7 +2,9 @@
 
 import type { Sequence } from "../engine/sequence.js";
 import type { Draft, Drafter } from "../engine/speculative/drafter.js";
-import { NUM_KINDS } from "../engine/speculative/drafter.js";
+
+/** What it says of its tokens; the speculator learns how often they are right. */
+const FIRST_CHANCE = 0.85;
 
 export class OracleDrafter implements Drafter {
   readonly name = "oracle";
@@ -23,7 +25,7 @@ export class OracleDrafter implements Drafter {
     const right = this.outputOf(sequence.id)?.slice(first, first + maxTokens) ?? [];
     if (right.length === 0) return undefined;
     const tokens = right.map((token) => (this.random() < this.acceptance ? token : token === 0 ? 1 : token - 1));
-    return { tokens, confidences: tokens.map(() => 1), kind: NUM_KINDS - 1 };
+    return { tokens, chances: tokens.map(() => FIRST_CHANCE) };
   }
 
   forget(): void {}

@@ -63,7 +63,7 @@ export class EngineCore {
 
   /**
    * @param freeBytes memory the KV cache may be planned against
-   * @param drafters instead of those that options.speculative names
+   * @param drafter instead of the one that options.speculative names
    */
   constructor(
     model: OpenModel,
@@ -71,7 +71,7 @@ export class EngineCore {
     private readonly device: Device,
     freeBytes: number,
     report: LoadReport = { progress: () => {}, note: () => {} },
-    drafters?: readonly Drafter[],
+    drafter?: Drafter,
   ) {
     const parts = buildParts(model, options, device, freeBytes, report);
     this.#parts = parts;
@@ -97,7 +97,7 @@ export class EngineCore {
     this.#disk = openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = this.#disk;
     this.#cost = measureStepCost(parts, options);
-    const source = { target: model.config, options, device, report, drafters };
+    const source = { target: model.config, options, device, report, drafter };
     this.#speculator = createSpeculator(parts, this.#cost, source);
     if (this.#cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
   }

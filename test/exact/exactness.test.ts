@@ -179,7 +179,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   plain.device.destroy();
   // With a disk, a second process finds what the first one left.
   for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
-    const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? [oracle] : undefined);
+    const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? oracle : undefined);
     try {
       const together = runTogether(full.core, planned);
       planned.forEach(({ cancelAtStep }, index) => {
@@ -338,7 +338,7 @@ function openCore(
   isa: Isa,
   model: RandomModelOptions,
   options: Partial<EngineOptions>,
-  drafters?: readonly Drafter[],
+  drafter?: Drafter,
 ): { core: EngineCore; device: Device } {
   const device = loadKernels().createDevice({ isa, numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
@@ -348,7 +348,7 @@ function openCore(
     device,
     0,
     undefined,
-    drafters,
+    drafter,
   );
   return { core, device };
 }

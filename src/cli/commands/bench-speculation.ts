@@ -72,9 +72,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     },
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
   };
-  const core = new EngineCore(openModel(path), options, device, 2 ** 32, undefined, [
-    outcomes.drafter(flags.acceptance),
-  ]);
+  const core = new EngineCore(openModel(path), options, device, 2 ** 32, undefined, outcomes.drafter(flags.acceptance));
   stage.done(`${core.info.architecture}, ${core.info.weightType}, ${core.info.isa}`);
   const spec: SpeculationBenchSpec = { ...flags, batches: flags.batch, maxDraftTokens: flags.draftTokens };
   const results = benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {

@@ -30,7 +30,7 @@ export interface SpeculativeConfig {
 export const DEFAULT_SPECULATIVE_CONFIG: SpeculativeConfig = {
   method: "auto",
   numSpeculativeTokens: 15,
-  promptLookupMin: 2,
+  promptLookupMin: 1,
   suffixMaxCachedRequests: 10_000,
   suffixMinTokenProb: 0.1,
   draftModelPath: undefined,

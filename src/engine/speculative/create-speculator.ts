@@ -1,16 +1,17 @@
-/** Builds what drafts: the drafters that the options name, a draft model or heads among them, and the speculator that weighs their guesses. */
+/** Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their guesses. */
 import type { Device } from "../../kernels/kernels.js";
 import type { EngineOptions } from "../api.js";
 import type { EngineParts } from "../engine-parts.js";
 import type { ModelConfig } from "../model/config.js";
 import type { LoadReport } from "../model/weight-packer.js";
 import type { StepCost } from "../step-cost.js";
-import { HEAD_KINDS } from "./config.js";
+import { HEAD_KINDS, isModelMethod } from "./config.js";
 import type { BatchDrafter, Drafter } from "./drafter.js";
 import { createHeadNetwork } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
-import { draftersOf, Speculator } from "./speculator.js";
+import { TextLookup } from "./lookup.js";
+import { Speculator } from "./speculator.js";
 import { headsMaxRows, TrainedHeads } from "./trained-heads.js";
 
 export interface SpeculatorSource {
@@ -18,8 +19,8 @@ export interface SpeculatorSource {
   readonly options: EngineOptions;
   readonly device: Device;
   readonly report: LoadReport;
-  /** Instead of those that the options name. */
-  readonly drafters: readonly Drafter[] | undefined;
+  /** Instead of the one that the options name. */
+  readonly drafter: Drafter | undefined;
 }
 
 /** @returns undefined where the options ask for none. Throws what opening a draft model or heads throws. */
@@ -32,7 +33,8 @@ export function createSpeculator(
   if (cost === undefined || speculative.method === "none") return undefined;
   const { draftModelPath: path } = speculative;
   const model = path === undefined ? undefined : openBatchDrafter(path, parts, source);
-  return new Speculator(source.drafters ?? draftersOf(speculative), cost, speculative, model);
+  const lookup = isModelMethod(speculative.method) ? undefined : new TextLookup(speculative);
+  return new Speculator(source.drafter ?? lookup, cost, speculative, model);
 }
 
 /** Heads where the method says so, or where it leaves that to the file. */

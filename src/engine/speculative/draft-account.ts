@@ -2,22 +2,26 @@
 
 /** Of each step's time: what drafting may lose in the long run, so that a text that has become predictable is noticed. */
 const ALLOWANCE = 0.01;
-/** Steps' time, won or lost, beyond which the past does not count: a good stretch pays for no longer bad one. */
-const MOST_STEPS = 2;
+/**
+ * Steps' time beyond which the past does not count: a good stretch pays for no long bad one, and a bad one is forgiven. A single long draft
+ * that fails must not use all of it up, or a text of which most is copied is given up for hundreds of steps.
+ */
+const MOST_LOST = 4;
+const MOST_WON = 8;
 
 export class DraftAccount {
   #balanceMs = 0;
-  #limitMs = 0;
+  #stepMs = 0;
 
   /** A step begins that takes `stepMs` without drafts. @returns whether drafts may be looked for */
   open(stepMs: number): boolean {
-    this.#limitMs = MOST_STEPS * stepMs;
+    this.#stepMs = stepMs;
     this.add(ALLOWANCE * stepMs);
     return this.#balanceMs >= 0;
   }
 
   /** Milliseconds won, or spent where negative. */
   add(ms: number): void {
-    this.#balanceMs = Math.max(-this.#limitMs, Math.min(this.#limitMs, this.#balanceMs + ms));
+    this.#balanceMs = Math.max(-MOST_LOST * this.#stepMs, Math.min(MOST_WON * this.#stepMs, this.#balanceMs + ms));
   }
 }

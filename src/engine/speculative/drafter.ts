@@ -5,13 +5,9 @@ import type { StepCost } from "../step-cost.js";
 
 export interface Draft {
   readonly tokens: readonly number[];
-  /** For each token, how likely it seems if the ones before it are right, from what this drafter knows of this text: 0 to 1. */
-  readonly confidences: readonly number[];
-  /** Which of its kinds of guess this is, 0 to NUM_KINDS − 1, better ones higher: acceptance is learnt for each. */
-  readonly kind: number;
+  /** For each token, how likely it is right if the ones before it are, as far as this drafter knows: 0 to 1. */
+  readonly chances: readonly number[];
 }
-
-export const NUM_KINDS = 6;
 
 export interface Drafter {
   readonly name: string;
@@ -39,10 +35,4 @@ export interface BatchDrafter {
   tapHidden?(scheduled: readonly ScheduledSequence[]): void;
   /** The step was computed and its tokens taken in: reads them. */
   takeHidden?(): void;
-}
-
-/** The kind of a guess that rests on `length` matching tokens. */
-export function kindOfMatch(length: number): number {
-  if (length <= 3) return Math.max(0, length - 2);
-  return length <= 5 ? 2 : length <= 8 ? 3 : length <= 16 ? 4 : 5;
 }

@@ -1,45 +1,46 @@
 /**
- * Decides what to draft: asks the drafters, weighs each drafted token's chance of being right against what its row costs, and keeps as many
+ * Decides what to draft: asks the drafter, weighs each drafted token's chance of being right against what its row costs, and keeps as many
  * as give the most tokens per second: none, often. What is drafted never changes a result, only how soon it is there.
  */
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
-import { Acceptance, type RequestAcceptance } from "./acceptance.js";
-import { isModelMethod, type SpeculativeConfig } from "./config.js";
+import { Rate, RequestAcceptance } from "./acceptance.js";
+import type { SpeculativeConfig } from "./config.js";
 import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
-import { PromptLookup, SuffixLookup } from "./lookup.js";
 import type { SpeculationStats } from "./stats.js";
-
-/** The drafters that a configuration names, a draft model and heads aside. */
-export function draftersOf(config: SpeculativeConfig): readonly Drafter[] {
-  if (isModelMethod(config.method)) return [];
-  const own = new PromptLookup(config);
-  return config.method === "ngram" ? [own] : [own, new SuffixLookup(config)];
-}
 
 /** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
 const MIN_GAIN = 1.06;
-/** All guesses of a draft model are of this kind. */
-const MODEL_KIND = 3;
+/** Of a request's guesses that were found, how often they come true is learnt apart for so many levels of what was expected. */
+const NUM_LEVELS = 8;
+/** Guesses of a draft model after which an older one counts half, and what is believed of it at first, as if it were so many tries. */
+const MODEL_MEMORY = 512;
+const MODEL_FIRST_GUESS = 0.7;
+const MODEL_FIRST_WEIGHT = 8;
 
 interface Candidate {
   readonly sequence: Sequence;
-  readonly drafter: number;
   readonly draft: Draft;
   /** Probability that the token at each place is right and all before it too. */
   readonly chances: readonly number[];
 }
 
 interface Planned {
-  readonly drafter: number;
-  readonly kind: number;
+  readonly isByModel: boolean;
+  /** What the drafter expected of each token. */
+  readonly chances: readonly number[];
+}
+
+interface Acceptance {
+  readonly found: RequestAcceptance;
+  readonly byModel: RequestAcceptance;
 }
 
 export class Speculator {
-  readonly #acceptance: readonly Acceptance[];
-  readonly #ofRequest = new Map<Sequence, readonly RequestAcceptance[]>();
+  readonly #modelRate = new Rate(MODEL_MEMORY);
+  readonly #ofRequest = new Map<Sequence, Acceptance>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
   readonly #account = new DraftAccount();
@@ -50,14 +51,12 @@ export class Speculator {
   #numAcceptedTokens = 0;
 
   constructor(
-    private readonly drafters: readonly Drafter[],
+    private readonly drafter: Drafter | undefined,
     private readonly cost: StepCost,
     private readonly config: SpeculativeConfig,
     private readonly model?: BatchDrafter,
     private readonly now: () => number = () => performance.now(),
   ) {
-    // The last one is the draft model's.
-    this.#acceptance = Array.from({ length: drafters.length + 1 }, () => new Acceptance());
     this.#acceptedPerPosition = new Array<number>(config.numSpeculativeTokens).fill(0);
   }
 
@@ -86,7 +85,7 @@ export class Speculator {
   /** What it takes to know a prompt is little beside computing it, and paid once: it does not count against a draft. */
   #begin(sequence: Sequence): void {
     this.#requestOf(sequence);
-    for (const drafter of this.drafters) drafter.begin?.(sequence);
+    this.drafter?.begin?.(sequence);
   }
 
   /** Returns the rows that were added. */
@@ -107,12 +106,12 @@ export class Speculator {
     if (numChosen === 0) return 0;
     const least = chances[numChosen - 1]!;
     let numLeft = numChosen;
-    for (const { sequence, drafter, draft, chances } of candidates) {
+    for (const { sequence, draft, chances } of candidates) {
       const numTokens = Math.min(numLeft, chances.filter((chance) => chance >= least).length);
       if (numTokens === 0) continue;
       numLeft -= numTokens;
       sequence.setDraft(draft.tokens.slice(0, numTokens));
-      this.#planned.set(sequence, { drafter, kind: draft.kind });
+      this.#planned.set(sequence, { isByModel: false, chances: draft.chances });
     }
     return numChosen - numLeft;
   }
@@ -125,10 +124,13 @@ export class Speculator {
     numRows: number,
     maxRows: number,
   ): number {
-    const drafter = this.drafters.length;
     const ready = model.ready(sequences);
-    for (const sequence of ready) this.#requestOf(sequence)[drafter]!.idle();
-    const rates = ready.map((sequence) => this.#requestOf(sequence)[drafter]!.estimate(MODEL_KIND));
+    const chance = this.#modelRate.estimate(MODEL_FIRST_GUESS, MODEL_FIRST_WEIGHT);
+    const rates = ready.map((sequence) => {
+      const { byModel } = this.#requestOf(sequence);
+      byModel.idle();
+      return byModel.estimate(chance);
+    });
     const numTokens = this.#bestLength(model, rates, numSequences, numRows, maxRows);
     if (numTokens === 0) return 0;
     let numDrafted = 0;
@@ -137,7 +139,7 @@ export class Speculator {
       const draft = tokens.slice(0, sequence.numTokensLeft - 1);
       if (draft.length === 0) return;
       sequence.setDraft(draft);
-      this.#planned.set(sequence, { drafter, kind: MODEL_KIND });
+      this.#planned.set(sequence, { isByModel: true, chances: draft.map(() => chance) });
       numDrafted += draft.length;
     });
     return numDrafted;
@@ -176,7 +178,11 @@ export class Speculator {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
     if (planned === undefined || numDrafted === 0) return;
-    this.#requestOf(sequence)[planned.drafter]!.observe(planned.kind, numDrafted, numAccepted);
+    const { found, byModel } = this.#requestOf(sequence);
+    const chances = planned.chances.slice(0, numDrafted);
+    (planned.isByModel ? byModel : found).observe(chances, numAccepted);
+    if (planned.isByModel)
+      for (const i of chances.slice(0, numAccepted + 1).keys()) this.#modelRate.count(i < numAccepted);
     this.#account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
     this.#numDraftTokens += numDrafted;
@@ -195,7 +201,7 @@ export class Speculator {
   }
 
   forget(sequence: Sequence): void {
-    for (const drafter of this.drafters) drafter.forget(sequence);
+    this.drafter?.forget(sequence);
     this.model?.forget(sequence);
     this.#ofRequest.delete(sequence);
     this.#planned.delete(sequence);
@@ -210,26 +216,16 @@ export class Speculator {
     };
   }
 
-  /** The drafter's guess that promises most tokens. */
+  /** What the drafter finds for a sequence. */
   #candidateOf(sequence: Sequence): Candidate | undefined {
     const maxTokens = Math.min(this.config.numSpeculativeTokens, sequence.numTokensLeft - 1);
-    if (maxTokens < 1) return undefined;
-    const request = this.#requestOf(sequence);
-    let best: Candidate | undefined;
-    let mostExpected = 0;
-    this.drafters.forEach((source, drafter) => {
-      request[drafter]!.idle();
-      const draft = source.propose(sequence, maxTokens);
-      if (draft === undefined) return;
-      const rate = request[drafter]!.estimate(draft.kind);
-      let chance = 1;
-      const chances = draft.confidences.map((confidence) => (chance *= rate * confidence));
-      const expected = chances.reduce((sum, each) => sum + each, 0);
-      if (expected <= mostExpected) return;
-      mostExpected = expected;
-      best = { sequence, drafter, draft, chances };
-    });
-    return best;
+    if (this.drafter === undefined || maxTokens < 1) return undefined;
+    const { found } = this.#requestOf(sequence);
+    found.idle();
+    const draft = this.drafter.propose(sequence, maxTokens);
+    if (draft === undefined) return undefined;
+    let chance = 1;
+    return { sequence, draft, chances: draft.chances.map((each) => (chance *= found.estimate(each))) };
   }
 
   /** How many of the drafted tokens, likeliest first, make tokens per second the most. */
@@ -248,10 +244,10 @@ export class Speculator {
     return bestCount;
   }
 
-  #requestOf(sequence: Sequence): readonly RequestAcceptance[] {
+  #requestOf(sequence: Sequence): Acceptance {
     let request = this.#ofRequest.get(sequence);
     if (request === undefined) {
-      request = this.#acceptance.map((acceptance) => acceptance.newRequest());
+      request = { found: new RequestAcceptance(NUM_LEVELS), byModel: new RequestAcceptance(1) };
       this.#ofRequest.set(sequence, request);
     }
     return request;
