@@ -18,7 +18,9 @@ export interface Successor {
 
 const MAX_COUNT = 255;
 const EMPTY = -1;
-const INITIAL_SLOTS = 1024;
+const FEWEST_SLOTS = 1024;
+/** Tokens of a text have nearly a context of each length of their own, and half of the slots stay empty. */
+const SLOTS_PER_TOKEN = 2 * CONTEXT_LENGTHS.length;
 /** Slots next to each other that a context may stand in. */
 const NUM_WAYS = 4;
 
@@ -37,10 +39,17 @@ export function hashContexts(tokens: Int32Array, end: number, hashes: Int32Array
 
 export class ContextTable {
   /** By slot: the whole hash of the context it is for. */
-  #hashes = new Int32Array(INITIAL_SLOTS);
+  #hashes: Int32Array;
   /** By slot: the token above 8 bits of count, or EMPTY. */
-  #successors = new Int32Array(INITIAL_SLOTS).fill(EMPTY);
+  #successors: Int32Array;
   #numContexts = 0;
+
+  /** @param numTokens how many will be learnt, as far as that is known: room for them need not be made later */
+  constructor(numTokens = 0) {
+    const numSlots = 2 ** Math.ceil(Math.log2(Math.max(FEWEST_SLOTS, SLOTS_PER_TOKEN * numTokens)));
+    this.#hashes = new Int32Array(numSlots);
+    this.#successors = new Int32Array(numSlots).fill(EMPTY);
+  }
 
   /** Different ones that it knows. */
   get numContexts(): number {

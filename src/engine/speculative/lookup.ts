@@ -146,7 +146,13 @@ export class TextLookup implements Drafter {
   #read(sequence: Sequence): Reading {
     let reading = this.#readings.get(sequence);
     if (reading === undefined) {
-      reading = { own: new ContextTable(), corpus: this.#corpusOf(sequence), numRead: 0, guesses: [], draft: [] };
+      reading = {
+        own: new ContextTable(sequence.numPromptTokens),
+        corpus: this.#corpusOf(sequence),
+        numRead: 0,
+        guesses: [],
+        draft: [],
+      };
       this.#readings.set(sequence, reading);
     }
     const end = Math.min(sequence.numTokens, reading.numRead + MOST_READ);
