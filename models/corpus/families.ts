@@ -30,16 +30,16 @@ const severalOf =
 export const families: readonly Family[] = [
   { name: "extract", percent: 17, make: makeExtractChat },
   { name: "passage", percent: 16, make: makePassageChat },
-  { name: "edit", percent: 26, make: makeEditChat },
+  { name: "edit", percent: 23, make: makeEditChat },
   { name: "arithmetic", percent: 16, make: makeArithmeticChat },
-  { name: "code", percent: 6, make: makeCodeChat },
+  { name: "code", percent: 8, make: makeCodeChat },
   { name: "story", percent: 5, make: makeStoryChat },
   { name: "summary", percent: 3, make: makeSummaryChat },
   { name: "sort", percent: 3, make: makeSortChat },
   { name: "chat", percent: 2, make: makeConversation },
   { name: "copy", percent: 2, make: makeCopyChat },
   { name: "identity", percent: 2, make: severalOf(makeIdentity, 3) },
-  { name: "fact", percent: 1, make: severalOf(makeFact, 3) },
+  { name: "fact", percent: 2, make: severalOf(makeFact, 3) },
   { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
 
