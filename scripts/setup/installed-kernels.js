@@ -17,18 +17,16 @@ async function whyMissing(root) {
 export async function ensureInstalledKernels(root) {
   const missing = await whyMissing(root);
   if (missing === undefined) return true;
-  process.stderr.write(
-    `notice: ${missing.message}\n  no ready-built kernels for this machine: compiling them, once, takes minutes\n`,
-  );
-  let reason = "compiling them here failed";
+  process.stderr.write(`notice: ${missing.message}\n  compiling the kernels here, once: that takes minutes\n`);
+  let failure = "";
   try {
     const { ensureReady } = await import("../build.js");
     if (await ensureReady({ root, isCheckout: false })) return true;
   } catch (error) {
-    reason = `${reason}: ${error.message}`;
+    failure = `: ${error.message}`;
   }
   process.stderr.write(
-    `error [kernels_missing]: expected kernels for ${process.platform}-${process.arch}, got none; ${reason}\nhint: ${missing.hint}\n`,
+    `error [kernels_missing]: ${missing.message}; and compiling them failed${failure}\nhint: ${missing.hint}\n`,
   );
   return false;
 }

@@ -57,6 +57,6 @@ test("a checkout is told to build, an installed package to install", () => {
   expect(refusal(() => findAddon("millrace.node", tree, "linux-x64"))).toMatchObject({ hint: "run `npm run build`" });
   rmSync(join(tree, "src"), { recursive: true });
   expect(refusal(() => findAddon("millrace.node", tree, "linux-x64"))).toMatchObject({
-    hint: expect.stringContaining("install the package millrace-linux-x64 1.2.3"),
+    hint: expect.stringContaining("or the package millrace-linux-x64 1.2.3"),
   });
 });
