@@ -9,14 +9,12 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
-import { type Rendered, renderedArguments } from "../helpers/rendered-arguments.js";
+import { renderedArguments } from "../helpers/rendered-arguments.js";
 
 const TIMEOUT_MS = 300_000;
 
 /** What no engine may take, to know that the parser is one. */
 const NONSENSE = ["--no-such-flag", "1"];
-
-const sources = (lists: readonly Rendered[]): string[] => lists.map(({ source }) => source);
 
 /** @property refused what its parser must not take: a flag that is none, the beginning of one, words that no list of the engine has */
 const PYTHONS = {
@@ -113,9 +111,17 @@ function breach(args: readonly string[], { values, switches, choices }: Document
   return undefined;
 }
 
+test("what is rendered comes from presets, plans and options, each list once", () => {
+  for (const engine of ["vllm", "sglang", "tensorrt-llm", "llama-server"] as const) {
+    const rendered = renderedArguments(engine);
+    const kinds = new Set(rendered.map(({ source }) => source.split(" ")[0]!.replace(/.*\.yaml$/, "preset")));
+    expect([...kinds].sort()).toEqual(engine === "vllm" ? ["options", "plan", "preset"] : ["options", "plan"]);
+    expect(new Set(rendered.map((each) => JSON.stringify([each.args, each.files]))).size).toBe(rendered.length);
+  }
+});
+
 test("trtllm-serve documents every flag it is given", () => {
   const rendered = renderedArguments("tensorrt-llm");
-  expect(sources(rendered).some((source) => source.startsWith("plan"))).toBe(true);
   for (const { args, files } of rendered) {
     // The model comes first.
     expect(breach(args.slice(1), documented["tensorrt-llm"])).toBeUndefined();
