@@ -1,18 +1,20 @@
 #!/usr/bin/env node
 /**
- * The launcher: npm's bin and `npm start`. In a source checkout it first installs and compiles what is missing or stale, then runs
- * the command line of dist/ in this same process. It loads nothing but Node's own modules before that, since nothing else may be there yet.
+ * The launcher: npm's bin and `npm start`. In a source checkout it first installs and compiles what is missing or stale, in an installed package it
+ * sees to it that there are kernels; then it runs the command line of dist/ in this same process. In a checkout it loads nothing but Node's own modules before that,
+ * since nothing else may be there yet.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Commands that read files only; they start even where no C++ compiler is (`doctor` exists to say so). */
+/** Commands that compute nothing; they start even where no C++ compiler is (`doctor` exists to say so). */
 const COMMANDS_WITHOUT_KERNELS = new Set([
   "tokenize",
   "inspect",
   "config",
+  "plan",
   "doctor",
   "help",
   "--help",
@@ -35,12 +37,12 @@ function refuseOldNode() {
 
 refuseOldNode();
 const withKernels = !COMMANDS_WITHOUT_KERNELS.has(process.argv[2] ?? "serve");
-const isCheckout = existsSync(new URL("../src", import.meta.url));
-const needsKernels = withKernels && !existsSync(new URL("../build/native/millrace.node", import.meta.url));
-if (isCheckout || needsKernels) {
+if (existsSync(new URL("../src", import.meta.url))) {
   const { ensureReady } = await import("../scripts/build.js");
-  const ready = await ensureReady({ root, withKernels, isCheckout });
-  if (!ready) process.exit(1);
+  if (!(await ensureReady({ root, withKernels }))) process.exit(1);
+} else if (withKernels) {
+  const { ensureInstalledKernels } = await import("../scripts/setup/installed-kernels.js");
+  if (!(await ensureInstalledKernels(root))) process.exit(1);
 }
 // The reader of our output went away (`millrace tokenize … | head`): there is nobody left to write for.
 process.stdout.on("error", (error) => {

@@ -5,6 +5,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -42,6 +43,9 @@ const VARIANTS = {
     ["neondot", NEONDOT_FLAGS],
   ],
 };
+/** What a library that others run brings along: GCC's C++ library, of which a system may have an older one. Unused parts go, since some ask for newer
+ * versions of the C library than ours does, and its names stay inside, away from Node's own copy. */
+const SELF_CONTAINED_FLAGS = ["-static-libstdc++", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"];
 const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
 
 /** What to do about a build that cannot even start. */
@@ -66,6 +70,16 @@ function sourcesIn(folder) {
   return names.sort().map((name) => path.join(NATIVE, folder, name));
 }
 
+/** Beside this package or above it, wherever npm put it. */
+function napiFlags() {
+  try {
+    const manifest = createRequire(import.meta.url).resolve("node-api-headers/package.json");
+    return [`-I${path.join(path.dirname(manifest), "include")}`, "-DNAPI_VERSION=8"];
+  } catch {
+    throw new BuildError("expected the npm package node-api-headers, got none: run npm ci first");
+  }
+}
+
 /** Hash of everything under native/ that any source may include. */
 function hashHeaders() {
   const hash = createHash("sha256");
@@ -82,8 +96,7 @@ function hashHeaders() {
 function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
   const objects = [];
   for (const folder of folders) {
-    const flags =
-      folder === "binding" ? [`-I${path.join(ROOT, "node_modules/node-api-headers/include")}`, "-DNAPI_VERSION=8"] : [];
+    const flags = folder === "binding" ? napiFlags() : [];
     for (const source of sourcesIn(folder)) {
       const name = `${folder}-${path.basename(source, ".cc")}`;
       objects.push({
@@ -174,12 +187,25 @@ async function buildTarget({ objects, output, linkFlags, log, compiler = findCom
  */
 export async function buildNative({ log = () => {} } = {}) {
   const folder = path.join(ROOT, "build", "native");
-  if (!existsSync(path.join(ROOT, "node_modules/node-api-headers/include/node_api.h"))) {
-    throw new BuildError("expected node-api-headers in node_modules, got nothing: run npm ci first");
-  }
   const linkFlags = process.platform === "darwin" ? ["-bundle", "-undefined", "dynamic_lookup"] : ["-shared"];
   const objects = listObjects(["runtime", "binding", "kernels"], folder, ["-O3"]);
   return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
+}
+
+/**
+ * Builds build/packages/{millrace,probes}.node, the same objects linked for other Linux machines, and returns their paths.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<string[]>}
+ */
+export async function buildNativeForPackage({ log = () => {} } = {}) {
+  const folder = path.join(ROOT, "build", "packages");
+  const kernels = listObjects(["runtime", "binding", "kernels"], path.join(ROOT, "build", "native"), ["-O3"]);
+  const libraries = { "millrace.node": kernels, "probes.node": listProbeObjects() };
+  for (const [name, objects] of Object.entries(libraries)) {
+    const output = path.join(folder, name);
+    await buildTarget({ objects, output, linkFlags: ["-shared", ...SELF_CONTAINED_FLAGS], log });
+  }
+  return Object.keys(libraries).map((name) => path.join(folder, name));
 }
 
 /**
@@ -211,21 +237,16 @@ export async function buildNativeTestsForArm({ log = () => {} } = {}) {
   return output;
 }
 
-/**
- * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns its path.
- * @param {{ log?: (line: string) => void }} [options]
- * @returns {Promise<string>}
- */
-export async function buildNativeProbes({ log = () => {} } = {}) {
+function listProbeObjects() {
   const folder = path.join(ROOT, "build", "native-probes");
-  const output = path.join(ROOT, "build", "native", "probes.node");
-  const napi = [`-I${path.join(ROOT, "node_modules/node-api-headers/include")}`, "-DNAPI_VERSION=8"];
+  const napi = napiFlags();
   const item = (source, suffix, flags) => ({
     source: path.join(NATIVE, source),
     object: path.join(folder, `${source.replace("/", "-").replace(".cc", "")}${suffix}.o`),
     flags: [...BASE_FLAGS, "-O3", ...flags],
   });
-  const objects = [
+  mkdirSync(folder, { recursive: true });
+  return [
     item("bench/probe_loops.cc", "", []),
     ...(process.arch === "x64" ? VARIANTS.x64 : []).map(([isa, flags]) =>
       item("bench/probe_loops.cc", `.${isa}`, flags),
@@ -234,9 +255,17 @@ export async function buildNativeProbes({ log = () => {} } = {}) {
     item("binding/values.cc", "", napi),
     item("runtime/memory.cc", "", []),
   ];
-  mkdirSync(folder, { recursive: true });
+}
+
+/**
+ * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns its path.
+ * @param {{ log?: (line: string) => void }} [options]
+ * @returns {Promise<string>}
+ */
+export async function buildNativeProbes({ log = () => {} } = {}) {
+  const output = path.join(ROOT, "build", "native", "probes.node");
   const linkFlags = process.platform === "darwin" ? ["-bundle", "-undefined", "dynamic_lookup"] : ["-shared"];
-  await buildTarget({ objects, output, linkFlags, log });
+  await buildTarget({ objects: listProbeObjects(), output, linkFlags, log });
   return output;
 }
 

@@ -19,8 +19,8 @@ export function packageRoot(): string {
   return folder;
 }
 
-export function packageVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8"));
+export function packageVersion(root = packageRoot()): string {
+  const manifest: unknown = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const hasVersion = typeof manifest === "object" && manifest !== null && "version" in manifest;
   return hasVersion && typeof manifest.version === "string" ? manifest.version : "0.0.0";
 }

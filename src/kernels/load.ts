@@ -1,11 +1,9 @@
 /** Loads the compiled addon and turns its errors into MillraceErrors. */
 
-import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
 import { type ErrorCode, MillraceError } from "../core/errors.js";
-import { packageRoot } from "../core/package-root.js";
 import type { WeightType } from "./dequantize.js";
+import { findAddon, missingHint } from "./find.js";
 import type {
   BufferHandle,
   CpuFeatures,
@@ -27,36 +25,29 @@ const HINTS = {
   kernels_isa: "leave MILLRACE_ISA unset to let the CPU decide",
 } as const satisfies Partial<Record<ErrorCode, string>>;
 
-const MISSING_HINT = "run `npm run build`";
-
 let loaded: KernelLibrary | undefined;
 
-/** The addon, loaded once per thread. Throws `kernels_missing` when it was not built or does not fit this code. */
+/** The addon, loaded once per thread. Throws `kernels_missing` when there is none or it does not fit this code. */
 export function loadKernels(): KernelLibrary {
-  loaded ??= wrapLibrary(requireAddon(join(packageRoot(), "build/native/millrace.node")));
+  loaded ??= wrapLibrary(requireAddon(findAddon("millrace.node")));
   return loaded;
 }
 
 function requireAddon(file: string): KernelLibrary {
-  if (!existsSync(file)) {
-    throw new MillraceError("kernels_missing", `expected the compiled kernels at ${file}, got nothing`, {
-      hint: MISSING_HINT,
-    });
-  }
   let addon: KernelLibrary;
   try {
     addon = createRequire(import.meta.url)(file) as KernelLibrary;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new MillraceError("kernels_missing", `expected kernels that this Node can load, got: ${reason}`, {
-      hint: MISSING_HINT,
+      hint: missingHint(),
       cause,
     });
   }
   const names = addon.opNames().join(", ");
   if (names !== OP_NAMES.join(", ")) {
     throw new MillraceError("kernels_missing", `expected kernels with ${OP_NAMES.join(", ")}, got ${names}`, {
-      hint: MISSING_HINT,
+      hint: missingHint(),
     });
   }
   return addon;

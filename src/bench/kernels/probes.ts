@@ -1,9 +1,9 @@
 /** The ceilings that kernels are held against, measured by an addon that no server loads (native/bench). */
-import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { MillraceError } from "../../core/errors.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import { findAddon } from "../../kernels/find.js";
 import type { Isa } from "../../kernels/kernels.js";
 import { loadKernels } from "../../kernels/load.js";
 
@@ -47,13 +47,17 @@ export class Probes {
 
 /** Probes of the instruction set that kernels take here. Throws kernels_missing when the addon was not built. */
 export function loadProbes(numThreads: number): Probes {
-  const file = join(packageRoot(), "build/native/probes.node");
-  if (existsSync(file)) {
-    const device = loadKernels().createDevice({ numThreads: 1 });
-    device.destroy();
-    return new Probes(createRequire(import.meta.url)(file) as ProbeAddon, device.isa, numThreads);
+  const device = loadKernels().createDevice({ numThreads: 1 });
+  device.destroy();
+  return new Probes(createRequire(import.meta.url)(probesFile()) as ProbeAddon, device.isa, numThreads);
+}
+
+function probesFile(): string {
+  try {
+    return findAddon("probes.node");
+  } catch (cause) {
+    const { message } = toMillraceError(cause);
+    const command = `node ${join(packageRoot(), "scripts/build-native.js")} --probes`;
+    throw new MillraceError("kernels_missing", message, { hint: `run ${command}, which builds them`, cause });
   }
-  throw new MillraceError("kernels_missing", `expected the compiled probes at ${file}, got nothing`, {
-    hint: "run npm run bench:kernels, which builds them, or node scripts/build-native.js --probes",
-  });
 }

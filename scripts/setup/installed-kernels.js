@@ -1,0 +1,32 @@
+/** The kernels of an installed package: those that load, or else compiled once on this machine into the package's own folder. */
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** Why no kernels load here, as the program itself would say it; undefined = they do. */
+async function whyMissing(root) {
+  const { loadKernels } = await import(pathToFileURL(join(root, "dist/src/kernels/load.js")).href);
+  try {
+    loadKernels();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+/** @returns whether kernels are there; if not, the error is on stderr by then */
+export async function ensureInstalledKernels(root) {
+  const missing = await whyMissing(root);
+  if (missing === undefined) return true;
+  process.stderr.write(`notice: ${missing.message}\n  compiling the kernels here, once: that takes minutes\n`);
+  let failure = "";
+  try {
+    const { ensureReady } = await import("../build.js");
+    if (await ensureReady({ root, isCheckout: false })) return true;
+  } catch (error) {
+    failure = `: ${error.message}`;
+  }
+  process.stderr.write(
+    `error [kernels_missing]: ${missing.message}; and compiling them failed${failure}\nhint: ${missing.hint}\n`,
+  );
+  return false;
+}
