@@ -38,7 +38,8 @@ function run(port: MessagePort, { options }: WorkerData): void {
     };
     const sendStep = (outputs: readonly StepOutput[]) => {
       const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
-      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats() });
+      const cacheChanges = core.takeCacheChanges();
+      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), cacheChanges });
     };
     // What a busy engine left for later, in pieces between which mail is read.
     const tidy = () => {

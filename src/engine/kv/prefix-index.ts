@@ -24,6 +24,8 @@ export class PrefixIndex {
   readonly #roots = new Map<string, WeakRef<PrefixNode>>();
   /** Per group: the node whose contents a block holds. */
   readonly #nodeOfBlock: (PrefixNode | undefined)[][];
+  /** Keys of nodes that have got or lost a block since somebody asked; undefined: nobody ever did. */
+  #changed: Set<number> | undefined;
 
   constructor(
     private readonly numGroups: number,
@@ -79,6 +81,7 @@ export class PrefixIndex {
       if (node.blocks[group] !== -1) continue;
       node.blocks[group] = blockIds[group]!;
       this.#nodeOfBlock[group]![blockIds[group]!] = node;
+      this.#changed?.add(key);
     }
     return node;
   }
@@ -89,7 +92,15 @@ export class PrefixIndex {
     if (node === undefined) return;
     this.#nodeOfBlock[group]![blockId] = undefined;
     node.blocks[group] = -1;
+    this.#changed?.add(node.key);
     this.#removeUnused(node);
+  }
+
+  /** What has changed since the last call, as CachedBlocks takes it; the first time, all that is there. */
+  takeChanges(): Float64Array {
+    const keys = this.#changed ?? this.#nodes.keys();
+    this.#changed = new Set();
+    return Float64Array.from([...keys].flatMap((key) => [key, groupsOf(this.#nodes.get(key))]));
   }
 
   /** Removes the node if nothing hangs from it, and so on towards the root. */
@@ -125,4 +136,9 @@ export class PrefixIndex {
   #sweepRoots(): void {
     for (const [salt, root] of this.#roots) if (root.deref() === undefined) this.#roots.delete(salt);
   }
+}
+
+/** Bit g: group g's block is there. */
+function groupsOf(node: PrefixNode | undefined): number {
+  return node?.blocks.reduce((groups, block, group) => (block === -1 ? groups : groups | (1 << group)), 0) ?? 0;
 }

@@ -81,7 +81,7 @@ export class Exchange {
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
-    const terms = { route, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
+    const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
     const request = routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body), excluded: [] };
     return { bytes, body, entrant };
