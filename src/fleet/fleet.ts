@@ -88,6 +88,7 @@ export class Fleet {
     this.#metrics = createFleetMetrics(this.#supervisor, {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
+      breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       modelOf: (name) => this.#pool.modelOf(name),
     });
   }

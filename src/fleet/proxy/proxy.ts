@@ -6,6 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import { ADAPTERS } from "../adapters/index.js";
+import type { BreakerState } from "../routing/breaker.js";
 import { CacheWatch } from "../routing/cache-watch.js";
 import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
@@ -27,6 +28,8 @@ export interface RunningProxy {
   numWaiting(model: string): number;
   /** Sequences of ours on an instance, under whatever name: 0 means that it can be stopped without cutting anything off. */
   numInFlight(id: string): number;
+  /** Of an instance's circuit breaker. */
+  breakerState(id: string): BreakerState;
   /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
   drain(): Promise<void>;
   /** Cuts every connection, to clients and instances. */
@@ -73,6 +76,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     port,
     numWaiting: (model) => room.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
+    breakerState: (id) => router.breakerState(id),
     async drain() {
       door.isDraining = true;
       await door.whenIdle();

@@ -82,7 +82,8 @@ export class CacheWatch {
           headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
           ...{ headersTimeout: CONNECT_MS, bodyTimeout: SILENCE_MS, reset: true, signal },
         });
-        if (answer.statusCode >= 400 && answer.statusCode < 500) return void (await answer.body.dump());
+        const isStream = String(answer.headers["content-type"]).startsWith("text/event-stream");
+        if (!isStream && answer.statusCode < 500) return void (await answer.body.dump());
         for await (const event of eventsOf(answer.body)) {
           followed.blocks = applied(followed.blocks, event);
           pauseMs = FIRST_PAUSE_MS;

@@ -182,13 +182,15 @@ test("others' work counts as load", () => {
 });
 
 test("an instance that keeps failing is left alone for a second, then tried", () => {
-  const { clock, take } = setUp(["a", "b"]);
+  const { clock, router, take } = setUp(["a", "b"]);
   for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  expect([router.breakerState("a"), router.breakerState("b")]).toEqual(["open", "closed"]);
   clock.nowMs = 999;
   expect([take(1), take(2)].map(({ upstream }) => upstream.id)).toEqual(["b", "b"]);
   clock.nowMs = 1000;
   const probe = take(3);
   expect(probe.upstream.id).toBe("a");
+  expect(router.breakerState("a")).toBe("half-open");
   expect(take(4).upstream.id).toBe("b");
   probe.end("answered");
   expect(take(5).upstream.id).toBe("a");

@@ -1,7 +1,7 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
-import { mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
+import { type BreakerState, mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
 import { type Candidate, POLICIES, type RoutingPolicyName } from "./policies.js";
@@ -118,6 +118,11 @@ export class Router {
   /** Sequences of ours on an instance. */
   numInFlight(id: string): number {
     return this.#records.get(id)?.numInFlight ?? 0;
+  }
+
+  /** An instance that nothing was sent to yet has given no reason for doubt. */
+  breakerState(id: string): BreakerState {
+    return this.#records.get(id)?.breaker.state ?? "closed";
   }
 
   /** How long requests of a model take. */
