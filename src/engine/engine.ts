@@ -156,7 +156,7 @@ class WorkerEngine implements Engine {
     }
     if (message.kind !== "step") return;
     this.#stats = message.stats;
-    if (message.cacheChanges.length > 0) {
+    if (message.cacheChanges !== undefined) {
       this.cachedBlocks.apply(message.cacheChanges);
       for (const listener of this.#cacheListeners) listener(message.cacheChanges);
     }

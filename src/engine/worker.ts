@@ -39,7 +39,8 @@ function run(port: MessagePort, { options }: WorkerData): void {
     const sendStep = (outputs: readonly StepOutput[]) => {
       const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
       const cacheChanges = core.takeCacheChanges();
-      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), cacheChanges });
+      const news = cacheChanges.length === 0 ? {} : { cacheChanges };
+      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news });
     };
     // What a busy engine left for later, in pieces between which mail is read.
     const tidy = () => {

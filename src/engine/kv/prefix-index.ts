@@ -19,6 +19,8 @@ export interface PrefixNode {
   isLive: boolean;
 }
 
+const NOTHING = new Float64Array(0);
+
 export class PrefixIndex {
   readonly #nodes = new Map<number, PrefixNode>();
   readonly #roots = new Map<string, WeakRef<PrefixNode>>();
@@ -98,6 +100,7 @@ export class PrefixIndex {
 
   /** What has changed since the last call, as CachedBlocks takes it; the first time, all that is there. */
   takeChanges(): Float64Array {
+    if (this.#changed?.size === 0) return NOTHING;
     const keys = this.#changed ?? this.#nodes.keys();
     this.#changed = new Set();
     return Float64Array.from([...keys].flatMap((key) => [key, groupsOf(this.#nodes.get(key))]));
