@@ -120,7 +120,7 @@ test("after any history of prompts, evictions, cut connections and restarts the 
 const KV_TOKENS = 1024;
 const KV_BYTES_PER_TOKEN = 6144;
 const NUM_GROUPS = 10;
-const NUM_REQUESTS = 120;
+const NUM_REQUESTS = 70;
 const WORDS = ["mill", "river", "stone", "wheel", "grain", "miller", "water", "house", "fox", "bread", "night", "road"];
 
 interface Answer {
