@@ -40,7 +40,11 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
       maxBufferedBytes: limits.maxBufferedBytes + snapshot.length,
       onOverflow: () => end(),
     });
-    const onChanges = (changes: BlockChanges) => stream.send(event("changes", { blocks: Array.from(changes) }));
+    const onChanges = (changes: BlockChanges) => {
+      stream.send(event("changes", { blocks: Array.from(changes) }));
+      // Right behind the write, not in the next tick: a step's changes are on their way before anybody has its answer.
+      queueMicrotask(() => outgoing.socket?.uncork());
+    };
     const endChanges = engine.onCacheChanges(onChanges);
     const heartbeat = setInterval(() => stream.send(":\n\n"), HEARTBEAT_MS);
     lifecycle.endless.add(end);
