@@ -78,7 +78,10 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
   const { Fleet } = await import("../fleet/fleet.js");
   const logFolder = join(cacheFolder(), "logs", String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
-  const fleet = await Fleet.start({ config, machine, logger: createLogger(config.logLevel), logFolder });
+  const fleet = await Fleet.start({
+    ...{ config, machine, logger: createLogger(config.logLevel), logFolder },
+    loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
+  });
   stopOnSignals(fleet);
   if (flags.config !== undefined) reloadOnHangup(fleet, flags.config);
   try {

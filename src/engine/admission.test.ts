@@ -12,6 +12,7 @@ const INFO: EngineInfo = {
   maxModelLen: 512,
   embeddingWidth: 8,
   pooling: "last",
+  kvWindows: [0],
   blockSize: 16,
   numKvBlocks: 8,
   kvBytes: 1,

@@ -2,6 +2,7 @@
 import type { MillraceError } from "../core/errors.js";
 import type { Isa } from "../kernels/kernels.js";
 import type { KvType } from "../kernels/program.js";
+import type { BlockChanges, CachedBlocks } from "../text/cached-blocks.js";
 import type { ConstraintStats } from "./constraint/stats.js";
 import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
 import type { ActivationDtype } from "./model/weight-packer.js";
@@ -200,6 +201,8 @@ export interface EngineInfo {
   readonly embeddingWidth: number;
   readonly pooling: Pooling;
   readonly blockSize: number;
+  /** Per KV group: the sliding window of its layers, 0 = everything is seen. */
+  readonly kvWindows: readonly number[];
   /** Of the layers that attend to everything; those with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
@@ -240,6 +243,10 @@ export interface Engine {
    */
   submit(request: EngineRequest, listener: EngineListener): EngineHandle;
   stats(): EngineStats;
+  /** What the prefix cache holds, as of the latest step. */
+  readonly cachedBlocks: CachedBlocks;
+  /** @param listener gets what each step changed of it, before that step's outputs go out @returns ends it */
+  onCacheChanges(listener: (changes: BlockChanges) => void): () => void;
   /** Refuses new requests and resolves when the accepted ones have ended. */
   drain(): Promise<void>;
   /** Ends at once; open requests get shutting_down. */

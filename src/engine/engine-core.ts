@@ -203,6 +203,11 @@ export class EngineCore {
     return this.#cost?.ms(numRows) ?? 0;
   }
 
+  /** What the prefix cache got and lost since the last call, as CachedBlocks takes it. */
+  takeCacheChanges(): Float64Array {
+    return this.#kv.takeChanges();
+  }
+
   stats(): EngineStats {
     const { read, unshared } = this.device.kvBytes();
     return {

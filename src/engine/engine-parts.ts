@@ -96,6 +96,7 @@ export function buildParts(
       embeddingWidth: config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
+      kvWindows: windows,
       numKvBlocks: kv.numBlocks,
       kvBytes,
       kvCacheDtype: kvType,

@@ -1,6 +1,7 @@
 /** The engine as the main thread sees it: a worker thread behind the `Engine` interface. */
 import { Worker } from "node:worker_threads";
 import { errorFromRecord, MillraceError, toMillraceError } from "../core/errors.js";
+import { type BlockChanges, CachedBlocks } from "../text/cached-blocks.js";
 import { checkRequest } from "./admission.js";
 import type {
   Engine,
@@ -49,7 +50,9 @@ export function startEngine(
 
 class WorkerEngine implements Engine {
   readonly failure: Promise<never>;
+  readonly cachedBlocks: CachedBlocks;
   readonly #listeners = new Map<number, EngineListener>();
+  readonly #cacheListeners = new Set<(changes: BlockChanges) => void>();
   readonly #rate = new ServiceRate();
   #nextRequestId = 1;
   #stats: EngineStats;
@@ -64,6 +67,7 @@ class WorkerEngine implements Engine {
     stats: EngineStats,
   ) {
     this.#stats = stats;
+    this.cachedBlocks = new CachedBlocks(info.kvWindows, info.blockSize);
     this.failure = new Promise((_, reject) => {
       this.#fail = reject;
     });
@@ -99,6 +103,11 @@ class WorkerEngine implements Engine {
 
   stats(): EngineStats {
     return this.#stats;
+  }
+
+  onCacheChanges(listener: (changes: BlockChanges) => void): () => void {
+    this.#cacheListeners.add(listener);
+    return () => this.#cacheListeners.delete(listener);
   }
 
   drain(): Promise<void> {
@@ -147,6 +156,10 @@ class WorkerEngine implements Engine {
     }
     if (message.kind !== "step") return;
     this.#stats = message.stats;
+    if (message.cacheChanges !== undefined) {
+      this.cachedBlocks.apply(message.cacheChanges);
+      for (const listener of this.#cacheListeners) listener(message.cacheChanges);
+    }
     for (const { requestId, output } of unpackOutputs(message.outputs)) {
       const listener = this.#listeners.get(requestId);
       if (listener === undefined) continue;

@@ -21,6 +21,8 @@ export type FromWorker =
       readonly outputs: PackedOutputs;
       readonly failures: readonly Failure[];
       readonly stats: EngineStats;
+      /** What the prefix cache got and lost, as CachedBlocks takes it; absent: nothing. */
+      readonly cacheChanges?: Float64Array;
     }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 

@@ -38,7 +38,9 @@ function run(port: MessagePort, { options }: WorkerData): void {
     };
     const sendStep = (outputs: readonly StepOutput[]) => {
       const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
-      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats() });
+      const cacheChanges = core.takeCacheChanges();
+      const news = cacheChanges.length === 0 ? {} : { cacheChanges };
+      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news });
     };
     // What a busy engine left for later, in pieces between which mail is read.
     const tidy = () => {

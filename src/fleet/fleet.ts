@@ -14,8 +14,10 @@ import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import type { Telemetry } from "./observe/telemetry.js";
 import { DEFAULT_RESIDENCE } from "./on-demand.js";
+import { type LoadPromptReader, PromptKeys } from "./prompt-keys.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
+import type { KeySource } from "./routing/key-source.js";
 import { type Machine, type PlannedModel, planModels } from "./specs.js";
 import { Supervisor } from "./supervisor.js";
 
@@ -24,6 +26,8 @@ export interface FleetOptions {
   readonly machine: Machine;
   readonly logger: Logger;
   readonly logFolder: string;
+  /** What reads the prompts of a model's requests; absent: routing goes by their text. */
+  readonly loadPromptReader?: LoadPromptReader;
 }
 
 /** What a reload did. */
@@ -51,6 +55,7 @@ export class Fleet {
   readonly #pool: NamedPool;
   readonly #keeper: Keeper;
   readonly #metrics: FleetMetrics;
+  readonly #promptKeys: PromptKeys;
   #config: FleetConfig;
   #authorize: ReturnType<typeof authorizeBy>;
   #planned: readonly PlannedModel[] = [];
@@ -65,6 +70,7 @@ export class Fleet {
     this.#authorize = authorizeBy(config.apiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
+    this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
@@ -82,6 +88,7 @@ export class Fleet {
     this.#metrics = createFleetMetrics(this.#supervisor, {
       numWaiting: (model) => this.#numWaiting(model),
       numInFlight: ({ id }) => this.#inFlightOf(id),
+      breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       modelOf: (name) => this.#pool.modelOf(name),
     });
   }
@@ -159,6 +166,7 @@ export class Fleet {
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#config),
+      keySource: (name) => this.#keySource(name),
       authorize: (headers) => this.#authorize(headers),
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
@@ -200,6 +208,7 @@ export class Fleet {
       this.#residenceRules(),
     );
     this.#warnOfMemory();
+    for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
     for (const { spec } of added) this.#supervisor.addModel(spec);
     await Promise.all([
       ...removed.map((name) => this.#supervisor.removeModel(name)),
@@ -207,6 +216,13 @@ export class Fleet {
     ]);
     const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
+  }
+
+  /** Other policies do not ask what is cached where. */
+  #keySource(name: string): KeySource | undefined {
+    const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
+    if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
+    return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
 
   #warnOfMemory(): void {

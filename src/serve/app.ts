@@ -12,6 +12,7 @@ import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
 import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
+import { kvEvents } from "./kv-events.js";
 import { createMetrics } from "./metrics.js";
 import { chatCompletions } from "./openai/chat-completions.js";
 import { completions } from "./openai/completions.js";
@@ -43,6 +44,7 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/health", handler: health, ...info },
   { method: "GET", path: "/version", handler: version, ...info },
   { method: "GET", path: "/metrics", handler: metrics, ...info },
+  { method: "GET", path: "/kv_events", handler: kvEvents, ...api },
   { method: "GET", path: "/v1/models", handler: listModels, ...api },
   // Names may contain slashes.
   { method: "GET", path: "/v1/models/:id{.+}", handler: getModel, ...api },
@@ -127,7 +129,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   readonly app: Hono<AppEnv>;
   readonly lifecycle: Lifecycle;
 } {
-  const lifecycle: Lifecycle = { isDraining: false, engineFailure: undefined };
+  const lifecycle: Lifecycle = { isDraining: false, engineFailure: undefined, endless: new Set() };
   options.engine.failure.catch((thrown: unknown) => {
     lifecycle.engineFailure = thrown instanceof Error ? thrown : new Error(String(thrown));
   });

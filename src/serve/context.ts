@@ -2,7 +2,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
-import type { Engine, SchedulingPolicyName } from "../engine/api.js";
+import type { Engine, EngineInfo, SchedulingPolicyName } from "../engine/api.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -83,6 +83,13 @@ export interface AppOptions {
 
 export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
 
+/** What it takes to make a request's prompt: a gateway has it too, without an engine. */
+export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "unknownFields" | "logger"> {
+  readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };
+  readonly chatFormat: ChatFormat;
+  readonly limits: Pick<ServeLimits, "maxSequencesPerRequest">;
+}
+
 export interface ServeContext extends AppOptions {
   readonly drawSeed: SeedSource;
   readonly chatFormat: ChatFormat;
@@ -96,6 +103,8 @@ export interface ServeContext extends AppOptions {
 /** Whether the server takes requests, and how many it is busy with. */
 export interface Lifecycle {
   isDraining: boolean;
+  /** Ends streams that have no end of their own, which a server that drains would wait for. */
+  readonly endless: Set<() => void>;
   /** Why the engine died, once it has. */
   engineFailure: Error | undefined;
 }
@@ -120,3 +129,9 @@ export interface AppEnv {
 }
 
 export type AppContext = Context<AppEnv>;
+
+/** What a complaint about a request is logged under. */
+export interface Asker {
+  get(name: "requestId"): string;
+  readonly req: { readonly path: string };
+}

@@ -77,6 +77,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     port,
     async drain() {
       lifecycle.isDraining = true;
+      for (const end of lifecycle.endless) end();
       if (open.size > 0) {
         await new Promise<void>((resolve) => {
           onIdle = resolve;

@@ -15,7 +15,7 @@ const NUM_GROUPS = 24;
 const NUM_REQUESTS = 360;
 const NUM_CLIENTS = 6;
 const KV_TOKENS = 3072;
-const KV_BYTES_PER_TOKEN = 2048;
+const KV_BYTES_PER_TOKEN = 6144;
 
 const WORDS = ["mill", "river", "stone", "wheel", "grain", "miller", "water", "house", "fox", "bread", "night", "road"];
 

@@ -260,6 +260,7 @@ test("requests are spans in their client's trace", async () => {
   expect(await fleet.stop()).toBe(0);
   expect(collector.spans()).toMatchObject([{ name: "text_completion gpt", traceId: trace }]);
   expect(collector.metrics().map(({ name }) => name)).toContain("gen_ai.server.request.duration");
+  expect(collector.metrics().map(({ name }) => name)).toContain("gen_ai.client.token.usage");
 });
 
 test("servers that run already are attached, and found by their own name", async () => {

@@ -15,6 +15,7 @@ import type {
 import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
 import { NO_DISK_TIER } from "../../src/engine/kv/disk-tier.js";
 import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
+import { type BlockChanges, CachedBlocks } from "../../src/text/cached-blocks.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 
 export interface FakeEngineOptions {
@@ -61,10 +62,12 @@ function fakeLogprob(tokenId: number, position: number, numTop: number): TokenLo
 export class FakeEngine implements Engine {
   readonly info: EngineInfo;
   readonly failure: Promise<never>;
+  readonly cachedBlocks = new CachedBlocks([0], 16);
   /** Everything ever submitted. */
   readonly submitted: EngineRequest[] = [];
   readonly #options: FakeEngineOptions;
   readonly #live = new Set<Live>();
+  readonly #cacheListeners = new Set<(changes: BlockChanges) => void>();
   #rejectFailure: (error: Error) => void = () => {};
   #numSteps = 0;
   #numAborted = 0;
@@ -88,6 +91,7 @@ export class FakeEngine implements Engine {
       embeddingWidth: FAKE_EMBEDDING_WIDTH,
       pooling: "mean",
       blockSize: 16,
+      kvWindows: [0],
       numKvBlocks: 256,
       kvBytes: 1 << 20,
       kvCacheDtype: "f16",
@@ -157,6 +161,17 @@ export class FakeEngine implements Engine {
       kernelMs: this.#numSteps,
       stepMs: this.#numSteps * 2,
     };
+  }
+
+  onCacheChanges(listener: (changes: BlockChanges) => void): () => void {
+    this.#cacheListeners.add(listener);
+    return () => this.#cacheListeners.delete(listener);
+  }
+
+  /** As if a step had got or lost these blocks. */
+  changeCache(changes: BlockChanges): void {
+    this.cachedBlocks.apply(changes);
+    for (const listener of this.#cacheListeners) listener(changes);
   }
 
   async drain(): Promise<void> {}

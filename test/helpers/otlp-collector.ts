@@ -20,7 +20,11 @@ export interface Span {
 export interface Metric {
   readonly name: string;
   readonly histogram: {
-    readonly dataPoints: readonly { readonly count: number; readonly attributes: readonly Attribute[] }[];
+    readonly dataPoints: readonly {
+      readonly count: number;
+      readonly sum: number;
+      readonly attributes: readonly Attribute[];
+    }[];
   };
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Outcome, ProxyObserver } from "../../src/fleet/proxy/observer.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS, type ProxyOptions } from "../../src/fleet/proxy/options.js";
 import { type RunningProxy, startProxy } from "../../src/fleet/proxy/proxy.js";
+import type { TokenUsage } from "../../src/fleet/proxy/usage.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
 import { type LogLine, recordingLogger, until as waitUntil } from "./fake-server.js";
 import { TestPool, type UpstreamFields, upstreamOf } from "./fleet-pool.js";
@@ -30,6 +31,8 @@ export interface StandIn {
 /** @example await startStandIn((_, outgoing) => outgoing.end("{}")) */
 export async function startStandIn(behaviour: Behaviour): Promise<StandIn> {
   const server = createServer(async (incoming, outgoing) => {
+    // Who asks whether this is an engine of ours, that tells of its cache, is not what tests are about.
+    if (incoming.url === "/kv_events") return void outgoing.writeHead(404).end();
     let text = "";
     for await (const chunk of incoming) text += chunk;
     const body = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
@@ -72,16 +75,18 @@ export interface Watched {
   numStarted: number;
   readonly routed: string[];
   readonly retried: string[];
+  readonly used: TokenUsage[];
   readonly ended: { readonly outcome: Outcome; readonly status: number }[];
   readonly refused: string[];
 }
 
 function watching(): { readonly observer: ProxyObserver; readonly watched: Watched } {
-  const watched: Watched = { numStarted: 0, routed: [], retried: [], ended: [], refused: [] };
+  const watched: Watched = { numStarted: 0, routed: [], retried: [], used: [], ended: [], refused: [] };
   const request = {
     routed: (id: string) => watched.routed.push(id),
     retried: (id: string) => watched.retried.push(id),
     firstByte() {},
+    used: (usage: TokenUsage) => watched.used.push(usage),
     ended: (outcome: Outcome, status: number) => watched.ended.push({ outcome, status }),
   };
   return {

@@ -1,10 +1,11 @@
 /** Gives sequences their KV blocks: allocation on demand, sharing of published prefixes, release in an order that keeps heads cached longest. */
+import { countUsable, firstSeenBlock } from "../../text/block-windows.js";
 import type { Sequence } from "../sequence.js";
 import { BlockPool } from "./block-pool.js";
 import { mainGroup } from "./groups.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
-import { blocksAtOnce, countUsable, firstSeenBlock } from "./windows.js";
+import { blocksAtOnce } from "./windows.js";
 
 export interface KvManagerOptions {
   /** Per KV group; 0 = everything is kept. */
@@ -63,6 +64,11 @@ export class KvManager {
   usedBlocksOf(group: number): number {
     const { numBlocks, numFree } = this.#pools[group]!;
     return numBlocks - numFree;
+  }
+
+  /** See PrefixIndex. */
+  takeChanges(): Float64Array {
+    return this.#index.takeChanges();
   }
 
   /** True while another admitted sequence is computing the first block this one misses: waiting for it is cheaper than computing it twice. */
@@ -220,7 +226,8 @@ export class KvManager {
       hits.push(node);
       parent = node;
     }
-    return hits.slice(0, countUsable(hits, this.options.windows, this.blockSize));
+    const isThere = (block: number, group: number) => hits[block]!.blocks[group] !== -1;
+    return hits.slice(0, countUsable(hits.length, this.options.windows, this.blockSize, isThere));
   }
 
   /** Keys of the prompt's full blocks (those a follower could use), computed once per sequence. */

@@ -19,11 +19,15 @@ export interface PrefixNode {
   isLive: boolean;
 }
 
+const NOTHING = new Float64Array(0);
+
 export class PrefixIndex {
   readonly #nodes = new Map<number, PrefixNode>();
   readonly #roots = new Map<string, WeakRef<PrefixNode>>();
   /** Per group: the node whose contents a block holds. */
   readonly #nodeOfBlock: (PrefixNode | undefined)[][];
+  /** Keys of nodes that have got or lost a block since somebody asked; undefined: nobody ever did. */
+  #changed: Set<number> | undefined;
 
   constructor(
     private readonly numGroups: number,
@@ -79,6 +83,7 @@ export class PrefixIndex {
       if (node.blocks[group] !== -1) continue;
       node.blocks[group] = blockIds[group]!;
       this.#nodeOfBlock[group]![blockIds[group]!] = node;
+      this.#changed?.add(key);
     }
     return node;
   }
@@ -89,7 +94,16 @@ export class PrefixIndex {
     if (node === undefined) return;
     this.#nodeOfBlock[group]![blockId] = undefined;
     node.blocks[group] = -1;
+    this.#changed?.add(node.key);
     this.#removeUnused(node);
+  }
+
+  /** What has changed since the last call, as CachedBlocks takes it; the first time, all that is there. */
+  takeChanges(): Float64Array {
+    if (this.#changed?.size === 0) return NOTHING;
+    const keys = this.#changed ?? this.#nodes.keys();
+    this.#changed = new Set();
+    return Float64Array.from([...keys].flatMap((key) => [key, groupsOf(this.#nodes.get(key))]));
   }
 
   /** Removes the node if nothing hangs from it, and so on towards the root. */
@@ -125,4 +139,9 @@ export class PrefixIndex {
   #sweepRoots(): void {
     for (const [salt, root] of this.#roots) if (root.deref() === undefined) this.#roots.delete(salt);
   }
+}
+
+/** Bit g: group g's block is there. */
+function groupsOf(node: PrefixNode | undefined): number {
+  return node?.blocks.reduce((groups, block, group) => (block === -1 ? groups : groups | (1 << group)), 0) ?? 0;
 }

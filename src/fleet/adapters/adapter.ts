@@ -93,6 +93,8 @@ export interface Adapter {
   readonly healthPath: string;
   /** Undefined: the engine has no metrics. */
   readonly metricsPath: string | undefined;
+  /** GET streams what the prefix cache holds, as our own engine does; absent: routing guesses. */
+  readonly kvEventsPath?: string;
   parseMetrics(text: string): EngineMetrics;
   /** Asked once after ready; what is not said stays undefined. */
   capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;

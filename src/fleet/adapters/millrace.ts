@@ -38,6 +38,7 @@ export const millrace: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
+  kvEventsPath: "/kv_events",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));

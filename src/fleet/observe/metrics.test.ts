@@ -38,6 +38,7 @@ const create = () =>
   createFleetMetrics(pool, {
     numWaiting: () => 7,
     numInFlight: ({ id }) => (id === "m-0" ? 3 : 0),
+    breakerState: ({ id }) => (id === "m-0" ? "open" : "closed"),
     modelOf: (name) => (name === "alias" || name === "m" ? "m" : undefined),
   });
 
@@ -64,6 +65,9 @@ test("requests are counted by model, instance and outcome, under the model's own
     'millrace_fleet:in_flight{model="m",instance="m-0",engine="vllm"} 3',
     'millrace_fleet:instance_state{model="m",instance="m-0",engine="vllm",state="ready"} 1',
     'millrace_fleet:instance_state{model="m",instance="m-0",engine="vllm",state="failed"} 0',
+    'millrace_fleet:instance_breaker{model="m",instance="m-0",engine="vllm",state="open"} 1',
+    'millrace_fleet:instance_breaker{model="m",instance="m-0",engine="vllm",state="half-open"} 0',
+    'millrace_fleet:instance_breaker{model="m",instance="m-1",engine="vllm",state="closed"} 1',
     'millrace_fleet:instance_starts{model="m",instance="m-1",engine="vllm"} 2',
   ]) {
     expect(text.split("\n")).toContain(line);

@@ -5,6 +5,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineMetrics } from "../adapters/adapter.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
+import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
 import type { InstanceState, Upstream, UpstreamPool } from "../upstream.js";
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -35,6 +36,8 @@ export interface ProxyGauges {
   numWaiting(model: string): number;
   /** Sequences sent to an instance and not ended. */
   numInFlight(upstream: Upstream): number;
+  /** Whether routing leaves an instance alone after failures in a row. */
+  breakerState(upstream: Upstream): BreakerState;
   /** The model that a name stands for; undefined: nobody's. */
   modelOf(name: string): string | undefined;
 }
@@ -95,6 +98,12 @@ function registerStates(registry: Registry, pool: UpstreamPool, proxy: ProxyGaug
   gauge("instance_state", "1 for the state an instance is in", [...instance, "state"], (made) => {
     for (const upstream of eachUpstream(pool)) {
       for (const state of STATES) made.set({ ...labelsOf(upstream), state }, Number(upstream.state === state));
+    }
+  });
+  gauge("instance_breaker", "1 for the state its circuit breaker is in", [...instance, "state"], (made) => {
+    for (const upstream of eachUpstream(pool)) {
+      const now = proxy.breakerState(upstream);
+      for (const state of BREAKER_STATES) made.set({ ...labelsOf(upstream), state }, Number(now === state));
     }
   });
   gauge("instance_starts", "Times its process was started", instance, (made) => {

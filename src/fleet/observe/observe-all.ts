@@ -5,10 +5,12 @@ export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
   return {
     started(start): RequestObserver {
       const each = observers.map((observer) => observer.started(start));
+      const usedBy = each.filter(({ used }) => used !== undefined);
       return {
         traceparent: each.map(({ traceparent }) => traceparent).find((header) => header !== undefined),
         routed: (...values) => each.forEach((request) => void request.routed(...values)),
         retried: (...values) => each.forEach((request) => void request.retried(...values)),
+        used: usedBy.length === 0 ? undefined : (usage) => usedBy.forEach((request) => void request.used?.(usage)),
         firstByte: () => each.forEach((request) => void request.firstByte()),
         ended: (...values) => each.forEach((request) => void request.ended(...values)),
       };

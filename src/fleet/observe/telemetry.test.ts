@@ -24,6 +24,7 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
   good.retried("m-0", "refused");
   good.routed("m-1", 0);
   good.firstByte();
+  good.used?.({ inputTokens: 40, outputTokens: 7 });
   good.ended("answered", 200, undefined);
   const bad = telemetry.started({ ...start, path: "/v1/embeddings", headers: {} });
   bad.ended("failed", 503, "no_instance_ready");
@@ -49,6 +50,15 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
   const points = (name: string) =>
     collector.metrics().flatMap((metric) => (metric.name === name ? metric.histogram.dataPoints : []));
   expect(points("gen_ai.server.time_to_first_token")).toHaveLength(1);
+  const tokens = points("gen_ai.client.token.usage");
+  expect(tokens.map(({ attributes }) => attributesOf(attributes)["gen_ai.token.type"])).toEqual(["input", "output"]);
+  expect(tokens).toMatchObject([
+    { count: 1, sum: 40 },
+    { count: 1, sum: 7 },
+  ]);
+  expect(attributesOf(tokens[0]!.attributes)).toMatchObject({
+    ...{ "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "vllm" },
+  });
   const durations = points("gen_ai.server.request.duration").map(({ attributes }) => attributesOf(attributes));
   expect(durations).toContainEqual({
     ...{ "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "vllm" },

@@ -5,6 +5,7 @@
 import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
 import { packageVersion } from "../../core/package-root.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
+import type { TokenUsage } from "../proxy/usage.js";
 
 /** State of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
 export const GENAI_CONVENTIONS = "development-2026-08";
@@ -31,6 +32,9 @@ const FIRST_TOKEN_BUCKETS_S = [
   ...[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5],
   ...[0.75, 1, 2.5, 5, 7.5, 10],
 ];
+
+/** As the conventions have them for counts of tokens. */
+const TOKEN_BUCKETS = Array.from({ length: 14 }, (_, i) => 4 ** i);
 
 const OPERATIONS: Readonly<Record<string, string>> = {
   "/v1/chat/completions": "chat",
@@ -60,6 +64,7 @@ interface Instruments {
   readonly startSpan: (name: string, attributes: Attributes, parent: SpanContext | undefined) => Span;
   readonly duration: { record(seconds: number, attributes: Attributes): void };
   readonly firstToken: { record(seconds: number, attributes: Attributes): void };
+  readonly tokens: { record(tokens: number, attributes: Attributes): void };
   readonly engineOf: TelemetryOptions["engineOf"];
 }
 
@@ -99,6 +104,15 @@ class ObservedRequest implements RequestObserver {
     this.#span.addEvent("first byte");
     this.instruments.firstToken.record(this.#seconds(), this.#attributes);
   }
+
+  /** Called without its object. */
+  readonly used = ({ inputTokens, outputTokens }: TokenUsage): void => {
+    for (const [type, count] of Object.entries({ input: inputTokens, output: outputTokens })) {
+      if (count === undefined) continue;
+      this.instruments.tokens.record(count, { ...this.#attributes, "gen_ai.token.type": type });
+      this.#span.setAttribute(`gen_ai.usage.${type}_tokens`, count);
+    }
+  };
 
   ended(outcome: Outcome, status: number, code: string | undefined): void {
     const errorType = code ?? (outcome === "answered" ? (status >= 400 ? String(status) : undefined) : outcome);
@@ -151,6 +165,11 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     parent === undefined ? api.ROOT_CONTEXT : api.trace.setSpanContext(api.ROOT_CONTEXT, parent);
   const instruments: Instruments = {
     engineOf: options.engineOf,
+    tokens: meter.createHistogram("gen_ai.client.token.usage", {
+      description: "Tokens of a request, as its answer says",
+      unit: "{token}",
+      advice: { explicitBucketBoundaries: TOKEN_BUCKETS },
+    }),
     startSpan: (name, attributes, parent) =>
       tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, contextOf(parent)),
     duration: histogram("gen_ai.server.request.duration", "Request to last byte", DURATION_BUCKETS_S),

@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Dialect } from "./dialect.js";
 import { responseHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
+import { type TokenUsage, UsageReader } from "./usage.js";
 import { WholeEvents } from "./whole-events.js";
 
 export type AttemptResult =
@@ -32,6 +33,8 @@ export interface AttemptContext {
   /** Whether another instance could take the request; asked when this one says it does not. */
   mayRetry(): boolean;
   onFirstByte(): void;
+  /** Told at the end of an answer that says how many tokens it took; absent: it is not looked for. */
+  readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
 }
 
 /** What says that the request was not taken: busy, and not ready. */
@@ -50,12 +53,15 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders = {};
   /** Of a stream of events. */
   #events: WholeEvents | undefined;
+  readonly #usage: UsageReader | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
   #numDiscarded = 0;
   #settle: (result: AttemptResult) => void = () => {};
 
-  constructor(private readonly context: AttemptContext) {}
+  constructor(private readonly context: AttemptContext) {
+    if (context.onUsage !== undefined) this.#usage = new UsageReader();
+  }
 
   run(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<AttemptResult> {
     return new Promise((resolve) => {
@@ -104,6 +110,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "over") return;
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
+    this.#usage?.push(chunk);
     const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
     if (bytes.length > 0) this.#pass(bytes, controller);
   }
@@ -113,6 +120,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding" || this.#state === "over") return;
     if (this.#state === "waiting") this.#begin();
     this.context.outgoing.end(this.#events?.flush());
+    const usage = this.#usage?.read();
+    if (usage !== undefined) this.context.onUsage?.(usage);
     this.#finish({ kind: "answered", status: this.#status });
   }
 

@@ -81,7 +81,7 @@ export class Exchange {
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
-    const terms = { route, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
+    const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
     const request = routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body), excluded: [] };
     return { bytes, body, entrant };
@@ -117,7 +117,7 @@ export class Exchange {
 
   async #attempt(sendable: Sendable, lease: Lease, tried: readonly string[], numLeft: number): Promise<AttemptResult> {
     const { options, router, connections } = this.context;
-    const { incoming, outgoing, requestId, route, url } = this.arrival;
+    const { incoming, outgoing, requestId, route, url, path } = this.arrival;
     const { upstream, target } = lease;
     const attempt = new Attempt({
       instanceId: upstream.id,
@@ -130,6 +130,7 @@ export class Exchange {
         lease.promptDone();
         this.#observer?.firstByte();
       },
+      onUsage: route.isGeneration || path.endsWith("/embeddings") ? this.#observer?.used : undefined,
     });
     this.#giveUp = () => attempt.cancel();
     this.#observer?.routed(upstream.id, lease.matchedFraction);

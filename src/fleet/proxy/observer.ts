@@ -1,6 +1,7 @@
 /** What the proxy tells of its requests while they pass: metrics and traces are made of it elsewhere. Calls must be quick and must not throw. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { ErrorCode } from "../../core/errors.js";
+import type { TokenUsage } from "./usage.js";
 
 export interface RequestStart {
   readonly requestId: string;
@@ -26,6 +27,8 @@ export interface RequestObserver {
   /** The instance did not take it, and another is tried. */
   retried(instanceId: string, reason: string): void;
   firstByte(): void;
+  /** What a whole answer says of its tokens. Where nobody has this, answers are not searched for it. */
+  readonly used?: ((usage: TokenUsage) => void) | undefined;
   /** Once, last. */
   ended(outcome: Outcome, status: number, code: ErrorCode | undefined): void;
 }

@@ -241,3 +241,11 @@ test("draining finishes what runs and refuses what comes", async () => {
   await drained;
   await expect(post("/v1/completions", { model: "m" })).rejects.toThrow();
 });
+
+test("what a whole answer says of its tokens is told, of those that make any", async () => {
+  const { post, watched } = await start([answerJson({ usage: { prompt_tokens: 3, completion_tokens: 2 } })]);
+  for (const path of ["/v1/completions", "/v1/embeddings", "/v1/rerank"]) await post(path, { model: "m" });
+  await until(() => watched.ended.length === 3);
+  const usage = { inputTokens: 3, outputTokens: 2 };
+  expect(watched.used).toEqual([usage, usage]);
+});

@@ -5,9 +5,13 @@ import { corsHeaders, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { onSocketClose } from "../../core/socket-close.js";
+import { ADAPTERS } from "../adapters/index.js";
+import type { BreakerState } from "../routing/breaker.js";
+import { CacheWatch } from "../routing/cache-watch.js";
 import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
+import type { Upstream } from "../upstream.js";
 import { OPENAI } from "./dialect.js";
 import { Exchange, type ExchangeContext } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
@@ -24,6 +28,8 @@ export interface RunningProxy {
   numWaiting(model: string): number;
   /** Sequences of ours on an instance, under whatever name: 0 means that it can be stopped without cutting anything off. */
   numInFlight(id: string): number;
+  /** Of an instance's circuit breaker. */
+  breakerState(id: string): BreakerState;
   /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
   drain(): Promise<void>;
   /** Cuts every connection, to clients and instances. */
@@ -40,7 +46,9 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const keySourceOf = (model: string) => options.keySource?.(model) ?? text;
   const tokensPerBlock = (model: string) => keySourceOf(model).tokensPerBlock;
   const onRoom = () => room.admit();
-  const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now);
+  const caches = new CacheWatch(options.pool, ({ engine }) => ADAPTERS[engine].kvEventsPath);
+  const blocksOf = (upstream: Upstream) => caches.blocksOf(upstream);
+  const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now, blocksOf);
   const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false));
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const door = new Door({ options, router, room, connections, keySourceOf });
@@ -59,6 +67,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     server.close();
     server.closeAllConnections();
     router.close();
+    caches.close();
     await connections.close();
     await closed;
   };
@@ -67,6 +76,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     port,
     numWaiting: (model) => room.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
+    breakerState: (id) => router.breakerState(id),
     async drain() {
       door.isDraining = true;
       await door.whenIdle();

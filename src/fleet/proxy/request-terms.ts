@@ -10,6 +10,7 @@ const MAX_OUTPUT_TOKENS = 4096;
 
 export interface RequestTerms {
   readonly route: Route;
+  readonly path: string;
   readonly bytes: Buffer;
   readonly body: RequestBody;
   readonly headers: IncomingHttpHeaders;
@@ -34,7 +35,9 @@ export function routedRequest(model: string, terms: RequestTerms, options: Routi
   const numSequences = route.isGeneration ? countOf(body.n) * numPrompts(body.prompt) : 1;
   return {
     model,
-    prefix: route.isGeneration ? terms.keySource.keysOf(body) : withoutPrefix(terms.bytes.length),
+    prefix: route.isGeneration
+      ? terms.keySource.keysOf(body, terms.path, terms.bytes.length)
+      : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,
     session: options.policy === "session" ? sessionOf(terms.headers[options.sessionHeader], body) : undefined,

@@ -1,7 +1,10 @@
 /** A circuit breaker as values and functions of the time: after failures in a row an instance is left alone, then tried with one request at a time. */
 
+export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
+export type BreakerState = (typeof BREAKER_STATES)[number];
+
 export interface Breaker {
-  readonly state: "closed" | "open" | "half-open";
+  readonly state: BreakerState;
   /** In a row. */
   readonly numFailures: number;
   /** How often it opened since it last was well, which makes it wait longer each time. */

@@ -1,7 +1,10 @@
 /** What routing knows of one process of one instance: its prefixes, the work sent to it, the work of others, and whether it has been failing. */
+import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { EngineMetrics } from "../adapters/adapter.js";
 import type { Capacity, Upstream } from "../upstream.js";
 import { type Breaker, CLOSED } from "./breaker.js";
+import { ExactIndex } from "./exact-index.js";
+import type { PrefixKeys } from "./key-source.js";
 import { indexBlocks, PrefixIndex } from "./prefix-index.js";
 
 /** Where an engine does not say: what load is measured against, not a limit. */
@@ -13,7 +16,9 @@ export class InstanceRecord {
   readonly id: string;
   /** Of the process that this is about. */
   readonly starts: number;
+  /** What it was sent. Kept in any case, as the instance may say nothing of its cache, or not at the moment. */
   readonly index: PrefixIndex;
+  readonly #exact: ExactIndex;
   breaker: Breaker = CLOSED;
   /** Sequences of ours. */
   numInFlight = 0;
@@ -28,22 +33,22 @@ export class InstanceRecord {
 
   constructor(
     upstream: Upstream,
-    private readonly tokensPerBlock: number,
+    private readonly tokensPerBlock: () => number,
+    blocks: () => CachedBlocks | undefined,
     nowMs: number,
   ) {
     this.id = upstream.id;
     this.starts = upstream.starts;
     this.#capacity = upstream.capacity;
-    this.index = new PrefixIndex(indexBlocks(upstream.capacity, tokensPerBlock));
+    this.index = new PrefixIndex(indexBlocks(upstream.capacity, tokensPerBlock()));
+    this.#exact = new ExactIndex(blocks);
     this.observe(upstream, nowMs);
   }
 
   /** What the instance says of itself, which may come later than its first request. */
   observe({ capacity, metrics }: Upstream, nowMs: number): void {
-    if (capacity !== this.#capacity) {
-      this.#capacity = capacity;
-      this.index.maxBlocks = indexBlocks(capacity, this.tokensPerBlock);
-    }
+    this.#capacity = capacity;
+    this.index.maxBlocks = indexBlocks(capacity, this.tokensPerBlock());
     if (metrics !== undefined && metrics !== this.#metrics) {
       this.#scrapedMs = nowMs;
       this.#observeLoad(metrics);
@@ -59,6 +64,18 @@ export class InstanceRecord {
     const numPresent = (metrics.numRunning ?? 0) + (metrics.numWaiting ?? 0);
     this.numForeign = Math.max(0, numPresent - this.#mostInFlight);
     this.#mostInFlight = this.numInFlight;
+  }
+
+  /** Blocks of a prompt that it has computed before, or will have when this prompt's turn comes. */
+  numMatched({ keys, blockSize }: PrefixKeys): number {
+    const isTold = blockSize !== undefined && this.#exact.knows(blockSize);
+    return (isTold ? this.#exact : this.index).numMatched(keys);
+  }
+
+  /** @returns called when the request has ended */
+  credit({ keys, blockSize }: PrefixKeys): () => void {
+    this.index.credit(keys);
+    return blockSize === undefined ? () => {} : this.#exact.credit(keys);
   }
 
   begin(numSequences: number, tokens: number): void {

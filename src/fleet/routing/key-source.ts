@@ -11,12 +11,15 @@ export interface PrefixKeys {
   readonly numBlocks: number;
   /** Estimated where the engine's tokenizer is not at hand. */
   readonly promptTokens: number;
+  /** Tokens of a block where keys name blocks of tokens, as the engine's own cache does; absent: they name text. */
+  readonly blockSize?: number;
 }
 
 /** Text for engines whose tokenizer we do not have; token ids, exactly as the engine's own cache names them, where we do. */
 export interface KeySource {
   readonly tokensPerBlock: number;
-  keysOf(body: RequestBody): PrefixKeys;
+  /** @param path of the request @param numBytes of its body */
+  keysOf(body: RequestBody, path: string, numBytes: number): PrefixKeys;
 }
 
 /** English, code and JSON have between three and five. */

@@ -1,12 +1,13 @@
 /** What an instance's prefix cache probably holds: the blocks last sent there, as many as it has memory for, least recently used out first. */
 import type { Capacity } from "../upstream.js";
+import type { CacheIndex } from "./cache-index.js";
 
 /** Where an engine does not say what it holds: half a million tokens in blocks of 32. */
 const DEFAULT_BLOCKS = 16_384;
 /** Removing in batches: looking for the oldest entry costs a walk over the holes that removed ones leave. */
 const SLACK = 1 / 8;
 
-export class PrefixIndex {
+export class PrefixIndex implements CacheIndex {
   /** Oldest use first. */
   readonly #keys = new Set<number>();
 
@@ -31,6 +32,12 @@ export class PrefixIndex {
       this.#keys.add(key);
     }
     if (this.#keys.size > this.maxBlocks * (1 + SLACK)) this.#shrink();
+  }
+
+  /** What was sent stays known until other things take its place. */
+  credit(keys: readonly number[]): () => void {
+    this.add(keys);
+    return () => {};
   }
 
   clear(): void {

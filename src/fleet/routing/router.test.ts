@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { CachedBlocks } from "../../text/cached-blocks.js";
 import type { EngineMetrics } from "../adapters/adapter.js";
 import type { UpstreamPool } from "../upstream.js";
 import { DEFAULT_ROUTING, type Lease, type RoutedRequest, Router, type RoutingOptions } from "./router.js";
@@ -54,6 +55,45 @@ test("a known prefix brings a request back; the match is told", () => {
       lease.end("answered");
     }
   }
+});
+
+test("an instance's own word about its cache counts, for prompts named by tokens, and while it is heard", () => {
+  const pool = new TestPool([upstreamOf("a")]);
+  let blocks: CachedBlocks | undefined = new CachedBlocks([0], 16);
+  const router = new Router(
+    pool,
+    () => DEFAULT_ROUTING,
+    () => 16,
+    () => {},
+    () => 0,
+    () => blocks,
+  );
+  const take = (blockSize?: number): Lease => {
+    const prefix = {
+      keys: [1, 2, 3, 4],
+      numBlocks: 4,
+      promptTokens: 64,
+      ...(blockSize === undefined ? {} : { blockSize }),
+    };
+    return router.acquire(request(1, { prefix }), []) as Lease;
+  };
+  const first = take(16);
+  expect([first.matchedFraction, take(16).matchedFraction]).toEqual([0, 1]);
+  first.end("answered");
+  blocks.apply([1, 1, 2, 1]);
+  expect(take(16).matchedFraction).toBe(1);
+  pool.change("a", { starts: 2 });
+  const second = take(16);
+  expect(second.matchedFraction).toBe(0.5);
+  second.end("answered");
+  blocks.apply([2, 0]);
+  const third = take(16);
+  third.end("answered");
+  expect(third.matchedFraction).toBe(0.25);
+  // Blocks of another size, text, and silence: what was sent is all that is known.
+  expect([take(32).matchedFraction, take().matchedFraction]).toEqual([1, 1]);
+  blocks = undefined;
+  expect(take(16).matchedFraction).toBe(1);
 });
 
 test("a process that started anew knows nothing, one that slept neither", () => {
@@ -182,13 +222,15 @@ test("others' work counts as load", () => {
 });
 
 test("an instance that keeps failing is left alone for a second, then tried", () => {
-  const { clock, take } = setUp(["a", "b"]);
+  const { clock, router, take } = setUp(["a", "b"]);
   for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  expect([router.breakerState("a"), router.breakerState("b")]).toEqual(["open", "closed"]);
   clock.nowMs = 999;
   expect([take(1), take(2)].map(({ upstream }) => upstream.id)).toEqual(["b", "b"]);
   clock.nowMs = 1000;
   const probe = take(3);
   expect(probe.upstream.id).toBe("a");
+  expect(router.breakerState("a")).toBe("half-open");
   expect(take(4).upstream.id).toBe("b");
   probe.end("answered");
   expect(take(5).upstream.id).toBe("a");

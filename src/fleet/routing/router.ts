@@ -1,6 +1,7 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
+import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
-import { mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
+import { type BreakerState, mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
 import { type Candidate, POLICIES, type RoutingPolicyName } from "./policies.js";
@@ -66,6 +67,7 @@ export class Router {
 
   /**
    * @param tokensPerBlock of a model's key source
+   * @param blocksOf what an instance says that its cache holds, where it does
    * @param onRoom called when requests, of whatever model, may find a place that did not before
    */
   constructor(
@@ -74,6 +76,7 @@ export class Router {
     private readonly tokensPerBlock: (model: string) => number,
     private readonly onRoom: () => void,
     private readonly now: () => number,
+    private readonly blocksOf: (upstream: Upstream) => CachedBlocks | undefined = () => undefined,
   ) {
     this.#endListening = pool.onChange((upstream) => this.#onChange(upstream));
   }
@@ -93,7 +96,7 @@ export class Router {
       .filter(({ record }) => record.hasRoom(request.numSequences, options.seatFactor));
     if (open.length === 0) return "full";
     const { prefix } = request;
-    const numMatched = open.map(({ record }) => record.index.numMatched(prefix.keys));
+    const numMatched = open.map(({ record }) => record.numMatched(prefix));
     const candidates = open.map(
       ({ record }, i): Candidate => ({
         id: record.id,
@@ -115,6 +118,11 @@ export class Router {
   /** Sequences of ours on an instance. */
   numInFlight(id: string): number {
     return this.#records.get(id)?.numInFlight ?? 0;
+  }
+
+  /** An instance that nothing was sent to yet has given no reason for doubt. */
+  breakerState(id: string): BreakerState {
+    return this.#records.get(id)?.breaker.state ?? "closed";
   }
 
   /** How long requests of a model take. */
@@ -151,7 +159,12 @@ export class Router {
       return known;
     }
     this.#forgetGone();
-    const record = new InstanceRecord(upstream, this.tokensPerBlock(upstream.model), nowMs);
+    const record = new InstanceRecord(
+      upstream,
+      () => this.tokensPerBlock(upstream.model),
+      () => this.blocksOf(upstream),
+      nowMs,
+    );
     this.#records.set(upstream.id, record);
     return record;
   }
@@ -177,7 +190,7 @@ export class Router {
     let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
     model.meanTokens += MEAN_WEIGHT * (heldTokens / numSequences - model.meanTokens);
-    record.index.add(prefix.keys);
+    const endCredit = record.credit(prefix);
     record.begin(numSequences, tokens);
     record.breaker = onTry(record.breaker);
     return {
@@ -193,6 +206,7 @@ export class Router {
         if (!isOpen) return;
         isOpen = false;
         record.end(numSequences, tokens);
+        endCredit();
         const nowMs = this.now();
         if (how === "answered") {
           record.breaker = onSuccess(record.breaker);

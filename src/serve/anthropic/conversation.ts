@@ -1,7 +1,7 @@
 /** From Anthropic's messages and content blocks to the template's messages, and through the template to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { Asker, PromptContext } from "../context.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested, pathText } from "../openai/fields.js";
@@ -78,11 +78,11 @@ function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn):
 }
 
 class ConversationReader {
-  readonly #c: AppContext;
-  readonly #context: ServeContext;
+  readonly #c: Asker;
+  readonly #context: PromptContext;
   readonly #turns: Turn[] = [];
 
-  constructor(c: AppContext, context: ServeContext) {
+  constructor(c: Asker, context: PromptContext) {
     this.#c = c;
     this.#context = context;
   }
@@ -182,7 +182,7 @@ function isPrefilled(messages: readonly PlainMessage[], param: string): boolean 
 }
 
 /** @example const { promptIds, reading } = planConversation(c, context, request); */
-export function planConversation(c: AppContext, context: ServeContext, fields: ConversationFields): ChatPlan {
+export function planConversation(c: Asker, context: PromptContext, fields: ConversationFields): ChatPlan {
   if (fields.thread !== undefined) {
     const message = "expected a request without a thread, got one with: nothing is kept between requests";
     throw new MillraceError("thread_unsupported_request", message, {

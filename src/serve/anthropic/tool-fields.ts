@@ -1,7 +1,7 @@
 /** Anthropic's fields about tools, in the words of OpenAI's, which the rest of the server knows. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { Asker, PromptContext } from "../context.js";
 import { parseNested } from "../openai/fields.js";
 import { assertDistinctNames, nameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
 
@@ -37,8 +37,8 @@ function choiceOf(choice: ToolChoice): ToolFields["tool_choice"] {
 }
 
 export function readTools(
-  c: AppContext,
-  context: ServeContext,
+  c: Asker,
+  context: PromptContext,
   fields: {
     readonly tools?: z.output<typeof toolsField> | undefined;
     readonly tool_choice?: ToolChoice | undefined;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationRequest, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";
@@ -11,8 +11,8 @@ import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
-import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
-import { planChat, REASONING_EFFORTS } from "./chat-plan.js";
+import { messagesField, type RenderOptions, templateKwargsField, toChatMessages } from "./chat-messages.js";
+import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { grammarOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
@@ -105,19 +105,24 @@ interface ChatGenerations {
   readonly isTakenApart: boolean;
 }
 
+function renderOptions(request: ChatRequest): RenderOptions {
+  return {
+    addGenerationPrompt: request.add_generation_prompt,
+    continueFinalMessage: request.continue_final_message,
+    kwargs: request.chat_template_kwargs,
+    addSpecialTokens: request.add_special_tokens,
+  };
+}
+
+/** The request's prompt, and nothing of what else it asks for. */
+export function chatPromptIds(context: PromptContext, request: ChatRequest): Int32Array {
+  const messages = toChatMessages(request.messages);
+  return chatPrompt(context, messages, renderOptions(request), request, isConstrained(request)).promptIds;
+}
+
 function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
-  const plan = planChat(
-    context,
-    toChatMessages(request.messages),
-    {
-      addGenerationPrompt: request.add_generation_prompt,
-      continueFinalMessage: request.continue_final_message,
-      kwargs: request.chat_template_kwargs,
-      addSpecialTokens: request.add_special_tokens,
-    },
-    request,
-    grammarOf(request),
-  );
+  const messages = toChatMessages(request.messages);
+  const plan = planChat(context, messages, renderOptions(request), request, grammarOf(request));
   const requests = planChoices(
     context,
     {

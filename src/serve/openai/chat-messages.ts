@@ -1,7 +1,7 @@
 /** Chat messages: their schema, their flattening to plain text, and their way through the chat template to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { ServeContext } from "../context.js";
+import type { PromptContext } from "../context.js";
 import { assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";
@@ -146,7 +146,7 @@ export interface RenderOptions {
 }
 
 /** The prompt's text. */
-export function renderChat(context: ServeContext, messages: readonly PlainMessage[], options: RenderOptions): string {
+export function renderChat(context: PromptContext, messages: readonly PlainMessage[], options: RenderOptions): string {
   assertMessagesMayFit(context, messages.length, options.promptField ?? "messages");
   if (context.chatTemplate === undefined) {
     throw new MillraceError("template_missing", "expected a model with a chat template, got one without", {
@@ -178,7 +178,7 @@ export function renderChat(context: ServeContext, messages: readonly PlainMessag
 }
 
 /** Some templates refuse call ids that are not of their own form. */
-function withTemplateIds(context: ServeContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
+function withTemplateIds(context: PromptContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
   const toId = context.chatFormat.toolCalls?.templateCallId;
   if (toId === undefined) return messages;
   return messages.map((message) => ({
@@ -204,14 +204,14 @@ function cutAfterFinalMessage(text: string, messages: readonly PlainMessage[]): 
 
 /** @example encodeChat(context, [{ role: "user", content: "hi" }], {}) // token ids */
 export function encodeChat(
-  context: ServeContext,
+  context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
 ): Int32Array {
   return encodePrompt(context, renderChat(context, messages, options), options);
 }
 
-export function encodePrompt(context: ServeContext, text: string, options: RenderOptions): Int32Array {
+export function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Int32Array {
   assertTextMayFit(context, text, options.promptField ?? "messages");
   const addSpecial = options.addSpecialTokens ?? false;
   return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));

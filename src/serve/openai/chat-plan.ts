@@ -2,7 +2,7 @@
 import { AnswerReader } from "../../text/answer-reader.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/reasoning.js";
 import { forcedCallGrammar, freeCallGrammar } from "../../text/tool-calls/call-grammar.js";
-import type { ServeContext } from "../context.js";
+import type { PromptContext } from "../context.js";
 import type { AnswerReading } from "../generation.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
 import { type ToolFields, type ToolUse, toolUseOf } from "./tool-fields.js";
@@ -23,7 +23,7 @@ export interface ChatPlanFields extends ToolFields {
 
 /** Template arguments win over what stands for them in OpenAI's API. */
 function withEffort(
-  context: ServeContext,
+  context: PromptContext,
   effort: ChatPlanFields["reasoning_effort"],
   kwargs: RenderOptions["kwargs"],
 ): RenderOptions["kwargs"] {
@@ -33,7 +33,7 @@ function withEffort(
 }
 
 function readingOf(
-  context: ServeContext,
+  context: PromptContext,
   toolUse: ToolUse | undefined,
   startsInside: boolean,
 ): AnswerReading | undefined {
@@ -61,7 +61,7 @@ function readingOf(
 
 /** A call that is forced is valid; one that is not is where a strict function may be called. */
 function callGrammar(
-  { chatFormat: { hasReasoning, specialMarkers } }: ServeContext,
+  { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
   toolUse: ToolUse | undefined,
   startsInside: boolean,
 ): string | undefined {
@@ -73,24 +73,42 @@ function callGrammar(
   return freeCallGrammar(options, startsInside ? "inside" : hasReasoning ? "possible" : "none");
 }
 
-/** @param answerGrammar what the answer must be from its first character to its last, so that none of it is reasoning or a call */
-export function planChat(
-  context: ServeContext,
+/** @param hasAnswerGrammar the answer's form is prescribed from its first character to its last, so that none of it is reasoning or a call */
+export function chatPrompt(
+  context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
   fields: ChatPlanFields,
-  answerGrammar?: string,
-): ChatPlan {
+  hasAnswerGrammar: boolean,
+) {
   const toolUse = toolUseOf(context, fields);
   const kwargs = withEffort(context, fields.reasoning_effort, options.kwargs);
   const text = renderChat(context, messages, { ...options, kwargs, tools: toolUse?.tools });
   const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
   const opening = toolUse?.opening ?? "";
   // What is forced comes instead of reasoning, not inside it.
-  const isForced = opening !== "" || answerGrammar !== undefined;
+  const isForced = opening !== "" || hasAnswerGrammar;
   const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
+  return { promptIds: encodePrompt(context, prompt, options), toolUse, startsInside };
+}
+
+/** @param answerGrammar what the answer must be, as a whole */
+export function planChat(
+  context: PromptContext,
+  messages: readonly PlainMessage[],
+  options: RenderOptions,
+  fields: ChatPlanFields,
+  answerGrammar?: string,
+): ChatPlan {
+  const { promptIds, toolUse, startsInside } = chatPrompt(
+    context,
+    messages,
+    options,
+    fields,
+    answerGrammar !== undefined,
+  );
   return {
-    promptIds: encodePrompt(context, prompt, options),
+    promptIds,
     reading: answerGrammar === undefined ? readingOf(context, toolUse, startsInside) : undefined,
     grammar: answerGrammar ?? callGrammar(context, toolUse, startsInside),
   };

@@ -4,7 +4,7 @@ import { assertTokenIds } from "../../engine/admission.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
-import type { ServeContext } from "../context.js";
+import type { PromptContext } from "../context.js";
 import { assertTextMayFit, contextExceeded } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
@@ -34,7 +34,7 @@ function emptyPrompt(param: string): MillraceError {
   });
 }
 
-function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
+function fromIds(context: PromptContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
   const { maxModelLen, vocabSize } = context.engine.info;
   if (ids.length === 0) throw emptyPrompt(param);
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
@@ -42,7 +42,7 @@ function fromIds(context: ServeContext, ids: readonly number[], keepSpecial: boo
   return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
 }
 
-function fromText(context: ServeContext, text: string, addSpecial: boolean, param: string): Prompt {
+function fromText(context: PromptContext, text: string, addSpecial: boolean, param: string): Prompt {
   if (text === "") throw emptyPrompt(param);
   assertTextMayFit(context, text, param);
   // A prompt here is already formatted, so special tokens written in it count, as in other engines.
@@ -50,7 +50,7 @@ function fromText(context: ServeContext, text: string, addSpecial: boolean, para
 }
 
 export function encodePrompts(
-  context: ServeContext,
+  context: PromptContext,
   field: PromptField,
   options: {
     readonly addSpecial: boolean;

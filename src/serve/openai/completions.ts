@@ -5,7 +5,7 @@ import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
 import { countCodePoints } from "../code-points.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";
@@ -192,16 +192,20 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
   );
 }
 
+export function completionPrompts(context: PromptContext, request: CompletionRequest): Prompt[] {
+  return encodePrompts(context, request.prompt as PromptField, {
+    addSpecial: request.add_special_tokens ?? true,
+    keepSpecial: request.skip_special_tokens === false,
+  });
+}
+
 export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, COMPLETION_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
-  const prompts = encodePrompts(context, request.prompt as PromptField, {
-    addSpecial: request.add_special_tokens ?? true,
-    keepSpecial: request.skip_special_tokens === false,
-  });
+  const prompts = completionPrompts(context, request);
   assertNumSequences(context, prompts.length, numChoices);
   const generations = planAll(context, request, prompts);
   const writers = generations.map(

@@ -1,7 +1,7 @@
 /** Turns a JSON body into a typed request: null means absent, inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
 import type { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { Asker, PromptContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
@@ -95,8 +95,8 @@ function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly
 
 /** Keeps what the schema knows; reports or refuses the rest. */
 function selectFields<Shape extends z.ZodRawShape>(
-  c: AppContext,
-  context: ServeContext,
+  c: Asker,
+  context: PromptContext,
   rules: FieldRules<Shape>,
   body: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
@@ -137,8 +137,8 @@ function dropNestedUnknown(issues: readonly z.core.$ZodIssue[], selected: unknow
 
 /** @example const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits)); */
 export function parseFields<Shape extends z.ZodRawShape>(
-  c: AppContext,
-  context: ServeContext,
+  c: Asker,
+  context: PromptContext,
   rules: FieldRules<Shape>,
   body: Readonly<Record<string, unknown>>,
 ): z.output<z.ZodObject<Shape, z.core.$strict>> {
@@ -147,8 +147,8 @@ export function parseFields<Shape extends z.ZodRawShape>(
 
 /** Checks a part of a body that lies at `path`. */
 export function parseNested<Schema extends z.ZodType>(
-  c: AppContext,
-  context: ServeContext,
+  c: Asker,
+  context: PromptContext,
   schema: Schema,
   value: unknown,
   path: readonly PropertyKey[],

@@ -1,6 +1,6 @@
 /** Refuses prompts that cannot fit the context, before the work of tokenizing, decoding or rendering them holds up everybody else. */
 import { MillraceError } from "../../core/errors.js";
-import type { ServeContext } from "../context.js";
+import type { PromptContext } from "../context.js";
 
 /** @param numWantedTokens output tokens asked for; only whether there are any counts */
 export function contextExceeded(
@@ -16,7 +16,7 @@ export function contextExceeded(
   );
 }
 
-export function assertTextMayFit(context: ServeContext, text: string, param: string): void {
+export function assertTextMayFit(context: PromptContext, text: string, param: string): void {
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
@@ -29,7 +29,7 @@ export function assertTextMayFit(context: ServeContext, text: string, param: str
 }
 
 /** Every message takes a token at least. */
-export function assertMessagesMayFit(context: ServeContext, numMessages: number, param: string): void {
+export function assertMessagesMayFit(context: PromptContext, numMessages: number, param: string): void {
   const { maxModelLen } = context.engine.info;
   if (numMessages <= maxModelLen) return;
   throw new MillraceError(

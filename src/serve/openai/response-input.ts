@@ -1,7 +1,7 @@
 /** The input of /v1/responses, a text or the items of earlier answers and what was said to them, as the template's messages. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { Asker, PromptContext } from "../context.js";
 import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested, pathText } from "./fields.js";
@@ -89,11 +89,11 @@ function toPlainMessage({ role, content, reasoning, calls, resultOf }: Turn): Pl
 }
 
 class InputReader {
-  readonly #c: AppContext;
-  readonly #context: ServeContext;
+  readonly #c: Asker;
+  readonly #context: PromptContext;
   readonly #turns: Turn[] = [];
 
-  constructor(c: AppContext, context: ServeContext) {
+  constructor(c: Asker, context: PromptContext) {
     this.#c = c;
     this.#context = context;
   }
@@ -153,8 +153,8 @@ class InputReader {
 }
 
 export function readInput(
-  c: AppContext,
-  context: ServeContext,
+  c: Asker,
+  context: PromptContext,
   input: z.output<typeof inputField>,
   instructions: string | undefined,
 ): PlainMessage[] {

@@ -22,6 +22,10 @@ export const textField = z.strictObject({
   verbosity: z.unknown().optional(),
 });
 
+export function isFormPrescribed(text: z.output<typeof textField> | undefined): boolean {
+  return text?.format != null && text.format.type !== "text";
+}
+
 /** In EBNF; undefined: the answer is free. */
 export function grammarOfText(text: z.output<typeof textField> | undefined): string | undefined {
   const format = text?.format;

@@ -1,7 +1,7 @@
 /** The tool fields of /v1/responses, whose functions lie flat in their tools, in the form of chat completions. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { Asker, PromptContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested } from "./fields.js";
 import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";
@@ -29,7 +29,7 @@ export interface FlatToolFields {
   readonly parallel_tool_calls?: boolean | undefined;
 }
 
-export function readFlatTools(c: AppContext, context: ServeContext, fields: FlatToolFields): ToolFields {
+export function readFlatTools(c: Asker, context: PromptContext, fields: FlatToolFields): ToolFields {
   const { tools = [], tool_choice: choice } = fields;
   const read = tools.map((tool, index) => {
     if (tool.type !== "function") {

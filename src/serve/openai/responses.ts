@@ -2,19 +2,19 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { AppContext, Asker, PromptContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
-import { planChat, REASONING_EFFORTS } from "./chat-plan.js";
+import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { responseFrames } from "./response-events.js";
 import { inputField, readInput } from "./response-input.js";
 import { type ResponseFacts, wholeResponse } from "./response-objects.js";
-import { grammarOfText, textField } from "./response-text.js";
+import { grammarOfText, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
 import { planChoices } from "./sampling.js";
 import { maxTokensField, modelField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
@@ -65,6 +65,21 @@ export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   },
 };
 
+/** What chatPrompt and planChat take. */
+function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
+  return [
+    context,
+    readInput(c, context, request.input, request.instructions),
+    { promptField: "input" },
+    { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
+  ] as const;
+}
+
+/** The request's prompt, and nothing of what else it asks for. */
+export function responsePromptIds(c: Asker, context: PromptContext, request: ResponseRequest): Int32Array {
+  return chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request.text)).promptIds;
+}
+
 function planRequest(c: AppContext, context: ServeContext, request: ResponseRequest): GenerationRequest[] {
   if (request.max_output_tokens === 0) {
     throw new MillraceError("invalid_parameter", "max_output_tokens: expected an integer of at least 1, got 0", {
@@ -80,14 +95,7 @@ function planRequest(c: AppContext, context: ServeContext, request: ResponseRequ
       { param: "tools" },
     );
   }
-  const messages = readInput(c, context, request.input, request.instructions);
-  const plan = planChat(
-    context,
-    messages,
-    { promptField: "input" },
-    { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
-    grammar,
-  );
+  const plan = planChat(...conversationOf(c, context, request), grammar);
   return planChoices(
     context,
     {

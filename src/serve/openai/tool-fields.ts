@@ -3,7 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { GrammarFunction } from "../../text/tool-calls/call-grammar.js";
 import { callOpening, type ToolCallFormat } from "../../text/tool-calls/format.js";
-import type { ServeContext } from "../context.js";
+import type { PromptContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";
 
@@ -96,7 +96,7 @@ export function assertDistinctNames(
 
 /** The tools as a template takes them; undefined where there are none. */
 export function templateTools(
-  context: ServeContext,
+  context: PromptContext,
   tools: readonly ToolField[] | undefined,
 ): readonly object[] | undefined {
   if (tools === undefined || tools.length === 0) return undefined;
@@ -115,7 +115,7 @@ export function templateTools(
   }));
 }
 
-function callFormat(context: ServeContext): ToolCallFormat {
+function callFormat(context: PromptContext): ToolCallFormat {
   const { toolCalls } = context.chatFormat;
   if (toolCalls !== undefined) return toolCalls;
   throw new MillraceError(
@@ -136,7 +136,7 @@ function forcedName({ tool_choice: choice, tools = [] }: ToolFields): string | u
 }
 
 /** undefined: the answer is text, whatever it looks like. */
-export function toolUseOf(context: ServeContext, fields: ToolFields): ToolUse | undefined {
+export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse | undefined {
   const choice = fields.tool_choice ?? "auto";
   const name = forcedName(fields);
   const isForced = choice !== "auto" && choice !== "none";

@@ -1,0 +1,38 @@
+/** Keys of token blocks, for models whose prompts the fleet can make itself: the very names under which their engines' caches have them. */
+import { blockKey, rootKey } from "../../text/block-hash.js";
+import type { KeySource, PrefixKeys, RequestBody } from "./key-source.js";
+
+/** The prompts of a request, as its engine will make them; undefined where that is not known. */
+export type PromptReader = (
+  path: string,
+  body: RequestBody,
+) => { readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined;
+
+/** Longer requests are named by their text: making tokens of them would hold up all others for tens of milliseconds. */
+const MAX_READ_BYTES = 256 * 1024;
+
+export class TokenKeySource implements KeySource {
+  /** @param byText where the prompt cannot be read */
+  constructor(
+    private readonly read: PromptReader,
+    readonly tokensPerBlock: number,
+    private readonly byText: KeySource,
+  ) {}
+
+  /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
+  keysOf(body: RequestBody, path: string, numBytes: number): PrefixKeys {
+    const request = numBytes <= MAX_READ_BYTES ? this.read(path, body) : undefined;
+    const first = request?.prompts[0];
+    if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes);
+    const blockSize = this.tokensPerBlock;
+    const keys: number[] = [];
+    let key = rootKey(request.salt);
+    // The last token is always computed, so a block that ends with it is never found.
+    for (let start = 0; start + blockSize < first.length; start += blockSize) {
+      key = blockKey(key, first, start, blockSize);
+      keys.push(key);
+    }
+    const promptTokens = request.prompts.reduce((sum, { length }) => sum + length, 0);
+    return { keys, numBlocks: promptTokens / blockSize, promptTokens, blockSize };
+  }
+}

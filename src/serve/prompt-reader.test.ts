@@ -1,0 +1,56 @@
+/** A gateway reads the very tokens that the server gives its engine, whatever the API and whatever the request asks for beside its prompt. */
+import { describe, expect, test } from "vitest";
+import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
+import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { createApp } from "./app.js";
+import { createPromptReader } from "./prompt-reader.js";
+
+const user = { role: "user", content: "what do mills grind?" };
+const tool = { type: "function", function: { name: "look_up", parameters: { type: "object", properties: {} } } };
+const flatTool = { type: "function", name: "look_up", parameters: { type: "object", properties: {} } };
+
+const REQUESTS: readonly (readonly [path: string, body: Record<string, unknown>])[] = [
+  ["/v1/chat/completions", { messages: [user], max_tokens: 3, temperature: 0.5, cache_salt: "salt" }],
+  [
+    "/v1/chat/completions",
+    { messages: [{ role: "developer", content: "Be brief." }, user, { role: "assistant", content: "Grain" }] },
+  ],
+  ["/v1/chat/completions", { messages: [user], add_generation_prompt: false, add_special_tokens: true }],
+  ["/v1/chat/completions", { messages: [user], tools: [tool], reasoning_effort: "none" }],
+  ["/v1/chat/completions", { messages: [user], tools: [tool], tool_choice: "required", user: "somebody" }],
+  ["/v1/chat/completions", { messages: [user], response_format: { type: "json_object" } }],
+  ["/v1/completions", { prompt: "The mill stood", n: 2 }],
+  ["/v1/completions", { prompt: [5, 6, 7, 8], add_special_tokens: false }],
+  ["/v1/completions", { prompt: ["one", "two"], cache_salt: "s" }],
+  ["/v1/responses", { input: "what do mills grind?", instructions: "Be brief." }],
+  [
+    "/v1/responses",
+    { input: [user], tools: [flatTool], text: { format: { type: "json_object" } }, tool_choice: "none" },
+  ],
+  ["/v1/messages", { messages: [user], system: "Be brief.", max_tokens: 4 }],
+  ["/v1/messages", { messages: [user, { role: "assistant", content: "Grain" }], max_tokens: 4, stop_sequences: ["x"] }],
+];
+
+describe.each([
+  ["tools", toolTemplate],
+  ["thinking", thinkingTemplate],
+])("template with %s", (_, chatTemplate) => {
+  test.each(REQUESTS)("%s %j", async (path, body) => {
+    const { engine, options } = fakeAppOptions({}, { chatTemplate });
+    const read = createPromptReader(options)(path, structuredClone(body));
+    const response = await createApp(options).request(path, { method: "POST", body: JSON.stringify(body) });
+    expect(response.status, await response.text()).toBe(200);
+    const numChoices = (body.n as number | undefined) ?? 1;
+    const submitted = engine.submitted.filter((_, i) => i % numChoices === 0);
+    expect(read?.prompts.map((ids) => Array.from(ids))).toEqual(submitted.map(({ promptIds }) => [...promptIds]));
+    expect(read?.salt).toBe(submitted[0]!.cacheSalt);
+  });
+});
+
+test("what the engine will refuse, or is no prompt, is not read", () => {
+  const read = createPromptReader(fakeAppOptions().options);
+  expect(read("/v1/chat/completions", { messages: "none" })).toBeUndefined();
+  expect(read("/v1/chat/completions", { messages: [] })).toBeUndefined();
+  expect(read("/v1/completions", { prompt: [99_999] })).toBeUndefined();
+  expect(read("/tokenize", { prompt: "x" })).toBeUndefined();
+});

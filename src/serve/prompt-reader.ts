@@ -1,0 +1,68 @@
+/**
+ * The tokens of a request's prompt, made by the code that its endpoint makes them with: what a gateway needs to know which engine's cache holds the prompt's
+ * beginning. The rest of the request is not looked at.
+ */
+import type { Tokenizer } from "../text/tokenizer.js";
+import { planConversation } from "./anthropic/conversation.js";
+import { MESSAGE_RULES } from "./anthropic/messages.js";
+import { type ChatFormatSource, readChatFormat } from "./chat-format.js";
+import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PromptContext, type ServeLogger } from "./context.js";
+import { CHAT_RULES, chatPromptIds } from "./openai/chat-completions.js";
+import { COMPLETION_RULES, completionPrompts } from "./openai/completions.js";
+import { parseFields } from "./openai/fields.js";
+import { RESPONSE_RULES, responsePromptIds } from "./openai/responses.js";
+
+export interface PromptSource extends ChatFormatSource {
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatRenderer | undefined;
+}
+
+export interface RequestPrompts {
+  readonly prompts: readonly ArrayLike<number>[];
+  /** Prefixes are shared only under the same one. */
+  readonly salt: string | undefined;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+type Reader = (context: PromptContext, body: Body) => RequestPrompts;
+
+/** Nobody: who sends the request on will hear what is wrong with it from the engine. */
+const NOBODY: Asker = { get: () => "", req: { path: "" } };
+const silent = (): void => {};
+const SILENT: ServeLogger = { debug: silent, info: silent, warn: silent, error: silent };
+
+const READERS: Readonly<Record<string, Reader>> = {
+  "/v1/chat/completions": (context, body) => {
+    const request = parseFields(NOBODY, context, CHAT_RULES, body);
+    return { prompts: [chatPromptIds(context, request)], salt: request.cache_salt };
+  },
+  "/v1/completions": (context, body) => {
+    const request = parseFields(NOBODY, context, COMPLETION_RULES, body);
+    return { prompts: completionPrompts(context, request).map(({ ids }) => ids), salt: request.cache_salt };
+  },
+  "/v1/responses": (context, body) => {
+    const request = parseFields(NOBODY, context, RESPONSE_RULES, body);
+    return { prompts: [responsePromptIds(NOBODY, context, request)], salt: undefined };
+  },
+  "/v1/messages": (context, body) => {
+    const request = parseFields(NOBODY, context, MESSAGE_RULES, body);
+    return { prompts: [planConversation(NOBODY, context, request).promptIds], salt: undefined };
+  },
+};
+
+/** @returns undefined of a path without prompts, and of a request that the engine will refuse */
+export function createPromptReader(source: PromptSource): (path: string, body: Body) => RequestPrompts | undefined {
+  const context: PromptContext = {
+    ...{ tokenizer: source.tokenizer, chatTemplate: source.chatTemplate, chatFormat: readChatFormat(source) },
+    // What is too long, or not a field, is for the engine to say.
+    engine: { info: { maxModelLen: Number.MAX_SAFE_INTEGER, vocabSize: source.tokenizer.vocabSize } },
+    ...{ limits: DEFAULT_LIMITS, unknownFields: "warn", logger: SILENT },
+  };
+  return (path, body) => {
+    try {
+      return READERS[path]?.(context, body);
+    } catch {
+      return undefined;
+    }
+  };
+}
