@@ -41,11 +41,10 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
 }
 
 /** SIGHUP reads the file again; a bad one changes nothing. */
-function reloadOnHangup(fleet: Fleet, file: string): void {
+function reloadOnHangup(fleet: Fleet, readAgain: () => Promise<FleetConfig>): void {
   process.on("SIGHUP", async () => {
     try {
-      const { readConfig } = await import("../fleet/config/read-config.js");
-      const config = readConfig(file, process.env);
+      const config = await readAgain();
       const machine = await machineFor(config, stagesTo(process.stderr));
       process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
     } catch (thrown) {
@@ -73,14 +72,30 @@ function stopOnSignals(fleet: Fleet): void {
 /** @param args as typed, without the command */
 export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
   const config = await fleetConfigFrom(flags, command, args);
+  const { config: file } = flags;
+  await runFleet(config, {
+    readAgain: file === undefined ? undefined : () => fleetConfigFrom(flags, command, args),
+  });
+}
+
+interface FleetRun {
+  /** For SIGHUP. */
+  readonly readAgain: (() => Promise<FleetConfig>) | undefined;
+  /** A page for /report, once it is there. */
+  readonly reportFile?: string;
+}
+
+/** Resolves when the fleet is ready; it stays until a signal. */
+export async function runFleet(config: FleetConfig, { readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
   const machine = await machineFor(config, startStage);
   const { Fleet } = await import("../fleet/fleet.js");
   const logFolder = join(cacheFolder(), "logs", String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
-  const fleet = await Fleet.start({ config, machine, logger: createLogger(config.logLevel), logFolder });
+  const logger = createLogger(config.logLevel);
+  const fleet = await Fleet.start({ config, machine, logger, logFolder, ...(reportFile && { reportFile }) });
   stopOnSignals(fleet);
-  if (flags.config !== undefined) reloadOnHangup(fleet, flags.config);
+  if (readAgain !== undefined) reloadOnHangup(fleet, readAgain);
   try {
     await fleet.whenStarted();
     assertStarted(fleet);
@@ -91,4 +106,5 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
   const ready = fleet.instances().filter(({ state }) => state === "ready");
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${logFolder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
+  return fleet;
 }

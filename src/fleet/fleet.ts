@@ -24,6 +24,8 @@ export interface FleetOptions {
   readonly machine: Machine;
   readonly logger: Logger;
   readonly logFolder: string;
+  /** A page for /report, which may come later. */
+  readonly reportFile?: string;
 }
 
 /** What a reload did. */
@@ -245,6 +247,7 @@ export class Fleet {
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
+      reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }
