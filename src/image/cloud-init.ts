@@ -28,11 +28,13 @@ const SEED = "/mnt/cidata";
 /** JSON in place of HCL's own syntax: nothing of ours in it is a template of HCL's. */
 function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): object {
   return {
+    variable: { iso_checksum: { type: "string", default: `file:${IMAGES}/SHA512SUMS` } },
     source: {
       qemu: {
         debian: {
           iso_url: `${IMAGES}/debian-13-genericcloud-amd64.qcow2`,
-          iso_checksum: `file:${IMAGES}/SHA512SUMS`,
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: HCL's own
+          iso_checksum: "${var.iso_checksum}",
           disk_image: true,
           disk_size: engine === "millrace" ? "20G" : "60G",
           format: "qcow2",

@@ -156,13 +156,14 @@ export function imageFleetOf(
   adapt(document, before, target);
   const variables = variablesOf(document.toJS(), name);
   assertNoKeyFlags(before.models, name);
+  const engine = engineOf(before.models);
   assertReachable(before.models);
   const rendered = document.toString({ lineWidth: 0 });
   return {
     slug: slugOf(name),
     text: rendered,
     config: parseConfig(rendered, name, ANY_ENVIRONMENT),
-    engine: engineOf(before.models),
+    engine,
     numGpus: gpusOf(before.models, target === "kubernetes"),
     numPlanned: Math.max(1, numInstances(before.models[0]!)),
     variables: [...new Set(variables)].sort(),

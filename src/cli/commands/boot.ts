@@ -1,6 +1,7 @@
 /** `millrace boot`: what a machine made from an image runs: pulls the models, starts the fleet, and after the first start measures it. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { Command } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { toMillraceError } from "../../core/errors.js";
@@ -50,6 +51,11 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   if (!existsSync(reportFile)) await measureOnce(fleet, config, state);
 }
 
+/** Servers that are only attached are ready when they are. */
+async function whenReady(fleet: Fleet): Promise<void> {
+  while (!fleet.instances().some(({ state }) => state === "ready")) await wait(1000);
+}
+
 /** That it could not be measured is no reason not to serve. */
 async function measureOnce(fleet: Fleet, config: FleetConfig, state: string): Promise<void> {
   const { runFirstBench } = await import("../boot/first-bench.js");
@@ -57,6 +63,7 @@ async function measureOnce(fleet: Fleet, config: FleetConfig, state: string): Pr
   const host = /^(0\.0\.0\.0|::|)$/.test(config.host) ? "127.0.0.1" : config.host;
   const [model] = config.models;
   try {
+    await whenReady(fleet);
     const exitCode = await runFirstBench({
       url: `http://${host.includes(":") ? `[${host}]` : host}:${fleet.port}`,
       model: model!.name,
