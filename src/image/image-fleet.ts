@@ -1,6 +1,7 @@
 /** From a preset or a millrace.yaml to the one that an image carries: checked, without secrets, with models that a first boot can pull. */
 import { type Document, parseDocument } from "yaml";
 import { MillraceError } from "../core/errors.js";
+import { isLoopback } from "../core/loopback.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
@@ -150,7 +151,7 @@ export function imageFleetOf(
   document.setIn(["host"], isContainer ? "0.0.0.0" : host);
   document.setIn(["port"], port);
   const before = parseConfig(String(document), name, ANY_ENVIRONMENT);
-  if (before.apiKeys.length === 0 && !/^(127\.|::1$|localhost$)/.test(before.host)) {
+  if (before.apiKeys.length === 0 && !isLoopback(before.host)) {
     document.setIn(["api-keys"], document.createNode([{ tenant: "default", key: `env:${KEY_VARIABLE}` }]));
   }
   adapt(document, before, target);

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { MillraceError } from "../../core/errors.js";
+import { isLoopback } from "../../core/loopback.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 
 export const KEY_VARIABLE = "MILLRACE_API_KEY";
@@ -42,8 +43,6 @@ function unusable(file: string, cause: unknown): MillraceError {
     cause,
   });
 }
-
-const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127\./.test(host);
 
 /** Throws config_conflict where everybody could use the server. */
 export function assertClosed({ host, apiKeys }: FleetConfig, file: string): void {

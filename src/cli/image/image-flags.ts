@@ -4,6 +4,7 @@ import { isIP } from "node:net";
 import { basename, join } from "node:path";
 import type { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import { isLoopback } from "../../core/loopback.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import type { FleetSource } from "../../image/image-fleet.js";
 import type { ImageRequest, PackageSource, Target } from "../../image/image-request.js";
@@ -65,14 +66,12 @@ export function sourceOf({ preset, model }: ImageFlags): FleetSource {
   }
 }
 
-const isLoopbackUrl = ({ hostname }: URL): boolean => /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/.test(hostname);
-
 /** Throws invalid_option. */
 function packageOf(text: string): PackageSource {
   if (/^\d+\.\d+\.\d+(-[\w.-]+)?$/.test(text)) return { kind: "spec", spec: `millrace@${text}` };
   if (/^https?:\/\//.test(text) && URL.canParse(text)) {
     const url = new URL(text);
-    const isSafe = url.protocol === "https:" || isLoopbackUrl(url);
+    const isSafe = url.protocol === "https:" || isLoopback(url.hostname.replace(/^\[|\]$/g, ""));
     if (isSafe && url.username === "" && url.password === "") return { kind: "spec", spec: url.href };
     throw optionError("--package", "an https URL without user and password", text);
   }
