@@ -77,10 +77,10 @@ describe.each(VARIANTS)("%s", (variant) => {
     );
   });
 
-  test.each([
+  test.for([
     ["cloud-init", "user-data"],
     ["packer", "cidata/user-data"],
-  ])("cloud-init schema takes %s's %s", (target, file, context) => {
+  ] as const)("cloud-init schema takes %s's %s", ([target, file], context) => {
     const said = validate(context, [["cloud-init"]], at(target, variant), "schema", "--config-file", file);
     expect(said).toMatch(/^Valid (cloud-config|schema)/m);
   });
