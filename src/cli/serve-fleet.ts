@@ -1,7 +1,7 @@
 /** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
 import { join } from "node:path";
 import type { Command } from "commander";
-import { cacheFolder } from "../core/cache-folder.js";
+import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
@@ -90,10 +90,10 @@ export async function runFleet(config: FleetConfig, { readAgain, reportFile }: F
   const startStage = stagesTo(process.stderr);
   const machine = await machineFor(config, startStage);
   const { Fleet } = await import("../fleet/fleet.js");
-  const logFolder = join(cacheFolder(), "logs", String(config.port === 0 ? process.pid : config.port));
+  const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
   const logger = createLogger(config.logLevel);
-  const fleet = await Fleet.start({ config, machine, logger, logFolder, ...(reportFile && { reportFile }) });
+  const fleet = await Fleet.start({ config, machine, logger, logFolder: folder, ...(reportFile && { reportFile }) });
   stopOnSignals(fleet);
   if (readAgain !== undefined) reloadOnHangup(fleet, readAgain);
   try {
@@ -104,7 +104,7 @@ export async function runFleet(config: FleetConfig, { readAgain, reportFile }: F
     throw thrown;
   }
   const ready = fleet.instances().filter(({ state }) => state === "ready");
-  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${logFolder}`);
+  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
   return fleet;
 }

@@ -42,6 +42,8 @@ function podSpec(named: Named, fleet: ImageFleet, image: string): object {
         image,
         env: [
           ...plainVariables,
+          // The state folder is every pod's.
+          { name: "MILLRACE_LOGS", value: "/tmp/logs" },
           ...variables.map((variable) => secretVariable(named, variable)),
           ...(variables.includes("HF_TOKEN") ? [] : [secretVariable(named, "HF_TOKEN", true)]),
         ],

@@ -13,13 +13,16 @@ interface Facts {
   readonly request: ImageRequest;
 }
 
+const CONFINED =
+  "--read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --log-opt max-size=10m --log-opt max-file=5";
+
 const step = (command: string, about: string): NextStep => ({ command, about });
 
 const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
   docker: ({ out, fleet: { slug, numGpus, config, variables } }) => [
     step(`docker build -t millrace-${slug} ${out}`, "no compiler is needed"),
     step(
-      `docker run -d ${numGpus > 0 ? "--gpus all --shm-size 16g " : ""}--read-only --tmpfs /tmp -v millrace:/var/lib/millrace ${variables.map((name) => `-e ${name} `).join("")}-p ${config.port}:${config.port} millrace-${slug}`,
+      `docker run -d ${numGpus > 0 ? "--gpus all --shm-size 16g " : ""}${CONFINED} -v millrace:/var/lib/millrace ${variables.map((name) => `-e ${name} `).join("")}-p ${config.port}:${config.port} millrace-${slug}`,
       "hands on the key of your environment",
     ),
   ],
