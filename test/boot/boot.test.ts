@@ -69,7 +69,7 @@ afterAll(async () => {
   await machine?.[Symbol.asyncDispose]();
   server?.close();
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-}, MINUTE);
+}, 10 * MINUTE);
 
 test("cloud-init installs it, without a compiler", { timeout: 20 * MINUTE }, async (context) => {
   if (why !== undefined) return context.skip(why);

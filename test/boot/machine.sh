@@ -1,10 +1,8 @@
 #!/bin/sh
 # Boots a folder with a Debian in it: systemd as process 1 in namespaces of its own, on the network of this machine.
-#   machine.sh ROOT CONSOLE
+#   machine.sh ROOT CONSOLE CGROUP
 set -eu
-root=$1 console=$2
-unified=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
-group=$unified/millrace-boot-$$
+root=$1 console=$2 group=$3
 mkdir "$group"
 echo $$ >"$group/cgroup.procs"
 : >"$console"

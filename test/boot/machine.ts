@@ -18,8 +18,10 @@ export function whyNoMachine(): string | undefined {
   if (process.env.MILLRACE_BOOT === undefined) return "npm run test:boot runs it: it takes ten minutes";
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "needs root on Linux";
   for (const name of ["debootstrap", "unshare", "nsenter"]) if (!hasProgram(name)) return `needs ${name}`;
-  return / cgroup2 /.test(readFileSync("/proc/mounts", "utf8")) ? undefined : "needs a mounted cgroup2";
+  return cgroups() === undefined ? "needs a mounted cgroup2" : undefined;
 }
+
+const cgroups = (): string | undefined => / (\S+) cgroup2 /.exec(readFileSync("/proc/mounts", "utf8"))?.[1];
 
 /** Once, then kept in build/. */
 function baseSystem(): string {
@@ -43,6 +45,7 @@ export class Machine implements AsyncDisposable {
   private constructor(
     readonly root: string,
     private readonly pid: number,
+    private readonly group: string,
     private readonly ended: Promise<void>,
   ) {}
 
@@ -66,9 +69,10 @@ export class Machine implements AsyncDisposable {
     if (existsSync(cafile)) cpSync(cafile, join(root, "etc/host-ca.crt"), { dereference: true });
     write("root/.npmrc", `registry=${registry}\n${existsSync(cafile) ? "cafile=/etc/host-ca.crt\n" : ""}`);
     const script = join(repositoryRoot(), "test/boot/machine.sh");
-    const child = spawn("sh", [script, root, join(folder, "console")], { stdio: "ignore", detached: true });
+    const group = join(cgroups()!, `millrace-boot-${process.pid}`);
+    const child = spawn("sh", [script, root, join(folder, "console"), group], { stdio: "ignore", detached: true });
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    return new Machine(root, await initOf(child.pid!), ended);
+    return new Machine(root, await initOf(child.pid!), group, ended);
   }
 
   /** Runs a program in the machine. @returns its stdout; throws where it fails */
@@ -96,6 +100,8 @@ export class Machine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     process.kill(this.pid, "SIGKILL");
     await this.ended;
+    // Only empty ones can be removed, the innermost first.
+    execFileSync("find", [this.group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]);
   }
 }
 
