@@ -5,8 +5,7 @@ import { dirname } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { isLoopback } from "../../core/loopback.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
-
-export const KEY_VARIABLE = "MILLRACE_API_KEY";
+import { KEY_VARIABLE } from "../../image/image-fleet.js";
 
 /**
  * Sets MILLRACE_API_KEY where a configuration asks for it and nobody has.

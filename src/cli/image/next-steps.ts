@@ -1,4 +1,5 @@
 /** What to type after `image render`. */
+import { KEY_VARIABLE } from "../../image/image-fleet.js";
 import type { ImageFleet, ImageRequest, Target } from "../../image/image-request.js";
 import { shellWord } from "../../image/systemd.js";
 
@@ -18,6 +19,10 @@ const CONFINED =
 
 const step = (command: string, about: string): NextStep => ({ command, about });
 
+/** Loopback needs none. */
+const keyStep = ({ variables }: ImageFleet, about: string): NextStep[] =>
+  variables.includes(KEY_VARIABLE) ? [step("sudo cat /var/lib/millrace/api-key", about)] : [];
+
 const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
   docker: ({ out, fleet: { slug, numGpus, config, variables } }) => [
     step(`docker build -t millrace-${slug} ${out}`, "no compiler is needed"),
@@ -31,18 +36,18 @@ const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
     step(`docker compose --project-directory ${out} up --build -d`, "starts it"),
     step(`docker compose --project-directory ${out} logs -f`, "shows the pull, the start and the bench"),
   ],
-  "cloud-init": ({ out }) => [
+  "cloud-init": ({ out, fleet }) => [
     step(`cloud-init schema --config-file ${out}/user-data`, "checks it"),
-    step("sudo cat /var/lib/millrace/api-key", "on the machine: its key, made at the first boot"),
+    ...keyStep(fleet, "on the machine: its key, made at the first boot"),
     step("journalctl --namespace millrace -f", "on the machine: the pull, the start and the bench"),
   ],
   packer: ({ out }) => [
     step(`packer init ${out}`, "fetches the QEMU plugin"),
     step(`cd ${out} && packer build .`, "makes output/*.qcow2; each copy pulls and measures at its first boot"),
   ],
-  systemd: ({ out }) => [
+  systemd: ({ out, fleet }) => [
     step(`sudo ${out}/install.sh`, "on the machine itself, Debian 13 or later"),
-    step("sudo cat /var/lib/millrace/api-key", "its key, made at the first boot"),
+    ...keyStep(fleet, "its key, made at the first boot"),
     step("journalctl --namespace millrace -f", "the pull, the start and the bench"),
   ],
   kubernetes: ({ out, fleet: { slug } }) => [
