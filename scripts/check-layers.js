@@ -22,6 +22,7 @@ const ALLOWED = {
   plan: ["core", "formats"],
   distill: ["core", "formats", "engine", "bench", "quality"],
   fleet: ["core", "text"],
+  image: ["core", "fleet"],
   gateway: ["core", "text", "fleet"],
   lab: ["core", "formats", "text", "kernels", "engine", "bench", "quality", "serve", "fleet", "gateway"],
   cli: [
@@ -36,6 +37,7 @@ const ALLOWED = {
     "plan",
     "serve",
     "fleet",
+    "image",
     "gateway",
     "models",
   ],

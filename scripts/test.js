@@ -4,6 +4,7 @@
  *   node scripts/test.js                 everything
  *   node scripts/test.js src/text -t bpe arguments go to vitest; with file names only those run, without the native binary
  *   node scripts/test.js exact           test/exact for MILLRACE_EXACT_MINUTES (10)
+ *   node scripts/test.js boot            test/boot: a bare Debian, as root
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -13,7 +14,9 @@ import { ensureReady } from "./build.js";
 import { startStage } from "./setup/stage-log.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const EXACT_MINUTES = "10";
+
+/** Tests that take long, by name, and what makes them run to their length. */
+const LONG_TESTS = { exact: { MILLRACE_EXACT_MINUTES: "10" }, boot: { MILLRACE_BOOT: "1" } };
 
 /** Runs a command with its output shown, and gives its exit code (1 for a signal) and its stdout. */
 function run(command, args, { env = {}, capture = false } = {}) {
@@ -90,12 +93,11 @@ const isTestPath = (argument) => !argument.startsWith("-") && existsSync(join(ro
 async function main(args) {
   mkdirSync(join(root, "build"), { recursive: true });
   if (!(await ensureReady({ root }))) return 1;
-  const isExact = args[0] === "exact";
-  const vitestArgs = isExact ? ["test/exact", ...args.slice(1)] : args;
-  const env = isExact ? { MILLRACE_EXACT_MINUTES: process.env.MILLRACE_EXACT_MINUTES ?? EXACT_MINUTES } : {};
-  const runsNative = !isExact && !args.some(isTestPath);
+  const long = LONG_TESTS[args[0]];
+  const vitestArgs = long === undefined ? args : [`test/${args[0]}`, ...args.slice(1)];
+  const runsNative = long === undefined && !args.some(isTestPath);
   const native = runsNative ? await runNativeTests() : { numPassed: 0, numFailed: 0 };
-  const vitest = await runVitest(vitestArgs, env);
+  const vitest = await runVitest(vitestArgs, { ...long, ...process.env });
   const numFailed = native.numFailed + vitest.numFailed;
   printTotals(native.numPassed + vitest.numPassed, numFailed, vitest.skipped);
   return numFailed === 0 ? 0 : 1;

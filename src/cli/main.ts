@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
+import { bootCommand } from "./commands/boot.js";
 import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
 import { configCommand } from "./commands/config.js";
@@ -10,6 +11,8 @@ import { doctorCommand } from "./commands/doctor.js";
 import { engineCommand } from "./commands/engine.js";
 import { evalCommand } from "./commands/eval.js";
 import { generateCommand } from "./commands/generate.js";
+import { healthCommand } from "./commands/health.js";
+import { imageCommand } from "./commands/image.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { planCommand } from "./commands/plan.js";
 import { serveCommand } from "./commands/serve.js";
@@ -34,6 +37,9 @@ function createProgram(words: readonly string[]): Command {
     doctorCommand(),
     benchCommand(),
     planCommand(),
+    imageCommand(),
+    bootCommand(),
+    healthCommand(),
     evalCommand(),
     distillCommand(),
     trainDrafterCommand(),

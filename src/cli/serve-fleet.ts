@@ -1,7 +1,7 @@
 /** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
 import { join } from "node:path";
 import type { Command } from "commander";
-import { cacheFolder } from "../core/cache-folder.js";
+import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
@@ -41,11 +41,10 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
 }
 
 /** SIGHUP reads the file again; a bad one changes nothing. */
-function reloadOnHangup(fleet: Fleet, file: string): void {
+function reloadOnHangup(fleet: Fleet, readAgain: () => Promise<FleetConfig>): void {
   process.on("SIGHUP", async () => {
     try {
-      const { readConfig } = await import("../fleet/config/read-config.js");
-      const config = readConfig(file, process.env);
+      const config = await readAgain();
       const machine = await machineFor(config, stagesTo(process.stderr));
       process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
     } catch (thrown) {
@@ -73,17 +72,33 @@ function stopOnSignals(fleet: Fleet): void {
 /** @param args as typed, without the command */
 export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
   const config = await fleetConfigFrom(flags, command, args);
+  const { config: file } = flags;
+  await runFleet(config, {
+    readAgain: file === undefined ? undefined : () => fleetConfigFrom(flags, command, args),
+  });
+}
+
+interface FleetRun {
+  /** For SIGHUP. */
+  readonly readAgain: (() => Promise<FleetConfig>) | undefined;
+  /** A page for /report, once it is there. */
+  readonly reportFile?: string;
+}
+
+/** Resolves when the fleet is ready; it stays until a signal. */
+export async function runFleet(config: FleetConfig, { readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
   const machine = await machineFor(config, startStage);
   const { Fleet } = await import("../fleet/fleet.js");
-  const logFolder = join(cacheFolder(), "logs", String(config.port === 0 ? process.pid : config.port));
+  const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
+  const logger = createLogger(config.logLevel);
   const fleet = await Fleet.start({
-    ...{ config, machine, logger: createLogger(config.logLevel), logFolder },
+    ...{ config, machine, logger, logFolder: folder, ...(reportFile && { reportFile }) },
     loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
   });
   stopOnSignals(fleet);
-  if (flags.config !== undefined) reloadOnHangup(fleet, flags.config);
+  if (readAgain !== undefined) reloadOnHangup(fleet, readAgain);
   try {
     await fleet.whenStarted();
     assertStarted(fleet);
@@ -92,6 +107,7 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
     throw thrown;
   }
   const ready = fleet.instances().filter(({ state }) => state === "ready");
-  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${logFolder}`);
+  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
+  return fleet;
 }

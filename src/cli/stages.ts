@@ -19,15 +19,23 @@ export const silentStages: StartStage = quietStages(() => {});
 
 const LABEL_WIDTH = 13;
 
-/** @example const stage = startStage("weights"); stage.update("40 %"); stage.done("5.1 MiB"); */
-export function stagesTo(stream: NodeJS.WriteStream): StartStage {
+/**
+ * @param lineEveryMs where the stream is no terminal, progress is a line so often; never by default
+ * @example const stage = startStage("weights"); stage.update("40 %"); stage.done("5.1 MiB");
+ */
+export function stagesTo(stream: NodeJS.WriteStream, lineEveryMs = Number.POSITIVE_INFINITY): StartStage {
   return (name) => {
     const startMs = performance.now();
+    let toldMs = startMs;
     const label = name.padEnd(LABEL_WIDTH);
     const rewrite = stream.isTTY ? "\r\u001b[2K" : "";
     return {
       update: (text) => {
         if (stream.isTTY) stream.write(`${rewrite}  ${label} ${text}`);
+        else if (performance.now() - toldMs >= lineEveryMs) {
+          toldMs = performance.now();
+          stream.write(`  ${label} ${text}\n`);
+        }
       },
       note: (text) => {
         stream.write(`${rewrite}! ${label} ${text}\n`);

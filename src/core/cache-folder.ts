@@ -10,3 +10,9 @@ export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): strin
   if (shared !== undefined && isAbsolute(shared)) return join(shared, "millrace");
   return join(homedir(), ".cache", "millrace");
 }
+
+/** MILLRACE_LOGS, for machines that share the cache; else a folder of it. */
+export function logFolder(environment: NodeJS.ProcessEnv = process.env): string {
+  const { MILLRACE_LOGS: own } = environment;
+  return own !== undefined && own !== "" ? own : join(cacheFolder(environment), "logs");
+}

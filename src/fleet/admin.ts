@@ -1,4 +1,5 @@
-/** The fleet's own paths beside the API: /metrics for everybody, and /admin for who has the administrator's key. */
+/** The fleet's own paths beside the API: /metrics and /report for everybody, and /admin for who has the administrator's key. */
+import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
@@ -20,6 +21,8 @@ export interface AdminTarget {
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** Undefined: nobody is administrator. Asked anew each time, as it may change. */
   adminKey(): Secret | undefined;
+  /** Undefined: there is no /report. */
+  readonly reportFile?: string | undefined;
   /** Running after the answer: failures are for the log. */
   inBackground(what: string, task: Promise<void>): void;
 }
@@ -51,6 +54,13 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/metrics", async (c) => {
     const { text, contentType } = await target.metrics();
     return c.body(text, 200, { "Content-Type": contentType });
+  });
+  app.get("/report", async (c) => {
+    const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
+    if (page !== undefined) return c.html(page);
+    throw new MillraceError("not_found", "expected the report of the first bench, got none yet", {
+      hint: "it is measured after the first start, in about five minutes",
+    });
   });
   app.use("/admin/*", async (c, next) => {
     const key = target.adminKey();
@@ -89,7 +99,8 @@ export function adminHandler(target: AdminTarget): HandleOther {
   const listener = getRequestListener(createAdminApp(target).fetch);
   return (incoming, outgoing, requestId) => {
     const path = (incoming.url ?? "").split("?", 1)[0]!;
-    if (path !== "/metrics" && !path.startsWith("/admin/")) return false;
+    const isReport = path === "/report" && target.reportFile !== undefined;
+    if (path !== "/metrics" && !isReport && !path.startsWith("/admin/")) return false;
     incoming.headers["x-request-id"] = requestId;
     void listener(incoming, outgoing);
     return true;

@@ -28,6 +28,8 @@ export interface FleetOptions {
   readonly logFolder: string;
   /** What reads the prompts of a model's requests; absent: routing goes by their text. */
   readonly loadPromptReader?: LoadPromptReader;
+  /** A page for /report, which may come later. */
+  readonly reportFile?: string;
 }
 
 /** What a reload did. */
@@ -261,6 +263,7 @@ export class Fleet {
       scale: (model: string, instances: number) => this.#scale(model, instances),
       metrics: async () => ({ text: await this.#metrics.render(), contentType: this.#metrics.contentType }),
       adminKey: () => this.#config.adminKey,
+      reportFile: this.options.reportFile,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

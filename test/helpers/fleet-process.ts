@@ -37,8 +37,9 @@ export class FleetProcess implements AsyncDisposable {
   static async run(
     args: readonly string[],
     folder = mkdtempSync(join(tmpdir(), "millrace-fleet-")),
+    name: "serve" | "boot" = "serve",
   ): Promise<FleetProcess> {
-    const command = [join(repositoryRoot(), "bin/millrace.js"), "serve", ...args];
+    const command = [join(repositoryRoot(), "bin/millrace.js"), name, ...args];
     const env = { ...process.env, MILLRACE_CACHE: join(folder, "cache") };
     const child = spawn(process.execPath, command, { cwd: repositoryRoot(), env, stdio: ["ignore", "pipe", "pipe"] });
     const output = { text: "" };

@@ -1,5 +1,6 @@
 /** `millrace serve`, the default command: the server a person starts, which says what it does and how to try it. */
 import { Command } from "commander";
+import { isLoopback } from "../../core/loopback.js";
 import { packageVersion } from "../../core/package-root.js";
 import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
 import { formatBytes, formatTable } from "../format.js";
@@ -27,10 +28,6 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   if (!instance.needsApiKey && !isLoopback(flags.host)) {
     process.stderr.write(`\nnote: anybody who can reach ${flags.host} can use this server; --api-key closes it\n`);
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host.startsWith("127.");
 }
 
 function readyText(instance: ServingInstance): string {

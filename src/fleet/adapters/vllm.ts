@@ -1,4 +1,5 @@
 /** vLLM (V1): `vllm serve`. Flags and names of 0.33.0; it aborts a request whose connection closes. */
+import { isLoopback } from "../../core/loopback.js";
 import type { Adapter } from "./adapter.js";
 import { askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
@@ -40,7 +41,7 @@ export const vllm: Adapter = {
       }),
       modelName: options.servedModelName ?? options.model,
       notices:
-        options.enableSleepMode === true && !/^(127\.|localhost$|::1$)/.test(host)
+        options.enableSleepMode === true && !isLoopback(host)
           ? [...notices, `vllm's sleep mode opens its development endpoints to everybody who reaches ${host}`]
           : notices,
     };

@@ -50,6 +50,12 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
   return { config: undefined, problems: [first, ...rest] };
 }
 
+/** Where the values of `env:NAME` do not matter: every variable is there, each with a value of its own. */
+export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
+  {},
+  { get: (_, name) => `value-of-${String(name).replace(/\s/g, "_")}` },
+);
+
 /** @param environment what `env:NAME` is looked up in */
 export function checkConfig(text: string, environment: NodeJS.ProcessEnv): CheckedConfig {
   if (text.length > MAX_FILE_CHARACTERS) {
@@ -104,7 +110,12 @@ export function readConfigText(file: string): string {
 }
 
 export function readConfig(file: string, environment: NodeJS.ProcessEnv): FleetConfig {
-  const { config, problems } = checkConfig(readConfigText(file), environment);
+  return parseConfig(readConfigText(file), file, environment);
+}
+
+/** @param file what messages call it */
+export function parseConfig(text: string, file: string, environment: NodeJS.ProcessEnv): FleetConfig {
+  const { config, problems } = checkConfig(text, environment);
   if (config === undefined) throw errorOf(file, problems);
   return config;
 }

@@ -1,0 +1,37 @@
+/** `millrace health`: asks a server whether it takes requests; for health checks on machines that have no other HTTP client. */
+import { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { optionError } from "../option-values.js";
+
+const TIMEOUT_MS = 5000;
+
+export function healthCommand(): Command {
+  return new Command("health")
+    .description("Ask a server whether it takes requests; exit code 1 if not.")
+    .option("--url <url>", "where it is", "http://127.0.0.1:8000")
+    .option("--config <file>", "the millrace.yaml that it was started with, for its port, in place of --url")
+    .action(runHealth);
+}
+
+async function urlOf(file: string): Promise<string> {
+  const { ANY_ENVIRONMENT, readConfig } = await import("../../fleet/config/read-config.js");
+  const { host, port } = readConfig(file, ANY_ENVIRONMENT);
+  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+}
+
+async function runHealth(flags: { readonly url: string; readonly config?: string }): Promise<void> {
+  const base = flags.config === undefined ? flags.url : await urlOf(flags.config);
+  if (!/^https?:\/\//.test(base) || !URL.canParse(base)) throw optionError("--url", "an http URL", base);
+  const url = new URL("/health", base);
+  const refuse = (got: string, cause?: unknown) =>
+    new MillraceError("no_instance_ready", `expected ${url} to answer 200, got ${got}`, {
+      hint: "the server's log says what it is doing",
+      cause,
+    });
+  const answer = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((cause: unknown) => {
+    throw refuse("no answer", cause);
+  });
+  if (answer.status !== 200) throw refuse(String(answer.status));
+  process.stdout.write("ok\n");
+}

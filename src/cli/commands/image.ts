@@ -1,0 +1,47 @@
+/** `millrace image render`: files that make a machine, a container or a cluster serve what a plan chose. */
+import { Command } from "commander";
+import { TARGETS, type Target } from "../../image/image-request.js";
+import { addImageOptions, type ImageFlags } from "../image/image-flags.js";
+import { oneOf } from "../option-values.js";
+
+interface RenderFlags extends ImageFlags {
+  readonly target: Target;
+  readonly out: string;
+  readonly force?: boolean;
+  readonly json?: boolean;
+}
+
+export function imageCommand(): Command {
+  const render = new Command("render")
+    .description("Write what builds a machine that boots into a measured endpoint, from a preset or a millrace.yaml.")
+    .requiredOption("--target <name>", TARGETS.join(", "), oneOf("--target", TARGETS))
+    .requiredOption("--preset <name|file>", "one of presets/, or a millrace.yaml such as millrace plan --yaml writes")
+    .requiredOption("--out <folder>", "where to write")
+    .option("--force", "write into a folder that has files already")
+    .option("--json", "print one JSON object");
+  return new Command("image")
+    .description("Make container images, machines and clusters of a plan.")
+    .addCommand(addImageOptions(render).action(runRender));
+}
+
+async function runRender(flags: RenderFlags): Promise<void> {
+  const [{ requestOf, sourceOf }, { renderImage }, { writeFiles }, { nextSteps }, { formatTable, formatBytes }] =
+    await Promise.all([
+      import("../image/image-flags.js"),
+      import("../../image/render.js"),
+      import("../image/write-files.js"),
+      import("../image/next-steps.js"),
+      import("../format.js"),
+    ]);
+  const request = requestOf(flags);
+  const { files, fleet } = renderImage(sourceOf(flags), request);
+  const written = writeFiles(flags.out, files, flags.force === true);
+  const next = nextSteps(flags, fleet, request);
+  if (flags.json === true) {
+    process.stdout.write(`${JSON.stringify({ target: flags.target, out: flags.out, files: written, next })}\n`);
+    return;
+  }
+  const rows = written.map(({ path, numBytes }) => [path, formatBytes(numBytes)]);
+  const steps = formatTable(next.map(({ command, about }) => [command, `# ${about}`])).replace(/^/gm, "  ");
+  process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}; next:\n\n${steps}\n`);
+}

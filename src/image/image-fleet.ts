@@ -1,0 +1,172 @@
+/** From a preset or a millrace.yaml to the one that an image carries: checked, without secrets, with models that a first boot can pull. */
+import { type Document, parseDocument } from "yaml";
+import { MillraceError } from "../core/errors.js";
+import { isLoopback } from "../core/loopback.js";
+import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
+import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
+import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
+import { BUNDLED_MODEL, ENGINE_SOURCES } from "./machine.js";
+
+export const KEY_VARIABLE = "MILLRACE_API_KEY";
+
+export interface FleetSource {
+  /** A preset's name or a file's. */
+  readonly name: string;
+  readonly text: string;
+  /** In place of the file's: a path, a name of the hub, or `bundled`. */
+  readonly model?: string | undefined;
+}
+
+const refuse = (expected: string, got: string, hint: string): MillraceError =>
+  new MillraceError("invalid_option", `expected ${expected}, got ${got}`, { hint });
+
+/** @example slugOf("Llama 3.1_8B.yaml") // "llama-3-1-8b" */
+export function slugOf(name: string): string {
+  const base = name.replace(/^.*[\\/]/, "").replace(/\.ya?ml$/i, "");
+  const words = base.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  return words.slice(0, 40).replace(/^-+|-+$/g, "") || "fleet";
+}
+
+const SECRET_NAME = /key|token|secret|password|credential/i;
+
+/** Where a value stands that must be an env:NAME, and what stands there. */
+function secretsOf(root: unknown): readonly (readonly [where: string, value: string])[] {
+  const file = root as {
+    "api-keys"?: { key: string }[];
+    "admin-key"?: string;
+    models: { attach?: { "api-key"?: string }[]; env?: Record<string, string> }[];
+  };
+  const inModels = file.models.flatMap(({ attach = [], env = {} }, i) => [
+    ...attach.map((each, j) => [`models[${i}].attach[${j}].api-key`, each["api-key"] ?? ""] as const),
+    ...Object.entries(env)
+      .filter(([name, value]) => SECRET_NAME.test(name) || value.startsWith("env:"))
+      .map(([name, value]) => [`models[${i}].env.${name}`, value] as const),
+  ]);
+  const keys = (file["api-keys"] ?? []).map(({ key }, i) => [`api-keys[${i}].key`, key] as const);
+  return [...keys, ["admin-key", file["admin-key"] ?? ""] as const, ...inModels].filter(([, value]) => value !== "");
+}
+
+/** Throws config_secret. @returns the variables that hold them */
+function variablesOf(root: unknown, file: string): string[] {
+  return secretsOf(root).map(([where, value]) => {
+    const variable = /^env:([A-Za-z_]\w*)$/.exec(value)?.[1];
+    if (variable !== undefined) return variable;
+    throw new MillraceError("config_secret", `expected env:NAME at ${where} of ${file}, got something else`, {
+      hint: "images hold no secrets: name an environment variable, of letters, digits and underscores, that the machine gets",
+    });
+  });
+}
+
+function assertNoKeyFlags(models: readonly ModelConfig[], file: string): void {
+  const flag = models.flatMap(({ args }) => args).find((arg) => /^--(api-key|hf-token|.*password)/.test(arg));
+  if (flag === undefined) return;
+  throw new MillraceError("config_secret", `expected no secrets in args of ${file}, got ${flag.split("=", 1)[0]}`, {
+    hint: "use api-keys, or env with env:NAME",
+  });
+}
+
+function engineOf(models: readonly ModelConfig[]): ImageEngine {
+  const engines = [...new Set(models.filter(({ model }) => model !== undefined).map(({ engine }) => engine))];
+  const others = engines.filter((engine) => engine !== "millrace");
+  const [engine, second] = others;
+  if (engine === undefined) return "millrace";
+  if (second === undefined && (engine === "vllm" || engine === "sglang")) return engine;
+  const known = `millrace and one of ${Object.keys(ENGINE_SOURCES).join(", ")}`;
+  throw refuse(
+    `engines of one image to be among ${known}`,
+    others.join(", "),
+    "attach servers of other engines by their URL",
+  );
+}
+
+/** Whether a first boot on an empty machine can have it. */
+function isReachable({ engine, model = "" }: ModelConfig): boolean {
+  if (/^\//.test(model) || /^hf:[^/\s]+\/[^/\s]+$/.test(model)) return true;
+  return engine !== "millrace" && /^[\w.-]+\/[\w.-]+$/.test(model);
+}
+
+function assertReachable(models: readonly ModelConfig[]): void {
+  const unreachable = models.find((model) => model.model !== undefined && !isReachable(model));
+  if (unreachable === undefined) return;
+  throw refuse(
+    `a model that an empty machine can pull for ${JSON.stringify(unreachable.name)}`,
+    JSON.stringify(unreachable.model),
+    "name one with --model: hf:org/repo:Q4_K_M, an absolute path on that machine, or bundled",
+  );
+}
+
+function numInstances({ instances }: ModelConfig): number {
+  return typeof instances === "number" ? instances : typeof instances === "object" ? Math.max(1, instances.min) : 1;
+}
+
+function gpusOf(models: readonly ModelConfig[], isPod: boolean): number {
+  return models.reduce((sum, model) => {
+    const { engine, gpus, gpusPerInstance, instances, options } = model;
+    if (engine === "millrace" || model.model === undefined) return sum;
+    const perInstance = gpusPerInstance ?? options.tensorParallelSize ?? 1;
+    const count = typeof instances === "object" ? instances.max : numInstances(model);
+    return sum + (isPod ? perInstance : (gpus?.length ?? count * perInstance));
+  }, 0);
+}
+
+function withModel(document: Document, { models }: FleetConfig, model: string): void {
+  if (models.length !== 1) {
+    throw refuse("--model for a file of one model", `${models.length} models`, "write it into the file");
+  }
+  if (models[0]!.model === undefined) {
+    throw refuse("--model for a model that is started", "one that is attached", "leave --model out");
+  }
+  if (model === "bundled" && models[0]!.engine !== "millrace") {
+    throw refuse("--model bundled for millrace's engine", models[0]!.engine, "name a model of the hub");
+  }
+  document.setIn(["models", 0, "model"], model === "bundled" ? BUNDLED_MODEL : model);
+}
+
+/** What differs by target: a pod has one instance and its own GPUs; a machine without containers has its engine in a folder. */
+function adapt(document: Document, config: FleetConfig, target: ImageRequest["target"]): void {
+  const isBare = target === "systemd" || target === "cloud-init" || target === "packer";
+  for (const [index, { engine, model, program }] of config.models.entries()) {
+    const at = (key: string) => ["models", index, key];
+    if (model === undefined) continue;
+    if (target === "kubernetes") {
+      document.setIn(at("instances"), 1);
+      document.deleteIn(at("gpus"));
+      document.deleteIn(at("gpus-per-instance"));
+    }
+    if (isBare && program === undefined && (engine === "vllm" || engine === "sglang")) {
+      document.setIn(at("program"), ENGINE_SOURCES[engine].program);
+    }
+  }
+}
+
+/** Throws what is wrong with the file, invalid_option and config_secret. */
+export function imageFleetOf(
+  { name, text, model }: FleetSource,
+  { target, host, port }: Pick<ImageRequest, "target" | "host" | "port">,
+): ImageFleet {
+  parseConfig(text, name, ANY_ENVIRONMENT);
+  const document = parseDocument(text);
+  if (model !== undefined) withModel(document, parseConfig(text, name, ANY_ENVIRONMENT), model);
+  const isContainer = target === "docker" || target === "compose" || target === "kubernetes";
+  document.setIn(["host"], isContainer ? "0.0.0.0" : host);
+  document.setIn(["port"], port);
+  const before = parseConfig(String(document), name, ANY_ENVIRONMENT);
+  if (before.apiKeys.length === 0 && !isLoopback(before.host)) {
+    document.setIn(["api-keys"], document.createNode([{ tenant: "default", key: `env:${KEY_VARIABLE}` }]));
+  }
+  adapt(document, before, target);
+  const variables = variablesOf(document.toJS(), name);
+  assertNoKeyFlags(before.models, name);
+  const engine = engineOf(before.models);
+  assertReachable(before.models);
+  const rendered = document.toString({ lineWidth: 0 });
+  return {
+    slug: slugOf(name),
+    text: rendered,
+    config: parseConfig(rendered, name, ANY_ENVIRONMENT),
+    engine,
+    numGpus: gpusOf(before.models, target === "kubernetes"),
+    numPlanned: Math.max(1, numInstances(before.models[0]!)),
+    variables: [...new Set(variables)].sort(),
+  };
+}

@@ -1,0 +1,44 @@
+/** What objects of one deployment have alike: names, labels, what their containers may do and are told. */
+import { ENVIRONMENT, USER_ID } from "./machine.js";
+
+export const NAMESPACE = "millrace";
+
+export interface Named {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export type KubernetesObject = Readonly<Record<string, unknown>> & { readonly kind: string };
+
+export function meta({ name, labels }: Named): object {
+  return { name, namespace: NAMESPACE, labels };
+}
+
+export function namedOf(slug: string): Named {
+  const name = `millrace-${slug}`;
+  return { name, labels: { "app.kubernetes.io/name": "millrace", "app.kubernetes.io/instance": name } };
+}
+
+export const CONTAINER_SECURITY = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
+
+export const POD_SECURITY = {
+  runAsNonRoot: true,
+  runAsUser: USER_ID,
+  runAsGroup: USER_ID,
+  fsGroup: USER_ID,
+  // Not once more for each of a model's files at each start.
+  fsGroupChangePolicy: "OnRootMismatch",
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
+/** Handed to the pod where the secret has it. */
+export const secretVariable = (named: Named, variable: string, optional = false) => ({
+  name: variable,
+  valueFrom: { secretKeyRef: { name: named.name, key: variable, ...(optional ? { optional } : {}) } },
+});
+
+export const plainVariables = Object.entries(ENVIRONMENT).map(([name, value]) => ({ name, value }));

@@ -1,0 +1,238 @@
+/** Kubernetes: a pod is one instance behind its own gateway; KEDA scales pods by the requests that are there, over a volume that all share. */
+import { stringify } from "yaml";
+import { MillraceError } from "../core/errors.js";
+import { type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
+import {
+  CONTAINER_SECURITY,
+  type KubernetesObject,
+  meta,
+  NAMESPACE,
+  type Named,
+  namedOf,
+  POD_SECURITY,
+  plainVariables,
+  secretVariable,
+} from "./kubernetes-objects.js";
+import { START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
+import { multiNodeObjects } from "./multi-node.js";
+import { alertRules } from "./prometheus-rules.js";
+
+/** A pod more than the load takes: starting one takes minutes. */
+const NUM_SPARE = 1;
+/** So many times what the plan says. */
+const GROWTH = 4;
+/** Of the seats. */
+const FULL = 0.8;
+const UP_AFTER_S = 30;
+const DOWN_AFTER_S = 600;
+const PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090";
+
+function podSpec(named: Named, fleet: ImageFleet, image: string): object {
+  const { config, numGpus, variables } = fleet;
+  const threads = config.models[0]!.options.threads;
+  const gpus = { "nvidia.com/gpu": String(numGpus) };
+  const probe = { httpGet: { path: "/health", port: "http" } };
+  return {
+    automountServiceAccountToken: false,
+    terminationGracePeriodSeconds: STOP_SECONDS,
+    securityContext: POD_SECURITY,
+    containers: [
+      {
+        name: "millrace",
+        image,
+        env: [
+          ...plainVariables,
+          // The state folder is every pod's.
+          { name: "MILLRACE_LOGS", value: "/tmp/logs" },
+          ...variables.map((variable) => secretVariable(named, variable)),
+          ...(variables.includes("HF_TOKEN") ? [] : [secretVariable(named, "HF_TOKEN", true)]),
+        ],
+        ports: [{ name: "http", containerPort: config.port }],
+        startupProbe: { ...probe, periodSeconds: 10, failureThreshold: START_MINUTES * 6 },
+        readinessProbe: { ...probe, periodSeconds: 5, failureThreshold: 2 },
+        // Whether there is a process: an engine that is being started again is no reason to end the pod.
+        livenessProbe: { tcpSocket: { port: "http" }, periodSeconds: 20, failureThreshold: 3 },
+        // Until it is out of every list of endpoints.
+        lifecycle: { preStop: { sleep: { seconds: 10 } } },
+        resources: {
+          ...(threads === undefined ? {} : { requests: { cpu: String(threads) } }),
+          ...(numGpus === 0 ? {} : { limits: gpus }),
+        },
+        securityContext: CONTAINER_SECURITY,
+        volumeMounts: [
+          { name: "config", mountPath: "/etc/millrace", readOnly: true },
+          { name: "state", mountPath: STATE },
+          { name: "tmp", mountPath: "/tmp" },
+          ...(numGpus === 0 ? [] : [{ name: "shm", mountPath: "/dev/shm" }]),
+        ],
+      },
+    ],
+    volumes: [
+      { name: "config", configMap: { name: named.name } },
+      { name: "state", persistentVolumeClaim: { claimName: named.name } },
+      { name: "tmp", emptyDir: {} },
+      ...(numGpus === 0 ? [] : [{ name: "shm", emptyDir: { medium: "Memory" } }]),
+    ],
+  };
+}
+
+/** @param replicas undefined: KEDA says how many */
+function deployment(named: Named, fleet: ImageFleet, image: string, replicas?: number): KubernetesObject {
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: meta(named),
+    spec: {
+      ...(replicas === undefined ? {} : { replicas }),
+      selector: { matchLabels: named.labels },
+      // One more before one goes, so that nothing is missing meanwhile.
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      progressDeadlineSeconds: START_MINUTES * 60,
+      template: { metadata: { labels: named.labels }, spec: podSpec(named, fleet, image) },
+    },
+  };
+}
+
+/** Requests that run and wait; that many pods as hold them at 80 % of their seats, and the spare one. */
+export function demandQuery(job: string, perPod: number): string {
+  const sum = (metric: string) => `(sum(millrace_fleet:${metric}{job="${job}"}) or vector(0))`;
+  return `${sum("queue_depth")} + ${sum("in_flight")} + ${NUM_SPARE * perPod}`;
+}
+
+function scaledObject(named: Named, target: object, seats: number, replicas: number): KubernetesObject {
+  const perPod = FULL * seats;
+  const min = replicas + NUM_SPARE;
+  return {
+    apiVersion: "keda.sh/v1alpha1",
+    kind: "ScaledObject",
+    metadata: meta(named),
+    spec: {
+      scaleTargetRef: target,
+      minReplicaCount: min,
+      maxReplicaCount: GROWTH * replicas + NUM_SPARE,
+      pollingInterval: 10,
+      fallback: { failureThreshold: 6, replicas: min },
+      advanced: {
+        horizontalPodAutoscalerConfig: {
+          behavior: {
+            // The least that was called for in this time, so a moment's burst starts nothing; then twice as many at once.
+            scaleUp: {
+              stabilizationWindowSeconds: UP_AFTER_S,
+              policies: [{ type: "Percent", value: 100, periodSeconds: UP_AFTER_S }],
+            },
+            // The most that was called for, then one at a time.
+            scaleDown: {
+              stabilizationWindowSeconds: DOWN_AFTER_S,
+              policies: [{ type: "Pods", value: 1, periodSeconds: DOWN_AFTER_S }],
+            },
+          },
+        },
+      },
+      triggers: [
+        {
+          type: "prometheus",
+          metricType: "AverageValue",
+          metadata: {
+            serverAddress: PROMETHEUS,
+            query: demandQuery(`${NAMESPACE}/${named.name}`, perPod),
+            threshold: String(perPod),
+          },
+        },
+      ],
+    },
+  };
+}
+
+/** Throws invalid_option where the fleet is not of one model with known seats. */
+function theModel({ config }: ImageFleet) {
+  const [model, second] = config.models;
+  if (model === undefined || second !== undefined || model.model === undefined) {
+    const got = second === undefined ? "one that is only attached" : `${config.models.length} models`;
+    throw new MillraceError("invalid_option", `expected one model that is started for kubernetes, got ${got}`, {
+      hint: "render each model on its own: each scales by its own load",
+    });
+  }
+  const seats = model.options.maxNumSeqs;
+  if (seats === undefined) {
+    throw new MillraceError("invalid_option", "expected max-num-seqs among the model's options, got none", {
+      hint: "pods are added by how many seats are taken: say how many there are",
+    });
+  }
+  return { model, seats };
+}
+
+export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): ImageFile[] {
+  const { model, seats } = theModel(fleet);
+  const named = namedOf(fleet.slug);
+  const { labels } = named;
+  const isMultiNode = request.numNodes > 1;
+  const multiNode = isMultiNode ? multiNodeObjects(named, fleet, model, request) : undefined;
+  const served = multiNode?.gateway ?? fleet;
+  const job = `${NAMESPACE}/${named.name}`;
+  const target = isMultiNode
+    ? { apiVersion: "leaderworkerset.x-k8s.io/v1", kind: "LeaderWorkerSet", name: `${named.name}-engine` }
+    : { name: named.name };
+  const rules = { groups: alertRules(job, seats, isMultiNode) };
+  const objects: Readonly<Record<string, KubernetesObject>> = {
+    "namespace.yaml": {
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name: NAMESPACE, labels: { "pod-security.kubernetes.io/enforce": "restricted" } },
+    },
+    "config-map.yaml": {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: meta(named),
+      data: { "millrace.yaml": served.text },
+    },
+    "volume-claim.yaml": {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: meta(named),
+      // Many nodes read one copy of the weights.
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "200Gi" } } },
+    },
+    "deployment.yaml": deployment(named, served, request.image, isMultiNode ? 2 : undefined),
+    "service.yaml": {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: meta(named),
+      spec: { selector: labels, ports: [{ name: "http", port: fleet.config.port, targetPort: "http" }] },
+    },
+    "disruption-budget.yaml": {
+      apiVersion: "policy/v1",
+      kind: "PodDisruptionBudget",
+      metadata: meta(named),
+      spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+    },
+    "scaled-object.yaml": scaledObject(named, target, seats, fleet.numPlanned),
+    "pod-monitor.yaml": {
+      apiVersion: "monitoring.coreos.com/v1",
+      kind: "PodMonitor",
+      metadata: meta(named),
+      spec: {
+        selector: { matchLabels: labels },
+        podMetricsEndpoints: [{ port: "http", path: "/metrics", interval: "10s" }],
+      },
+    },
+    "prometheus-rule.yaml": {
+      apiVersion: "monitoring.coreos.com/v1",
+      kind: "PrometheusRule",
+      metadata: meta(named),
+      spec: rules,
+    },
+    ...multiNode?.objects,
+  };
+  const kustomization = {
+    apiVersion: "kustomize.config.k8s.io/v1beta1",
+    kind: "Kustomization",
+    resources: Object.keys(objects),
+  };
+  const yaml = (value: object): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
+  return [
+    ...Object.entries(objects).map(([path, object]) => textFile(path, yaml(object))),
+    textFile("kustomization.yaml", yaml(kustomization)),
+    textFile("prometheus-rules.yaml", yaml(rules)),
+    textFile("secret.env.example", `${[...fleet.variables.map((name) => `${name}=`), "# HF_TOKEN="].join("\n")}\n`),
+  ];
+}

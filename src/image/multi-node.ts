@@ -1,0 +1,199 @@
+/** One instance over several machines, by the engine's own multi-node mode: a LeaderWorkerSet, with the gateway before its leader. */
+import { stringify } from "yaml";
+import { MillraceError } from "../core/errors.js";
+import { ADAPTERS } from "../fleet/adapters/index.js";
+import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
+import type { ModelConfig } from "../fleet/config/schema.js";
+import { KEY_VARIABLE } from "./image-fleet.js";
+import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
+import {
+  CONTAINER_SECURITY,
+  type KubernetesObject,
+  meta,
+  NAMESPACE,
+  type Named,
+  POD_SECURITY,
+  plainVariables,
+  secretVariable,
+} from "./kubernetes-objects.js";
+import { ENGINE_SOURCES, START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
+
+const PORT = 8001;
+const MASTER_PORT = 29_501;
+/** Variables that LeaderWorkerSet gives each pod; Kubernetes puts them into arguments. */
+const LEADER = "$(LWS_LEADER_ADDRESS)";
+const SIZE = "$(LWS_GROUP_SIZE)";
+const RANK = "$(LWS_WORKER_INDEX)";
+
+type MultiNodeEngine = Exclude<ImageEngine, "millrace">;
+
+/** What each engine's documentation has for machines that share an instance. */
+const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boolean) => readonly string[]>> = {
+  vllm: (numNodes, isLeader) => [
+    ...["--pipeline-parallel-size", String(numNodes), "--nnodes", SIZE, "--node-rank", RANK],
+    ...["--master-addr", LEADER, "--master-port", String(MASTER_PORT), ...(isLeader ? [] : ["--headless"])],
+  ],
+  sglang: (numNodes) => [
+    ...["--pp-size", String(numNodes), "--nnodes", SIZE, "--node-rank", RANK],
+    ...["--dist-init-addr", `${LEADER}:${MASTER_PORT}`],
+  ],
+};
+
+/** Kubernetes replaces $(NAME) in arguments and values. */
+export const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
+
+/** Stands where the adapter puts the key, until it can be told from a text of the user's. */
+const KEY_PLACE = "the-key-of-the-engine";
+
+interface MultiNode {
+  readonly gateway: ImageFleet;
+  readonly objects: Readonly<Record<string, KubernetesObject>>;
+}
+
+function assertMultiNode(engine: ImageEngine): asserts engine is MultiNodeEngine {
+  if (engine !== "millrace") return;
+  throw new MillraceError("invalid_option", "expected vllm or sglang with --nodes, got millrace", {
+    hint: "an instance over several machines is those engines' own mode",
+  });
+}
+
+export function multiNodeObjects(
+  named: Named,
+  fleet: ImageFleet,
+  model: ModelConfig,
+  request: ImageRequest,
+): MultiNode {
+  const { engine } = fleet;
+  assertMultiNode(engine);
+  const engineNamed: Named = {
+    name: `${named.name}-engine`,
+    labels: { ...named.labels, "app.kubernetes.io/instance": `${named.name}-engine` },
+  };
+  const leaderLabels = { ...engineNamed.labels, "millrace.dev/role": "leader" };
+  const template = (isLeader: boolean) => ({
+    metadata: { labels: isLeader ? leaderLabels : engineNamed.labels },
+    spec: podSpec(named, fleet, model, engine, request.numNodes, isLeader),
+  });
+  const fromGateway = { podSelector: { matchLabels: named.labels } };
+  const fromGroup = { podSelector: { matchLabels: engineNamed.labels } };
+  return {
+    gateway: gatewayFleet(fleet, model, `http://${engineNamed.name}.${NAMESPACE}.svc:${PORT}`),
+    objects: {
+      "leader-worker-set.yaml": {
+        apiVersion: "leaderworkerset.x-k8s.io/v1",
+        kind: "LeaderWorkerSet",
+        metadata: meta(engineNamed),
+        spec: {
+          leaderWorkerTemplate: {
+            size: request.numNodes,
+            // Ranks that lost one of them cannot go on.
+            restartPolicy: "RecreateGroupOnPodRestart",
+            leaderTemplate: template(true),
+            workerTemplate: template(false),
+          },
+        },
+      },
+      "leader-service.yaml": {
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: meta(engineNamed),
+        spec: { selector: leaderLabels, ports: [{ name: "http", port: PORT, targetPort: "http" }] },
+      },
+      // Between their ranks the engines speak without keys.
+      "network-policy.yaml": {
+        apiVersion: "networking.k8s.io/v1",
+        kind: "NetworkPolicy",
+        metadata: meta(engineNamed),
+        spec: {
+          podSelector: { matchLabels: engineNamed.labels },
+          policyTypes: ["Ingress"],
+          ingress: [{ from: [fromGroup] }, { from: [fromGateway], ports: [{ port: "http" }] }],
+        },
+      },
+    },
+  };
+}
+
+function podSpec(
+  named: Named,
+  { numGpus }: ImageFleet,
+  model: ModelConfig,
+  engine: MultiNodeEngine,
+  numNodes: number,
+  isLeader: boolean,
+): object {
+  const adapter = ADAPTERS[engine];
+  const options = { ...model.options, model: model.model!, servedModelName: model.name, apiKey: KEY_PLACE };
+  const place = { host: "0.0.0.0", port: PORT, sparePorts: [PORT + 1, PORT + 2], folder: "/tmp" } as const;
+  const plan = adapter.launch(options as Parameters<typeof adapter.launch>[0], adapter.program!, place, undefined);
+  const filled = (text: string): string => kubernetesText(text).replaceAll(KEY_PLACE, `$(${KEY_VARIABLE})`);
+  const command = [...plan.command, ...model.args].map(filled);
+  return {
+    automountServiceAccountToken: false,
+    terminationGracePeriodSeconds: STOP_SECONDS,
+    securityContext: POD_SECURITY,
+    containers: [
+      {
+        name: engine,
+        image: ENGINE_SOURCES[engine].image,
+        command: [...command, ...FLAGS[engine](numNodes, isLeader)],
+        env: [
+          ...plainVariables,
+          secretVariable(named, KEY_VARIABLE),
+          secretVariable(named, "HF_TOKEN", true),
+          ...Object.entries(plan.env).map(([name, value]) => ({ name, value: filled(value) })),
+        ],
+        ...(isLeader
+          ? {
+              ports: [{ name: "http", containerPort: PORT }],
+              startupProbe: {
+                httpGet: { path: adapter.healthPath, port: "http" },
+                periodSeconds: 10,
+                failureThreshold: START_MINUTES * 6,
+              },
+              readinessProbe: {
+                httpGet: { path: adapter.healthPath, port: "http" },
+                periodSeconds: 10,
+                timeoutSeconds: 5,
+              },
+            }
+          : {}),
+        resources: { limits: { "nvidia.com/gpu": String(numGpus) } },
+        securityContext: CONTAINER_SECURITY,
+        volumeMounts: [
+          { name: "state", mountPath: STATE },
+          { name: "tmp", mountPath: "/tmp" },
+          { name: "shm", mountPath: "/dev/shm" },
+        ],
+      },
+    ],
+    volumes: [
+      { name: "state", persistentVolumeClaim: { claimName: named.name } },
+      { name: "tmp", emptyDir: {} },
+      { name: "shm", emptyDir: { medium: "Memory" } },
+    ],
+  };
+}
+
+/** Before the leaders, without GPUs: keys, queue, metrics and report. */
+function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelConfig, url: string): ImageFleet {
+  const { config } = fleet;
+  const text = stringify(
+    {
+      host: config.host,
+      port: config.port,
+      "api-keys": [{ tenant: "default", key: `env:${KEY_VARIABLE}` }],
+      models: [
+        {
+          name,
+          ...(aliases.length === 0 ? {} : { aliases }),
+          engine,
+          options: { "max-num-seqs": options.maxNumSeqs },
+          attach: [{ url, "api-key": `env:${KEY_VARIABLE}` }],
+        },
+      ],
+    },
+    { lineWidth: 0 },
+  );
+  return { ...fleet, text, config: parseConfig(text, "millrace.yaml", ANY_ENVIRONMENT), numGpus: 0 };
+}

@@ -1,0 +1,196 @@
+/** What every target promises, read back from its files: no secrets, no root, what is hostile stays text, and the plan arrives as it was. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
+import { slugOf } from "./image-fleet.js";
+import { type ImageRequest, TARGETS, type Target } from "./image-request.js";
+import { BUNDLED_MODEL } from "./machine.js";
+import { renderImage } from "./render.js";
+import { shellWord } from "./systemd.js";
+
+const CPU = `# why it is so
+models:
+  - name: small
+    model: hf:org/repo:Q4_K_M
+    options: {max-num-seqs: 8, threads: 4}
+    instances: 1
+`;
+const NVIDIA = `models:
+  - name: large
+    engine: vllm
+    model: org/large
+    options: {max-num-seqs: 16, tensor-parallel-size: 2}
+    instances: 2
+    gpus: [0, 1, 2, 3]
+    gpus-per-instance: 2
+`;
+
+const requestFor = (target: Target, more: Partial<ImageRequest> = {}): ImageRequest => ({
+  ...{ target, packages: [{ kind: "spec", spec: "millrace@0.1.0" }], host: "0.0.0.0", port: 8000, numNodes: 1 },
+  ...{ image: target === "kubernetes" ? "registry.example/millrace:1" : "", ...more },
+});
+
+function render(
+  target: Target,
+  text: string,
+  more: Partial<ImageRequest> = {},
+  name = "plan.yaml",
+): Record<string, string> {
+  const { files } = renderImage({ name, text }, requestFor(target, more));
+  return Object.fromEntries(
+    files.map(({ path, content }) => [path, "text" in content ? content.text : content.copyOf]),
+  );
+}
+
+/** millrace.yaml as it arrives on the machine. */
+function configIn(target: Target, files: Record<string, string>): string {
+  const userData = files["user-data"] ?? files["cidata/user-data"];
+  if (userData !== undefined) return parse(userData).write_files[0].content;
+  if (target === "kubernetes") return parse(files["config-map.yaml"]!).data["millrace.yaml"];
+  return files["root/etc/millrace/millrace.yaml"] ?? files["millrace.yaml"]!;
+}
+
+describe.each(TARGETS)("%s", (target) => {
+  test("the same input gives the same files", () => {
+    expect(render(target, NVIDIA)).toEqual(render(target, NVIDIA));
+  });
+
+  test("the plan arrives, closed by a key of the environment, with its comments", () => {
+    const text = configIn(target, render(target, CPU));
+    const config = parseConfig(text, "millrace.yaml", { MILLRACE_API_KEY: "k" });
+    expect(config.host).toBe("0.0.0.0");
+    expect(config.apiKeys.map(({ key }) => key.reveal())).toEqual(["k"]);
+    expect(config.models[0]).toMatchObject({ name: "small", model: "hf:org/repo:Q4_K_M", options: { maxNumSeqs: 8 } });
+    expect(text).toMatch(/^# why it is so/m);
+  });
+
+  test("an NVIDIA plan gets its engine and its GPUs", () => {
+    const all = Object.values(render(target, NVIDIA)).join("\n");
+    if (target !== "kubernetes") expect(all).toMatch(/vllm\/vllm-openai:v0\.33\.0|vllm==0\.33\.0/);
+    if (target === "compose") expect(all).toMatch(/driver: nvidia\s+count: 4/);
+    if (target === "kubernetes") expect(all).toMatch(/nvidia\.com\/gpu: "2"/);
+    if (target === "systemd") expect(all).not.toMatch(/PrivateDevices/);
+  });
+
+  // Names of models and paths are the user's; commands and templates are not.
+  const hostile = fc.stringMatching(/^[!-~]{0,12}$/).map((text) => `a${text}'"$(x)\`y\`\${z}%{w}{{v}}\\`);
+  test("a hostile name changes nothing but the value it is", () => {
+    const withName = (name: string, path: string) =>
+      JSON.stringify({ models: [{ name, model: `/models/${path}`, options: { "max-num-seqs": 8 } }] });
+    const plain = render(target, withName("plain-name", "plain-path"));
+    fc.assert(
+      fc.property(
+        hostile,
+        hostile.map((text) => `${text}\n\t# `),
+        (name, path) => {
+          const files = render(target, withName(name, path));
+          expect(Object.keys(files)).toEqual(Object.keys(plain));
+          const text = configIn(target, files);
+          const { models } = parseConfig(text, "millrace.yaml", ANY_ENVIRONMENT);
+          expect(models[0]).toMatchObject({ name, model: `/models/${path}` });
+          for (const [file, before] of Object.entries(plain)) {
+            if (files[file] === before) continue;
+            // Only what carries millrace.yaml differs, and there only in millrace.yaml.
+            const carried = (whole: string, part: string): unknown =>
+              whole === part ? "" : JSON.stringify(parse(whole)).replace(JSON.stringify(part), "");
+            expect(carried(files[file]!, text), file).toBe(carried(before, configIn(target, plain)));
+          }
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
+});
+
+test("slugs and shell words hold for any text", () => {
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      expect(slugOf(text)).toMatch(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/);
+      expect(slugOf(text).length).toBeLessThanOrEqual(40);
+      const word = shellWord(text);
+      // A shell's reading of it: unquoted parts have no special characters, quoted ones are themselves.
+      const read = word.replace(
+        /'([^']*)'|\\(.)/gs,
+        (_, quoted: string | undefined, escaped: string) => quoted ?? escaped,
+      );
+      expect(read).toBe(text);
+      if (!word.startsWith("'")) expect(word).toMatch(/^[\w@%+=:,./-]+$/);
+    }),
+  );
+});
+
+test("containers are no root, write to one folder, and have no compiler", () => {
+  const { Dockerfile, "compose.yaml": compose } = render("compose", CPU);
+  expect(Dockerfile).toMatch(/^USER 10001:10001$/m);
+  expect(Dockerfile).toMatch(/^HEALTHCHECK .*"health"/m);
+  expect(Dockerfile).not.toMatch(/apt-get|g\+\+|gcc/);
+  const { services } = parse(compose!);
+  expect(services.millrace).toMatchObject({ read_only: true, cap_drop: ["ALL"], ports: ["0.0.0.0:8000:8000"] });
+  expect(services.millrace.logging.options).toEqual({ "max-size": "10m", "max-file": "5" });
+});
+
+test("loopback needs no key, and Compose publishes there only", () => {
+  expect(configIn("systemd", render("systemd", CPU, { host: "127.0.0.1" }))).not.toMatch(/api-keys/);
+  const files = render("compose", CPU, { host: "::1" });
+  expect(parse(files["compose.yaml"]!).services.millrace.ports).toEqual(["[::1]:8000:8000"]);
+  expect(configIn("compose", files)).toMatch(/key: env:MILLRACE_API_KEY/);
+});
+
+test("packages that are files travel along, and the installer takes them", () => {
+  const packages = [{ kind: "file", path: "/tmp/x/millrace-0.1.0.tgz", name: "millrace-0.1.0.tgz" }] as const;
+  const files = render("systemd", CPU, { packages });
+  expect(files["packages/millrace-0.1.0.tgz"]).toBe("/tmp/x/millrace-0.1.0.tgz");
+  expect(files["install.sh"]).toMatch(/^npm install .* \.\/packages\/millrace-0\.1\.0\.tgz$/m);
+  expect(() => render("cloud-init", CPU, { packages })).toThrow(/a version or a URL/);
+});
+
+test("the bundled model is the package's", () => {
+  const { fleet } = renderImage({ name: "x.yaml", text: CPU, model: "bundled" }, requestFor("systemd"));
+  expect(fleet.config.models[0]!.model).toBe(BUNDLED_MODEL);
+});
+
+describe("kubernetes", () => {
+  test("KEDA follows what is asked: 80 % of the seats for 30 s, down after ten minutes, a spare pod", () => {
+    const { spec } = parse(render("kubernetes", NVIDIA)["scaled-object.yaml"]!);
+    expect(spec.minReplicaCount).toBe(3);
+    const { scaleUp, scaleDown } = spec.advanced.horizontalPodAutoscalerConfig.behavior;
+    expect([scaleUp.stabilizationWindowSeconds, scaleDown.stabilizationWindowSeconds]).toEqual([30, 600]);
+    const { threshold, query } = spec.triggers[0].metadata;
+    expect(Number(threshold)).toBeCloseTo(0.8 * 16);
+    expect(query).toMatch(/queue_depth.*in_flight.*\+ 12\.8$/);
+  });
+
+  test("a pod is one instance, with all the GPUs of its own", () => {
+    const [model] = parseConfig(configIn("kubernetes", render("kubernetes", NVIDIA)), "x", ANY_ENVIRONMENT).models;
+    expect([model!.instances, model!.gpus]).toEqual([1, undefined]);
+  });
+
+  test("every object is of one namespace, and every volume, label and secret is there", () => {
+    const files = render("kubernetes", NVIDIA, { numNodes: 2 });
+    const { resources } = parse(files["kustomization.yaml"]!);
+    const objects = resources.flatMap((path: string) => parseAllDocuments(files[path]!).map((each) => each.toJS()));
+    const workloads = objects.filter(({ kind }: { kind: string }) => kind !== "Namespace");
+    for (const { metadata } of workloads) expect(metadata.namespace).toBe("millrace");
+    const names = workloads.map(
+      ({ kind, metadata }: { kind: string; metadata: { name: string } }) => `${kind} ${metadata.name}`,
+    );
+    expect(names).toEqual([...new Set(names)]);
+    expect(JSON.stringify(objects)).not.toMatch(/the-key-of-the-engine/);
+  });
+
+  test.each(["vllm", "sglang"])("several nodes: %s's own mode, with the gateway before its leader", (engine) => {
+    const hostile = NVIDIA.replace("engine: vllm", `engine: ${engine}`).replace("org/large", "/models/$(HOME)");
+    const files = render("kubernetes", hostile, { numNodes: 2 });
+    const { leaderTemplate, workerTemplate, size } = parse(files["leader-worker-set.yaml"]!).spec.leaderWorkerTemplate;
+    expect(size).toBe(2);
+    const [leader, worker] = [leaderTemplate, workerTemplate].map(({ spec }) => spec.containers[0].command);
+    for (const command of [leader, worker]) {
+      expect(command).toContain("/models/$$(HOME)");
+      expect(command.join(" ")).toMatch(/--nnodes \$\(LWS_GROUP_SIZE\) --node-rank \$\(LWS_WORKER_INDEX\)/);
+    }
+    expect(worker.includes("--headless")).toBe(engine === "vllm");
+    const [gateway] = parseConfig(configIn("kubernetes", files), "x", ANY_ENVIRONMENT).models;
+    expect(gateway!.attach[0]!.url).toBe("http://millrace-plan-engine.millrace.svc:8001");
+  });
+});

@@ -1,0 +1,31 @@
+/** Files and an installer for a machine that is there already. */
+import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
+import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
+
+/** @example shellWord("it's") // "'it'\\''s'" */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+const command = (words: readonly string[]): string => words.map(shellWord).join(" ");
+
+/** Straight through, without a decision: what decides is millrace. */
+function installer(fleet: ImageFleet, { packages }: ImageRequest): string {
+  return `${[
+    "#!/bin/sh",
+    "# Rendered by millrace image render, for Debian 13 or later. Run as root.",
+    "set -eu",
+    'cd "$(dirname "$0")"',
+    ...debianSteps(fleet).map(command),
+    ...machineFiles(fleet).map(({ path }) => command(["install", "-D", "-m", "0644", `root${path}`, path])),
+    ...installSteps(fleet, packages, true).map(command),
+  ].join("\n")}\n`;
+}
+
+export function systemdFiles(fleet: ImageFleet, request: ImageRequest): ImageFile[] {
+  return [
+    { ...textFile("install.sh", installer(fleet, request)), isExecutable: true },
+    ...machineFiles(fleet).map(({ path, text }) => textFile(`root${path}`, text)),
+    ...copiesOf(request.packages),
+  ];
+}
