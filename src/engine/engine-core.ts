@@ -58,6 +58,8 @@ export class EngineCore {
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
   #numSteps = 0;
+  /** The step before had prompts, or there was none for a while: caches hold other things than the next step needs. */
+  #isCold = true;
   #kernelMs = 0;
   #stepMs = 0;
 
@@ -108,6 +110,7 @@ export class EngineCore {
 
   /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
   add(requestId: number, request: EngineRequest): void {
+    if (this.#sequences.size === 0) this.#isCold = true;
     const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     if (request.constraint === undefined) this.#scheduler.add(sequence);
@@ -232,8 +235,9 @@ export class EngineCore {
 
   /** What a step took teaches the next ones. */
   #learn({ numDecoding, numPrompt }: StepRows, ms: number): void {
-    if (numPrompt === 0) this.#cost?.observe(numDecoding, ms);
-    else if (numDecoding > 0) this.#pace?.observe(numDecoding, numPrompt, ms);
+    if (numPrompt === 0 && !this.#isCold) this.#cost?.observe(numDecoding, ms);
+    this.#isCold = numPrompt > 0;
+    if (numPrompt > 0 && numDecoding > 0) this.#pace?.observe(numDecoding, numPrompt, ms);
   }
 
   /** Walks the rows in the order layOutStep put them and moves every sequence forward. */

@@ -8,6 +8,8 @@ const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
 /** Share of a new observation in the anchors beside it, and in all others by its ratio. */
 const RATE = 0.1;
 const SPILL = 0.005;
+/** What an observation may seem at most, in multiples of what is known: slow ones are accidents more often than fast ones. */
+const MOST_RATIO = 1.25;
 
 export class StepCost {
   readonly #anchors: readonly number[];
@@ -38,9 +40,7 @@ export class StepCost {
   observe(numRows: number, ms: number): void {
     const { left, share } = this.#place(numRows);
     if (share > 1) return;
-    const ratio = ms / this.ms(numRows);
-    // One step that was held up says nothing.
-    if (!(ratio < 3)) return;
+    const ratio = Math.min(MOST_RATIO, ms / this.ms(numRows));
     for (let i = 0; i < this.#ms.length; i++) {
       const weight = i === left ? 1 - share : i === left + 1 ? share : 0;
       this.#ms[i]! *= 1 + (SPILL + (RATE - SPILL) * weight) * (ratio - 1);

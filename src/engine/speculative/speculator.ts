@@ -13,6 +13,8 @@ import type { SpeculationStats } from "./stats.js";
 
 /** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
 const MIN_GAIN = 1.06;
+/** One step in so many has no drafts: what plain decoding takes must stay known where drafts are the rule. */
+const PLAIN_EVERY = 32;
 /** Of a request's guesses that were found, how often they come true is learnt apart for so many levels of what was expected. */
 const NUM_LEVELS = 8;
 /** Guesses of a draft model after which an older one counts half, and what is believed of it at first, as if it were so many tries. */
@@ -46,6 +48,7 @@ export class Speculator {
   readonly #account = new DraftAccount();
   /** What an accepted token of the last step saves. */
   #msPerToken = 0;
+  #numAsked = 0;
   #numDrafts = 0;
   #numDraftTokens = 0;
   #numAcceptedTokens = 0;
@@ -69,7 +72,7 @@ export class Speculator {
       this.#find(sequences, numRows, maxRows);
       return;
     }
-    if (sequences.length === 0) return;
+    if (sequences.length === 0 || ++this.#numAsked % PLAIN_EVERY === 0) return;
     const plainMs = this.cost.ms(sequences.length);
     if (!this.#account.open(plainMs)) return;
     this.#msPerToken = plainMs / sequences.length;
