@@ -75,15 +75,16 @@ class Reference:
         out = (weights @ v.repeat_interleave(group, 0)).transpose(0, 1).reshape(time, -1)
         return out @ self.weights[f"{block}attn_output.weight"].T, (k, v)
 
-    def generate(self, prompt: str, max_tokens: int = 200) -> list[int]:
-        """Greedy ids, the end token left out."""
+    def generate(self, prompt: str, max_tokens: int = 200, least_lead: float = 0.0) -> list[int]:
+        """Greedy ids, the end token left out, up to where one leads the next by less than `least_lead` nats."""
         ids = self.tokenizer.encode(prompt).ids
         out: list[int] = []
         cache: KvCache | None = None
         while len(out) < max_tokens:
             logits, cache = self.forward(ids, cache)
+            first, second = logits[-1].topk(2).values.tolist()
             token = int(logits[-1].argmax())
-            if token == self.end_id:
+            if token == self.end_id or first - second < least_lead:
                 break
             out.append(token)
             ids = [token]

@@ -39,7 +39,7 @@ FIXTURE_CHATS = [
     [{"role": "user", "content": "Tell me a short story about a fox and a river."}],
     [
         {"role": "system", "content": "Answer from this passage:\nMara lives in Oslo. Otto works as a baker. The key is under the bed."},
-        {"role": "user", "content": "Where is the key?"},
+        {"role": "user", "content": "Where does Mara live?"},
     ],
     [
         {"role": "user", "content": "My name is Zoë, and I like crêpes."},
@@ -49,6 +49,7 @@ FIXTURE_CHATS = [
 ]
 # Of float32 sums in another order.
 LARGEST_DIFFERENCE = 1e-3
+LEAST_LEAD = 0.01
 
 
 def parse_args() -> argparse.Namespace:
@@ -119,7 +120,8 @@ def expected_entry(model: Reference, messages: list[dict]) -> dict:
             str(position): [[int(i), round(float(p), 5)] for i, p in zip(top.indices[position], top.values[position])]
             for position in range(len(ids))
         },
-        "completion": model.generate(text),
+        # Where two tokens are as good as equal, rounding decides between them.
+        "completion": model.generate(text, least_lead=LEAST_LEAD),
     }
 
 

@@ -133,6 +133,13 @@ describe("calls", () => {
     expect(show(parse(mistral("[TOOL_CALLS]"), ["f{}"], { opening: "[TOOL_CALLS]" }))).toEqual(["0:f({})"]);
   });
 
+  it("that are forced leave no content where the answer is cut off behind one", () => {
+    const cut = ['{"name":"f","arguments":{}}</tool_call>', "\n<tool_c"];
+    expect(show(parse(hermes, cut, { opening: "<tool_call>" }))).toEqual(["0:f({})"]);
+    expect(show(parse(hermes, [`<tool_call>${cut.join("")}`]))).toEqual(["0:f({})", "<tool_c"]);
+    expect(show(parse(hermes, ['{"name":"f'], { opening: "<tool_call>" }))).toEqual(['<tool_call>{"name":"f']);
+  });
+
   it("end the reading after the first when only one is wanted", () => {
     const text = '{"name":"f","parameters":{}};{"name":"g","parameters":{}} more';
     expect(show(parse(llama3Json, [text], { isSingle: true }))).toEqual(["0:f({})"]);

@@ -11,7 +11,7 @@ export interface ToolCallParserOptions {
   readonly toolNames: ReadonlySet<string>;
   /** Nothing is read after the first call. */
   readonly isSingle: boolean;
-  /** Text of the answer that stands in the prompt already. */
+  /** Text of the answer that stands in the prompt already, where a call is forced. */
   readonly opening?: string;
 }
 
@@ -20,6 +20,7 @@ export class ToolCallParser {
   readonly #format: ToolCallFormat;
   readonly #startOpeners: readonly string[];
   readonly #isSingle: boolean;
+  readonly #isForced: boolean;
   readonly #sink: CallSink;
   #parts: AnswerPart[] = [];
   /** Text of earlier pieces that may yet be part of a call; kept apart, since adding to a string and then indexing it copies it. */
@@ -41,6 +42,7 @@ export class ToolCallParser {
     this.#format = format;
     this.#startOpeners = [...format.startOpeners, ...format.openers];
     this.#isSingle = options.isSingle;
+    this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
       toolNames: options.toolNames,
       begin: (name) => this.#begin(name),
@@ -64,8 +66,9 @@ export class ToolCallParser {
     return this.#drain();
   }
 
-  /** The answer is over: what was held back is content. */
+  /** The answer is over: what was held back is content, or, after a call that was forced, the beginning of another one that was cut off. */
   flush(): AnswerPart[] {
+    if (this.#isForced && this.#numCalls > 0) return this.#drain();
     while (this.#held !== "" && !this.isComplete) {
       this.#region = undefined;
       this.#release();
