@@ -1,14 +1,18 @@
 /** What this machine is, for a plan: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or given by flags. */
+
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { promisify } from "node:util";
+import type { Mix } from "../../bench/kernels/probes.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Cpu, Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
 import { defaultNumThreads } from "../cpu.js";
 
 const SMI_TIMEOUT_MS = 10_000;
+
+const NUM_READINGS = 12;
 
 export interface DetectOptions {
   readonly ignoreGpus: boolean;
@@ -105,6 +109,13 @@ function givenSpeeds(gigabytesPerS: number, gmacsPerS: number): Speeds {
   };
 }
 
+/** Of several readings, each some ten milliseconds, least first: a single one may be half of the next, where neighbours use the machine too. */
+const readings = (read: () => number): number[] => Array.from({ length: NUM_READINGS }, read).sort((x, y) => x - y);
+/** Neighbours slow products down, and nothing speeds them up. */
+const most = (read: () => number): number => readings(read).at(-1)!;
+/** Memory is faster for a moment too than it is for a whole step. */
+const middle = (read: () => number): number => readings(read)[NUM_READINGS >> 1]!;
+
 /** Throws `kernels_missing`, whose hint is extended by the flags that do without probes. */
 async function probedSpeeds(
   numThreads: number,
@@ -114,9 +125,10 @@ async function probedSpeeds(
   const { loadProbes } = await import("../../bench/kernels/probes.js");
   try {
     const probes = loadProbes(numThreads);
-    const bytesPerS = gigabytesPerS === undefined ? probes.readBytesPerS() : gigabytesPerS * 1e9;
+    const bytesPerS = gigabytesPerS === undefined ? middle(() => probes.readBytesPerS()) : gigabytesPerS * 1e9;
     if (gmacsPerS !== undefined) return { ...givenSpeeds(bytesPerS / 1e9, gmacsPerS), source: "probes and flags" };
-    const [narrow, wide, float] = [probes.macsPerS("narrow8"), probes.macsPerS("wide"), probes.macsPerS("float")];
+    const macsPerS = (mix: Mix) => most(() => probes.macsPerS(mix));
+    const [narrow, wide, float] = [macsPerS("narrow8"), macsPerS("wide"), macsPerS("float")];
     return { bytesPerS, narrow, wide, float, source: "probes, measured now" };
   } catch (cause) {
     if (!(cause instanceof MillraceError) || cause.code !== "kernels_missing") throw cause;
