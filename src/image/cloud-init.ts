@@ -33,7 +33,7 @@ function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): obj
       qemu: {
         debian: {
           iso_url: `${IMAGES}/debian-13-genericcloud-amd64.qcow2`,
-          // biome-ignore lint/suspicious/noTemplateCurlyInString: HCL's own
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: Packer fills it in when it builds, not this program
           iso_checksum: "${var.iso_checksum}",
           disk_image: true,
           disk_size: engine === "millrace" ? "20G" : "60G",

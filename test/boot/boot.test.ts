@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { runCli } from "../helpers/run-cli.js";
 import { Machine, whyNoMachine } from "./machine.js";
@@ -65,22 +65,25 @@ beforeAll(async () => {
   machine = await Machine.boot(folder, readFileSync(join(folder, "image/user-data"), "utf8"));
 }, 15 * MINUTE);
 
+// Needs root, debootstrap and minutes: `why` says which of them is missing, and the summary shows it beside each test.
+beforeEach((context) => {
+  if (why !== undefined) context.skip(why);
+});
+
 afterAll(async () => {
   await machine?.[Symbol.asyncDispose]();
   server?.close();
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 }, 10 * MINUTE);
 
-test("cloud-init installs it, without a compiler", { timeout: 20 * MINUTE }, async (context) => {
-  if (why !== undefined) return context.skip(why);
+test("cloud-init installs it, without a compiler", { timeout: 20 * MINUTE }, async () => {
   await until(async () => /status: done/.test(await machine.tell("cloud-init", "status")), 15 * MINUTE, log);
   expect(await machine.compilers()).toEqual([]);
   const failed = await machine.tell("systemctl", "--failed", "--no-legend", "--plain");
   expect(failed).not.toMatch(/millrace|cloud/);
 });
 
-test("a chat is answered, for the key that the machine made", { timeout: 10 * MINUTE }, async (context) => {
-  if (why !== undefined) return context.skip(why);
+test("a chat is answered, for the key that the machine made", { timeout: 10 * MINUTE }, async () => {
   await until(async () => (await fetch(`${URL_}/health`)).status === 200, 5 * MINUTE, log);
   const ask = (headers: Record<string, string>) =>
     fetch(`${URL_}/v1/chat/completions`, {
@@ -102,16 +105,14 @@ test("a chat is answered, for the key that the machine made", { timeout: 10 * MI
   expect((await machine.run("stat", "-c", "%U", `/proc/${pid}`)).trim()).toBe("millrace");
 });
 
-test("the bench's report is served", { timeout: 15 * MINUTE }, async (context) => {
-  if (why !== undefined) return context.skip(why);
+test("the bench's report is served", { timeout: 15 * MINUTE }, async () => {
   await until(async () => (await fetch(`${URL_}/report`)).status === 200, 12 * MINUTE, log);
   expect(await (await fetch(`${URL_}/report`)).text()).toMatch(/128\/64/);
 });
 
 test("units are valid there, the health check passes, and it stops and starts cleanly", {
   timeout: 5 * MINUTE,
-}, async (context) => {
-  if (why !== undefined) return context.skip(why);
+}, async () => {
   expect(await machine.run("systemd-analyze", "verify", "millrace.service", "millrace-health.timer")).toBe("");
   await machine.run("systemctl", "start", "millrace-health.service");
   await machine.run("systemctl", "restart", "millrace.service");
