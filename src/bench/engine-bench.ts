@@ -36,21 +36,25 @@ const WARM_UP = { promptTokens: 32, genTokens: 4 };
 /**
  * One unmeasured round and `repetitions` measured ones for each batch size.
  * @param onRound called after every measured round
+ * @param onIdle called before the first measured round of a batch size and after each, the engine idle
  */
 export async function benchEngine(
   engine: Engine,
   spec: EngineBenchSpec,
   onRound: (batch: number, repetition: number, sample: EngineBenchSample) => void,
+  onIdle: () => void = () => {},
 ): Promise<EngineBenchResult[]> {
   const results: EngineBenchResult[] = [];
   let seed = 0;
   for (const batch of spec.batches) {
     await measure(engine, warmUpOf(spec), batch, seed++);
     const samples: EngineBenchSample[] = [];
+    onIdle();
     for (let repetition = 1; repetition <= spec.repetitions; repetition++) {
       const sample = await measure(engine, spec, batch, seed++);
       samples.push(sample);
       onRound(batch, repetition, sample);
+      onIdle();
     }
     results.push(resultOf(spec, batch, samples));
   }

@@ -45,6 +45,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
     };
     return [
       {
+        cell: `${Math.round(concurrency)} at once`,
         measured: outputTokensPerS,
         predict: (efficiencies) =>
           instances * predict({ ...instance, efficiencies }, traffic, limits, drafting).outputTokensPerS,

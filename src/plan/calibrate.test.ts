@@ -6,6 +6,7 @@ import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { type EngineReport, fitPoints, fittedEfficiencies } from "./calibrate.js";
 import { ZEN5 } from "./check-measured.js";
 import { KV_TYPES } from "./data/quantizations.js";
+import type { Cpu } from "./device.js";
 import { readModelShape } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
@@ -16,6 +17,9 @@ const modelPath = join(folder, "tiny.gguf");
 writeRandomModel(modelPath, { architecture: "llama", seed: 1, width: 256, ff: 1024, layers: 8 });
 
 const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;
+
+const halved = (flops: Cpu["flops"]): Cpu["flops"] =>
+  Object.fromEntries(Object.entries(flops).map(([name, peak]) => [name, peak / 2]));
 
 async function tinyInstance(): Promise<Instance> {
   const model = await readModelShape(modelPath);
@@ -51,6 +55,21 @@ test("results of bench engine are read from their file", async () => {
   const fit = await fittedEfficiencies(file, machine);
   expect(fit.source).toMatch(/^tiny in/);
   expect(fit.errorAfter).toBeLessThan(0.01);
+});
+
+test("what the report says of the machine's speed while it measured goes before what the machine is now", async () => {
+  const half = { ...machine, device: { ...ZEN5, bytesPerS: ZEN5.bytesPerS / 2, flops: halved(ZEN5.flops) } } as const;
+  const report = measuredBy({ ...(await tinyInstance()), machine: half });
+  const { cpu4, cpu8, cpuFloat } = half.device.flops;
+  const reading = { bytesPerS: half.device.bytesPerS, narrow: cpu4! / 2, wide: cpu8! / 2, float: cpuFloat! / 2 };
+  const file = join(folder, "slow-minute.json");
+  writeFileSync(file, JSON.stringify(report));
+  const without = await fittedEfficiencies(file, machine);
+  writeFileSync(file, JSON.stringify({ ...report, probes: { numThreads: ZEN5.numCores, readings: [reading] } }));
+  const fit = await fittedEfficiencies(file, machine);
+  expect(without.errorBefore).toBeGreaterThan(0.5);
+  expect(fit.errorBefore).toBeLessThan(1e-9);
+  expect(fit.cells.map(({ cell }) => cell)).toContain("decode, 16 at once");
 });
 
 test("results of bench kernels give the shares as they are", async () => {

@@ -1,15 +1,25 @@
 /** Fits the speed model's shares to this machine's own measurements, and says how far it was off before and after. */
 import { z } from "zod";
+import { lastingSpeeds } from "../bench/kernels/machine-speeds.js";
+import { median } from "../bench/statistics.js";
 import { MillraceError } from "../core/errors.js";
 import { readJsonFile } from "../formats/huggingface/json.js";
 import type { Efficiencies } from "./data/constants.js";
 import { KV_TYPES } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
+import { ceilingsOf, type Machine } from "./device.js";
 import { readModelShape } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
 
+const SPEED = z.number().positive();
+
 const ENGINE_REPORT = z.object({
+  probes: z
+    .object({
+      numThreads: z.number().int().positive(),
+      readings: z.array(z.object({ bytesPerS: SPEED, narrow: SPEED, wide: SPEED, float: SPEED })).min(1),
+    })
+    .optional(),
   model: z.object({ path: z.string() }),
   options: z.object({ maxNumBatchedTokens: z.number().positive().optional() }).optional(),
   results: z
@@ -18,8 +28,8 @@ const ENGINE_REPORT = z.object({
         batch: z.number().int().positive(),
         promptTokens: z.number().int().positive(),
         genTokens: z.number().int().positive(),
-        prefillTokensPerS: z.number().positive(),
-        decodeTokensPerS: z.number().positive(),
+        prefillTokensPerS: SPEED,
+        decodeTokensPerS: SPEED,
       }),
     )
     .min(1),
@@ -39,9 +49,12 @@ export interface Fit {
   /** Mean of |predicted ÷ measured − 1|; undefined for kernels, whose shares are taken as they are. */
   readonly errorBefore: number | undefined;
   readonly errorAfter: number | undefined;
+  /** Predicted before fitting ÷ measured − 1, each. */
+  readonly cells: readonly { readonly cell: string; readonly error: number }[];
 }
 
 export interface Point {
+  readonly cell: string;
   readonly measured: number;
   readonly predict: (efficiencies: Efficiencies) => number;
 }
@@ -53,6 +66,7 @@ function pointsOf(instance: Instance, { results, options }: EngineReport): Point
   const chunk = options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;
   return results.flatMap(({ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS }) => [
     {
+      cell: `prefill, ${batch} at once`,
       measured: prefillTokensPerS,
       predict: (efficiencies: Efficiencies) => {
         const of = { ...instance, efficiencies };
@@ -71,6 +85,7 @@ function pointsOf(instance: Instance, { results, options }: EngineReport): Point
       },
     },
     {
+      cell: `decode, ${batch} at once`,
       measured: decodeTokensPerS,
       predict: (efficiencies: Efficiencies) =>
         batch /
@@ -85,9 +100,10 @@ function pointsOf(instance: Instance, { results, options }: EngineReport): Point
 const squaredLogError = (points: readonly Point[], efficiencies: Efficiencies): number =>
   points.reduce((sum, { measured, predict }) => sum + Math.log(predict(efficiencies) / measured) ** 2, 0);
 
+const errorOf = ({ measured, predict }: Point, efficiencies: Efficiencies): number =>
+  predict(efficiencies) / measured - 1;
 const meanError = (points: readonly Point[], efficiencies: Efficiencies): number =>
-  points.reduce((sum, { measured, predict }) => sum + Math.abs(predict(efficiencies) / measured - 1), 0) /
-  points.length;
+  points.reduce((sum, point) => sum + Math.abs(errorOf(point, efficiencies)), 0) / points.length;
 
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 /** Shares above 1: memory that was slow while the probe read. */
@@ -113,29 +129,32 @@ export function fitShares(points: readonly Point[], start: Efficiencies): Omit<F
       fitted = { ...base, [share]: minimize((value) => squaredLogError(points, { ...base, [share]: value })) };
     }
   }
-  return { efficiencies: fitted, errorBefore: meanError(points, start), errorAfter: meanError(points, fitted) };
+  const cells = points.map((point) => ({ cell: point.cell, error: errorOf(point, start) }));
+  return { efficiencies: fitted, errorBefore: meanError(points, start), errorAfter: meanError(points, fitted), cells };
 }
 
 export const fitPoints = (instance: Instance, report: EngineReport): Omit<Fit, "source"> =>
   fitShares(pointsOf(instance, report), instance.efficiencies);
 
-function median(values: readonly number[]): number | undefined {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
-}
-
 function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficiencies): Efficiencies {
-  const shares = (isWanted: (numRows: number) => boolean): number | undefined =>
-    median(
-      results
-        .filter(({ op, shape }) => op.startsWith("linear") && isWanted(Number.parseInt(shape, 10)))
-        .flatMap(({ rooflineShare }) => (rooflineShare !== undefined && rooflineShare > 0 ? [rooflineShare] : [])),
-    );
+  const share = (isWanted: (numRows: number) => boolean): number | undefined => {
+    const shares = results
+      .filter(({ op, shape }) => op.startsWith("linear") && isWanted(Number.parseInt(shape, 10)))
+      .flatMap(({ rooflineShare }) => (rooflineShare !== undefined && rooflineShare > 0 ? [rooflineShare] : []));
+    return shares.length > 0 ? median(shares) : undefined;
+  };
   return {
     ...start,
-    memoryShare: shares((numRows) => numRows === 1) ?? start.memoryShare,
-    computeShare: shares((numRows) => numRows >= 64) ?? start.computeShare,
+    memoryShare: share((numRows) => numRows === 1) ?? start.memoryShare,
+    computeShare: share((numRows) => numRows >= 64) ?? start.computeShare,
   };
+}
+
+/** The machine as fast as it was while it measured, if the report says so: shares of the probes of another minute would say how the minutes differ. */
+function withRecordedSpeeds<M extends Machine>(machine: M, { probes }: EngineReport): M {
+  if (probes === undefined) return machine;
+  const { numThreads, readings } = probes;
+  return { ...machine, device: { ...machine.device, ...ceilingsOf(lastingSpeeds(readings)), numCores: numThreads } };
 }
 
 /** @param file what `millrace bench engine --json` or `millrace bench kernels --json` printed on this machine */
@@ -151,7 +170,7 @@ export async function fittedEfficiencies(file: string, machine: Machine): Promis
   const kernels = KERNEL_REPORT.safeParse(raw);
   if (kernels.success) {
     const efficiencies = fitKernels(kernels.data, defaultEfficiencies(machine, storedQuantization("Q4_0", machine)));
-    return { efficiencies, source: `kernels of ${file}`, errorBefore: undefined, errorAfter: undefined };
+    return { efficiencies, source: `kernels of ${file}`, errorBefore: undefined, errorAfter: undefined, cells: [] };
   }
   const report = ENGINE_REPORT.safeParse(raw);
   if (!report.success) {
@@ -166,6 +185,7 @@ export async function fittedEfficiencies(file: string, machine: Machine): Promis
   const model = await readModelShape(report.data.model.path);
   const quantization = storedQuantization(model.stored?.label ?? "BF16", machine);
   const efficiencies = defaultEfficiencies(machine, quantization);
-  const instance = { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };
+  const measuredOn = withRecordedSpeeds(machine, report.data);
+  const instance = { model, quantization, kv: KV_TYPES["16"], machine: measuredOn, tensorParallel: 1, efficiencies };
   return { ...fitPoints(instance, report.data), source: `${model.name} in ${file}` };
 }

@@ -1,4 +1,5 @@
 /** What is known of a device that computes: one GPU of the table, or a CPU with what was measured on it. */
+import type { MachineSpeeds } from "../bench/kernels/machine-speeds.js";
 import type { Arithmetic } from "./data/quantizations.js";
 
 export type Architecture = "ampere" | "ada" | "hopper" | "blackwell" | "cdna3";
@@ -41,3 +42,9 @@ export type Machine =
   | { readonly kind: "gpu"; readonly device: Gpu; readonly count: number }
   /** Of several memory nodes, each is a device: an instance stays on one. */
   | { readonly kind: "cpu"; readonly device: Cpu; readonly count: number };
+
+/** A multiply-add is two operations. */
+export const ceilingsOf = ({ bytesPerS, narrow, wide, float }: MachineSpeeds): Pick<Cpu, "bytesPerS" | "flops"> => ({
+  bytesPerS,
+  flops: { cpu4: 2 * narrow, cpu8: 2 * wide, cpuFloat: 2 * float },
+});

@@ -55,13 +55,18 @@ export const DECODE: Omit<StepWork, "numDecoding" | "context"> = {
   promptOffset: 0,
 };
 
+function defaultComputeShare(machine: Machine, { arithmetic }: Quantization): number {
+  if (machine.kind === "cpu")
+    return (arithmetic === "cpu4" ? CPU_CONSTANTS.computeShare4 : CPU_CONSTANTS.computeShare).value;
+  return (arithmetic === "float16" ? GPU_CONSTANTS.computeShare : GPU_CONSTANTS.computeShare8).value;
+}
+
 export function defaultEfficiencies(machine: Machine, quantization: Quantization): Efficiencies {
-  const { memoryShare, computeShare, stepSeconds, secondsPerLayer, secondsPerSequence } =
+  const { memoryShare, stepSeconds, secondsPerLayer, secondsPerSequence } =
     machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
-  const isNarrow = machine.kind === "gpu" && quantization.arithmetic !== "float16";
   return {
     memoryShare: memoryShare.value,
-    computeShare: isNarrow ? GPU_CONSTANTS.computeShare8.value : computeShare.value,
+    computeShare: defaultComputeShare(machine, quantization),
     stepSeconds: stepSeconds.value,
     secondsPerLayer: secondsPerLayer.value,
     secondsPerSequence: secondsPerSequence.value,
@@ -82,11 +87,11 @@ function kvShare({ model, tensorParallel }: Instance): number {
 export const kvBytesPerDevice = (instance: Instance, numTokens: number): number =>
   kvBytes(instance.model, instance.kv, numTokens) * kvShare(instance);
 
-function attentionPeak({ machine, efficiencies }: Instance): number {
+function attentionPeak({ machine, quantization, efficiencies }: Instance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
-  const { attentionShare, computeShare } = CPU_CONSTANTS;
   // What calibration finds of products holds for attention in proportion.
-  return machine.device.flops.cpuFloat! * attentionShare.value * (efficiencies.computeShare / computeShare.value);
+  const found = efficiencies.computeShare / defaultComputeShare(machine, quantization);
+  return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }
 
 function computeSeconds(instance: Instance, work: StepWork): number {

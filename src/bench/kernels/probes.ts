@@ -15,7 +15,7 @@ export type Mix = (typeof MIXES)[number];
 interface ProbeAddon {
   /** Seconds of the fastest of numPasses passes over numBytes of memory. */
   readSeconds(isa: Isa, numThreads: number, numBytes: number, numPasses: number): number;
-  /** Seconds in which each thread does numCells cells. */
+  /** Seconds in which the threads together do numThreads × numCells cells, rounded down to units of 24,000. */
   multiplySeconds(isa: Isa, mix: number, numThreads: number, numCells: number): number;
   readonly cellMacs: number;
 }

@@ -1,10 +1,12 @@
 /** `millrace bench engine`: prefill and decode speed of a model in this process, without HTTP or text. */
 
 import { Command, Option } from "commander";
-import type { EngineBenchResult, EngineBenchSpec } from "../../bench/engine-bench.js";
+import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine-bench.js";
+import type { MachineSpeeds } from "../../bench/kernels/machine-speeds.js";
 import { MillraceError } from "../../core/errors.js";
 import type { EngineOptions } from "../../engine/api.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
+import { defaultNumThreads } from "../cpu.js";
 import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "../engine-options.js";
 import { formatTable } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
@@ -95,18 +97,40 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
   const engine = await startEngine(options, (progress) => stage.update(progress.stage));
   const loadMs = performance.now() - startMs;
   stage.done(`${engine.info.architecture}, ${engine.info.weightType}, ${engine.info.isa}`);
+  const numThreads = options.numThreads ?? defaultNumThreads();
+  const readings: MachineSpeeds[] = [];
+  const read = await speedReader(numThreads);
   try {
-    const results = await benchEngine(engine, spec, (batch, repetition, sample) => {
+    const onRound = (batch: number, repetition: number, sample: EngineBenchSample): void => {
       const { prefillTokensPerS, decodeTokensPerS } = sample;
       const speeds = `prefill ${prefillTokensPerS.toFixed(1)}, decode ${decodeTokensPerS.toFixed(1)} tokens/s`;
       process.stderr.write(`  batch ${batch}, round ${repetition} of ${spec.repetitions}: ${speeds}\n`);
-    });
+    };
+    const results = await benchEngine(engine, spec, onRound, () => readings.push(...read()));
     const engineOptions = { ...options, modelPath: path };
-    const report = { results, model: { name, path }, loadMs, engine: engine.info, options: engineOptions };
+    const probes = readings.length > 0 ? { probes: { numThreads, readings } } : {};
+    const report = { results, ...probes, model: { name, path }, loadMs, engine: engine.info, options: engineOptions };
     const about = { machine: machineInfo(), versions: versions() };
     process.stdout.write(flags.json ? `${JSON.stringify({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
   } finally {
     await engine.close();
+  }
+}
+
+const READINGS_AT_A_TIME = 3;
+
+/** Reads the machine's speeds; nothing where the probes were not built, as a bench of a package is none the worse for it. */
+async function speedReader(numThreads: number): Promise<() => MachineSpeeds[]> {
+  const [{ loadProbes }, { readSpeeds }] = await Promise.all([
+    import("../../bench/kernels/probes.js"),
+    import("../../bench/kernels/machine-speeds.js"),
+  ]);
+  try {
+    const probes = loadProbes(numThreads);
+    return () => Array.from({ length: READINGS_AT_A_TIME }, () => readSpeeds(probes));
+  } catch (cause) {
+    if (cause instanceof MillraceError && cause.code === "kernels_missing") return () => [];
+    throw cause;
   }
 }
 

@@ -4,14 +4,15 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { promisify } from "node:util";
-import type { Mix } from "../../bench/kernels/probes.js";
+import type { MachineSpeeds } from "../../bench/kernels/machine-speeds.js";
 import { MillraceError } from "../../core/errors.js";
-import type { Cpu, Machine } from "../../plan/device.js";
+import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
 import { defaultNumThreads } from "../cpu.js";
 
 const SMI_TIMEOUT_MS = 10_000;
 
+/** A single one may be half of the next, where neighbours use the machine too. */
 const NUM_READINGS = 12;
 
 export interface DetectOptions {
@@ -73,11 +74,7 @@ export function cpuMachine(whole: Cpu, numNodes: number): Machine {
 const FLOAT_SHARE = 0.32;
 const WIDE_SHARE = 0.5;
 
-interface Speeds {
-  readonly bytesPerS: number;
-  readonly narrow: number;
-  readonly wide: number;
-  readonly float: number;
+interface Speeds extends MachineSpeeds {
   readonly source: string;
 }
 
@@ -92,8 +89,7 @@ async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<C
     id: "cpu",
     label: `${numCores} cores of ${name}`,
     memoryBytes: availableBytes(),
-    bytesPerS: speeds.bytesPerS,
-    flops: { cpu4: 2 * speeds.narrow, cpu8: 2 * speeds.wide, cpuFloat: 2 * speeds.float },
+    ...ceilingsOf(speeds),
     ...{ numCores, isa: isaOf(), source: speeds.source },
   };
 }
@@ -109,27 +105,23 @@ function givenSpeeds(gigabytesPerS: number, gmacsPerS: number): Speeds {
   };
 }
 
-/** Of several readings, each some ten milliseconds, least first: a single one may be half of the next, where neighbours use the machine too. */
-const readings = (read: () => number): number[] => Array.from({ length: NUM_READINGS }, read).sort((x, y) => x - y);
-/** Neighbours slow products down, and nothing speeds them up. */
-const most = (read: () => number): number => readings(read).at(-1)!;
-/** Memory is faster for a moment too than it is for a whole step. */
-const middle = (read: () => number): number => readings(read)[NUM_READINGS >> 1]!;
-
 /** Throws `kernels_missing`, whose hint is extended by the flags that do without probes. */
 async function probedSpeeds(
   numThreads: number,
   gigabytesPerS: number | undefined,
   gmacsPerS: number | undefined,
 ): Promise<Speeds> {
-  const { loadProbes } = await import("../../bench/kernels/probes.js");
+  const [{ loadProbes }, { lastingSpeeds, readSpeeds }] = await Promise.all([
+    import("../../bench/kernels/probes.js"),
+    import("../../bench/kernels/machine-speeds.js"),
+  ]);
   try {
     const probes = loadProbes(numThreads);
-    const bytesPerS = gigabytesPerS === undefined ? middle(() => probes.readBytesPerS()) : gigabytesPerS * 1e9;
-    if (gmacsPerS !== undefined) return { ...givenSpeeds(bytesPerS / 1e9, gmacsPerS), source: "probes and flags" };
-    const macsPerS = (mix: Mix) => most(() => probes.macsPerS(mix));
-    const [narrow, wide, float] = [macsPerS("narrow8"), macsPerS("wide"), macsPerS("float")];
-    return { bytesPerS, narrow, wide, float, source: "probes, measured now" };
+    const probed = lastingSpeeds(Array.from({ length: NUM_READINGS }, () => readSpeeds(probes)));
+    if (gigabytesPerS !== undefined) return { ...probed, bytesPerS: gigabytesPerS * 1e9, source: "probes and flags" };
+    if (gmacsPerS !== undefined)
+      return { ...givenSpeeds(probed.bytesPerS / 1e9, gmacsPerS), source: "probes and flags" };
+    return { ...probed, source: "probes, measured now" };
   } catch (cause) {
     if (!(cause instanceof MillraceError) || cause.code !== "kernels_missing") throw cause;
     throw new MillraceError("kernels_missing", cause.message, {

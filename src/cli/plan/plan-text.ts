@@ -125,6 +125,9 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   ];
 }
 
+const cellText = ({ cell, error }: Fit["cells"][number]): string =>
+  `${cell} ${error < 0 ? "−" : "+"}${Math.abs(100 * error).toFixed(0)} %`;
+
 export function textOf(
   { request, configurations, refusals, suggestions }: Plan,
   fit: Fit | undefined,
@@ -141,6 +144,7 @@ export function textOf(
               ? ""
               : `; mean error ${percent(fit.errorBefore!)} before, ${percent(fit.errorAfter)} after`
           }`,
+          ...(fit.cells.length > 0 ? [wrapped(`  before: ${fit.cells.map(cellText).join("; ")}`, "  ")] : []),
         ];
   const isCpu = machine.kind === "cpu";
   const rows = configurations.slice(0, top).map((each, index) => rowOf(each, index, isCpu));

@@ -59,7 +59,11 @@ export const CPU_CONSTANTS = {
   ),
   computeShare: cited(
     0.94,
-    "products of 512 rows reach 93 to 100 % of the probe in Q4_0, Q8_0 and Q4_K (docs/benchmarks/kernels.md)",
+    "products of 512 rows reach 93 to 100 % of the probe (docs/benchmarks/kernels.md), those of 128 rows in Q8_0 99 %",
+  ),
+  computeShare4: cited(
+    0.85,
+    "products of 128 rows, as many as a chunk of a prompt has, reach 84 % in Q4_0 and 87 % in Q4_K (docs/benchmarks/kernels.md): unpacking four bits has fewer rows to serve",
   ),
   attentionShare: cited(
     0.56,

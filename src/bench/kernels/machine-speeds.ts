@@ -1,0 +1,31 @@
+/** What this machine's memory and arithmetic give at a moment, as plans need it: read beside a measurement, because the next minute may be half as fast. */
+import { median } from "../statistics.js";
+import type { Probes } from "./probes.js";
+
+export interface MachineSpeeds {
+  readonly bytesPerS: number;
+  /** Multiply-adds per second with weights of 4 and of 8 bits, and of floats. */
+  readonly narrow: number;
+  readonly wide: number;
+  readonly float: number;
+}
+
+/** Some hundred milliseconds. */
+export function readSpeeds(probes: Probes): MachineSpeeds {
+  return {
+    bytesPerS: probes.readBytesPerS(),
+    narrow: probes.macsPerS("narrow8"),
+    wide: probes.macsPerS("wide"),
+    float: probes.macsPerS("float"),
+  };
+}
+
+/** Of several readings what lasts: the medians, but of memory the lower quartile, as it is read half as fast again for seconds at a time and decoding was not seen to gain by it. */
+export function lastingSpeeds(readings: readonly MachineSpeeds[]): MachineSpeeds {
+  const bandwidths = readings.map(({ bytesPerS }) => bytesPerS).sort((a, b) => a - b);
+  const middle = (name: "narrow" | "wide" | "float"): number => median(readings.map((reading) => reading[name]));
+  return {
+    bytesPerS: bandwidths[bandwidths.length >> 2]!,
+    ...{ narrow: middle("narrow"), wide: middle("wide"), float: middle("float") },
+  };
+}
