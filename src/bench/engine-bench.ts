@@ -1,8 +1,9 @@
 /** `millrace bench engine` without its command line: rounds over batch sizes, medians and spreads. */
+
+import { type Summary, summarize } from "../core/statistics.js";
 import type { Engine } from "../engine/api.js";
 import { type RoundSample, runRound } from "./engine-round.js";
 import { randomPrompts } from "./random-prompts.js";
-import { type Summary, summarize } from "./statistics.js";
 
 export interface EngineBenchSpec {
   readonly batches: readonly number[];

@@ -3,11 +3,11 @@
  * drafter that knows the outcome, in alternation, and both give the same tokens.
  */
 import { MillraceError } from "../core/errors.js";
+import { median } from "../core/statistics.js";
 import { GREEDY_SAMPLING } from "../engine/api.js";
 import type { EngineCore } from "../engine/engine-core.js";
 import { OracleDrafter } from "./oracle-drafter.js";
 import { randomPrompts } from "./random-prompts.js";
-import { median } from "./statistics.js";
 
 export interface SpeculationBenchSpec {
   readonly batches: readonly number[];

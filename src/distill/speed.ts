@@ -1,7 +1,7 @@
 /** What a token of each of two models takes on this machine: one client, each model alone, in alternation. */
 import { type RoundSample, runRound } from "../bench/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
-import { median } from "../bench/statistics.js";
+import { median } from "../core/statistics.js";
 import type { Engine } from "../engine/api.js";
 import type { Ask } from "./answers.js";
 import type { Prompt } from "./prompts.js";

@@ -1,8 +1,8 @@
 /** Fits the speed model's shares to this machine's own measurements, and says how far it was off before and after. */
 import { z } from "zod";
-import { lastingSpeeds } from "../bench/kernels/machine-speeds.js";
-import { median } from "../bench/statistics.js";
 import { MillraceError } from "../core/errors.js";
+import { lastingSpeeds } from "../core/machine-speeds.js";
+import { median } from "../core/statistics.js";
 import { readJsonFile } from "../formats/huggingface/json.js";
 import type { Efficiencies } from "./data/constants.js";
 import { KV_TYPES } from "./data/quantizations.js";

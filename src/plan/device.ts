@@ -1,5 +1,5 @@
 /** What is known of a device that computes: one GPU of the table, or a CPU with what was measured on it. */
-import type { MachineSpeeds } from "../bench/kernels/machine-speeds.js";
+import type { MachineSpeeds } from "../core/machine-speeds.js";
 import type { Arithmetic } from "./data/quantizations.js";
 
 export type Architecture = "ampere" | "ada" | "hopper" | "blackwell" | "cdna3";

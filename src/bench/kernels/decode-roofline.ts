@@ -1,11 +1,11 @@
 /** Decoding one sequence with a whole model, as a share of the read bandwidth measured around each round. */
 
+import { median } from "../../core/statistics.js";
 import type { Engine } from "../../engine/api.js";
 import { kvBytesPerToken, modelConfigFromGguf } from "../../engine/model/config.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { runRound } from "../engine-round.js";
 import { randomPrompts } from "../random-prompts.js";
-import { median } from "../statistics.js";
 import type { Probes } from "./probes.js";
 
 export interface DecodeRoofline {

@@ -2,6 +2,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";
 import { findAddon } from "../../kernels/find.js";
 import type { Isa } from "../../kernels/kernels.js";
@@ -43,6 +44,16 @@ export class Probes {
     const seconds = this.addon.multiplySeconds(this.isa, MIXES.indexOf(mix), this.numThreads, MULTIPLY_CELLS);
     return (this.numThreads * MULTIPLY_CELLS * this.addon.cellMacs) / seconds;
   }
+}
+
+/** Some hundred milliseconds. */
+export function readSpeeds(probes: Probes): MachineSpeeds {
+  return {
+    bytesPerS: probes.readBytesPerS(),
+    narrow: probes.macsPerS("narrow8"),
+    wide: probes.macsPerS("wide"),
+    float: probes.macsPerS("float"),
+  };
 }
 
 /** Probes of the instruction set that kernels take here. Throws kernels_missing when the addon was not built. */

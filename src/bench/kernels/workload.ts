@@ -1,7 +1,8 @@
 /** What a measured operation is made of, and how it is timed. */
+
+import { median } from "../../core/statistics.js";
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { Program } from "../../kernels/program.js";
-import { median } from "../statistics.js";
 import type { Mix } from "./probes.js";
 
 export interface Workload {

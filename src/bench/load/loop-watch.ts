@@ -5,7 +5,7 @@
  * that is held up once, however long, has falsified one moment and not the run.
  */
 import { readFileSync } from "node:fs";
-import { median } from "../statistics.js";
+import { median } from "../../core/statistics.js";
 
 /** Turns that are closer than this had no pause between them. */
 const BACK_TO_BACK_MS = 0.05;

@@ -3,8 +3,9 @@
  * for the first time until they are for the last time. With arrivals of their own: from the first answer's end to the last arrival. It counts
  * only when at least as many answers end within it as there were requests at once.
  */
+
+import { extremesOf } from "../../core/statistics.js";
 import type { RequestRecord } from "../load/record.js";
-import { extremesOf } from "../statistics.js";
 
 export interface Plateau {
   readonly startMs: number;

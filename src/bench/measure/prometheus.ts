@@ -1,6 +1,7 @@
 /** What a server's own `/metrics` says of a run: counters as differences between its end and its start, gauges as sampled in between. */
+
+import { median } from "../../core/statistics.js";
 import type { ServerMetrics } from "../report/schema.js";
-import { median } from "../statistics.js";
 
 /** Sums over all labels by metric name. */
 export type MetricSums = ReadonlyMap<string, number>;

@@ -3,10 +3,11 @@
  * beside it; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) where n ≥ 2; ITL = gaps between arrivals that brought tokens, all requests' together, read
  * with the tokens per chunk. Failed requests count as offered and as missing every objective, and nowhere else.
  */
+
+import { extremesOf } from "../../core/statistics.js";
 import type { Load } from "../load/load.js";
 import type { RequestRecord } from "../load/record.js";
 import type { RunMetrics, Slo } from "../report/schema.js";
-import { extremesOf } from "../statistics.js";
 import { distributionOf } from "./percentiles.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 import { meets } from "./slo.js";

@@ -3,8 +3,8 @@
  * for the load generator, on bare sockets, since its own work must not show in what is measured.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { median } from "../../core/statistics.js";
 import { Agenda } from "../load/agenda.js";
-import { median } from "../statistics.js";
 
 export interface MockTimings {
   readonly ttftMs: number;

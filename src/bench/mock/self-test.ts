@@ -1,8 +1,9 @@
 /** Does the load generator report what it should? A mock server with known timings is measured, and medians are compared with what is known. */
+
+import { median } from "../../core/statistics.js";
 import type { LoadGenerator } from "../load/generator.js";
 import type { LoopLag } from "../load/loop-watch.js";
 import type { RequestRecord } from "../load/record.js";
-import { median } from "../statistics.js";
 import type { ServerFacts } from "../workload/traffic.js";
 import type { MockActual } from "./mock-server.js";
 import { startMock } from "./start-mock.js";

@@ -1,5 +1,5 @@
 /** From raw runs to ratios of medians, and the Markdown table of them. */
-import { type Summary, summarize } from "../statistics.js";
+import { type Summary, summarize } from "../../core/statistics.js";
 import type { PeerRun } from "./run.js";
 import { cellsOf } from "./shapes.js";
 

@@ -1,8 +1,9 @@
 /** From runs to what is told of a cell: medians over its runs, distributions over all their requests, ratios of targets by paired rounds. */
+
+import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
-import { median } from "../statistics.js";
 import type { BenchReport, BenchRun, Distribution, PlannedCell } from "./schema.js";
 
 /** The median of a cell's runs, with the interval of their mean on a logarithmic scale. */

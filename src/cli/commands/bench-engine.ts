@@ -2,8 +2,8 @@
 
 import { Command, Option } from "commander";
 import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine-bench.js";
-import type { MachineSpeeds } from "../../bench/kernels/machine-speeds.js";
 import { MillraceError } from "../../core/errors.js";
+import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import type { EngineOptions } from "../../engine/api.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { defaultNumThreads } from "../cpu.js";
@@ -121,10 +121,7 @@ const READINGS_AT_A_TIME = 3;
 
 /** Reads the machine's speeds; nothing where the probes were not built, as a bench of a package is none the worse for it. */
 async function speedReader(numThreads: number): Promise<() => MachineSpeeds[]> {
-  const [{ loadProbes }, { readSpeeds }] = await Promise.all([
-    import("../../bench/kernels/probes.js"),
-    import("../../bench/kernels/machine-speeds.js"),
-  ]);
+  const { loadProbes, readSpeeds } = await import("../../bench/kernels/probes.js");
   try {
     const probes = loadProbes(numThreads);
     return () => Array.from({ length: READINGS_AT_A_TIME }, () => readSpeeds(probes));

@@ -61,7 +61,7 @@ async function runBenchGateway(flags: GatewayFlags): Promise<void> {
       import("../../bench/load/generator.js"),
     ]);
   const [{ median }, { machineInfo, versions }] = await Promise.all([
-    import("../../bench/statistics.js"),
+    import("../../core/statistics.js"),
     import("../../bench/machine.js"),
   ]);
   const mock = await startMock(STREAM_TIMINGS);

@@ -4,8 +4,8 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { promisify } from "node:util";
-import type { MachineSpeeds } from "../../bench/kernels/machine-speeds.js";
 import { MillraceError } from "../../core/errors.js";
+import { lastingSpeeds, type MachineSpeeds } from "../../core/machine-speeds.js";
 import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
 import { defaultNumThreads } from "../cpu.js";
@@ -111,10 +111,7 @@ async function probedSpeeds(
   gigabytesPerS: number | undefined,
   gmacsPerS: number | undefined,
 ): Promise<Speeds> {
-  const [{ loadProbes }, { lastingSpeeds, readSpeeds }] = await Promise.all([
-    import("../../bench/kernels/probes.js"),
-    import("../../bench/kernels/machine-speeds.js"),
-  ]);
+  const { loadProbes, readSpeeds } = await import("../../bench/kernels/probes.js");
   try {
     const probes = loadProbes(numThreads);
     const probed = lastingSpeeds(Array.from({ length: NUM_READINGS }, () => readSpeeds(probes)));

@@ -1,6 +1,5 @@
 /** What this machine's memory and arithmetic give at a moment, as plans need it: read beside a measurement, because the next minute may be half as fast. */
-import { median } from "../statistics.js";
-import type { Probes } from "./probes.js";
+import { median } from "./statistics.js";
 
 export interface MachineSpeeds {
   readonly bytesPerS: number;
@@ -8,16 +7,6 @@ export interface MachineSpeeds {
   readonly narrow: number;
   readonly wide: number;
   readonly float: number;
-}
-
-/** Some hundred milliseconds. */
-export function readSpeeds(probes: Probes): MachineSpeeds {
-  return {
-    bytesPerS: probes.readBytesPerS(),
-    narrow: probes.macsPerS("narrow8"),
-    wide: probes.macsPerS("wide"),
-    float: probes.macsPerS("float"),
-  };
 }
 
 /** Of several readings what lasts: the medians, but of memory the lower quartile, as it is read half as fast again for seconds at a time and decoding was not seen to gain by it. */

@@ -1,4 +1,4 @@
-/** Medians and spreads of a few measurements: what every table of this folder is made of. */
+/** Medians and spreads of a few measurements: what every table of measurements is made of. */
 
 export interface Summary {
   readonly median: number;
