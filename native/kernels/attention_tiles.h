@@ -51,6 +51,14 @@ MILLRACE_INLINE Floats loadStored(Source values) {
   return loadFloats(values);
 }
 
+// The same of one run of memory.
+template <KvType kType>
+MILLRACE_INLINE Floats loadStored(const uint8_t* values) {
+  if (kType == KvType::f16) return loadHalves(values);
+  if (kType == KvType::int8) return toFloats(loadI8s(values));
+  return loadFloats(reinterpret_cast<const float*>(values));
+}
+
 // Octets of keys or values that are widened together: as many as fill registers, the last one perhaps twice. Null in place of one that
 // comes next: there is none.
 struct Octets {
@@ -132,6 +140,45 @@ void scoreTile(const float* q, const float* keys, int64_t headDim, float* scores
   }
 }
 
+// As scoreTile, of keys as they are stored, widened in registers: for so few queries that memory and scratch would be most of the work.
+template <KvType kType, int kQueries, int kVectors>
+void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* keys, const Octets* next, float* scores) {
+  constexpr int kStep = 64 / vectorBytes(kType);
+  Source source[kVectors];
+  Floats scales[kVectors];
+  Floats acc[kQueries][kVectors];
+  MILLRACE_UNROLL
+  for (int v = 0; v < kVectors; v++) {
+    source[v] = {keys[v].at[0], keys[v].at[kEights - 1] - keys[v].at[0]};
+    if (kType == KvType::int8) scales[v] = loadFloats(source[v] + kv.scalesOffset());
+    MILLRACE_UNROLL
+    for (int i = 0; i < kQueries; i++) acc[i][v] = Floats{};
+  }
+  for (int64_t first = 0; first < kv.headDim; first += kStep) {
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) {
+      for (const uint8_t* octet : next[v].at) ask(octet, first * vectorBytes(kType));
+    }
+    for (int64_t d = first; d < first + kStep; d++) {
+      Floats qs[kQueries];
+      MILLRACE_UNROLL
+      for (int i = 0; i < kQueries; i++) qs[i] = splatFloats(q[d * kQueries + i]);
+      MILLRACE_UNROLL
+      for (int v = 0; v < kVectors; v++) {
+        const Floats stored = loadStored<kType>(source[v] + d * vectorBytes(kType));
+        const Floats k = kType == KvType::int8 ? stored * scales[v] : stored;
+        MILLRACE_UNROLL
+        for (int i = 0; i < kQueries; i++) acc[i][v] = mulAdd(qs[i], k, acc[i][v]);
+      }
+    }
+  }
+  MILLRACE_UNROLL
+  for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) storeFloats(scores + i * kScorePitch + kLanes * v, acc[i][v]);
+  }
+}
+
 // Scores of kQueries queries against numVectors vectors of widened keys.
 template <int kQueries>
 void scoreVectors(const float* q, const float* keys, int64_t headDim, int64_t numVectors, float* scores) {
@@ -177,6 +224,44 @@ void valueEntries(const float* weights, const float* values, int64_t numEntries,
   for (; d + 4 * kLanes <= paddedDim; d += 4 * kLanes) valueTile<kQueries, 4>(weights, values + d, numEntries, paddedDim, out + d);
   for (; d + 2 * kLanes <= paddedDim; d += 2 * kLanes) valueTile<kQueries, 2>(weights, values + d, numEntries, paddedDim, out + d);
   for (; d < paddedDim; d += kLanes) valueTile<kQueries, 1>(weights, values + d, numEntries, paddedDim, out + d);
+}
+
+// As valueTile, of entries [begin, end) as they are stored in `octets`, from column d on; `next` are the octets that come a chunk later.
+template <KvType kType, int kQueries, int kVectors>
+void valueStoredTile(const KvGeometry& kv, const float* weights, const uint8_t* const* octets, const uint8_t* const* next, int64_t begin, int64_t end,
+                     int64_t d, float* out) {
+  constexpr int64_t kBytes = vectorBytes(kType) * kEights;
+  const int64_t rowBytes = kv.headDim * vectorBytes(kType) / 8;
+  const int64_t column = d * vectorBytes(kType) / 8;
+  Floats acc[kQueries][kVectors];
+  MILLRACE_UNROLL
+  for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) acc[i][v] = loadFloats(out + i * kv.headDim + kLanes * v);
+  }
+  for (int64_t j = begin; j < end; j++) {
+    const uint8_t* octet = octets[j / kKvOctet];
+    const int64_t offset = j % kKvOctet * rowBytes + column;
+    const uint8_t* ahead = next[j / kKvOctet];
+    Floats scale{};
+    if (kType == KvType::int8) scale = splatFloats(reinterpret_cast<const float*>(octet + kv.scalesOffset())[j % kKvOctet]);
+    Floats weight[kQueries];
+    MILLRACE_UNROLL
+    for (int i = 0; i < kQueries; i++) weight[i] = splatFloats(weights[i * kScorePitch + j]);
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) {
+      if (ahead != nullptr) __builtin_prefetch(ahead + offset + kBytes * v);
+      const Floats stored = loadStored<kType>(octet + offset + kBytes * v);
+      const Floats value = kType == KvType::int8 ? stored * scale : stored;
+      MILLRACE_UNROLL
+      for (int i = 0; i < kQueries; i++) acc[i][v] = mulAdd(weight[i], value, acc[i][v]);
+    }
+  }
+  MILLRACE_UNROLL
+  for (int i = 0; i < kQueries; i++) {
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) storeFloats(out + i * kv.headDim + kLanes * v, acc[i][v]);
+  }
 }
 
 // e^x for x <= 0 to about 1 ulp, e^−87 below −87, where the value no longer counts beside the maximum's 1. NaN gives NaN.

@@ -3,6 +3,8 @@
 // Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a remainder of K is
 // one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
 // decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
+#include <type_traits>
+
 #include "dequantize.h"
 #include "kernel.h"
 #include "linear_packed.h"
@@ -12,11 +14,16 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr int kRowTile = 4;
+// Tokens side by side: as many accumulators as there are registers for.
+#if defined(MILLRACE_ISA_AVX512)
+constexpr int kTokenTile = 5;
+#else
 constexpr int kTokenTile = 3;
+#endif
 // Rows of a panel that stay in the first-level cache while all tokens pass over them.
 constexpr int64_t kRowGroup = 8;
 // Tokens whose activations (a block of columns of each) stay in the second-level cache from one row group to the next.
-constexpr int64_t kTokenBlock = 96;
+constexpr int64_t kTokenBlock = 32 * kTokenTile;
 // With at most this many tokens, 16- and 32-bit weights are widened in registers instead of through scratch.
 constexpr int64_t kDirectTokens = 9;
 
@@ -32,17 +39,33 @@ MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f3
   }
 }
 
+// The outputs of kTokens tokens from `token` on.
+template <int kTokens>
+MILLRACE_INLINE void finishTile(const LinearArgs& args, int64_t token, int64_t n, const Floats (&acc)[kTokens][kRowTile], int64_t numRows) {
+  MILLRACE_UNROLL
+  for (int t = 0; t + 2 <= kTokens; t += 2) {
+    f32x4 sums[2];
+    sum4Twice(acc[t], acc[t + 1], &sums[0], &sums[1]);
+    finish(args, token + t, n, sums[0], numRows);
+    finish(args, token + t + 1, n, sums[1], numRows);
+  }
+  if constexpr (kTokens % 2 == 1) {
+    const Floats* last = acc[kTokens - 1];
+    finish(args, token + kTokens - 1, n, sum4(last[0], last[1], last[2], last[3]), numRows);
+  }
+}
+
 struct F32Row {
   static constexpr int64_t kBytes = 4;
   MILLRACE_INLINE Floats load(const uint8_t* p) { return loadFloats({p, 32}); }
 };
 struct F16Row {
   static constexpr int64_t kBytes = 2;
-  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadHalves({p, 16}); }
+  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadHalves(p); }
 };
 struct Bf16Row {
   static constexpr int64_t kBytes = 2;
-  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadBfloats({p, 16}); }
+  MILLRACE_INLINE Floats load(const uint8_t* p) { return loadBfloats(p); }
 };
 
 // Four rows, kTokens tokens, all of K, weights widened in registers.
@@ -86,18 +109,26 @@ void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRow
       }
     }
   }
-  MILLRACE_UNROLL
-  for (int t = 0; t < kTokens; t++) finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
+  finishTile<kTokens>(args, token, n, acc, numRows);
+}
+
+// Calls body with `size`, 1 to kTokenTile, as a constant.
+template <int kSize = kTokenTile, class Body>
+MILLRACE_INLINE void withTokens(int64_t size, Body body) {
+  if (size == kSize) return body(std::integral_constant<int, kSize>{});
+  if constexpr (kSize > 1) withTokens<kSize - 1>(size, body);
 }
 
 template <typename Row>
 void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
+  // Tiles of nearly equal sizes.
+  const int64_t numTiles = (args.numRows + kTokenTile - 1) / kTokenTile;
   for (int64_t n = n0; n < n1; n += kRowTile) {
-    const int64_t numRows = minOf(kRowTile, n1 - n);
-    int64_t t = 0;
-    for (; t + kTokenTile <= args.numRows; t += kTokenTile) directTile<Row, kTokenTile>(args, t, n, numRows);
-    if (args.numRows - t == 2) directTile<Row, 2>(args, t, n, numRows);
-    if (args.numRows - t == 1) directTile<Row, 1>(args, t, n, numRows);
+    for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
+      const int64_t numTokens = (args.numRows - token + numTiles - tile - 1) / (numTiles - tile);
+      withTokens(numTokens, [&](auto size) { directTile<Row, size>(args, token, n, minOf(kRowTile, n1 - n)); });
+      token += numTokens;
+    }
   }
 }
 
@@ -145,14 +176,11 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
       for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
     }
   }
+  if (panel.isLast) return finishTile<kTokens>(args, token, n, acc, numRows);
   MILLRACE_UNROLL
   for (int t = 0; t < kTokens; t++) {
-    if (panel.isLast) {
-      finish(args, token + t, n, sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]), numRows);
-    } else {
-      MILLRACE_UNROLL
-      for (int r = 0; r < kRowTile; r++) resting[t * kRowTile + r] = acc[t][r];
-    }
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRowTile; r++) resting[t * kRowTile + r] = acc[t][r];
   }
 }
 
@@ -174,8 +202,7 @@ void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t
     panelRowTiles<kTokenTile>(args, panel, t, n0, n1, resting, tileStride);
     resting += kTokenTile * kRowTile;
   }
-  if (t1 - t == 2) panelRowTiles<2>(args, panel, t, n0, n1, resting, tileStride);
-  if (t1 - t == 1) panelRowTiles<1>(args, panel, t, n0, n1, resting, tileStride);
+  if (t < t1) withTokens(t1 - t, [&](auto size) { panelRowTiles<size>(args, panel, t, n0, n1, resting, tileStride); });
 }
 
 // Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to whole registers.

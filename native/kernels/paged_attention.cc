@@ -57,6 +57,7 @@ struct Workspace {
   int64_t numQueries;
   int64_t numGroups;
   int64_t paddedDim;
+  bool isDirect;   // K and V are widened in registers, not through scratch
   Query* queries;  // [numQueries], row by row, then head by head
   Group* groups;   // [numGroups]
   float* q;        // per group [headDim, size], times the scale
@@ -95,6 +96,8 @@ void formGroups(Workspace& work) {
     work.groups[g] = {query, size, 0, 0};
     query += size;
   }
+  // What one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
+  work.isDirect = work.numGroups == 1 && work.kv->headDim % kLanes == 0;
 }
 
 // Copies kQueries queries' vectors, times the scale, so that their values of one dimension lie together.
@@ -193,26 +196,52 @@ Octets upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, c
   return all;
 }
 
+// The group's scores of vectors [begin, end) of the chunk that begins at octet `from`, of stored keys.
+template <KvType kType, int kQueries>
+void scoreStored(const Workspace& work, const Part& part, int64_t from, int64_t begin, int64_t end, const float* q, float* scores) {
+  const auto tile = [&](auto vectors, int64_t v) {
+    Octets keys[vectors], next[vectors];
+    for (int64_t i = 0; i < vectors; i++) {
+      keys[i] = octetsAt(part.keys, from + (v + i) * kEights, part);
+      next[i] = upcoming(part.keys, from + (v + i) * kEights, part, part.values, &part);
+    }
+    scoreStoredTile<kType, kQueries, vectors>(*work.kv, q, keys, next, scores + v * kLanes);
+  };
+  int64_t v = begin;
+  for (; v + 4 <= end; v += 4) tile(std::integral_constant<int, 4>{}, v);
+  for (; v + 2 <= end; v += 2) tile(std::integral_constant<int, 2>{}, v);
+  for (; v < end; v++) tile(std::integral_constant<int, 1>{}, v);
+}
+
+// Scores of the group in the chunk of octets [from, to), which work.widened holds unless keys are read as they are stored.
+void scoreGroup(const Workspace& work, const Group& group, const Part& part, int64_t from, int64_t to) {
+  const KvGeometry& kv = *work.kv;
+  // Vectors of the chunk; scores that nobody sees may be among theirs.
+  const int64_t begin = maxOf(0, group.first / kKvOctet - from) / kEights;
+  const int64_t end = (minOf(to * kKvOctet, group.last) - from * kKvOctet + kLanes - 1) / kLanes;
+  if (begin >= end) return;
+  const float* q = work.q + group.firstQuery * kv.headDim;
+  float* scores = work.scores + group.firstQuery * kScorePitch + from * kKvOctet;
+  if (work.isDirect) {
+    withType(kv.type, [&](auto type) {
+      withSize(group.size, [&](auto size) { scoreStored<type, size>(work, part, from, begin, end, q, scores); });
+    });
+    return;
+  }
+  const float* keys = work.widened + begin * kLanes * kv.headDim;
+  withSize(group.size, [&](auto size) { scoreVectors<size>(q, keys, kv.headDim, end - begin, scores + begin * kLanes); });
+}
+
 void scorePart(const Workspace& work, const Part& part) {
   const KvGeometry& kv = *work.kv;
   for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
     const int64_t to = minOf(from + kChunkOctets, part.endOctet());
-    for (int64_t o = from; o < to; o += kEights) {
+    for (int64_t o = from; o < to && !work.isDirect; o += kEights) {
       const Octets next = upcoming(part.keys, o, part, part.values, &part);
       float* widened = work.widened + (o - from) * kKvOctet * kv.headDim;
       withType(kv.type, [&](auto type) { widenKeys<type>(kv, octetsAt(part.keys, o, part), next, widened); });
     }
-    for (int64_t g = 0; g < work.numGroups; g++) {
-      const Group& group = work.groups[g];
-      // Vectors of the chunk; scores that nobody sees may be among theirs.
-      const int64_t begin = maxOf(0, group.first / kKvOctet - from) / kEights;
-      const int64_t end = (minOf(to * kKvOctet, group.last) - from * kKvOctet + kLanes - 1) / kLanes;
-      if (begin >= end) continue;
-      const float* q = work.q + group.firstQuery * kv.headDim;
-      const float* keys = work.widened + begin * kLanes * kv.headDim;
-      float* scores = work.scores + group.firstQuery * kScorePitch + from * kKvOctet + begin * kLanes;
-      withSize(group.size, [&](auto size) { scoreVectors<size>(q, keys, kv.headDim, end - begin, scores); });
-    }
+    for (int64_t g = 0; g < work.numGroups; g++) scoreGroup(work, work.groups[g], part, from, to);
   }
 }
 
@@ -236,10 +265,10 @@ void weigh(Query& query, float* scores) {
   query.part = {maximum, sum1(sums)};
 }
 
-// A group over part positions [from, to), which work.widened holds: what all its queries see is done side by side, the ends that only some
-// see one by one, always in position order.
-template <int kQueries>
-void valueGroup(const Workspace& work, const Group& group, int64_t from, int64_t to) {
+// A group over part positions [from, to): what all its queries see is done side by side, the ends that only some see one by one, always in
+// position order. entries(count, weights, begin, end, out) does so for `count` queries, a constant.
+template <int kQueries, class Entries>
+void valueGroup(const Workspace& work, const Group& group, int64_t from, int64_t to, Entries entries) {
   int64_t first[kQueries], last[kQueries];
   int64_t commonFirst = from;
   int64_t commonLast = to;
@@ -252,21 +281,56 @@ void valueGroup(const Workspace& work, const Group& group, int64_t from, int64_t
   }
   const bool hasCommon = commonFirst < commonLast;
   const float* weights = work.scores + group.firstQuery * kScorePitch;
-  const float* values = work.widened - from * work.paddedDim;
   float* out = work.partOut + group.firstQuery * work.paddedDim;
   const auto alone = [&](int i, int64_t begin, int64_t end) {
-    valueEntries<1>(weights + i * kScorePitch + begin, values + begin * work.paddedDim, end - begin, work.paddedDim, out + i * work.paddedDim);
+    if (begin < end) entries(std::integral_constant<int, 1>{}, weights + i * kScorePitch, begin, end, out + i * work.paddedDim);
   };
   for (int i = 0; i < kQueries; i++) alone(i, first[i], hasCommon ? commonFirst : last[i]);
   if (!hasCommon) return;
-  valueEntries<kQueries>(weights + commonFirst, values + commonFirst * work.paddedDim, commonLast - commonFirst, work.paddedDim, out);
+  entries(std::integral_constant<int, kQueries>{}, weights, commonFirst, commonLast, out);
   for (int i = 0; i < kQueries; i++) alone(i, commonLast, last[i]);
+}
+
+// valueGroup of values as they are stored.
+template <KvType kType, int kQueries>
+void valueStored(const Workspace& work, const Part& part, const Part* nextPart, int64_t from, int64_t to) {
+  const KvGeometry& kv = *work.kv;
+  const uint8_t* next[kChunkOctets];
+  for (int64_t o = from; o < to; o += kEights) {
+    const Octets octets = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
+    for (int64_t i = 0; i < kEights && o + i < to; i++) next[o + i - from] = octets.at[i];
+  }
+  const int64_t base = from * kKvOctet;
+  const auto entries = [&](auto count, const float* weights, int64_t begin, int64_t end, float* out) {
+    const auto tile = [&](auto vectors, int64_t d) {
+      valueStoredTile<kType, count, vectors>(kv, weights + base, part.values + from, next, begin - base, end - base, d, out + d);
+    };
+    int64_t d = 0;
+    for (; d + 4 * kLanes <= kv.headDim; d += 4 * kLanes) tile(std::integral_constant<int, 4>{}, d);
+    for (; d + 2 * kLanes <= kv.headDim; d += 2 * kLanes) tile(std::integral_constant<int, 2>{}, d);
+    for (; d < kv.headDim; d += kLanes) tile(std::integral_constant<int, 1>{}, d);
+  };
+  valueGroup<kQueries>(work, work.groups[0], base, to * kKvOctet, entries);
+}
+
+template <int kQueries>
+void valueWidened(const Workspace& work, const Group& group, int64_t from, int64_t to) {
+  const float* values = work.widened - from * work.paddedDim;
+  valueGroup<kQueries>(work, group, from, to, [&](auto count, const float* weights, int64_t begin, int64_t end, float* out) {
+    valueEntries<count>(weights + begin, values + begin * work.paddedDim, end - begin, work.paddedDim, out);
+  });
 }
 
 void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
   const KvGeometry& kv = *work.kv;
   for (int64_t from = part.firstOctet(); from < part.endOctet(); from += kChunkOctets) {
     const int64_t to = minOf(from + kChunkOctets, part.endOctet());
+    if (work.isDirect) {
+      withType(kv.type, [&](auto type) {
+        withSize(work.numQueries, [&](auto size) { valueStored<type, size>(work, part, nextPart, from, to); });
+      });
+      continue;
+    }
     for (int64_t o = from; o < to; o += kEights) {
       const Octets next = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
       float* widened = work.widened + (o - from) * kKvOctet * work.paddedDim;
@@ -275,7 +339,7 @@ void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
     for (int64_t g = 0; g < work.numGroups; g++) {
       const Group& group = work.groups[g];
       if (group.first >= to * kKvOctet || group.last <= from * kKvOctet) continue;
-      withSize(group.size, [&](auto size) { valueGroup<size>(work, group, from * kKvOctet, to * kKvOctet); });
+      withSize(group.size, [&](auto size) { valueWidened<size>(work, group, from * kKvOctet, to * kKvOctet); });
     }
   }
 }

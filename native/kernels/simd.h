@@ -292,6 +292,15 @@ MILLRACE_INLINE __m512i loadThirtyTwos(Source p) {
 }
 MILLRACE_INLINE Floats loadFloats(Source p) { return reinterpret_cast<Floats>(loadThirtyTwos(p)); }
 MILLRACE_INLINE Floats loadHalves(Source p) { return _mm512_cvtph_ps(loadSixteens(p)); }
+// Of one run of memory: one load where two eights take two and an insertion.
+MILLRACE_INLINE Floats loadHalves(const uint8_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+MILLRACE_INLINE Floats loadBfloats(const uint8_t* p) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+MILLRACE_INLINE Ints loadI8s(const uint8_t* p) {
+  return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 MILLRACE_INLINE Ints loadU8s(Source p) { return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(loadEights(p))); }
 MILLRACE_INLINE Ints loadI8s(Source p) { return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(loadEights(p))); }
 MILLRACE_INLINE Floats splatFloats(float value) { return _mm512_set1_ps(value); }
@@ -299,7 +308,6 @@ MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return _mm512_fmad
 MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
 MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 MILLRACE_INLINE Floats toFloats(Ints value) { return _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(value)); }
-MILLRACE_INLINE Floats loadBfloats(Source p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(loadSixteens(p)), 16)); }
 // The first `count` (0 to kLanes) lanes; the others are +0.
 MILLRACE_INLINE Floats loadPartial(const float* address, int64_t count) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), address);
@@ -309,6 +317,18 @@ MILLRACE_INLINE f32x8 highEight(Floats v) { return static_cast<f32x8>(_mm512_ext
 // Lane i and lane i + 8 first.
 MILLRACE_INLINE f32x8 halved(Floats v) { return lowEight(v) + highEight(v); }
 MILLRACE_INLINE f32x4 sum4(Floats a, Floats b, Floats c, Floats d) { return sum4(halved(a), halved(b), halved(c), halved(d)); }
+// [v0 + v1, v2 + v3, w0 + w1, w2 + w3] of each four lanes.
+MILLRACE_INLINE Floats addPairs(Floats v, Floats w) { return _mm512_shuffle_ps(v, w, 0x88) + _mm512_shuffle_ps(v, w, 0xdd); }
+// sum4 of a and of b, side by side.
+MILLRACE_INLINE void sum4Twice(const Floats* a, const Floats* b, f32x4* sumsA, f32x4* sumsB) {
+  Floats halves[4];
+  MILLRACE_UNROLL
+  for (int r = 0; r < 4; r++) halves[r] = _mm512_shuffle_f32x4(a[r], b[r], 0x44) + _mm512_shuffle_f32x4(a[r], b[r], 0xee);
+  const Floats pairs = addPairs(addPairs(halves[0], halves[1]), addPairs(halves[2], halves[3]));
+  const Floats sums = pairs + _mm512_shuffle_f32x4(pairs, pairs, 0xb1);
+  *sumsA = _mm512_castps512_ps128(sums);
+  *sumsB = _mm512_extractf32x4_ps(sums, 2);
+}
 MILLRACE_INLINE float sum1(Floats v) { return sum1(halved(v)); }
 MILLRACE_INLINE float max1(Floats v) { return max1(max8(lowEight(v), highEight(v))); }
 #else
@@ -321,7 +341,13 @@ MILLRACE_INLINE Floats mulAdd(Floats a, Floats b, Floats c) { return fma8(a, b, 
 MILLRACE_INLINE Floats mulSub(Floats a, Floats b, Floats c) { return fms8(a, b, c); }
 MILLRACE_INLINE Floats maxFloats(Floats a, Floats b) { return max8(a, b); }
 MILLRACE_INLINE Floats toFloats(Ints value) { return toFloat8(value); }
-MILLRACE_INLINE Floats loadBfloats(Source p) { return loadBfloat8(p.at); }
+MILLRACE_INLINE Floats loadHalves(const uint8_t* p) { return loadHalf8(p); }
+MILLRACE_INLINE Floats loadBfloats(const uint8_t* p) { return loadBfloat8(p); }
+MILLRACE_INLINE Ints loadI8s(const uint8_t* p) { return loadI8x8(p); }
+MILLRACE_INLINE void sum4Twice(const Floats* a, const Floats* b, f32x4* sumsA, f32x4* sumsB) {
+  *sumsA = sum4(a[0], a[1], a[2], a[3]);
+  *sumsB = sum4(b[0], b[1], b[2], b[3]);
+}
 MILLRACE_INLINE Floats loadPartial(const float* address, int64_t count) { return loadPartial8(address, count); }
 #endif
 MILLRACE_INLINE Floats loadFloats(const float* address) {
