@@ -141,6 +141,24 @@ describe("families", () => {
     }
   });
 
+  it("change: words that the request does not name stay as they are, in order", () => {
+    const wordsOf = (text: string): string[] => text.split(/[\n ,;"`-]+/).filter((word) => word !== "");
+    let numChanged = 0;
+    for (const chat of chatsOf(heldOutSeed, 400, "change")) {
+      const [question, answer] = lastTurn(chat);
+      const asked = wordsOf(question);
+      // What neither came from the list nor was asked for in capitals would be made up.
+      const known = new Set(
+        [...asked, ...asked.map((word) => word.toUpperCase())].map((word) => word.replace(/[:.]$/, "")),
+      );
+      for (const word of wordsOf(answer)) {
+        expect(known.has(word.replace(/[:.]$/, "")), `${word} in ${question}\n---\n${answer}`).toBe(true);
+      }
+      if (!question.includes(answer)) numChanged += 1;
+    }
+    expect(numChanged).toBeGreaterThan(350);
+  });
+
   it("story: one hero keeps name and pronoun", () => {
     for (const chat of chatsOf(heldOutSeed, 300, "story")) {
       const [, answer] = lastTurn(chat);

@@ -1,5 +1,6 @@
 /** All families with their share of the corpus, and the one function that makes the n-th chat of a seed. */
 import { makeArithmeticChat } from "./arithmetic.js";
+import { makeChangeChat } from "./change.js";
 import { type Chat, type Draft, type DraftMaker, type ExchangeMaker, toDraft } from "./chat.js";
 import { makeCodeChat } from "./code.js";
 import { makeConversation } from "./conversations.js";
@@ -28,14 +29,15 @@ const severalOf =
     toDraft(Array.from({ length: random.int(1, maxTurns) }, () => make(random)));
 
 export const families: readonly Family[] = [
-  { name: "extract", percent: 17, make: makeExtractChat },
-  { name: "passage", percent: 16, make: makePassageChat },
-  { name: "edit", percent: 23, make: makeEditChat },
-  { name: "arithmetic", percent: 16, make: makeArithmeticChat },
-  { name: "code", percent: 8, make: makeCodeChat },
-  { name: "story", percent: 5, make: makeStoryChat },
+  { name: "extract", percent: 15, make: makeExtractChat },
+  { name: "passage", percent: 13, make: makePassageChat },
+  { name: "edit", percent: 26, make: makeEditChat },
+  { name: "change", percent: 12, make: makeChangeChat },
+  { name: "arithmetic", percent: 11, make: makeArithmeticChat },
+  { name: "code", percent: 5, make: makeCodeChat },
+  { name: "story", percent: 4, make: makeStoryChat },
   { name: "summary", percent: 3, make: makeSummaryChat },
-  { name: "sort", percent: 3, make: makeSortChat },
+  { name: "sort", percent: 2, make: makeSortChat },
   { name: "chat", percent: 2, make: makeConversation },
   { name: "copy", percent: 2, make: makeCopyChat },
   { name: "identity", percent: 2, make: severalOf(makeIdentity, 3) },

@@ -33,26 +33,29 @@ class Pass:
         return replace(self, **moved)
 
 
-def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, prompt_share: float, prompt_weight: float, random: np.random.Generator) -> Pass:
+def make_pass(chats: EncodedChats, indices: np.ndarray, max_length: int, config: TrainConfig, random: np.random.Generator) -> Pass:
     """The chats at `indices` as rows, cut after `max_length` + 1 tokens."""
     lengths = np.minimum(chats.lengths()[indices], max_length + 1)
     width = min(int(-(-(lengths.max() - 1) // LENGTH_STEP) * LENGTH_STEP), max_length) + 1
     ids = np.full((len(indices), width), END_OF_TEXT_ID, dtype=np.int64)
     is_answer = np.zeros((len(indices), width), dtype=bool)
+    departs = np.zeros((len(indices), width), dtype=bool)
     is_token = np.zeros((len(indices), width), dtype=bool)
     for row, (index, length) in enumerate(zip(indices, lengths)):
         start = chats.starts[index]
         ids[row, :length] = chats.ids[start : start + length]
         is_answer[row, :length] = chats.is_answer[start : start + length]
+        departs[row, :length] = chats.departs[start : start + length]
         is_token[row, :length] = True
-    is_answer, is_token = is_answer[:, 1:].ravel(), is_token[:, 1:].ravel()
-    positions = np.flatnonzero(is_answer | (is_token & (random.random(is_token.shape) < prompt_share)))
+    is_answer, departs, is_token = (mask[:, 1:].ravel() for mask in (is_answer, departs, is_token))
+    positions = np.flatnonzero(is_answer | (is_token & (random.random(is_token.shape) < config.prompt_share)))
+    weights = np.where(is_answer, np.where(departs, config.departure_weight, 1.0), config.prompt_weight)
     families = np.repeat(chats.family_of[indices].astype(np.int64), width - 1)
     return Pass(
         ids=torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
         positions=torch.from_numpy(positions),
         targets=torch.from_numpy(ids[:, 1:].ravel()[positions]),
-        weights=torch.from_numpy(np.where(is_answer[positions], 1.0, prompt_weight).astype(np.float32)),
+        weights=torch.from_numpy(weights[positions].astype(np.float32)),
         is_answer=torch.from_numpy(is_answer[positions]),
         families=torch.from_numpy(families[positions]),
         num_tokens=int(lengths.sum()) - len(indices),
@@ -102,7 +105,7 @@ class TrainingStream:
             shuffled = np.random.default_rng((self.seed, self.pool)).permutation(len(groups))
             self.order = [chosen[groups[index]] for index in shuffled]
         random = np.random.default_rng((self.seed, self.pool, self.taken))
-        made = make_pass(self.chats, self.order[self.taken], self.max_length, config.prompt_share, config.prompt_weight, random)
+        made = make_pass(self.chats, self.order[self.taken], self.max_length, config, random)
         self.taken += 1
         if self.taken == len(self.order):
             self.cursor = (self.pool + 1, 0)
@@ -119,9 +122,10 @@ class TrainingStream:
         return self.pool / self.num_pools
 
 
-def held_out_passes(chats: EncodedChats, tokens_per_pass: int, max_length: int) -> Iterator[Pass]:
+def held_out_passes(chats: EncodedChats, config: TrainConfig, max_length: int) -> Iterator[Pass]:
     """All chats once, answers only."""
+    config = replace(config, prompt_share=0.0)
     lengths = np.minimum(chats.lengths(), max_length + 1)
     random = np.random.default_rng(0)
-    for group in split_by_length(lengths, tokens_per_pass):
-        yield make_pass(chats, group, max_length, 0.0, 0.0, random)
+    for group in split_by_length(lengths, config.tokens_per_pass):
+        yield make_pass(chats, group, max_length, config, random)

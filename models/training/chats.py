@@ -78,6 +78,21 @@ def answer_mask(ids: np.ndarray, answer_header: list[int]) -> np.ndarray:
     return is_answer
 
 
+def departures(ids: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Which tokens are not what came the last time that the two before them stood together in the same chat: where copying on would go wrong."""
+    pair = np.zeros(len(ids), dtype=np.int64)
+    pair[2:] = ids[:-2].astype(np.int64) << 16 | ids[1:-1]
+    lengths = np.diff(starts)
+    places = np.arange(len(ids)) - np.repeat(starts[:-1], lengths)
+    key = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths) << 32 | pair
+    order = np.argsort(key, kind="stable")
+    order = order[places[order] >= 2]
+    before, after = order[:-1], order[1:]
+    departs = np.zeros(len(ids), dtype=bool)
+    departs[after] = (key[before] == key[after]) & (ids[before] != ids[after])
+    return departs
+
+
 @dataclass
 class EncodedChats:
     """Chats of one JSONL file as token ids, in the file's order."""
@@ -87,6 +102,8 @@ class EncodedChats:
     # [chats + 1]: chat i is ids[starts[i] : starts[i + 1]].
     starts: np.ndarray
     is_answer: np.ndarray
+    # Of the answers' tokens, those where copying on would go wrong.
+    departs: np.ndarray
     families: list[str]
     # [chats]: indices into `families`.
     family_of: np.ndarray
@@ -109,7 +126,8 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
     cache = path.with_suffix(f".{digest}.{max_chats or 'all'}.npz")
     if cache.exists() and cache.stat().st_mtime >= path.stat().st_mtime:
         with np.load(cache) as saved:
-            return EncodedChats(path.name, saved["ids"], saved["starts"], saved["is_answer"], saved["families"].tolist(), saved["family_of"])
+            arrays = {name: saved[name] for name in ("ids", "starts", "is_answer", "departs", "family_of")}
+            return EncodedChats(name=path.name, families=saved["families"].tolist(), **arrays)
     header = tokenizer.encode(render([], is_prompt=True)).ids
     parts: list[np.ndarray] = []
     masks: list[np.ndarray] = []
@@ -122,10 +140,13 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
             parts.append(ids)
             masks.append(answer_mask(ids, header))
             family_of.append(families.setdefault(chat["family"], len(families)))
+    ids, is_answer = np.concatenate(parts), np.concatenate(masks)
+    starts = np.concatenate(([0], np.cumsum([len(part) for part in parts])))
     arrays = {
-        "ids": np.concatenate(parts),
-        "starts": np.concatenate(([0], np.cumsum([len(part) for part in parts]))),
-        "is_answer": np.concatenate(masks),
+        "ids": ids,
+        "starts": starts,
+        "is_answer": is_answer,
+        "departs": is_answer & departures(ids, starts),
         "family_of": np.array(family_of, dtype=np.uint8),
     }
     partial = cache.with_suffix(".partial.npz")

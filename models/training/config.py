@@ -44,6 +44,8 @@ class TrainConfig:
     # Of the tokens outside answers, how many are predicted, and how much each of these counts (an answer's token counts 1).
     prompt_share: float = 0.15
     prompt_weight: float = 0.3
+    # What an answer's token counts where copying on would go wrong: an edit is one such token among many that are copied.
+    departure_weight: float = 4.0
 
 
 PRESETS = {

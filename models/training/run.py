@@ -116,7 +116,7 @@ class Run:
         """Nats per answer token by family and over "all"."""
         sums: dict[str, float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
-        for one in held_out_passes(self.held_out, self.stream.config.tokens_per_pass, self.stream.max_length):
+        for one in held_out_passes(self.held_out, self.stream.config, self.stream.max_length):
             nll = self.losses(one).nll.cpu()
             for index, family in enumerate(self.held_out.families):
                 chosen = nll[one.families == index]

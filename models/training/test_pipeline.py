@@ -12,10 +12,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from batches import TrainingStream
-from chats import encode_chats, read_chats, render
+from chats import departures, encode_chats, read_chats, render
 from config import PRESETS, TrainConfig
 from export import export, load_gguf
 from heads import create_heads, export_heads
@@ -81,6 +82,18 @@ class Pipeline(unittest.TestCase):
             has_answer = torch.zeros(one.ids.numel(), dtype=torch.bool)
             has_answer[one.positions] = True
             self.assertTrue(has_answer.view(one.ids.shape).any(dim=1).all())
+
+    def test_departures_are_where_copying_goes_wrong(self) -> None:
+        # Two chats: 4 comes twice after 2 3 and then 5 does; the second chat has not seen the first.
+        ids = np.array([2, 3, 4, 2, 3, 4, 2, 3, 5, 2, 3, 6], dtype=np.uint16)
+        self.assertEqual(np.flatnonzero(departures(ids, np.array([0, 9, 12]))).tolist(), [8])
+
+    def test_departures_count_more(self) -> None:
+        chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")
+        self.assertGreater(chats.departs.sum(), 0)
+        self.assertFalse((chats.departs & ~chats.is_answer).any())
+        (one, *_) = TrainingStream(chats, TrainConfig(departure_weight=7.0), 256, seed=1).next_step()
+        self.assertEqual(set(one.weights[one.is_answer].tolist()), {1.0, 7.0})
 
     def test_starts_from_a_file(self) -> None:
         losses = self.train("pretrain", "continued", "--init-from", f"{self.folder}/base.gguf")
