@@ -56,6 +56,16 @@ describe("simple fleets", () => {
     expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
   });
 
+  test("who may call is for the gateway to say; keys to isolate reach the processes through their environment", async () => {
+    const flags = ["--instances", "2", "--allowed-origins", "http://a,http://b", "--isolate-api-keys"];
+    const config = await configOf(...flags, "--api-key", "sk-1,sk-2");
+    expect(config.allowedOrigins).toEqual(["http://a", "http://b"]);
+    expect(config.models[0]?.args).toEqual(["--isolate-api-keys"]);
+    expect(config.models[0]?.env.MILLRACE_API_KEY?.reveal()).toBe("sk-1,sk-2");
+    expect((await configOf("--instances", "2")).allowedOrigins).toEqual(["*"]);
+    await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key beside/);
+  });
+
   test("auto, and the bundled model", async () => {
     expect(await configOf("--instances", "auto")).toMatchObject({ models: [{ name: "mill-base", instances: "auto" }] });
   });

@@ -4,7 +4,7 @@ import { Option } from "commander";
 import { MillraceError } from "../core/errors.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import { integerIn, listOf } from "./option-values.js";
-import type { ServerFlags } from "./start-server.js";
+import { assertKeysToIsolate, type ServerFlags } from "./start-server.js";
 
 export interface FleetFlags extends ServerFlags {
   readonly config?: string;
@@ -56,7 +56,7 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
 /** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
 const FLEET_FLAGS = [
   ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
-  ...["--host", "--port", "--api-key", "--log-level"],
+  ...["--host", "--port", "--api-key", "--allowed-origins", "--log-level"],
 ];
 
 function assertConfigAlone(written: readonly WrittenFlag[]): void {
@@ -96,7 +96,8 @@ export async function fleetConfigFrom(
     return readConfig(flags.config, process.env);
   }
   const { configSchema } = await import("../fleet/config/schema.js");
-  const { attach = [], instances } = flags;
+  assertKeysToIsolate(flags);
+  const { apiKey = [], attach = [], instances } = flags;
   const engineFlags = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag)).flatMap(({ words }) => words);
   const isAttachedOnly = instances === undefined && flags.model === undefined;
   const { bundledModelPath, nameOf } = await import("./model.js");
@@ -108,12 +109,15 @@ export async function fleetConfigFrom(
     host: flags.host,
     port: flags.port,
     "log-level": flags.logLevel,
-    "api-keys": (flags.apiKey ?? []).map((key, index) => ({ tenant: `key-${index + 1}`, key })),
+    "allowed-origins": flags.allowedOrigins,
+    "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [
       {
         name,
         aliases,
         ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args: engineFlags }),
+        // To tell tenants apart, an engine must know their keys; in its environment nobody else reads them.
+        ...(flags.isolateApiKeys === true && { env: { MILLRACE_API_KEY: apiKey.join(",") } }),
         attach: attach.map((url) => ({ url })),
       },
     ],

@@ -1,5 +1,6 @@
 /** What `serve` and `engine` share: flags, an engine with its HTTP server, and how the two end. */
 import { type Command, Option } from "commander";
+import { DEFAULT_CORS_ORIGINS } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
 import type { UnknownFields } from "../serve/context.js";
@@ -90,7 +91,7 @@ export function addServerOptions(command: Command): Command {
   return addEngineOptions(command);
 }
 
-function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
+export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
   if (isolateApiKeys !== true || apiKey.length > 0) return;
   throw new MillraceError("invalid_option", "expected --api-key beside --isolate-api-keys, got no keys", {
     hint: "Give each of those who share the server a key of its own.",
@@ -112,7 +113,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const modelNames = [firstName, ...otherNames] as const;
   const stage = startStage("server");
   try {
-    const [{ startServer }, { DEFAULT_CORS_ORIGINS, DEFAULT_LIMITS }, { seedsFrom }] = await serving;
+    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }] = await serving;
     const server = await startServer({
       engine,
       tokenizer,

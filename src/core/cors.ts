@@ -1,6 +1,9 @@
 /** Cross-origin headers, kept as a plain record because streamed answers are written past Hono. Credentials are never allowed. */
 export type HeaderRecord = Readonly<Record<string, string>>;
 
+/** Any. */
+export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
+
 const EXPOSED = "X-Request-Id, Retry-After, X-Should-Retry";
 
 export function corsHeaders(origin: string | undefined, allowedOrigins: readonly string[]): HeaderRecord {

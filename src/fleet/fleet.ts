@@ -170,6 +170,7 @@ export class Fleet {
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
       authorize: (headers) => this.#authorize(headers),
+      corsOrigins: () => this.#config.allowedOrigins,
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),

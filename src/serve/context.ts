@@ -81,8 +81,6 @@ export interface AppOptions {
   readonly drawSeed?: SeedSource;
 }
 
-export const DEFAULT_CORS_ORIGINS: readonly string[] = ["*"];
-
 /** What it takes to make a request's prompt: a gateway has it too, without an engine. */
 export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "unknownFields" | "logger"> {
   readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };

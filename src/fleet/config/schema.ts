@@ -98,7 +98,9 @@ const routing = () =>
     policy: z
       .enum(ROUTING_POLICIES)
       .prefault("prefix")
-      .describe("how an instance is chosen: prefix goes where most of the prompt is known, less the load"),
+      .describe(
+        "how an instance is chosen: prefix (where most of the prompt is known, less the load), least-load, round-robin, or session (by session-header)",
+      ),
     "load-weight": z.number().min(0).max(100).prefault(1).describe("what load counts against a matching prefix"),
     "seat-factor": z
       .number()
@@ -162,6 +164,11 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free one"),
     "log-level": z.enum(LOG_LEVELS).prefault("info").describe("what is logged"),
     "api-keys": z.array(apiKey(environment)).default([]).describe("keys that open the API; none: open to all"),
+    "allowed-origins": z
+      .array(text("an origin such as https://app.example, or *"))
+      .min(1)
+      .prefault(["*"])
+      .describe("origins whose pages may call; *: any"),
     "admin-key": secret(environment).optional().describe("the key of /admin; none: there is no /admin"),
     "memory-budget": byteSize()
       .optional()

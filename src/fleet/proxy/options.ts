@@ -73,8 +73,8 @@ export interface ProxyOptions {
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;
-  /** Origins whose pages may call; any where absent. Credentials (cookies) are never allowed. */
-  readonly corsOrigins?: readonly string[];
+  /** Origins whose pages may call; any where absent. Asked for every request. Credentials (cookies) are never allowed. */
+  readonly corsOrigins?: () => readonly string[];
   /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */
   readonly demand?: Demand;
   /** Takes paths that are not the proxy's (metrics, administration); false: not its either. */

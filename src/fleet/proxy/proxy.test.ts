@@ -205,7 +205,7 @@ describe("pages of other origins", () => {
   });
 
   test("may not where others are named", async () => {
-    const { proxy } = await start([ok], { proxy: { corsOrigins: ["http://own"] } });
+    const { proxy } = await start([ok], { proxy: { corsOrigins: () => ["http://own"] } });
     const asked = await fetch(`${proxy.url}/v1/completions`, preflight);
     expect(asked.headers.get("access-control-allow-origin")).toBeNull();
   });

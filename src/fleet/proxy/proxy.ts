@@ -1,7 +1,7 @@
 /** One HTTP door in front of a fleet: requests that name a model go to one of its instances, and answers stream back untouched. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { corsHeaders, preflightHeaders } from "../../core/cors.js";
+import { corsHeaders, DEFAULT_CORS_ORIGINS, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { onSocketClose } from "../../core/socket-close.js";
@@ -116,7 +116,7 @@ class Door {
 
   /** Tells a browser whose pages may call. @returns whether that was all it asked */
   #answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse): boolean {
-    const { corsOrigins = ["*"] } = this.context.options;
+    const corsOrigins = this.context.options.corsOrigins?.() ?? DEFAULT_CORS_ORIGINS;
     const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
     const allowed = isPreflight
       ? preflightHeaders(headers.origin, headers["access-control-request-headers"], corsOrigins)
