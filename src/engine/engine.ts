@@ -42,7 +42,7 @@ export function startEngine(
       else if (message.kind === "failed") reject(errorFromRecord(message.error));
       else if (message.kind === "ready") {
         worker.off("message", onMessage).off("exit", onExit).off("error", onError);
-        resolve(new WorkerEngine(worker, options, message.info, message.stats));
+        resolve(new WorkerEngine(worker, options, message.info, message.stats, onNote));
       }
     });
   });
@@ -65,6 +65,7 @@ class WorkerEngine implements Engine {
     private readonly options: EngineOptions,
     readonly info: EngineInfo,
     stats: EngineStats,
+    private readonly onNote: (text: string) => void,
   ) {
     this.#stats = stats;
     this.cachedBlocks = new CachedBlocks(info.kvWindows, info.blockSize);
@@ -154,6 +155,7 @@ class WorkerEngine implements Engine {
       this.#end(errorFromRecord(message.error));
       return;
     }
+    if (message.kind === "note") this.onNote(message.text);
     if (message.kind !== "step") return;
     this.#stats = message.stats;
     if (message.cacheChanges !== undefined) {

@@ -66,11 +66,14 @@ export function promptLogits(
   sequence.seat = 0;
   while (sequence.numComputedTokens < promptIds.length) {
     const numNewTokens = Math.min(maxRows, maxLogitRows, promptIds.length - sequence.numComputedTokens);
-    kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens);
+    if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
+      throw new Error(`expected KV memory for ${promptIds.length} tokens, got less`);
+    }
     layOutStep(parts, [{ sequence, numNewTokens }], 0);
     transformer.forward(batch, sampler.buffers);
     for (let row = 0; row < numNewTokens; row++) read(transformer.logitRow(row));
     sequence.numComputedTokens += numNewTokens;
+    kv.settle(sequence);
   }
   kv.release(sequence);
 }

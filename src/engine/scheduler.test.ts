@@ -335,6 +335,23 @@ describe("scheduler and KV manager", () => {
     expect(simulation.scheduler.running.map((sequence) => sequence.numCachedTokens)).toEqual([0, 24, 24]);
   });
 
+  test("drafts leave the logits that prompts to be scored wait for", () => {
+    const simulation = new Simulation({
+      ...{ windows: [0], blockSize: 4, numBlocks: [64], maxNumSeqs: 2, maxNumBatchedTokens: 64 },
+      ...{ isPrefixCachingEnabled: false, isBatchingStatic: false, isContiguous: false },
+      ...PLAIN,
+      draftLength: 9,
+    });
+    const arrival = { atStep: 0, promptFamily: 1, salt: "", priority: 0, cancelAfterSteps: undefined };
+    simulation.arrive(1, { ...arrival, promptLength: 4, outputLength: 40, wantsPromptLogprobs: false });
+    simulation.step();
+    simulation.arrive(2, { ...arrival, promptLength: 5, outputLength: 1, wantsPromptLogprobs: true });
+    simulation.step();
+    const admitted = simulation.scheduler.running.find(({ id }) => id === 2);
+    // All four rows of logits that a step has.
+    expect(admitted?.numComputedTokens).toBe(4);
+  });
+
   test("prompts go slowly beside streams, but not while others wait for their seats", () => {
     const simulation = new Simulation({
       windows: [0],

@@ -106,8 +106,8 @@ export class Scheduler {
   /** The next tokens of a running sequence, if it keeps its place. */
   #continue(sequence: Sequence, plan: Plan): void {
     if (sequence.seat < 0) return;
-    if (numMissing(sequence) > 1) this.kv.restore(sequence);
-    const numNewTokens = this.#chunk(sequence, plan);
+    const isMoreStored = numMissing(sequence) > 1 && this.kv.restore(sequence);
+    const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
     if (numNewTokens === 0) return;
     while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
       const last = this.running.at(-1)!;
@@ -121,8 +121,8 @@ export class Scheduler {
   #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
     const hasRoom = this.kv.hasRoomFor(sequence);
-    if (hasRoom) this.kv.restore(sequence);
-    const numNewTokens = this.#chunk(sequence, plan);
+    const isMoreStored = hasRoom && this.kv.restore(sequence);
+    const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
     const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
     if (!hasRoom || !isComputable || !this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
       this.kv.release(sequence);
@@ -140,11 +140,15 @@ export class Scheduler {
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
     const victims = this.running.filter((victim) => this.policy.mayDisplace(sequence, victim, this.running)).reverse();
     const chosen: Sequence[] = [];
+    // What it finds in the cache it does not need room for.
+    if (victims.length > 0) this.kv.attachPrefix(sequence);
     for (const victim of victims) {
       if (this.#freeSeats.length + chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen)) break;
       chosen.push(victim);
     }
-    if (chosen.length === 0 || !this.kv.hasRoomFor(sequence, chosen)) return false;
+    const hasRoom = chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen);
+    if (victims.length > 0) this.kv.release(sequence);
+    if (!hasRoom) return false;
     for (const victim of chosen) this.#preempt(victim, plan);
     return this.#admit(sequence, plan);
   }
@@ -170,7 +174,7 @@ export class Scheduler {
 
   /** Drafts take what is left over: no other sequence's tokens, and no block that is not free. */
   #addDrafts(decoding: readonly Sequence[], plan: Plan, numPromptTokens: number): void {
-    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits);
+    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting());
     const numRows = decoding.length + numPromptTokens;
     if (numLeft > 0)
       this.advice.draft(
@@ -198,9 +202,15 @@ export class Scheduler {
     return sequences.reduce((sum, sequence) => sum + numMissing(sequence), 0);
   }
 
-  /** How many of the sequence's missing tokens this step may compute. */
-  #chunk(sequence: Sequence, plan: Plan): number {
+  /** Prompt tokens whose log-probabilities somebody waits for. */
+  #numScoredWaiting(): number {
+    return [...this.running, ...this.waiting].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
+  }
+
+  /** How many of the sequence's missing tokens this step may compute: a block, where the next step finds more of them in the store. */
+  #chunk(sequence: Sequence, plan: Plan, isMoreStored: boolean): number {
     const missing = numMissing(sequence);
+    if (isMoreStored && this.options.isChunkedPrefillEnabled) return Math.min(this.kv.blockSize, plan.numTokens);
     const allowed = Math.min(missing, plan.numTokens, numScored(sequence, missing) > 0 ? plan.numExtraLogits : missing);
     if (allowed < missing && !this.options.isChunkedPrefillEnabled && plan.numTokens < missing) return 0;
     return Math.max(0, allowed);

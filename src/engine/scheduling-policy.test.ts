@@ -50,6 +50,19 @@ describe("fair", () => {
     expect(policy.compare(busy, back)).toBeLessThan(0);
   });
 
+  test("who comes while nobody is there starts level with who left last", () => {
+    const policy = createPolicy("fair");
+    const first = sequenceOf("a");
+    policy.add(first);
+    policy.charge(first, 500_000, 0);
+    policy.remove(first);
+    const [newcomer, back] = [sequenceOf("b"), sequenceOf("a")];
+    policy.add(newcomer);
+    policy.add(back);
+    policy.charge(newcomer, 1, 0);
+    expect(policy.compare(back, newcomer)).toBeLessThan(0);
+  });
+
   test("displaces another tenant only when it stays behind it afterwards", () => {
     const policy = createPolicy("fair");
     const [greedy, modest] = [sequenceOf("a"), sequenceOf("b")];

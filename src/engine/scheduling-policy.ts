@@ -49,10 +49,12 @@ interface Tenant {
 
 /**
  * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant that was served least goes first; who
- * comes back after a pause starts level with the least served of those present, so that nobody saves up.
+ * comes back after a pause starts level with the least served of those present, or with who left last where nobody is, so that nobody saves up.
  */
 class FairPolicy implements SchedulingPolicy {
   readonly #tenants = new Map<string, Tenant>();
+  /** Of the tenant whose last request ended last. */
+  #servedAtLeaving = 0;
 
   compare(a: Sequence, b: Sequence): number {
     return this.#servedOf(a) - this.#servedOf(b) || byArrival(a, b);
@@ -78,7 +80,7 @@ class FairPolicy implements SchedulingPolicy {
     }
     let least = Number.POSITIVE_INFINITY;
     for (const { served, numRequests } of this.#tenants.values()) if (numRequests > 0) least = Math.min(least, served);
-    const level = least === Number.POSITIVE_INFINITY ? 0 : least;
+    const level = least === Number.POSITIVE_INFINITY ? this.#servedAtLeaving : least;
     this.#tenants.set(tenant, { served: Math.max(known?.served ?? 0, level), numRequests: 1 });
     if (this.#tenants.size > 2 * MAX_IDLE_TENANTS) this.#forgetIdle();
   }
@@ -90,7 +92,7 @@ class FairPolicy implements SchedulingPolicy {
 
   remove({ tenant }: Sequence): void {
     const known = this.#tenants.get(tenant);
-    if (known !== undefined) known.numRequests--;
+    if (known !== undefined && --known.numRequests === 0) this.#servedAtLeaving = known.served;
   }
 
   #servedOf({ tenant }: Sequence): number {

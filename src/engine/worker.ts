@@ -18,7 +18,9 @@ function run(port: MessagePort, { options }: WorkerData): void {
     const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
     if (options.cpuAffinity !== undefined) device.pinThreads(options.cpuAffinity);
-    const core = new EngineCore(model, options, device, freemem(), {
+    // A container may have less than its machine.
+    const freeBytes = Math.min(freemem(), process.availableMemory());
+    const core = new EngineCore(model, options, device, freeBytes, {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
     });

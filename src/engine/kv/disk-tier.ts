@@ -68,6 +68,8 @@ export class DiskTier {
   #numPendingBytes = 0;
   #numFlushes = 0;
   #hasEnded = false;
+  /** That writing fails has been said. */
+  #isNoted = false;
   #stats = { ...NO_DISK_TIER };
 
   /**
@@ -186,7 +188,9 @@ export class DiskTier {
         return;
       }
       this.#known.delete(message.key);
-      if (this.#stats.numDropped++ === 0) this.note(`the prefix cache on disk cannot be written: ${message.problem}`);
+      this.#stats.numDropped++;
+      if (!this.#isNoted) this.note(`the prefix cache on disk cannot be written: ${message.problem}`);
+      this.#isNoted = true;
     }
   }
 

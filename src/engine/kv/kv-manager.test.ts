@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { request } from "../../../test/helpers/engine-requests.js";
+import { Scheduler } from "../scheduler.js";
+import { createPolicy } from "../scheduling-policy.js";
 import { Sequence } from "../sequence.js";
 import { KvManager } from "./kv-manager.js";
 
@@ -27,6 +29,70 @@ function compute(kv: KvManager, sequence: Sequence): void {
 }
 
 const prompt = (id: number, length: number) => new Sequence(id, request(IDS.slice(0, length)), 2, 0);
+
+describe("a store", () => {
+  test("goes on in the next step where one brings back no more, and what it brought counts as cached", () => {
+    const kv = new KvManager({
+      ...{ windows: [0], numBlocks: [32], blockSize: BLOCK_SIZE, maxStepTokens: 16 },
+      ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+    });
+    const numStored = 7;
+    let numRestored = 0;
+    kv.store = {
+      blocksPerStep: 3,
+      has: () => numRestored < numStored,
+      restore: () => numRestored++ < numStored,
+      onPublished: () => {},
+    };
+    const scheduler = new Scheduler(
+      {
+        maxNumSeqs: 1,
+        maxNumBatchedTokens: 16,
+        maxExtraLogitRows: 4,
+        isChunkedPrefillEnabled: true,
+        isBatchingStatic: false,
+      },
+      kv,
+      createPolicy("fcfs"),
+      { promptTokensBeside: (_, most) => most, draft: () => {} },
+    );
+    const sequence = new Sequence(1, request(IDS), 1, 0);
+    scheduler.add(sequence);
+    const numComputed = [];
+    while (sequence.numComputedTokens < sequence.numTokens) {
+      for (const { numNewTokens } of scheduler.schedule()) {
+        numComputed.push(numNewTokens);
+        sequence.numComputedTokens += numNewTokens;
+        kv.settle(sequence);
+      }
+    }
+    // Three blocks come back, one is computed, three come back, one is computed, one comes back, and the rest is computed.
+    expect(numComputed).toEqual([4, 4, 16, 8]);
+    expect(sequence.numCachedTokens).toBe(numStored * BLOCK_SIZE);
+    expect(kv.hitTokens).toBe(numStored * BLOCK_SIZE);
+    expect(kv.queriedTokens).toBe(60);
+  });
+});
+
+describe("sequences that leave", () => {
+  test("make room with the blocks that nobody else holds", () => {
+    const kv = new KvManager({
+      ...{ windows: [0], numBlocks: [12], blockSize: BLOCK_SIZE, maxStepTokens: 64 },
+      ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+    });
+    const sequenceOf = (id: number, ids: readonly number[]) => new Sequence(id, request(ids), 1, 0);
+    // Eight blocks; of the nine of the second, seven are those of the first: two are free.
+    const first = sequenceOf(1, IDS.slice(0, 32));
+    compute(kv, first);
+    const second = sequenceOf(2, [...IDS.slice(0, 28), ...IDS.slice(40, 48)]);
+    compute(kv, second);
+    const newcomer = sequenceOf(3, IDS.slice(30, 50));
+    expect(kv.hasRoomFor(newcomer)).toBe(false);
+    expect(kv.hasRoomFor(newcomer, [second])).toBe(false);
+    expect(kv.hasRoomFor(sequenceOf(4, IDS.slice(30, 46)), [second])).toBe(true);
+    expect(kv.hasRoomFor(newcomer, [first, second])).toBe(true);
+  });
+});
 
 describe("sliding windows", () => {
   test("what no query to come sees is given back", () => {

@@ -103,38 +103,49 @@ export class KvManager {
     }
   }
 
-  /** Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them. */
-  restore(sequence: Sequence): void {
+  /**
+   * Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them.
+   * @returns whether the store has the block behind these too, for another step
+   */
+  restore(sequence: Sequence): boolean {
     const { store, blockSize } = this;
-    if (store === undefined || !this.#reads(sequence) || !sequence.isPublishing) return;
-    for (let n = 0; n < store.blocksPerStep; n++) {
+    if (store === undefined || !this.#reads(sequence) || !sequence.isPublishing) return false;
+    for (let n = 0; ; n++) {
       const start = sequence.numComputedTokens;
       // The last token is always computed, as its logits are needed.
-      if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return;
+      if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return false;
       const parent = sequence.nodes.at(-1) ?? this.#root(sequence);
       const tokens = sequence.tokens.subarray(start, start + blockSize);
-      if (!store.has(parent, tokens) || !this.ensureCapacity(sequence, start + blockSize)) return;
+      if (!store.has(parent, tokens)) return false;
+      if (n === store.blocksPerStep) return true;
+      if (!this.ensureCapacity(sequence, start + blockSize)) return false;
       const blocks = sequence.blockTables.map((table) => table[start / blockSize]!);
-      if (!store.restore(parent, tokens, blocks)) return;
+      if (!store.restore(parent, tokens, blocks)) return false;
       sequence.numComputedTokens += blockSize;
       this.settle(sequence);
+      // Of one that has its seat for the first time; until then countFirstAdmission will count it.
+      if (sequence.seat >= 0 && sequence.numAdmissions === 1) this.#countHit(sequence, blockSize);
     }
   }
 
   /** The sequence was admitted for the first time: counts what the cache saved it. */
   countFirstAdmission(sequence: Sequence): void {
-    sequence.numCachedTokens = sequence.numComputedTokens;
     this.queriedTokens += sequence.numTokens;
-    this.hitTokens += sequence.numComputedTokens;
+    this.#countHit(sequence, sequence.numComputedTokens);
   }
 
-  /** Could the sequence's present tokens all be computed with the blocks that are free, and those that `departing` sequences hold? */
+  #countHit(sequence: Sequence, numTokens: number): void {
+    sequence.numCachedTokens += numTokens;
+    this.hitTokens += numTokens;
+  }
+
+  /** Could the sequence's present tokens all be computed with the blocks that are free, and those that nobody holds once `departing` are gone? */
   hasRoomFor(sequence: Sequence, departing: readonly Sequence[] = []): boolean {
     const { windows, reservedTokens, maxStepTokens } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
     return this.#pools.every((pool, group) => {
       const wanted = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
-      const numFreed = departing.reduce((sum, each) => sum + numHeld(each, group), 0);
+      const numFreed = numHeldAlone(departing, group, pool);
       return pool.numFree + numFreed >= wanted - numHeld(sequence, group);
     });
   }
@@ -249,6 +260,17 @@ export class KvManager {
     const key = sequence.promptKeys[block];
     if (key !== undefined && this.#leaders.get(key) === sequence) this.#leaders.delete(key);
   }
+}
+
+/** Blocks that only these sequences hold. */
+function numHeldAlone(sequences: readonly Sequence[], group: number, pool: BlockPool): number {
+  const holders = new Map<number, number>();
+  for (const { blockTables, numGivenBack } of sequences) {
+    for (const blockId of blockTables[group]!.slice(numGivenBack[group])) {
+      holders.set(blockId, (holders.get(blockId) ?? 0) + 1);
+    }
+  }
+  return [...holders].filter(([blockId, count]) => pool.refCount(blockId) === count).length;
 }
 
 const numHeld = ({ blockTables, numGivenBack }: Sequence, group: number): number =>

@@ -68,6 +68,26 @@ describe("draft model", () => {
     expect(stats.speculation.numDraftTokens).toBeGreaterThan(stats.speculation.numAcceptedTokens);
   });
 
+  test("guesses up to the end of the context", () => {
+    const device = loadKernels().createDevice({ numThreads: 1 });
+    try {
+      const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
+      const answers = [NO_SPECULATION, guessedBy("model")].map((speculative) => {
+        const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative }, device, 0);
+        const completions = new Map<number, Completion>();
+        // 500 + 12 tokens are all that a context of 512 holds.
+        for (const id of [0, 1])
+          core.add(id, request(new Array<number>(500 - 3 * id).fill(7), { maxTokens: 12 + 3 * id }));
+        while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+        return completions;
+      });
+      expect(answers[1]).toEqual(answers[0]);
+      expect(answers[1]!.get(0)!.tokenIds).toHaveLength(12);
+    } finally {
+      device.destroy();
+    }
+  });
+
   test("refuses a draft model whose context is too short", () => {
     expect(() => run(guessedBy("short"))).toThrow(/a context of 512 tokens, got 64/);
   });

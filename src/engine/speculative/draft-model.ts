@@ -120,7 +120,7 @@ export class DraftModel implements BatchDrafter {
     return caughtUp;
   }
 
-  /** `numTokens` guesses for each of the sequences, which are ready; fewer for those whose memory does not suffice. */
+  /** `numTokens` guesses for each of the sequences, which are ready; fewer for those that end before, or whose memory does not suffice. */
   propose(targets: readonly Sequence[], numTokens: number): number[][] {
     const shadows = targets.map((target) => this.#shadows.get(target)!.sequence);
     const drafts = targets.map((): number[] => []);
@@ -128,7 +128,9 @@ export class DraftModel implements BatchDrafter {
       this.#batch.clear();
       this.#sampler.clear();
       const computed = shadows.flatMap((sequence, index) => {
-        if (drafts[index]!.length < i || !this.#kv.ensureCapacity(sequence, sequence.numTokens)) return [];
+        // The last token of an answer is not guessed: behind it the context may end.
+        const isOver = drafts[index]!.length < i || i >= targets[index]!.numTokensLeft - 1;
+        if (isOver || !this.#kv.ensureCapacity(sequence, sequence.numTokens)) return [];
         this.#addRows(sequence, sequence.numTokens);
         this.#batch.logitRows.values[this.#batch.numLogitRows++] = this.#batch.numRows - 1;
         this.#sampler.addSampleRow(sequence, sequence.numTokens);
