@@ -175,6 +175,7 @@ export class Fleet {
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
+      startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       handleOther: adminHandler(this.#adminTarget()),
       host: config.host,
       port: config.port,

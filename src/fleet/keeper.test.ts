@@ -155,6 +155,15 @@ describe("models on demand", () => {
     expect(keeper.demand("a")).toBe(false);
     expect(keeper.demand("nobody")).toBe(false);
   });
+
+  test("one may be missing where it is loaded on demand, unless it gave up", () => {
+    const keeper = keep([model("a", 0, 1), model("b", 1, 1)]);
+    expect(["a", "b", "nobody"].map((name) => keeper.startsOnDemand(name))).toEqual([true, false, false]);
+    keeper.demand("a");
+    expect(keeper.startsOnDemand("a")).toBe(true);
+    for (const instance of fleet.running.get("a") ?? []) Object.assign(instance, { state: "failed", isGivenUp: true });
+    expect(keeper.startsOnDemand("a")).toBe(false);
+  });
 });
 
 describe("scaling", () => {

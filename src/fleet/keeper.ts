@@ -110,7 +110,16 @@ export class Keeper {
       const message = `expected ${name} to fit into the memory budget of ${this.rules.budgetBytes} bytes, got ${kept.bytesPerInstance}`;
       throw new MillraceError("memory_budget", message, { hint: "raise memory-budget, or serve a smaller model" });
     }
-    // Of a model that is being unloaded for another one, the next turn comes; of one that cannot be started, nothing does.
+    return this.#canStart(name);
+  }
+
+  /** Whether a model may have no instance until it is asked for, and would get one then. */
+  startsOnDemand(name: string): boolean {
+    return this.#kept.get(name)?.model.rules.min === 0 && this.#canStart(name);
+  }
+
+  /** Of a model that is being unloaded for another one, the next turn comes; of one that cannot be started, nothing does. */
+  #canStart(name: string): boolean {
     const own = this.fleet.instances(name);
     return own.length === 0 || own.some(({ isGivenUp }) => !isGivenUp);
   }

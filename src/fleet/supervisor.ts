@@ -24,6 +24,8 @@ interface Group {
   /** In the order of their slots; they stay in the list at rest. */
   readonly instances: Instance[];
   readonly attached: readonly AttachedInstance[];
+  /** It is being removed: nothing of it is started any more. */
+  isLeaving: boolean;
 }
 
 /**
@@ -65,7 +67,7 @@ export class Supervisor implements UpstreamPool {
     const attached = (spec.attach ?? []).map(
       (target, index) => new AttachedInstance(spec, index, adapter, target, this.#context),
     );
-    this.#groups.set(spec.name, { spec, instances: [], attached });
+    this.#groups.set(spec.name, { spec, instances: [], attached, isLeaving: false });
     for (const instance of attached) void instance.start();
     void this.setInstances(spec.name, spec.instances);
   }
@@ -73,20 +75,21 @@ export class Supervisor implements UpstreamPool {
   /** Its instances finish their requests first. */
   async removeModel(name: string): Promise<void> {
     const group = this.#group(name);
+    group.isLeaving = true;
     await Promise.all(membersOf(group).map((instance) => instance.stop()));
     this.#groups.delete(name);
   }
 
   /**
    * As many as asked for: those asleep are woken before others are started, those that are no use or least busy rest first. Attached ones are not counted.
-   * Resolves when those that are to rest do; starts go on in the background.
+   * Resolves when those that are to rest do; starts go on in the background. Nothing changes for a model that is being removed.
    */
   async setInstances(model: string, count: number): Promise<void> {
-    const { spec, instances } = this.#group(model);
+    const { spec, instances, isLeaving } = this.#group(model);
     if (!Number.isSafeInteger(count) || count < 0) {
       throw new MillraceError("invalid_option", `expected a number of instances of ${model} from 0 up, got ${count}`);
     }
-    if (this.#isClosing) return;
+    if (this.#isClosing || isLeaving) return;
     const wanted = instances.filter((instance) => instance.isWanted);
     const changes: Promise<void>[] = [];
     for (const instance of this.#leastUseful(wanted).slice(0, wanted.length - Math.min(count, wanted.length))) {
@@ -130,7 +133,13 @@ export class Supervisor implements UpstreamPool {
   /** A new process, after its requests have finished; what was given up is tried again. */
   restart(id: string): Promise<void> {
     this.#assertOpen();
-    return this.#instance(id).restart();
+    const instance = this.#instance(id);
+    if (this.#group(instance.status.model).isLeaving) {
+      throw new MillraceError("shutting_down", `expected an instance that is to stay, got ${id}, which is to go`, {
+        hint: "Its model is being removed, or is about to get new processes.",
+      });
+    }
+    return instance.restart();
   }
 
   /** Takes it out of use: it finishes its requests and stops. `restart` brings it back. */

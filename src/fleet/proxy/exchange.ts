@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { parseJsonObject, readIncoming } from "../../core/json-body.js";
+import type { EngineName } from "../adapters/adapter.js";
 import type { KeySource, RequestBody } from "../routing/key-source.js";
 import type { Lease, LeaseEnd, Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
@@ -100,7 +101,7 @@ export class Exchange {
       try {
         if (!this.#isGone) result = await this.#attempt(sendable, lease, [...excluded, id], numLeft);
       } finally {
-        lease.end(leaseEnd(result));
+        lease.end(leaseEnd(result, lease.upstream.engine));
       }
       if (result.kind !== "refused") {
         this.#conclude(result, id);
@@ -186,9 +187,11 @@ export class Exchange {
 const CANCELLED: AttemptResult = { kind: "cancelled" };
 
 /** What an attempt tells of the instance. Being busy is not being ill; an error for every request is. */
-function leaseEnd(result: AttemptResult): LeaseEnd {
+function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":
+      // Our own engine's deadline_exceeded: the request's own `timeout` was too short.
+      if (engine === "millrace" && result.status === 504) return "unknown";
       return result.status >= 500 ? "failed" : "answered";
     case "refused":
       return result.status === 429 ? "unknown" : "failed";

@@ -22,16 +22,21 @@ interface FleetHealth {
   readonly body: object;
 }
 
-/** @param startsOnDemand a model without an instance is no fault then */
-export function fleetHealth(pool: UpstreamPool, isDraining: boolean, startsOnDemand: boolean): FleetHealth {
+/** @param startsOnDemand whether a model is loaded when it is asked for: that nothing of it is ready is no fault then */
+export function fleetHealth(
+  pool: UpstreamPool,
+  isDraining: boolean,
+  startsOnDemand: (model: string) => boolean,
+): FleetHealth {
   const models = pool.models().map((model) => {
     const states: Partial<Record<string, number>> = {};
     for (const { state } of pool.upstreams(model)) states[state] = (states[state] ?? 0) + 1;
     return { model, instances: states };
   });
-  const numServed = models.filter(({ instances }) => (instances.ready ?? 0) > 0).length;
-  const isTakingRequests = !isDraining && (startsOnDemand || numServed > 0);
-  const isWhole = startsOnDemand || numServed === models.length;
+  const isServed = ({ model, instances }: (typeof models)[number]) =>
+    (instances.ready ?? 0) > 0 || startsOnDemand(model);
+  const isTakingRequests = !isDraining && models.some(isServed);
+  const isWhole = models.every(isServed);
   const status = isDraining ? "draining" : !isTakingRequests ? "unavailable" : isWhole ? "ok" : "degraded";
   return { isTakingRequests, body: { status, models } };
 }

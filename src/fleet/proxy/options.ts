@@ -77,6 +77,8 @@ export interface ProxyOptions {
   readonly corsOrigins?: () => readonly string[];
   /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */
   readonly demand?: Demand;
+  /** Whether a model is there only when it is asked for, so that having nothing of it ready is no fault. Absent: none is. */
+  readonly startsOnDemand?: (model: string) => boolean;
   /** Takes paths that are not the proxy's (metrics, administration); false: not its either. */
   readonly handleOther?: (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
   readonly host: string;

@@ -123,6 +123,17 @@ test("an error that would be the same everywhere is passed on, not repeated", as
   expect(watched.routed).toEqual(["a"]);
 });
 
+test.each([
+  ["millrace", 500, "open"],
+  ["vllm", 504, "open"],
+  // The request's own `timeout` was too short.
+  ["millrace", 504, "closed"],
+] as const)("%s that answers %i again and again: its breaker is %s", async (engine, status, state) => {
+  const { post, proxy } = await start([answerJson({ error: "no" }, status)], { upstream: { engine } });
+  for (let i = 0; i < 3; i++) expect((await post(chat, request)).status).toBe(status);
+  expect(proxy.breakerState("a")).toBe(state);
+});
+
 test("no more instances are tried than allowed", async () => {
   const { post, watched } = await start([cut, cut, cut, ok], { limits: { maxAttempts: 2 } });
   expect(await code(await post(chat, request))).toEqual([502, "upstream_failed"]);

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import {
   answerJson,
   beginStream,
@@ -162,7 +163,10 @@ test("a fleet of one model takes requests that name none", async () => {
 });
 
 test("models and health", async () => {
-  const { proxy, pool } = await start([ok, ok]);
+  const onDemand = new Set<string>();
+  const { proxy, pool } = await start([ok, ok], {
+    proxy: { demand: () => true, startsOnDemand: (model) => onDemand.has(model) },
+  });
   const get = async (path: string) => {
     const response = await fetch(`${proxy.url}${path}`);
     return [response.status, await response.json()];
@@ -177,6 +181,11 @@ test("models and health", async () => {
   pool.change("a", { state: "failed" });
   pool.change("b", { state: "starting" });
   expect(await get("/health")).toMatchObject([503, { status: "unavailable" }]);
+  pool.add(upstreamOf("c", { model: "n", state: "stopped" }));
+  onDemand.add("n");
+  expect(await get("/health")).toMatchObject([200, { status: "degraded" }]);
+  onDemand.add("m");
+  expect(await get("/health")).toMatchObject([200, { status: "ok" }]);
 });
 
 describe("pages of other origins", () => {

@@ -165,7 +165,7 @@ class Door {
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
     if (isGet && path === "/health") {
-      const health = fleetHealth(options.pool, this.isDraining, options.demand !== undefined);
+      const health = fleetHealth(options.pool, this.isDraining, options.startsOnDemand ?? (() => false));
       respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
       return true;
     }

@@ -22,6 +22,8 @@ export class InstanceRecord {
   breaker: Breaker = CLOSED;
   /** Sequences of ours. */
   numInFlight = 0;
+  /** It failed or stopped, though the process may live on and finish what it has: forgotten once that has ended. */
+  isDown = false;
   /** Tokens that our requests hold or will hold, and prompt tokens to be computed. */
   tokensInFlight = 0;
   /** Sequences that others sent, as of the last scrape. */

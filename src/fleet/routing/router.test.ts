@@ -127,6 +127,24 @@ test("work of a process that died is forgotten with it, and ending its leases ha
   expect(numInFlight()).toEqual([0, 0]);
 });
 
+test("work of a process that is only unwell is still counted; what is known of it goes with its last request", () => {
+  const { pool, router, take } = setUp(["a"]);
+  const [first, second] = [take(1), take(2)];
+  pool.change("a", { state: "failed" });
+  expect(router.numInFlight("a")).toBe(2);
+  first!.end("answered");
+  pool.change("a", { state: "ready" });
+  expect(router.numInFlight("a")).toBe(1);
+  take(3).end("answered");
+  pool.change("a", { state: "draining" });
+  expect(router.numInFlight("a")).toBe(1);
+  pool.change("a", { state: "stopped" });
+  second!.end("failed");
+  expect(router.numInFlight("a")).toBe(0);
+  pool.change("a", { state: "ready" });
+  expect(take(3).matchedFraction).toBe(0);
+});
+
 test("instances that vanish without a word are forgotten once their last request has ended", () => {
   const { pool, router, take } = setUp(["a", "b"]);
   const [last] = [take(1), take(2)];

@@ -177,6 +177,10 @@ export class Router {
     }
   }
 
+  #forgetIdle(record: InstanceRecord): void {
+    if (record.numInFlight === 0 && this.#records.get(record.id) === record) this.#records.delete(record.id);
+  }
+
   #lease(
     { prefix, outputTokens, numSequences }: RoutedRequest,
     model: ModelState,
@@ -207,6 +211,7 @@ export class Router {
         isOpen = false;
         record.end(numSequences, tokens);
         endCredit();
+        if (record.isDown) this.#forgetIdle(record);
         const nowMs = this.now();
         if (how === "answered") {
           record.breaker = onSuccess(record.breaker);
@@ -221,8 +226,9 @@ export class Router {
   #onChange(upstream: Upstream): void {
     const record = this.#records.get(upstream.id);
     if (record !== undefined) {
-      const isGone = upstream.state === "stopped" || upstream.state === "failed" || record.starts !== upstream.starts;
-      if (isGone) this.#records.delete(upstream.id);
+      record.isDown = upstream.state === "stopped" || upstream.state === "failed";
+      if (record.starts !== upstream.starts) this.#records.delete(upstream.id);
+      else if (record.isDown) this.#forgetIdle(record);
       else if (upstream.state === "asleep")
         record.index.clear(); // Sleeping gives the cache's memory back.
       else record.observe(upstream, this.now());
