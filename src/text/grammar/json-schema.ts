@@ -162,7 +162,7 @@ class SchemaConverter {
     if (types.length === 0 || stray !== undefined) {
       this.#refuse(`${at}/type`, `one of ${JSON_TYPES.join(", ")}`, JSON.stringify(type));
     }
-    return types as JsonType[];
+    return [...new Set(types as JsonType[])];
   }
 
   #typed(type: JsonType, schema: Schema, at: string): string {
