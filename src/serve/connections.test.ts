@@ -204,6 +204,20 @@ describe("an error after the stream began", () => {
   });
 });
 
+describe("a connection that is silent", () => {
+  it("ends, unless its answer is being made", async () => {
+    await start({ stepsByItself: false }, { limits: { ...DEFAULT_LIMITS, stalledClientTimeoutMs: 50 } });
+    const client = await open();
+    client.socket.write(request(short));
+    await until(() => fake.engine.numLive === 1, "the request");
+    const idle = await open();
+    await until(() => idle.isClosed(), "the idle connection's end");
+    fake.engine.step();
+    fake.engine.step();
+    await until(() => client.received().includes('"text":"ab"'), "the answer");
+  });
+});
+
 describe("the server's end", () => {
   it("drains: running requests finish, new ones are refused, connections close", async () => {
     await start({ stepsByItself: false });
