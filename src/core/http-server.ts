@@ -1,6 +1,6 @@
-/** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, naming requests. */
+/** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
-import type { Server } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { MillraceError } from "./errors.js";
 
@@ -35,6 +35,30 @@ export function answerBadRequest(logger: BadRequestLogger, error: NodeJS.ErrnoEx
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/** Longer than clients keep a connection they do not use, or ours would end under a request. */
+const KEEP_ALIVE_MS = 75_000;
+
+/**
+ * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is being made is fine.
+ * Node leaves both to us, keep-alive included, once anybody listens to "timeout".
+ * @param timeoutMs a connection may be silent for this long before its first request and during one
+ * @param unanswered the server's responses that are not over
+ * @param keepAliveMs and for this long after an answer
+ */
+export function endSilentConnections(
+  server: Server,
+  timeoutMs: number,
+  unanswered: ReadonlySet<ServerResponse>,
+  keepAliveMs = KEEP_ALIVE_MS,
+): void {
+  server.timeout = timeoutMs;
+  server.keepAliveTimeout = keepAliveMs;
+  server.on("timeout", (socket: Socket) => {
+    const isAwaited = [...unanswered].some(({ req }) => req.socket === socket);
+    if (!isAwaited || socket.writableLength > 0) socket.destroy();
+  });
 }
 
 /** Binds a server to an address; port 0 takes any free one. */

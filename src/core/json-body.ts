@@ -47,10 +47,10 @@ export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Pro
 }
 
 /** No field goes deeper; beyond it JSON.parse gets slower than linear, and walks of what it made overflow the stack. */
-const MAX_DEPTH = 64;
+export const MAX_JSON_DEPTH = 64;
 
 /** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
-function isTooDeep(bytes: Uint8Array): boolean {
+export function isTooDeep(bytes: Uint8Array): boolean {
   let depth = 0;
   let isInString = false;
   for (let i = 0; i < bytes.length; i++) {
@@ -58,7 +58,7 @@ function isTooDeep(bytes: Uint8Array): boolean {
     if (byte === QUOTE) isInString = !isInString;
     else if (isInString) i += byte === BACKSLASH ? 1 : 0;
     // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
-    else if ((byte | 0x20) === OPEN_BRACE && ++depth > MAX_DEPTH) return true;
+    else if ((byte | 0x20) === OPEN_BRACE && ++depth > MAX_JSON_DEPTH) return true;
     else if ((byte | 0x20) === CLOSE_BRACE) depth--;
   }
   return false;
@@ -72,7 +72,7 @@ const CLOSE_BRACE = 0x7d;
 /** @example parseJsonObject(Buffer.from('{"model":"mill"}')); // { model: "mill" } */
 export function parseJsonObject(bytes: Uint8Array): Readonly<Record<string, unknown>> {
   if (isTooDeep(bytes)) {
-    throw new MillraceError("invalid_json", `expected JSON nested at most ${MAX_DEPTH} deep, got more`);
+    throw new MillraceError("invalid_json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
   }
   let value: unknown;
   try {

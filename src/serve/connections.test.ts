@@ -92,18 +92,18 @@ describe("a client that goes away", () => {
 
 describe("a client that is slow", () => {
   it("to read is cut off when its unsent bytes pass the limit, and others go on", async () => {
-    // Kilobytes per token outrun, within the 3000 steps, what the kernel buffers for a loopback socket.
+    // Kilobytes per token and choice outrun, within the 3000 steps, what the kernel buffers for a loopback socket.
     await start({ stepsByItself: false }, { limits: { ...DEFAULT_LIMITS, maxBufferedBytes: 64 * 1024 } });
     const client = await open();
-    client.socket.write(request({ prompt: "é".repeat(500), max_tokens: 3000, stream: true, logprobs: 20 }));
+    client.socket.write(request({ prompt: "é".repeat(500), max_tokens: 3000, stream: true, logprobs: 20, n: 16 }));
     const other = fetch(`${fake.server.url}/v1/completions`, { method: "POST", body: JSON.stringify(short) });
-    await until(() => fake.engine.numLive === 2, "both requests");
+    await until(() => fake.engine.numLive === 17, "both requests");
     client.socket.pause();
     for (let i = 0; i < 3000 && fake.engine.numAborted === 0; i++) {
       fake.engine.step();
-      if (i % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (i % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
-    await until(() => fake.engine.numAborted === 1, "the cut");
+    await until(() => fake.engine.numAborted === 16, "the cut");
     expect((await other).status).toBe(200);
     expect(fake.lines.map((line) => line.fields.code)).toEqual(["client_closed"]);
     client.socket.resume();
@@ -201,6 +201,20 @@ describe("an error after the stream began", () => {
     await until(() => client.received().includes("[DONE]"), "the end");
     expect(client.received()).toContain('"code":"shutting_down"');
     expect(fake.lines.filter((line) => line.fields.code === "shutting_down")).toHaveLength(1);
+  });
+});
+
+describe("a connection that is silent", () => {
+  it("ends, unless its answer is being made", async () => {
+    await start({ stepsByItself: false }, { limits: { ...DEFAULT_LIMITS, stalledClientTimeoutMs: 50 } });
+    const client = await open();
+    client.socket.write(request(short));
+    await until(() => fake.engine.numLive === 1, "the request");
+    const idle = await open();
+    await until(() => idle.isClosed(), "the idle connection's end");
+    fake.engine.step();
+    fake.engine.step();
+    await until(() => client.received().includes('"text":"ab"'), "the answer");
   });
 });
 

@@ -33,9 +33,9 @@ export interface ServeLimits {
   readonly maxTokenizeLength: number;
   /** A request's body must have arrived within this time of its headers. */
   readonly bodyTimeoutMs: number;
-  /** Unsent bytes one stream may pile up. The engine cannot be paused for one reader, so beyond this the request is aborted and the connection cut. */
+  /** Unsent bytes one stream may pile up beside the longest text written at once. The engine cannot be paused for one reader, so beyond this the request is aborted and the connection cut. */
   readonly maxBufferedBytes: number;
-  /** A connection with unsent bytes whose client has read nothing for this long is cut. */
+  /** A connection with unsent bytes whose client has read nothing for this long is cut, and one that has asked nothing. */
   readonly stalledClientTimeoutMs: number;
   readonly maxChoices: number;
   /** Prompts × choices of one request. */

@@ -37,7 +37,7 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
     const stream = new SseStream(outgoing, {
       headers: { "X-Request-Id": c.get("requestId") },
       // Who reads too slowly is cut off, and begins again with all there is.
-      maxBufferedBytes: limits.maxBufferedBytes + snapshot.length,
+      maxBufferedBytes: limits.maxBufferedBytes,
       onOverflow: () => end(),
     });
     const onChanges = (changes: BlockChanges) => {

@@ -15,6 +15,7 @@ export class SseStream {
   readonly #maxBufferedBytes: number;
   readonly #onOverflow: (bufferedBytes: number) => void;
   #pending = "";
+  #maxTextLength = 0;
   #isFlushScheduled = false;
   #isEnding = false;
 
@@ -72,7 +73,9 @@ export class SseStream {
       return;
     }
     outgoing.write(text);
-    if (outgoing.writableLength <= this.#maxBufferedBytes) return;
+    // What was just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
+    this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
+    if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;
     this.#isEnding = true;
     this.#onOverflow(outgoing.writableLength);
     // A pipelined response has no socket yet; destroying the request takes the connection down either way.

@@ -52,7 +52,7 @@ export interface ProxyTimeouts {
   readonly firstByteMs: number;
   /** Between two bytes of an answer. */
   readonly idleMs: number;
-  /** A client that takes nothing of what waits for it. */
+  /** A client that takes nothing of what waits for it, or asks nothing. */
   readonly stalledClientMs: number;
 }
 

@@ -328,6 +328,20 @@ test("a body that never ends is refused, and its connection is cut when the clie
   expect(answer).toMatch(/^HTTP\/1.1 413 .*"body_too_large"}}$/s);
 });
 
+test("a connection that is silent ends, unless its answer is being made", async () => {
+  let answer = () => {};
+  const slow: Behaviour = (received, outgoing) => {
+    answer = () => ok(received, outgoing);
+  };
+  const { post, proxy, standIns } = await start([slow], { timeouts: { stalledClientMs: 50 } });
+  const response = post(chat, request);
+  await until(() => standIns[0]!.received.length === 1);
+  const idle = connect(proxy.port, "127.0.0.1").resume();
+  await new Promise((resolve) => idle.once("close", resolve));
+  answer();
+  expect(await (await response).json()).toEqual({ ok: true });
+});
+
 test("pipelined requests are answered in order, and cancelled together", async () => {
   const { proxy, standIns } = await start([never]);
   const socket: Socket = connect(proxy.port, "127.0.0.1");

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { Socket } from "node:net";
 import { corsHeaders, DEFAULT_CORS_ORIGINS, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
-import { answerBadRequest, listen, requestIdOf, shownHost } from "../../core/http-server.js";
+import { answerBadRequest, endSilentConnections, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
@@ -36,9 +36,6 @@ export interface RunningProxy {
   close(): Promise<void>;
 }
 
-/** Longer than clients keep a connection they do not use, or theirs would end under a request. */
-const KEEP_ALIVE_MS = 75_000;
-
 /** @example const proxy = await startProxy({ pool, routing: () => DEFAULT_ROUTING, authorize, limits, timeouts, host, port, logger }); */
 export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const now = () => performance.now();
@@ -54,12 +51,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const door = new Door({ options, router, room, connections, keySourceOf });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
   server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
-  server.keepAliveTimeout = KEEP_ALIVE_MS;
-  // Silence is fine while an answer is being made; unsent bytes that nobody takes are not.
-  server.timeout = options.timeouts.stalledClientMs;
-  server.on("timeout", (socket: Socket) => {
-    if (socket.writableLength > 0) socket.destroy();
-  });
+  endSilentConnections(server, options.timeouts.stalledClientMs, door.unanswered);
   const { port } = await listen(server, options.host, options.port);
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
   const close = async () => {
@@ -89,18 +81,18 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
 /** Says what becomes of each request, and knows which are not answered yet. */
 class Door {
   isDraining = false;
-  readonly #open = new Set<ServerResponse>();
+  readonly unanswered = new Set<ServerResponse>();
   #onIdle = () => {};
 
   constructor(private readonly context: ExchangeContext) {}
 
   open(incoming: IncomingMessage, outgoing: ServerResponse): void {
     let exchange: Exchange | undefined;
-    this.#open.add(outgoing);
+    this.unanswered.add(outgoing);
     const settle = () => {
       endWatch();
       exchange?.abandon();
-      if (this.#open.delete(outgoing) && this.#open.size === 0) this.#onIdle();
+      if (this.unanswered.delete(outgoing) && this.unanswered.size === 0) this.#onIdle();
     };
     // A pipelined response whose turn never came gets no "close" of its own.
     const endWatch = onSocketClose(incoming.socket, settle);
@@ -127,7 +119,7 @@ class Door {
   }
 
   async whenIdle(): Promise<void> {
-    if (this.#open.size === 0) return;
+    if (this.unanswered.size === 0) return;
     await new Promise<void>((resolve) => {
       this.#onIdle = resolve;
     });

@@ -1,4 +1,5 @@
 /** Chat messages: their schema, their flattening to plain text, and their way through the chat template to token ids. */
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../context.js";
@@ -168,13 +169,15 @@ export function renderChat(context: PromptContext, messages: readonly PlainMessa
       { param: "add_generation_prompt" },
     );
   }
-  const text = context.chatTemplate.render({
-    messages: withTemplateIds(context, messages),
-    tools: options.tools,
-    addGenerationPrompt,
-    kwargs,
-  });
-  return continues ? cutAfterFinalMessage(text, messages) : text;
+  const { chatTemplate } = context;
+  const render = (given: readonly PlainMessage[]): string =>
+    chatTemplate.render({
+      messages: withTemplateIds(context, given),
+      tools: options.tools,
+      addGenerationPrompt,
+      kwargs,
+    });
+  return continues ? renderUpToFinalText(render, messages) : render(messages);
 }
 
 /** Some templates refuse call ids that are not of their own form. */
@@ -190,11 +193,20 @@ function withTemplateIds(context: PromptContext, messages: readonly PlainMessage
   }));
 }
 
-/** The last message stays open: what the template wrote after its text is cut off. */
-function cutAfterFinalMessage(text: string, messages: readonly PlainMessage[]): string {
-  const content = messages.at(-1)?.content.trim() ?? "";
-  const start = content === "" ? -1 : text.lastIndexOf(content);
-  if (start !== -1) return text.slice(0, start + content.length);
+/**
+ * The last message stays open: what the template wrote after its text is cut off. A marker at the text's end shows where that is, which a search
+ * for the text would not where the template writes the same again, and keeps white space there from being trimmed.
+ */
+function renderUpToFinalText(
+  render: (messages: readonly PlainMessage[]) => string,
+  messages: readonly PlainMessage[],
+): string {
+  const last = messages.at(-1)!;
+  const marker = randomUUID();
+  const rendered = render(messages.with(-1, { ...last, content: last.content + marker }));
+  const text = rendered.slice(0, Math.max(0, rendered.lastIndexOf(marker)));
+  const content = last.content.trim();
+  if (content !== "" && text.trimEnd().endsWith(content)) return text;
   throw new MillraceError(
     "template_failed",
     "expected the last message's text in what the template wrote, got a text without it",

@@ -1,13 +1,14 @@
 /** What a request says its answer must be, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
-import { grammarOfRegex, RegexError } from "../../text/grammar/regex.js";
+import { grammarOfRegex, MAX_PATTERN_LENGTH, RegexError } from "../../text/grammar/regex.js";
 import { checked } from "./checked.js";
 
 const MAX_CHOICES = 1024;
-const MAX_TEXT_LENGTH = 64 * 1024;
+const MAX_TEXT_LENGTH = MAX_PATTERN_LENGTH;
 
 const boundedText = checked<string>(
   `a string of 1 to ${MAX_TEXT_LENGTH} characters`,
@@ -109,6 +110,9 @@ function fromRegex(regex: string): string {
 }
 
 function parseSchema(text: string): unknown {
+  if (isTooDeep(Buffer.from(text))) {
+    refuse("structured_outputs.json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
+  }
   try {
     return JSON.parse(text);
   } catch {

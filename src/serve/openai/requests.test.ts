@@ -82,6 +82,27 @@ const REFUSALS: readonly Refusal[] = [
     "structured_outputs.regex",
   ],
   [
+    "groups in groups",
+    CHAT,
+    chat({ structured_outputs: { regex: `${"(?:".repeat(1500)}a${")".repeat(1500)}` } }),
+    "invalid_parameter",
+    "structured_outputs.regex",
+  ],
+  [
+    "a schema of text that nests deeply",
+    CHAT,
+    chat({ structured_outputs: { json: `${'{"items":'.repeat(3000)}true${"}".repeat(3000)}` } }),
+    "invalid_parameter",
+    "structured_outputs.json",
+  ],
+  [
+    "deep arrays for a schema of text",
+    CHAT,
+    chat({ structured_outputs: { json: `{"const":${"[".repeat(20_000)}${"]".repeat(20_000)}}` } }),
+    "invalid_parameter",
+    "structured_outputs.json",
+  ],
+  [
     "a format without an end",
     CHAT,
     chat({ response_format: { type: "json_object" }, ignore_eos: true }),

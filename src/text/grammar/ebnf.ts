@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 
 /** A grammar longer than this takes too long to compile. */
-const MAX_GRAMMAR_LENGTH = 256 * 1024;
+export const MAX_GRAMMAR_LENGTH = 256 * 1024;
 
 export const EMPTY = '""';
 

@@ -23,6 +23,8 @@ import {
 } from "./schema-keywords.js";
 
 const MAX_SCHEMAS = 5000;
+/** The converter calls itself for each schema inside another, and references nest them deeper than any JSON is. */
+const MAX_SCHEMA_DEPTH = 128;
 /** Each of oneOf is compared with every other. */
 const MAX_ALTERNATIVES = 256;
 
@@ -50,6 +52,7 @@ class SchemaConverter {
   /** By JSON pointer. */
   readonly #references = new Map<string, string>();
   #numSchemas = 0;
+  #depth = 0;
 
   constructor(
     writer: GrammarWriter,
@@ -66,6 +69,14 @@ class SchemaConverter {
 
   #value(schema: unknown, at: string, chain: Chain): string {
     if (++this.#numSchemas > MAX_SCHEMAS) this.#refuse(at, `at most ${MAX_SCHEMAS} subschemas`, "more");
+    if (++this.#depth > MAX_SCHEMA_DEPTH)
+      this.#refuse(at, `subschemas nested at most ${MAX_SCHEMA_DEPTH} deep`, "more");
+    const expression = this.#expression(schema, at, chain);
+    this.#depth--;
+    return expression;
+  }
+
+  #expression(schema: unknown, at: string, chain: Chain): string {
     if (schema === true) return this.#any();
     if (!isSchema(schema)) return this.#refuse(at, "a schema", JSON.stringify(schema));
     const keywords = keywordsOf(schema);
@@ -120,24 +131,30 @@ class SchemaConverter {
     const name = this.#writer.reserve();
     // Inside an object or a list the chain is broken, so a reference may come back to where it began.
     this.#references.set(pointer, name);
-    if (this.#isOwnAlias(target, new Set([...chain, pointer]))) {
+    if (this.#isOwnAlias(target, pointer)) {
       this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
     }
     this.#writer.define(name, this.#value(target, pointer, new Set([...chain, pointer])));
     return name;
   }
 
-  /** Whether a schema can lead back to a reference of the chain before anything is written. */
-  #isOwnAlias(schema: unknown, chain: Chain): boolean {
-    if (!isSchema(schema)) return false;
-    if (typeof schema.$ref === "string") {
-      if (chain.has(schema.$ref)) return true;
-      return this.#isOwnAlias(resolvePointer(this.root, schema.$ref), new Set([...chain, schema.$ref]));
+  /** Whether a reference's target can lead back to it before anything is written. Of references in a circle the first to come up finds it. */
+  #isOwnAlias(target: unknown, pointer: string): boolean {
+    const seen = new Set<string>();
+    const open = [target];
+    for (const schema of open) {
+      if (!isSchema(schema)) continue;
+      const { $ref } = schema;
+      if ($ref === pointer) return true;
+      if (typeof $ref === "string") {
+        if (seen.has($ref) || this.#references.has($ref)) continue;
+        seen.add($ref);
+        open.push(resolvePointer(this.root, $ref));
+      } else {
+        for (const each of [schema.anyOf, schema.oneOf, schema.allOf].flat()) open.push(each);
+      }
     }
-    const alternatives = [schema.anyOf, schema.oneOf, schema.allOf].flatMap((each) =>
-      Array.isArray(each) ? each : [],
-    );
-    return alternatives.some((each) => this.#isOwnAlias(each, chain));
+    return false;
   }
 
   #enumeration(schema: Schema, keywords: readonly string[], at: string): string {
@@ -162,7 +179,7 @@ class SchemaConverter {
     if (types.length === 0 || stray !== undefined) {
       this.#refuse(`${at}/type`, `one of ${JSON_TYPES.join(", ")}`, JSON.stringify(type));
     }
-    return types as JsonType[];
+    return [...new Set(types as JsonType[])];
   }
 
   #typed(type: JsonType, schema: Schema, at: string): string {

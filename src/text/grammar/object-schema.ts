@@ -17,20 +17,28 @@ export function heldToObjects(schema: unknown): unknown {
   if (type !== undefined) return undefined;
   const isCombined = keywordsOf(schema).some((name) => name === "$ref" || isCombinator(name));
   if (!isCombined) return "enum" in schema || "const" in schema ? undefined : { ...schema, type: "object" };
-  return isOfObjects(schema, schema, new Set()) ? schema : undefined;
+  return isOfObjects(schema) ? schema : undefined;
 }
 
-/** @param seen references that led here */
-function isOfObjects(schema: unknown, root: unknown, seen: ReadonlySet<string>): boolean {
-  if (!isSchema(schema)) return false;
-  const { $ref } = schema;
-  if (typeof $ref === "string") {
-    return !seen.has($ref) && isOfObjects(resolvePointer(root, $ref), root, new Set([...seen, $ref]));
+function isOfObjects(root: unknown): boolean {
+  const seen = new Set<string>();
+  const open = [root];
+  for (const schema of open) {
+    if (!isSchema(schema)) return false;
+    const { $ref } = schema;
+    const combinator = COMBINATORS.find((name) => name in schema);
+    if (typeof $ref === "string") {
+      if (!seen.has($ref)) open.push(resolvePointer(root, $ref));
+      seen.add($ref);
+    } else if (combinator === undefined) {
+      if (schema.type !== "object") return false;
+    } else {
+      const alternatives = schema[combinator];
+      if (!Array.isArray(alternatives)) return false;
+      for (const each of alternatives) open.push(each);
+    }
   }
-  const combinator = COMBINATORS.find((name) => name in schema);
-  if (combinator === undefined) return schema.type === "object";
-  const alternatives = schema[combinator];
-  return Array.isArray(alternatives) && alternatives.every((each) => isOfObjects(each, root, seen));
+  return true;
 }
 
 const isCombinator = (name: string): boolean => COMBINATORS.some((each) => each === name);

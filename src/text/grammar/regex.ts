@@ -1,6 +1,11 @@
 /** Regular expressions as JavaScript reads them (with the flag u), as far as a grammar can say the same. */
 import { bytesOfSet, type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
-import { EMPTY, GrammarWriter, oneOf, repeat, sequence } from "./ebnf.js";
+import { EMPTY, GrammarWriter, MAX_GRAMMAR_LENGTH, oneOf, repeat, sequence } from "./ebnf.js";
+
+/** In UTF-16 units. */
+export const MAX_PATTERN_LENGTH = 64 * 1024;
+/** The reader calls itself for each group, and the grammar's compiler after it. */
+const MAX_GROUP_DEPTH = 64;
 
 /** Repetitions beyond this are refused: their grammars take too long to compile. */
 export const MAX_REPETITIONS = 2000;
@@ -57,18 +62,24 @@ export function grammarOfRegex(pattern: string): string {
 class RegexReader {
   readonly #characters: readonly string[];
   #at = 0;
+  #groupDepth = 0;
+  /** Of the sets as they are spelled. */
+  #grammarLength = 0;
 
   constructor(
-    pattern: string,
+    private readonly pattern: string,
     private readonly spell: SpellSet,
     private readonly isSearch: boolean,
   ) {
+    if (pattern.length > MAX_PATTERN_LENGTH) {
+      throw new RegexError(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
+    }
     try {
       new RegExp(pattern, "u");
     } catch (thrown) {
-      throw new RegexError(
-        `expected a regular expression, got one that is none: ${thrown instanceof Error ? thrown.message : String(thrown)}`,
-      );
+      // V8 quotes the whole pattern before its reason.
+      const reason = String(thrown).split(": ").at(-1)!;
+      throw new RegexError(`expected a regular expression, got ${shown(pattern)}: ${reason}`);
     }
     this.#characters = [...pattern];
   }
@@ -93,7 +104,6 @@ class RegexReader {
   }
 
   #sequence(isTop: boolean): string {
-    const anything = repeat(this.spell(complement([])), 0, undefined);
     const isAnchored = isTop && this.#take("^");
     const parts: string[] = [];
     let isEnded = false;
@@ -108,6 +118,7 @@ class RegexReader {
       parts.push(this.#quantified());
     }
     if (!isTop || !this.isSearch) return sequence(...parts);
+    const anything = repeat(this.#spelled(complement([])), 0, undefined);
     return sequence(isAnchored ? EMPTY : anything, ...parts, isEnded ? EMPTY : anything);
   }
 
@@ -132,7 +143,16 @@ class RegexReader {
 
   #atom(): string {
     const character = this.#next();
-    return character === "(" ? this.#group() : this.spell(this.#set(character));
+    return character === "(" ? this.#group() : this.#spelled(this.#set(character));
+  }
+
+  #spelled(set: CharacterSet): string {
+    const text = this.spell(set);
+    this.#grammarLength += text.length;
+    if (this.#grammarLength > MAX_GRAMMAR_LENGTH) {
+      this.#refuse(`a pattern whose grammar has at most ${MAX_GRAMMAR_LENGTH} characters`);
+    }
+    return text;
   }
 
   #set(first: string): CharacterSet {
@@ -152,14 +172,15 @@ class RegexReader {
   }
 
   #group(): string {
-    if (this.#take("?")) {
-      const rest = this.#characters.slice(this.#at).join("");
-      const opening = /^(?::|<[^=!>][^>]*>)/.exec(rest);
-      if (opening === null) this.#refuse("no lookaround");
-      this.#at += [...opening![0]].length;
+    if (++this.#groupDepth > MAX_GROUP_DEPTH) this.#refuse(`groups nested at most ${MAX_GROUP_DEPTH} deep`);
+    if (this.#take("?") && !this.#take(":")) {
+      if (!this.#take("<") || "=!".includes(this.#next())) this.#refuse("no lookaround");
+      // The group's name.
+      while (this.#next() !== ">");
     }
     const alternatives = this.#alternatives(false);
     if (!this.#take(")")) this.#refuse("a closing parenthesis");
+    this.#groupDepth--;
     return alternatives;
   }
 
@@ -223,7 +244,11 @@ class RegexReader {
   }
 
   #refuse(expected: string): never {
-    const pattern = JSON.stringify(this.#characters.join(""));
-    throw new RegexError(`expected ${expected} at character ${this.#at}, got ${pattern}`);
+    throw new RegexError(`expected ${expected} at character ${this.#at}, got ${shown(this.pattern)}`);
   }
+}
+
+/** Patterns come from the client and are sent back, so a long one is cut. */
+function shown(pattern: string): string {
+  return JSON.stringify(pattern.length <= 200 ? pattern : `${pattern.slice(0, 197)}...`);
 }

@@ -1,0 +1,57 @@
+import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { until } from "../../test/helpers/fake-server.js";
+import { endSilentConnections, listen } from "./http-server.js";
+
+const NEVER_MS = 1_000_000;
+let server: Server;
+afterEach(() => {
+  server.close();
+  server.closeAllConnections();
+});
+
+async function start(timeoutMs: number, keepAliveMs: number, answer: RequestListener) {
+  const unanswered = new Set<ServerResponse>();
+  server = createServer((incoming, outgoing) => {
+    unanswered.add(outgoing);
+    outgoing.once("close", () => unanswered.delete(outgoing));
+    answer(incoming, outgoing);
+  });
+  endSilentConnections(server, timeoutMs, unanswered, keepAliveMs);
+  const { port } = await listen(server, "127.0.0.1", 0);
+  const socket = connect(port, "127.0.0.1");
+  const seen = { text: "", isClosed: false };
+  socket.on("data", (chunk) => {
+    seen.text += chunk.toString();
+  });
+  socket.on("close", () => {
+    seen.isClosed = true;
+  });
+  return { seen, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
+}
+
+test("a connection that has its answer ends when its keep-alive time is over", async () => {
+  const { seen, ask } = await start(NEVER_MS, 20, (_, outgoing) => outgoing.end("done"));
+  ask();
+  await until(() => seen.isClosed, "the end");
+  expect(seen.text).toContain("done");
+});
+
+test("a connection that never asks ends", async () => {
+  const { seen } = await start(20, NEVER_MS, () => {});
+  await until(() => seen.isClosed, "the end");
+});
+
+test("a connection whose answer is made in silence stays", async () => {
+  let answer = () => {};
+  const { seen, ask } = await start(20, NEVER_MS, (_, outgoing) => {
+    answer = () => outgoing.end("late");
+  });
+  let numTimeouts = 0;
+  server.on("timeout", () => numTimeouts++);
+  ask();
+  await until(() => numTimeouts > 0, "the time to be over");
+  answer();
+  await until(() => seen.text.includes("late"), "the answer");
+});

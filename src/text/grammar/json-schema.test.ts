@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { MillraceError } from "../../core/errors.js";
+import { grammarOfSchema } from "./json-schema.js";
+import { heldToObjects } from "./object-schema.js";
+
+const grammarOf = (schema: unknown) => grammarOfSchema(schema, "json");
+const ref = (name: string | number) => ({ $ref: `#/$defs/${name}` });
+
+/** Each of `length` definitions refers to the next by `link`; the last is an object, and counts how often it is looked at. */
+function chain(length: number, link: (next: object) => object) {
+  const seen = { count: 0 };
+  const last = {
+    get type() {
+      seen.count++;
+      return "object";
+    },
+  };
+  const links = Array.from({ length }, (_, i) => [i, link(ref(i + 1))]);
+  return { schema: { ...ref(0), $defs: { ...Object.fromEntries(links), [length]: last } }, seen };
+}
+
+describe("references that lead to references", () => {
+  test("are followed once each, however many ways lead there", () => {
+    const { schema, seen } = chain(15, (next) => ({ anyOf: [next, next] }));
+    expect(grammarOf(schema)).toContain("root ::=");
+    expect(heldToObjects(schema)).toBe(schema);
+    expect(seen.count).toBeLessThan(100);
+  });
+
+  test.each([
+    ["lists", (next: object) => ({ type: "array", items: next })],
+    ["nothing between", (next: object) => next],
+  ])("are refused where they nest too deeply: %s", (_, link) => {
+    const { schema } = chain(20_000, link);
+    expect(() => grammarOf(schema)).toThrow(MillraceError);
+    expect(() => grammarOf(schema)).toThrow("expected subschemas nested at most 128 deep");
+    expect(() => heldToObjects(schema)).not.toThrow();
+  });
+
+  test.each([
+    ["itself", { a: ref("a") }],
+    ["itself by two others", { a: ref("b"), b: { anyOf: [{ type: "null" }, ref("c")] }, c: ref("a") }],
+    ["others that go round", { a: ref("b"), b: ref("c"), c: ref("b") }],
+    ["itself beside an object", { a: { anyOf: [{ properties: { b: ref("b") } }, ref("b")] }, b: ref("a") }],
+  ])("are refused where one leads to %s", (_, $defs) => {
+    expect(() => grammarOf({ ...ref("a"), $defs })).toThrow("expected a reference that does not lead to itself");
+  });
+
+  test("may come back with something written between", () => {
+    const list = { type: "object", properties: { next: { anyOf: [{ type: "null" }, ref("list")] } } };
+    expect(grammarOf({ ...ref("list"), $defs: { list } })).toContain("root ::=");
+  });
+});
