@@ -3,10 +3,23 @@ import { JSON_TYPES, type JsonType, type Schema } from "./schema-keywords.js";
 
 type Resolve = (pointer: string) => unknown;
 
+/** More of them together make a grammar too long to compile. */
+const MAX_CONSTANTS = 1 << 16;
+
+/** A schema, and the values that it lists as JSON texts; undefined where it lists none. */
+interface Alternative {
+  readonly schema: Schema;
+  readonly constants: ReadonlySet<string> | undefined;
+}
+
 export function areExclusive(schemas: readonly unknown[], resolve: Resolve): boolean {
-  return schemas.every((a, i) =>
-    schemas.slice(i + 1).every((b) => exclude(follow(a, resolve), follow(b, resolve), resolve)),
-  );
+  const alternatives = schemas.flatMap((each): Alternative[] => {
+    const schema = follow(each, resolve);
+    return schema === undefined ? [] : [{ schema, constants: constantsOf(schema) }];
+  });
+  const numConstants = alternatives.reduce((sum, { constants }) => sum + (constants?.size ?? 0), 0);
+  if (alternatives.length < schemas.length || numConstants > MAX_CONSTANTS) return false;
+  return alternatives.every((a, i) => alternatives.slice(i + 1).every((b) => exclude(a, b, resolve)));
 }
 
 function follow(schema: unknown, resolve: Resolve): Schema | undefined {
@@ -20,21 +33,22 @@ function follow(schema: unknown, resolve: Resolve): Schema | undefined {
   return undefined;
 }
 
-function exclude(a: Schema | undefined, b: Schema | undefined, resolve: Resolve): boolean {
-  if (a === undefined || b === undefined) return false;
-  const [valuesA, valuesB] = [constantsOf(a), constantsOf(b)];
-  if (valuesA !== undefined && valuesB !== undefined) return !valuesA.some((value) => valuesB.includes(value));
+function exclude(
+  { schema: a, constants: valuesA }: Alternative,
+  { schema: b, constants: valuesB }: Alternative,
+  resolve: Resolve,
+): boolean {
+  if (valuesA !== undefined && valuesB !== undefined) return haveNoneInCommon(valuesA, valuesB);
   const [typesA, typesB] = [typesOf(a), typesOf(b)];
   if (typesA !== undefined && typesB !== undefined && !typesA.some((type) => typesB.includes(type))) return true;
   return isObjectOnly(typesA) && isObjectOnly(typesB) && hasDiscriminator(a, b, resolve);
 }
 
-/** As JSON texts. */
-function constantsOf(schema: Schema): readonly string[] | undefined {
+function constantsOf(schema: Schema): ReadonlySet<string> | undefined {
   const values = schema.const !== undefined ? [schema.const] : schema.enum;
   // Equal objects may be written in more than one way.
   if (!Array.isArray(values) || values.some((value) => typeof value === "object" && value !== null)) return undefined;
-  return values.map((value) => JSON.stringify(value));
+  return new Set(values.map((value) => JSON.stringify(value)));
 }
 
 /** A number may be an integer, so both count as numbers. */
@@ -63,8 +77,11 @@ function hasDiscriminator(a: Schema, b: Schema, resolve: Resolve): boolean {
     if (!requiredB.includes(name)) return false;
     const [inA, inB] = [a, b].map(({ properties }) => follow((properties as Schema | undefined)?.[name], resolve));
     const [valuesA, valuesB] = [inA && constantsOf(inA), inB && constantsOf(inB)];
-    return valuesA !== undefined && valuesB !== undefined && !valuesA.some((value) => valuesB.includes(value));
+    return valuesA !== undefined && valuesB !== undefined && haveNoneInCommon(valuesA, valuesB);
   });
 }
+
+const haveNoneInCommon = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  [...a].every((value) => !b.has(value));
 
 const namesOf = (required: unknown): readonly string[] => (Array.isArray(required) ? required : []);

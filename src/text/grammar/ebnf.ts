@@ -21,7 +21,7 @@ export function sequence(...parts: readonly string[]): string {
   return present.length === 0 ? EMPTY : present.length === 1 ? present[0]! : `(${present.join(" ")})`;
 }
 
-export function oneOf(...alternatives: readonly string[]): string {
+export function oneOf(alternatives: readonly string[]): string {
   const distinct = [...new Set(alternatives)];
   return distinct.length === 1 ? distinct[0]! : `(${distinct.join(" | ")})`;
 }
@@ -37,7 +37,7 @@ export function repeat(part: string, min: number, max: number | undefined): stri
 
 /** Any of the choices and nothing else. */
 export function grammarOfChoices(choices: readonly string[]): string {
-  return new GrammarWriter().text(oneOf(...choices.map(literal)));
+  return new GrammarWriter().text(oneOf(choices.map(literal)));
 }
 
 const isName = (body: string): boolean => /^r\d+$/.test(body);

@@ -38,7 +38,7 @@ export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): 
   if (low < 0 && low <= high) {
     parts.push(sequence(literal("-"), wholeBetween(String(Math.max(-high, 1)), String(-low))));
   }
-  return parts.length === 0 ? undefined : writer.rule(oneOf(...parts));
+  return parts.length === 0 ? undefined : writer.rule(oneOf(parts));
 }
 
 /** Undefined: there is no such number that can be written with few digits. */
@@ -55,9 +55,9 @@ export function numberExpression(writer: GrammarWriter, bounds: NumberBounds): s
     const low =
       max === undefined || max >= 0 ? { bound: 0, isExclusive: true } : { bound: -max, isExclusive: isMaxExclusive };
     const negative = decimalsBetween(low, { bound: min === undefined ? LARGEST : -min, isExclusive: isMinExclusive });
-    if (negative.length > 0) parts.push(sequence(literal("-"), oneOf(...negative)));
+    if (negative.length > 0) parts.push(sequence(literal("-"), oneOf(negative)));
   }
-  return parts.length === 0 ? undefined : writer.rule(oneOf(...parts));
+  return parts.length === 0 ? undefined : writer.rule(oneOf(parts));
 }
 
 const ANY_NUMBER = `"-"? ("0" | [1-9] [0-9]{0,14} | ("0" | [1-9] [0-9]{0,8}) "." [0-9]{1,${FRACTION_DIGITS}})`;
@@ -133,7 +133,7 @@ function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: nu
     if (rest.digits !== undefined) alternatives.push(sequence(literal(String(digit)), rest.digits));
   }
   if (free.length > 0) alternatives.push(sequence(`[${free.join("")}]`, repeat("[0-9]", 0, numDigits - 1)));
-  return { mayEnd, digits: alternatives.length === 0 ? undefined : oneOf(...alternatives) };
+  return { mayEnd, digits: alternatives.length === 0 ? undefined : oneOf(alternatives) };
 }
 
 const firstOf = ({ digits }: Tight): number => Number(digits[0] ?? "0");
@@ -147,7 +147,7 @@ function wholeBetween(low: string, high: string): string {
     const last = length === high.length ? high : "9".repeat(length);
     alternatives.push(digitsBetween(first, last));
   }
-  return oneOf(...alternatives);
+  return oneOf(alternatives);
 }
 
 /** Numbers of one length. */
@@ -162,5 +162,5 @@ function digitsBetween(first: string, last: string): string {
   const alternatives = [sequence(literal(first[0]!), digitsBetween(first.slice(1), "9".repeat(rest)))];
   if (high - low > 1) alternatives.push(sequence(`[${low + 1}-${high - 1}]`, repeat("[0-9]", rest, rest)));
   alternatives.push(sequence(literal(last[0]!), digitsBetween("0".repeat(rest), last.slice(1))));
-  return oneOf(...alternatives);
+  return oneOf(alternatives);
 }

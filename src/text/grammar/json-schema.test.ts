@@ -51,3 +51,20 @@ describe("references that lead to references", () => {
     expect(grammarOf({ ...ref("list"), $defs: { list } })).toContain("root ::=");
   });
 });
+
+describe("long lists of values", () => {
+  const values = Array.from({ length: 300_000 }, (_, i) => i);
+
+  test("are refused as too long a grammar, not by an overflow", () => {
+    expect(() => grammarOf({ enum: values })).toThrow(MillraceError);
+    expect(() => grammarOf({ oneOf: [{ enum: values }, { type: "string" }] })).toThrow(MillraceError);
+  });
+
+  test("of two alternatives are told apart", () => {
+    const [even, odd] = [0, 1].map((rest) => ({ enum: values.slice(0, 2000).filter((value) => value % 2 === rest) }));
+    expect(grammarOf({ oneOf: [even, odd] })).toContain("1999");
+    expect(() => grammarOf({ oneOf: [even, { enum: [1, 2] }] })).toThrow(
+      "alternatives of different types or constants",
+    );
+  });
+});

@@ -93,7 +93,7 @@ class SchemaConverter {
     }
     if (keywords.includes("enum")) return this.#enumeration(schema, keywords, at);
     const types = this.#typesOf(schema, keywords, at);
-    return types === undefined ? this.#any() : oneOf(...types.map((type) => this.#typed(type, schema, at)));
+    return types === undefined ? this.#any() : oneOf(types.map((type) => this.#typed(type, schema, at)));
   }
 
   #combined(name: string, schema: Schema, at: string, chain: Chain): string {
@@ -118,7 +118,7 @@ class SchemaConverter {
         "some that may hold together (use anyOf)",
       );
     }
-    return oneOf(...value.map((each: unknown, i) => this.#value(each, `${at}/${name}/${i}`, chain)));
+    return oneOf(value.map((each: unknown, i) => this.#value(each, `${at}/${name}/${i}`, chain)));
   }
 
   #reference(pointer: unknown, at: string, chain: Chain): string {
@@ -164,7 +164,7 @@ class SchemaConverter {
     const types = schema.type === undefined ? undefined : this.#typesOf(schema, ["type"], at);
     const values = schema.enum.filter((value) => types === undefined || types.some((type) => isOfType(value, type)));
     if (values.length === 0) this.#refuse(`${at}/enum`, "a value that is allowed", "none");
-    return this.#writer.rule(oneOf(...values.map((value) => literal(JSON.stringify(value)))));
+    return this.#writer.rule(oneOf(values.map((value) => literal(JSON.stringify(value)))));
   }
 
   /** Undefined: any. Keywords of one type imply it. */
@@ -187,7 +187,7 @@ class SchemaConverter {
       case "null":
         return literal("null");
       case "boolean":
-        return oneOf(literal("true"), literal("false"));
+        return oneOf([literal("true"), literal("false")]);
       case "integer":
       case "number":
         return this.#number(type, schema, at);
@@ -331,8 +331,8 @@ class SchemaConverter {
     for (const { pair, isRequired } of members.toReversed()) {
       const begin = sequence(pair, later);
       const goOn = sequence(comma, pair, later);
-      first = this.#writer.rule(isRequired ? begin : oneOf(begin, first));
-      later = this.#writer.rule(isRequired ? goOn : oneOf(goOn, later));
+      first = this.#writer.rule(isRequired ? begin : oneOf([begin, first]));
+      later = this.#writer.rule(isRequired ? goOn : oneOf([goOn, later]));
     }
     return first;
   }
@@ -351,9 +351,7 @@ class SchemaConverter {
 
   #any(): string {
     const types = JSON_TYPES.filter((type) => type !== "integer");
-    return this.#writer.recursiveRule("any JSON value", () =>
-      oneOf(...types.map((type) => this.#typed(type, {}, "#"))),
-    );
+    return this.#writer.recursiveRule("any JSON value", () => oneOf(types.map((type) => this.#typed(type, {}, "#"))));
   }
 
   #count(schema: Schema, name: string, at: string): number | undefined {

@@ -19,7 +19,7 @@ export const spellInJson: SpellSet = (set) => {
     (codePoint) => literal(JSON.stringify(String.fromCodePoint(codePoint)).slice(1, -1)),
   );
   const plain = intersection(set, PLAIN);
-  return oneOf(...(plain.length === 0 ? [] : [`(${bytesOfSet(plain)})`]), ...escaped);
+  return oneOf([...(plain.length === 0 ? [] : [`(${bytesOfSet(plain)})`]), ...escaped]);
 };
 
 function* codePointsOf(set: CharacterSet): Iterable<number> {
@@ -44,7 +44,7 @@ function anyCharacter(writer: GrammarWriter): string {
  */
 function restOfString(writer: GrammarWriter, character: string, signals: readonly string[] = []): string {
   const key = `rest of a string of ${character} with ${signals.join(" and ")}`;
-  return writer.recursiveRule(key, (self) => oneOf(QUOTE, sequence(character, self), ...signals));
+  return writer.recursiveRule(key, (self) => oneOf([QUOTE, sequence(character, self), ...signals]));
 }
 
 export function anyString(writer: GrammarWriter, min = 0, max?: number): string {
@@ -61,7 +61,7 @@ function stringOf(writer: GrammarWriter, character: string, min: number, max: nu
   let rest = isCounted ? QUOTE : restOfString(writer, character, signals);
   for (let count = isCounted ? max : Math.min(min, MAX_COUNTED_MINIMUM); count > 0; count--) {
     const end = count > min ? [QUOTE] : [];
-    rest = writer.rule(oneOf(...end, sequence(character, rest), ...signals));
+    rest = writer.rule(oneOf([...end, sequence(character, rest), ...signals]));
   }
   return writer.rule(sequence(QUOTE, rest));
 }
@@ -85,5 +85,5 @@ function unlike(writer: GrammarWriter, rest: string, names: readonly string[]): 
   const others = intersection(PLAIN, complement(known));
   const branches = [...byFirst].map(([first, rests]) => sequence(literal(first), unlike(writer, rest, rests)));
   const end = names.includes("") ? [] : [QUOTE];
-  return writer.rule(oneOf(sequence(`(${bytesOfSet(others)})`, rest), ...branches, ...end));
+  return writer.rule(oneOf([sequence(`(${bytesOfSet(others)})`, rest), ...branches, ...end]));
 }

@@ -100,7 +100,7 @@ class RegexReader {
   #alternatives(isTop: boolean): string {
     const alternatives = [this.#sequence(isTop)];
     while (this.#take("|")) alternatives.push(this.#sequence(isTop));
-    return oneOf(...alternatives);
+    return oneOf(alternatives);
   }
 
   #sequence(isTop: boolean): string {

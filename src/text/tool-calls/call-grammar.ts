@@ -68,7 +68,7 @@ class CallGrammar {
     this.#argumentsOfFirst = argumentsOf[0]!;
     const { beforeArguments } = format.spelling;
     const calls = functions.map(({ name }, i) => sequence(this.#spell(name + beforeArguments), argumentsOf[i]!));
-    this.#call = this.writer.rule(oneOf(...calls));
+    this.#call = this.writer.rule(oneOf(calls));
   }
 
   /** The only function's arguments, and what ends the call. */
@@ -90,7 +90,7 @@ class CallGrammar {
     const said = this.writer.rule(this.#textThenCalls());
     if (reasoning === "none") return said;
     const thought = this.#markers.upTo(this.writer, REASONING_CLOSE, said);
-    return reasoning === "inside" ? thought : oneOf(said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought));
+    return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
   }
 
   #textThenCalls(): string {
@@ -103,7 +103,7 @@ class CallGrammar {
     if (startOpeners.length === 0) return text;
     // Where an answer may be a call by itself, whatever begins like one is one.
     const others = this.#otherBeginnings(startOpeners.join(""), opener, text);
-    return sequence(BLANKS, oneOf(calls, EMPTY, ...others, sequence(this.#spell(opener), calls)));
+    return sequence(BLANKS, oneOf([calls, EMPTY, ...others, sequence(this.#spell(opener), calls)]));
   }
 
   /** Text that begins with neither blanks nor these characters, and is no opener. */
