@@ -75,7 +75,7 @@ function makeChange(random: Random): Exchange {
   );
   const separator = random.pick(separators);
   const start = separator === "\n- " ? "- " : "";
-  const write = (parts: readonly string[]) => (parts.length === 0 ? "" : start + parts.join(separator));
+  const write = (parts: readonly string[]) => start + parts.join(separator);
   const instruction = rules
     .map(({ instruction }, index) =>
       index === 0 ? instruction : instruction.replace(/^[A-Z]/, (c) => c.toLowerCase()),

@@ -168,7 +168,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .array(text("an origin such as https://app.example, or *"))
       .min(1)
       .prefault(["*"])
-      .describe("origins whose pages may call; *: any"),
+      .describe("origins whose pages may call; * stands for all"),
     "admin-key": secret(environment).optional().describe("the key of /admin; none: there is no /admin"),
     "memory-budget": byteSize()
       .optional()
