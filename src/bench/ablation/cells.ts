@@ -42,6 +42,10 @@ const LAYER_CELLS: readonly string[] = [LENGTHS, SHARED, MEMORY, CODE_EDIT];
 export const isLayerCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
   LAYER_CELLS.includes(workloadName);
 
+/** Whether it is a load of the ladder: fixed lengths at so many at once. */
+export const isLadderCell = ({ workloadName }: { readonly workloadName: string }): boolean =>
+  workloadName.startsWith(LADDER);
+
 const STATIC_BATCH = 16;
 const MIN_CONTEXT = 256;
 

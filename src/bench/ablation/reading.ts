@@ -46,6 +46,18 @@ export class AblationReading {
     return this.#summaries.find((summary) => summary.cell === cell && summary.target === target)?.server.maxRunning;
   }
 
+  /** first ÷ second over all of the cells together, sums by rounds. */
+  overall(cells: readonly PlannedCell[], first: string, second: string): Ratios {
+    const names = new Set(cells.map((cell) => cell.name));
+    const ratios = ratiosBetween(
+      { ...this.report, runs: this.report.runs.filter((run) => names.has(run.cell)) },
+      first,
+      second,
+    );
+    this.#hasReadVoid ||= ratios.isVoid;
+    return ratios;
+  }
+
   /** first ÷ second, by rounds that both have. */
   ratio(cell: PlannedCell | undefined, first: string, second: string): CellRatio | undefined {
     const key = `${first} ÷ ${second}`;

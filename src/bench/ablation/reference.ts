@@ -1,6 +1,6 @@
 /** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
 import { figure, percent, ratioText } from "../report/words.js";
-import { CODE_EDIT, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
+import { CODE_EDIT, isLadderCell, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
 import type { AblationReading } from "./reading.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "./variants.js";
 
@@ -51,7 +51,7 @@ function byLoad(
   reading: AblationReading,
   text: (cell: Parameters<AblationReading["summary"]>[0]) => string | undefined,
 ) {
-  const cells = reading.cells((cell) => cell.workloadName.startsWith(LADDER));
+  const cells = reading.cells(isLadderCell);
   return together(
     cells.map((cell) => {
       const value = text(cell);
@@ -139,15 +139,15 @@ const REFERENCES: readonly Reference[] = [
     what: "the headline: throughput, time to the first token, cost of output tokens",
     theirs: "+143 %; −40.7 %; −75 % ($5.80 → $1.472 per M), which their own cells contradict",
     ours: (reading) => {
-      const cell = reading.cells((each) => each.workloadName.startsWith(LADDER)).at(-1);
-      const all = reading.ratio(cell, ALL, VANILLA);
-      const half = reading.ratio(cell, HALF, VANILLA)?.throughput?.value;
-      const speed = all?.throughput?.value;
+      const cells = reading.cells(isLadderCell);
+      const all = reading.overall(cells, ALL, VANILLA);
+      const half = reading.overall(cells, HALF, VANILLA).throughput?.value;
+      const speed = all.throughput?.value;
       if (speed === undefined) return undefined;
       const halfCost = half === undefined ? "" : `, on half the threads ${change(0.5 / half)}`;
-      return `${change(speed)}; ${change(all?.ttft?.value) ?? "–"}; ${change(1 / speed)}${halfCost} (${cell!.name.slice(LADDER.length)})`;
+      return `${change(speed)}; ${change(all.ttft?.value) ?? "–"}; ${change(1 / speed)}${halfCost}`;
     },
-    why: "one cell, not a headline over all of them; the same price for the same machine",
+    why: "all loads of the ladder together, as a ratio of sums; the same price for the same machine",
   },
   {
     what: "tokens/s for each user, all together",

@@ -87,6 +87,27 @@ test("the ladder has the gain, the half and what both cost", () => {
   expect(row!.slice(2)).toEqual(["2.00 ×", "5.00 ×", "0.20 ×", "1.67 ×", "250", "2.50 ×", "-80.0 %", "-80.0 %"]);
 });
 
+test("all loads together are ratios of sums, of the rounds in which none is void", () => {
+  const [loads] = CELLS.slice(-1);
+  const longer = { ...loads!, name: "ladder 1024/512, 1 at once", workloadName: "ladder 1024/512" };
+  const speeds: Readonly<Record<string, number>> = { [VANILLA]: 2 / 3, [ALL]: 4 / 3, [HALF]: 1 };
+  const slow = Object.entries(speeds).map(([target, speed]) => run(target, longer.name, speed));
+  const overall = (voidReasons: readonly string[]) => {
+    const runs = [...REPORT.runs, ...slow.map((each) => ({ ...each, voidReasons }))];
+    const cells = [...CELLS, longer];
+    const { rows } = ablationSections({ ...REPORT, runs, plan: { ...REPORT.plan, cells } }).find(
+      ({ title }) => title === "By load",
+    )!;
+    return rows.at(-1)!;
+  };
+  const lasts = (speed: number) => 19 * 10 * (40 / speed) + 10 * (40 / speed);
+  const gain = (lasts(2) + lasts(2 / 3)) / (lasts(10) + lasts(4 / 3));
+  const ttft = (40 / 10 + 40 / (4 / 3)) / (40 / 2 + 40 / (2 / 3));
+  expect(overall([]).slice(3, 5)).toEqual([`${gain.toFixed(2)} ×`, `${ttft.toFixed(2)} ×`]);
+  expect(overall([])[8]).toBe(`${(100 / gain - 100).toFixed(1)} %`);
+  expect(overall(["late"])[3]).toBe(`${gain.toFixed(2)} × (void)`);
+});
+
 test("reference ratios stand beside ours, and what has no cell says so", () => {
   const ours = (first: string) => rowOf("Reference ratios", first)[2];
   expect(ours("continuous against static")).toBe("8.00 × padded; 2.00 × where finished rows are dropped");

@@ -3,10 +3,10 @@
 import type { BenchReport, PlannedCell } from "../report/schema.js";
 import type { CellRatio } from "../report/summary.js";
 import { figure, NONE, percent, ratioText } from "../report/words.js";
-import { isLayerCell, LADDER } from "./cells.js";
+import { isLadderCell, isLayerCell } from "./cells.js";
 import { AblationReading } from "./reading.js";
 import { referenceRows } from "./reference.js";
-import { ALL, aloneName, HALF, NAIVE, VANILLA, withoutName } from "./variants.js";
+import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
 
 export interface Section {
   readonly title: string;
@@ -38,7 +38,7 @@ export function ablationSections(report: BenchReport): Section[] {
   ].filter(({ rows }) => rows.length > 1);
 }
 
-const speed = (ratio: CellRatio | undefined): string =>
+const speed = (ratio: Compared | undefined): string =>
   ratioText(ratio?.throughput) + (ratio?.isVoid === true ? " (void)" : "");
 
 /** What a layer brings alone, and what it brings to all the others; undefined where it was not measured. */
@@ -105,27 +105,44 @@ function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
   ];
 }
 
+/** Of one cell, or of all of them together. */
+type Compared = Pick<CellRatio, "isVoid" | "throughput" | "ttft">;
+
 function ladderRows(reading: AblationReading): string[][] {
-  const row = (cell: PlannedCell) => {
-    const gain = reading.ratio(cell, ALL, VANILLA);
-    const half = reading.ratio(cell, HALF, VANILLA);
-    const cost = (share: number, ratio: CellRatio | undefined) => {
-      const value = ratio?.throughput?.value;
+  const cells = reading.cells(isLadderCell);
+  const row = (
+    name: string,
+    ratio: (first: string, second: string) => Compared | undefined,
+    figureOf: (target: string, value: "outputTokensPerS" | "tokensPerSPerUser") => string,
+  ) => {
+    const [gain, half] = [ratio(ALL, VANILLA), ratio(HALF, VANILLA)];
+    const cost = (share: number, compared: Compared | undefined) => {
+      const value = compared?.throughput?.value;
       return value === undefined ? NONE : percent(share / value - 1);
     };
     return [
-      cell.name,
-      ...[figure(reading.summary(cell, VANILLA)?.outputTokensPerS.median), speed(reading.ratio(cell, VANILLA, NAIVE))],
-      ...[speed(gain), ratioText(gain?.ttft), speed(reading.ratio(cell, ALL, withoutName("speculation")))],
-      figure(reading.summary(cell, ALL)?.tokensPerSPerUser?.median),
-      ...[speed(half), cost(1, gain), cost(0.5, half)],
+      ...[name, figureOf(VANILLA, "outputTokensPerS"), speed(ratio(VANILLA, NAIVE))],
+      ...[speed(gain), ratioText(gain?.ttft), speed(ratio(ALL, withoutName(SPECULATION)))],
+      ...[figureOf(ALL, "tokensPerSPerUser"), speed(half), cost(1, gain), cost(0.5, half)],
     ];
   };
+  const rowOf = (cell: PlannedCell) =>
+    row(
+      cell.name,
+      (first, second) => reading.ratio(cell, first, second),
+      (target, value) => figure(reading.summary(cell, target)?.[value]?.median),
+    );
+  const overall = row(
+    "all of these, ratio of sums",
+    (first, second) => reading.overall(cells, first, second),
+    () => NONE,
+  );
   return [
     [
       ...["cell", "vanilla, tokens/s", "vanilla ÷ naive", "all ÷ vanilla", "TTFT of that", "speculation's part"],
       ...["tokens/s/user", "half the threads ÷ vanilla", "cost", "cost on half"],
     ],
-    ...reading.cells((cell) => cell.workloadName.startsWith(LADDER)).map(row),
+    ...cells.map(rowOf),
+    ...(cells.length > 1 ? [overall] : []),
   ];
 }

@@ -7,7 +7,7 @@ import { ratioText } from "./words.js";
 
 const ratioSection = (ratios: Ratios): Section => ({
   title: `${ratios.first} ÷ ${ratios.second}`,
-  note: `All cells together: ${ratioText(ratios.throughput)} output tokens/s.`,
+  note: `All cells together: ${ratioText(ratios.throughput)} output tokens/s, ${ratioText(ratios.ttft)} TTFT${ratios.isVoid ? " (void)" : ""}.`,
   rows: ratioRows(ratios),
 });
 

@@ -188,6 +188,10 @@ export interface Ratios {
   readonly cells: readonly CellRatio[];
   /** Tokens of all cells ÷ time of all cells, round by round. */
   readonly throughput: Estimate | undefined;
+  /** The sum of all cells' medians, round by round. */
+  readonly ttft: Estimate | undefined;
+  /** No round has all of its cells counted: these two are of all runs. */
+  readonly isVoid: boolean;
 }
 
 interface Pair {
@@ -219,21 +223,21 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
     const isVoid = run.voidReasons.length + other.voidReasons.length > 0;
     return [{ cell, round, first: run, second: other, isVoid }];
   });
+  const numCells = new Set(pairs.map((pair) => pair.cell)).size;
+  const sound = wholeRounds(counted(pairs), numCells);
+  const rounds = sound.length > 0 ? sound : wholeRounds(pairs, numCells);
   return {
-    ...{ first, second, throughput: ratioOfSums(counted(pairs)) },
+    ...{ first, second, isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)) },
+    throughput: ratioOfRounds(rounds, (runs) => total(runs, "outputTokens") / total(runs, "durationMs")),
+    ttft: ratioOfRounds(rounds, (runs) => runs.reduce((sum, run) => sum + (middleOf(run.metrics.ttftMs) ?? 0), 0)),
     cells: report.plan.cells.flatMap((cell): CellRatio[] => {
       const own = counted(pairs.filter((pair) => pair.cell === cell.name));
       if (own.length === 0) return [];
-      const ratio = (value: (run: BenchRun) => number | undefined) => {
-        const both = own.flatMap((pair) => {
-          const [a, b] = [value(pair.first), value(pair.second)];
-          return a !== undefined && b !== undefined && a > 0 && b > 0 ? [{ a, b }] : [];
-        });
-        return pairedRatio(
-          both.map(({ a }) => a),
-          both.map(({ b }) => b),
+      const ratio = (value: (run: BenchRun) => number | undefined) =>
+        ratioOfRounds(
+          own.map((pair) => [pair]),
+          ([run]) => value(run!) ?? 0,
         );
-      };
       return [
         {
           cell,
@@ -247,18 +251,27 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
   };
 }
 
-/** Rounds that miss a cell would compare different sums, so only whole ones count. */
-function ratioOfSums(pairs: readonly Pair[]): Estimate | undefined {
-  const cells = new Set(pairs.map((pair) => pair.cell));
-  const whole = [...new Set(pairs.map((pair) => pair.round))]
+const total = (runs: readonly BenchRun[], name: "outputTokens" | "durationMs"): number =>
+  runs.reduce((sum, run) => sum + run.metrics[name], 0);
+
+/** Rounds that miss a cell would compare different sums. */
+function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
+  return [...new Set(pairs.map((pair) => pair.round))]
     .map((round) => pairs.filter((pair) => pair.round === round))
-    .filter((round) => round.length === cells.size);
-  const speed = (runs: readonly BenchRun[]) =>
-    runs.reduce((sum, run) => sum + run.metrics.outputTokens, 0) /
-    runs.reduce((sum, run) => sum + run.metrics.durationMs, 0);
+    .filter((round) => round.length === numCells);
+}
+
+/** Of what `value` makes of each round's runs; of none where nothing was answered. */
+function ratioOfRounds(
+  rounds: readonly (readonly Pair[])[],
+  value: (runs: readonly BenchRun[]) => number,
+): Estimate | undefined {
+  const both = rounds
+    .map((round) => ({ a: value(round.map((pair) => pair.first)), b: value(round.map((pair) => pair.second)) }))
+    .filter(({ a, b }) => a > 0 && b > 0);
   return pairedRatio(
-    whole.map((round) => speed(round.map((pair) => pair.first))),
-    whole.map((round) => speed(round.map((pair) => pair.second))),
+    both.map(({ a }) => a),
+    both.map(({ b }) => b),
   );
 }
 
