@@ -92,7 +92,7 @@ test("all loads together are ratios of sums, of the rounds in which none is void
   const longer = { ...loads!, name: "ladder 1024/512, 1 at once", workloadName: "ladder 1024/512" };
   const speeds: Readonly<Record<string, number>> = { [VANILLA]: 2 / 3, [ALL]: 4 / 3, [HALF]: 1 };
   const slow = Object.entries(speeds).map(([target, speed]) => run(target, longer.name, speed));
-  const overall = (voidReasons: readonly string[]) => {
+  const overall = (voidReasons: string[]) => {
     const runs = [...REPORT.runs, ...slow.map((each) => ({ ...each, voidReasons }))];
     const cells = [...CELLS, longer];
     const { rows } = ablationSections({ ...REPORT, runs, plan: { ...REPORT.plan, cells } }).find(

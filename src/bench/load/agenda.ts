@@ -4,7 +4,6 @@
  */
 import type { Clock } from "./clock.js";
 
-/** From here on the loop turns instead of sleeping. */
 const SPIN_MS = 2;
 
 interface Entry {
@@ -19,7 +18,11 @@ export class Agenda {
   #timer: NodeJS.Timeout | undefined;
   #timerDueMs = Number.POSITIVE_INFINITY;
 
-  constructor(private readonly now: Clock) {}
+  /** @param spinMs from so long before a thing is due the loop turns instead of sleeping; 0 leaves the core to others, and things are up to two milliseconds late */
+  constructor(
+    private readonly now: Clock,
+    private readonly spinMs = SPIN_MS,
+  ) {}
 
   at(dueMs: number, run: () => void): void {
     let place = this.#entries.length;
@@ -36,7 +39,7 @@ export class Agenda {
     const first = this.#entries[0];
     if (first === undefined || this.#isSpinning) return;
     const leftMs = first.dueMs - this.now();
-    if (leftMs <= SPIN_MS) {
+    if (leftMs <= this.spinMs) {
       this.#isSpinning = true;
       setImmediate(this.#turn);
     } else if (first.dueMs < this.#timerDueMs) {
@@ -45,7 +48,7 @@ export class Agenda {
       this.#timer = setTimeout(() => {
         this.#timerDueMs = Number.POSITIVE_INFINITY;
         this.#wait();
-      }, leftMs - SPIN_MS);
+      }, leftMs - this.spinMs);
     }
   }
 

@@ -11,6 +11,8 @@ export interface MockTimings {
   readonly tpotMs: number;
   /** Tokens that come in one event, as with speculation. */
   readonly tokensPerChunk: number;
+  /** As the agenda's: 0 where what is measured shares the cores with the mock. */
+  readonly spinMs?: number;
 }
 
 /** What it did in fact, as it saw it itself: medians over requests since last asked. */
@@ -52,13 +54,14 @@ function promptTokens({ prompt, messages = [] }: CompletionBody): number {
 }
 
 export class MockServer {
-  readonly #agenda = new Agenda(() => performance.now());
+  readonly #agenda: Agenda;
   readonly #server: Server;
   readonly #chunks: Readonly<Record<"chat" | "text", Buffer>>;
   #ttftsMs: number[] = [];
   #tpotsMs: number[] = [];
 
   constructor(private readonly timings: MockTimings) {
+    this.#agenda = new Agenda(() => performance.now(), timings.spinMs);
     const chunk = (isChat: boolean) => Buffer.from(httpChunk(tokenEvent(isChat, timings.tokensPerChunk)));
     this.#chunks = { chat: chunk(true), text: chunk(false) };
     this.#server = createServer({ noDelay: true }, (socket) => this.#serve(socket));
