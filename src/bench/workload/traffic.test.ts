@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SCENARIOS } from "./scenarios.js";
 import { type ServerFacts, sessionsOf } from "./traffic.js";
-import { scaled, type Workload } from "./workload.js";
+import type { Workload } from "./workload.js";
 
 const FACTS: ServerFacts = {
   ...{ model: "m", hasCompletions: true, hasChat: true, tokenIds: [11, 12, 13, 14, 15, 16], ignoresEos: true },
@@ -101,16 +101,17 @@ test("entries are sent as they are; a trace's pieces are shared by name", () => 
   expect(a.slice(512, 1024)).not.toEqual(b.slice(512, 1024));
 });
 
-test("every scenario's requests are a function of server, seed and session, and unlike any other session's", () => {
+test("every scenario's requests are a function of server, seed and session, and other sessions ask something else", () => {
   const workloads = SCENARIOS.flatMap((scenario) => scenario.workloads.map(({ workload }) => workload));
-  const anyWorkload = fc.constantFrom(...workloads.map((workload) => scaled(workload, 0.2)));
+  const sessions = Array.from({ length: 20 }, (_, i) => i);
   fc.assert(
-    fc.property(anyWorkload, fc.boolean(), fc.nat(1000), fc.nat(1000), (workload, isText, seed, session) => {
+    fc.property(fc.constantFrom(...workloads), fc.boolean(), fc.nat(1000), (workload, isText, seed) => {
       const server = isText ? TEXT_ONLY : FACTS;
-      const [one] = bodies(workload, server, seed, session);
-      expect(bodies(workload, server, seed, session)[0]).toEqual(one);
-      expect(bodies(workload, server, seed, session + 1)[0]!.body).not.toEqual(one!.body);
+      const asked = sessions.map((session) => bodies(workload, server, seed, session)[0]);
+      expect(bodies(workload, server, seed, 7)[0]).toEqual(asked[7]);
+      // Two may ask the same about the same document.
+      expect(new Set(asked.map((each) => JSON.stringify(each))).size).toBeGreaterThan(16);
     }),
-    { numRuns: 60 },
+    { numRuns: 20 },
   );
 });
