@@ -84,7 +84,9 @@ class TrainingStream:
         self.is_usable = chats.first_answers() <= max_length
         # The pool, and the passes already taken from it.
         self.pool, self.taken = 0, 0
-        self.num_pools = max(1, len(chats) // config.chats_per_pool)
+        self.num_pools = -(-len(chats) // config.chats_per_pool)
+        if not self.is_usable.any():
+            raise ValueError(f"expected chats whose first answer comes within {max_length} tokens, got none in {chats.name}")
         self.order: list[np.ndarray] | None = None
 
     @property
@@ -97,7 +99,9 @@ class TrainingStream:
 
     def next_pass(self) -> Pass:
         config = self.config
-        if self.order is None:
+        while not self.order:
+            # A pool may have nothing that can be used.
+            self.pool += self.order is not None
             first = (self.pool % self.num_pools) * config.chats_per_pool
             chosen = first + np.flatnonzero(self.is_usable[first : first + config.chats_per_pool])
             lengths = np.minimum(self.chats.lengths()[chosen], self.max_length + 1)
@@ -116,11 +120,6 @@ class TrainingStream:
         while sum(one.num_tokens for one in passes) < self.config.tokens_per_step - self.config.tokens_per_pass / 2:
             passes.append(self.next_pass())
         return passes
-
-    @property
-    def num_epochs(self) -> float:
-        return self.pool / self.num_pools
-
 
 def held_out_passes(chats: EncodedChats, config: TrainConfig, max_length: int) -> Iterator[Pass]:
     """All chats once, answers only."""

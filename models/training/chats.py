@@ -120,9 +120,20 @@ class EncodedChats:
         return answers[np.searchsorted(answers, self.starts[:-1])] - self.starts[:-1]
 
 
+def answer_parts(messages: list[dict]) -> list[str]:
+    """A rendered chat, cut where an answer begins: as it is served, no token spans that place, whatever white space the answer begins with."""
+    begins = [len(render(messages[:index], is_prompt=True)) for index, message in enumerate(messages) if message["role"] == "assistant"]
+    text = render(messages)
+    return [text[begin:end] for begin, end in zip([0, *begins], [*begins, len(text)])]
+
+
+# Of how chats become the arrays that are kept beside them.
+ENCODING_VERSION = 2
+
+
 def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None) -> EncodedChats:
-    """Kept beside the file as `.npz`, which is read instead where it is newer and was made by the same tokenizer."""
-    digest = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:8]
+    """Kept beside the file as `.npz`, which is read instead where it is newer and was made by the same tokenizer and code."""
+    digest = hashlib.sha256(f"{ENCODING_VERSION} {tokenizer.to_str()}".encode()).hexdigest()[:8]
     cache = path.with_suffix(f".{digest}.{max_chats or 'all'}.npz")
     if cache.exists() and cache.stat().st_mtime >= path.stat().st_mtime:
         with np.load(cache) as saved:
@@ -135,8 +146,10 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
     families: dict[str, int] = {}
     chats = islice(read_chats(path), max_chats)
     while batch := list(islice(chats, 2000)):
-        for chat, encoding in zip(batch, tokenizer.encode_batch_fast([render(chat["messages"]) for chat in batch])):
-            ids = np.array(encoding.ids, dtype=np.uint16)
+        texts = [answer_parts(chat["messages"]) for chat in batch]
+        encodings = iter(tokenizer.encode_batch_fast([part for chat in texts for part in chat]))
+        for chat, own in zip(batch, texts):
+            ids = np.array([token for _ in own for token in next(encodings).ids], dtype=np.uint16)
             parts.append(ids)
             masks.append(answer_mask(ids, header))
             family_of.append(families.setdefault(chat["family"], len(families)))
@@ -147,7 +160,7 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
         "starts": starts,
         "is_answer": is_answer,
         "departs": is_answer & departures(ids, starts),
-        "family_of": np.array(family_of, dtype=np.uint8),
+        "family_of": np.array(family_of, dtype=np.uint16),
     }
     partial = cache.with_suffix(".partial.npz")
     np.savez(partial, families=np.array(list(families)), **arrays)

@@ -26,7 +26,8 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 def lr_factor(step: int, num_steps: int, decay_steps: int, warmup_steps: int) -> float:
     """Warm up, stay, then fall linearly to zero over the last `decay_steps`: until these begin, a run can be made longer."""
-    return min(1.0, (step + 1) / warmup_steps, (num_steps - step) / decay_steps)
+    falling = (num_steps - step) / decay_steps if decay_steps > 0 else 1.0
+    return min(1.0, (step + 1) / warmup_steps, falling)
 
 
 class MillOptimizer:

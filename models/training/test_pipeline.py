@@ -83,6 +83,31 @@ class Pipeline(unittest.TestCase):
             has_answer[one.positions] = True
             self.assertTrue(has_answer.view(one.ids.shape).any(dim=1).all())
 
+    def test_every_usable_chat_is_read(self) -> None:
+        chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")
+        config = TrainConfig(chats_per_pool=len(chats) // 2 - 1)
+        stream = TrainingStream(chats, config, 1024, seed=1)
+        num_read = 0
+        while stream.pool < 3:
+            num_read += len(stream.next_pass().ids)
+        self.assertEqual(num_read, int(stream.is_usable.sum()))
+        stream.is_usable[: config.chats_per_pool] = False
+        stream.cursor = (0, 0)
+        stream.next_pass()
+        self.assertEqual(stream.pool, 1)
+
+    def test_answers_begin_as_they_do_when_served(self) -> None:
+        tokenizer = load_gguf(self.folder / "base.gguf")[1]
+        path = self.folder / "blank.jsonl"
+        answer = "\n\n  Yes."
+        messages = [{"role": "user", "content": "Is it?"}, {"role": "assistant", "content": answer}]
+        path.write_text(json.dumps({"family": "blank", "messages": messages}) + "\n", encoding="utf-8")
+        chats = encode_chats(tokenizer, path)
+        prompt = tokenizer.encode(render(messages[:1], is_prompt=True)).ids
+        self.assertEqual(chats.ids[: len(prompt)].tolist(), prompt)
+        self.assertEqual(tokenizer.decode(chats.ids[chats.is_answer].tolist()), answer)
+        self.assertEqual(chats.first_answers().tolist(), [len(prompt)])
+
     def test_departures_are_where_copying_goes_wrong(self) -> None:
         # Two chats: 4 comes twice after 2 3 and then 5 does; the second chat has not seen the first.
         ids = np.array([2, 3, 4, 2, 3, 4, 2, 3, 5, 2, 3, 6], dtype=np.uint16)

@@ -41,6 +41,12 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     common.add_argument("--f32", action="store_true", help="no bfloat16 products")
     common.add_argument("--compile", action="store_true", help="compile the network: slow to start, faster after")
     common.add_argument("--lr-scale", type=float, default=1.0, help="times the configured rates")
+    common.add_argument(
+        "--departure-weight",
+        type=float,
+        default=TrainConfig.departure_weight,
+        help="what an answer's token counts where copying on would go wrong; above 1 for exercises of copying, 1 where the odds themselves matter",
+    )
     common.add_argument("--tokens-per-step", type=int, default=TrainConfig.tokens_per_step)
     common.add_argument("--tokens-per-pass", type=int, default=TrainConfig.tokens_per_pass)
     common.add_argument("--max-length", type=int, help="chats are cut after this many tokens, and left out where no answer comes before (default: the context)")
@@ -64,7 +70,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def train_config(args: argparse.Namespace) -> TrainConfig:
-    config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass)
+    config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass, departure_weight=args.departure_weight)
     return replace(config, matrix_lr=config.matrix_lr * args.lr_scale, other_lr=config.other_lr * args.lr_scale)
 
 
@@ -115,7 +121,7 @@ def create_run(args: argparse.Namespace) -> Run:
     options = RunOptions(
         folder=args.run,
         steps=args.steps,
-        decay_steps=args.decay_steps or max(1, round(0.35 * args.steps)),
+        decay_steps=max(1, round(0.35 * args.steps)) if args.decay_steps is None else args.decay_steps,
         stop_after=args.stop_after,
         checkpoint_minutes=args.checkpoint_minutes,
         score_steps=args.score_steps,

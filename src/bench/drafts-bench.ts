@@ -56,22 +56,25 @@ export function benchDrafts(
   spec: DraftsBenchSpec,
   onResult: (result: DraftsBenchResult) => void = () => {},
 ): DraftsBenchResult[] {
+  const perRoundOf = (batch: number) => Math.max(spec.promptsPerRound, batch);
+  const numNeeded = spec.batches.reduce((sum, batch) => sum + (spec.rounds + 1) * perRoundOf(batch), 0);
+  for (const { name, prompts } of sets) {
+    if (prompts.length >= numNeeded) continue;
+    throw new MillraceError(
+      "invalid_option",
+      `expected ${numNeeded} prompts of ${JSON.stringify(name)}, got ${prompts.length}`,
+      { hint: "give more prompts, or ask for fewer rounds or batch sizes" },
+    );
+  }
   return sets.flatMap((set) => {
     // Prompts are used up round by round and never come twice.
     let used = 0;
     return spec.batches.map((batch) => {
-      const perRound = Math.max(spec.promptsPerRound, batch);
+      const perRound = perRoundOf(batch);
       const groups = Array.from({ length: spec.rounds + 1 }, (_, i) =>
         set.prompts.slice(used + i * perRound, used + (i + 1) * perRound),
       );
       used += groups.length * perRound;
-      if (groups.at(-1)!.length < perRound) {
-        throw new MillraceError(
-          "invalid_option",
-          `expected ${used} prompts of ${JSON.stringify(set.name)}, got ${set.prompts.length}`,
-          { hint: "give more prompts, or ask for fewer rounds or batch sizes" },
-        );
-      }
       const result = benchSet(plain, drafting, { ...set, groups }, batch, spec);
       onResult(result);
       return result;

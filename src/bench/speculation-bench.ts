@@ -31,7 +31,8 @@ export interface SpeculationBenchResult {
   /** What the steps' measured times allow at this acceptance with the best fixed length of drafts, if drafting itself took no time. */
   readonly bound: number;
   readonly tokensPerStep: number;
-  readonly acceptedShare: number;
+  /** Undefined: nothing was drafted. */
+  readonly acceptedShare: number | undefined;
 }
 
 /** The outputs that the drafter knows; none while decoding plainly. */
@@ -67,6 +68,8 @@ export function benchSpeculation(
   });
 }
 
+const WARM_UP = 0;
+
 function benchBatch(
   core: EngineCore,
   outcomes: Outcomes,
@@ -77,11 +80,11 @@ function benchBatch(
   const guessed: number[] = [];
   const bounds: number[] = [];
   let numSteps = 0;
-  const before = core.stats().speculation;
-  for (let round = 0; round <= spec.rounds; round++) {
+  let before = core.stats().speculation;
+  for (let round = WARM_UP; round <= spec.rounds; round++) {
     outcomes.set(new Map());
     const first = runBatch(core, spec, batch, round);
-    bounds.push(boundOf(core, batch, spec));
+    const bound = boundOf(core, batch, spec);
     outcomes.set(first.outputs);
     const second = runBatch(core, spec, batch, round);
     for (const [id, tokens] of first.outputs) {
@@ -91,13 +94,17 @@ function benchBatch(
         `expected the tokens of plain decoding with drafts too, got others in request ${id}`,
       );
     }
-    // Round 0 warms up.
-    if (round === 0) continue;
+    if (round === WARM_UP) {
+      before = core.stats().speculation;
+      continue;
+    }
+    bounds.push(bound);
     plain.push(first.tokensPerS);
     guessed.push(second.tokensPerS);
     numSteps += second.numSteps;
   }
   const after = core.stats().speculation;
+  const numDrafted = after.numDraftTokens - before.numDraftTokens;
   const ratios = guessed.map((speed, i) => speed / plain[i]!);
   return {
     batch,
@@ -107,8 +114,7 @@ function benchBatch(
     ratios,
     bound: median(bounds),
     tokensPerStep: ((spec.genTokens - 1) * spec.rounds) / numSteps,
-    acceptedShare:
-      (after.numAcceptedTokens - before.numAcceptedTokens) / (after.numDraftTokens - before.numDraftTokens),
+    acceptedShare: numDrafted === 0 ? undefined : (after.numAcceptedTokens - before.numAcceptedTokens) / numDrafted,
   };
 }
 

@@ -120,6 +120,15 @@ export function concurrencies(text: string): readonly number[] {
   return listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
 }
 
+/** A trace has its own times and as many requests as lines; prompts have their own lengths. */
+const CONTRADICTIONS = [
+  ["concurrency", "rate"],
+  ["replay", "concurrency"],
+  ["replay", "rate"],
+  ["replay", "requests"],
+  ["prompts", "shape"],
+] as const;
+
 /** Throws invalid_option and file_unreadable. */
 export async function planFromFlags(flags: LoadFlags): Promise<Planned> {
   const [{ planFor }, { readEntries }] = await Promise.all([
@@ -129,8 +138,9 @@ export async function planFromFlags(flags: LoadFlags): Promise<Planned> {
   if ((flags.arrivals === "gamma") !== (flags.burstiness !== undefined)) {
     throw new MillraceError("invalid_option", "expected --burstiness with --arrivals gamma, and only with it");
   }
-  if (flags.concurrency !== undefined && flags.rate !== undefined) {
-    throw new MillraceError("invalid_option", "expected either --concurrency or --rate, got both");
+  for (const [first, second] of CONTRADICTIONS) {
+    if (flags[first] === undefined || flags[second] === undefined) continue;
+    throw new MillraceError("invalid_option", `expected either --${first} or --${second}, got both`);
   }
   const burstiness = { constant: undefined, poisson: 1, gamma: flags.burstiness }[flags.arrivals];
   return planFor({

@@ -66,9 +66,9 @@ export async function presentReport(
     import("../bench/report/html.js"),
     import("../bench/report/markdown.js"),
   ]);
+  process.stdout.write(await textOf(report));
   if (html !== undefined) writeFileSync(html, htmlOf(report));
   if (md !== undefined) writeFileSync(md, markdownOf(report));
-  process.stdout.write(await textOf(report));
   if (report.isComplete) return;
   process.stderr.write("incomplete: it was stopped, or a server died, before all was measured\n");
   process.exitCode = 1;

@@ -1,7 +1,8 @@
 /** What `distill` and `train-drafter` share: their options, a local model's answers to a file of prompts, and the trainer's command line. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
 import { MillraceError } from "../core/errors.js";
 import { type Ask, type Collected, type Collecting, collectAnswers } from "../distill/answers.js";
@@ -152,15 +153,29 @@ export async function modelHash(path: string, startStage: StartStage): Promise<s
   return hash;
 }
 
-/** Throws invalid_option where --init-from names what the trainer cannot read. */
-export async function checkInitFrom({ initFrom }: TeachingFlags): Promise<void> {
+/**
+ * Throws invalid_option where --init-from names what the trainer cannot start from.
+ * @param tokenizerPath of the model whose tokens are learnt; undefined where the trainer makes its own
+ */
+export async function checkInitFrom(
+  { initFrom, out }: TeachingFlags,
+  tokenizerPath: string | undefined,
+): Promise<void> {
   if (initFrom === undefined) return;
+  if (dirname(resolve(initFrom)) === resolve(out)) {
+    throw optionError("--init-from", "a file outside the folder of --out, where it would be overwritten", initFrom);
+  }
   const [{ untrainable }, { readGguf }] = await Promise.all([
     import("../distill/trainer.js"),
     import("../formats/gguf/read.js"),
   ]);
-  const problem = untrainable(readGguf(initFrom), "network");
+  const file = readGguf(initFrom);
+  const problem = untrainable(file, "network");
   if (problem !== undefined) throw optionError("--init-from", `a model of the mill family, not ${problem}`, initFrom);
+  const tokensOf = ({ metadata }: typeof file) => metadata.get("tokenizer.ggml.tokens");
+  if (tokenizerPath !== undefined && !isDeepStrictEqual(tokensOf(file), tokensOf(readGguf(tokenizerPath)))) {
+    throw optionError("--init-from", `a model with the tokens of ${tokenizerPath}`, initFrom);
+  }
 }
 
 export interface TrainPlan {
@@ -187,6 +202,7 @@ export async function trainInStage(
   const terms = [
     ...args,
     ...["--steps", String(steps), "--seed", String(seed), "--device", device],
+    ...["--holdout-chats", String(Math.max(1, corpora.heldOut.length))],
     ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
   ];
   const hash = createHash("sha256").update(JSON.stringify(terms)).update(readFileSync(corpora.trainingPath));

@@ -40,7 +40,7 @@ const completion = (content: string | null, finish_reason = "stop"): Reply => ({
 });
 const signal = new AbortController().signal;
 const open = (url: string, model?: string) =>
-  openRemoteTeacher({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9 }, signal);
+  openRemoteTeacher({ url, model, apiKey: "key", temperature: 0.5, maxTokens: 9, seed: 3 }, signal);
 const QUESTION = [{ role: "user", content: "Why?" }] as const;
 
 test("asks the first model that the server lists, under /v1 however the address was written", async () => {
@@ -50,7 +50,7 @@ test("asks the first model that the server lists, under /v1 however the address 
     expect(await teacher.ask(QUESTION, signal)).toEqual({
       ...{ text: "Because.", end: "stop", numPromptTokens: 5, numOutputTokens: 7 },
     });
-    const body = { model: "big", messages: QUESTION, temperature: 0.5, max_tokens: 9 };
+    const body = { model: "big", messages: QUESTION, temperature: 0.5, max_tokens: 9, seed: 3 };
     expect(seen).toEqual([
       { url: "/v1/models", key: "Bearer key", body: "" },
       { url: "/v1/chat/completions", key: "Bearer key", body },

@@ -20,6 +20,7 @@ export interface RemoteTeacherOptions {
   readonly apiKey: string | undefined;
   readonly temperature: number;
   readonly maxTokens: number;
+  readonly seed: number;
 }
 
 const MAX_TRIES = 6;
@@ -63,8 +64,9 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
   try {
     const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
     const ask: Ask = async (messages, stop) => {
-      const { temperature, maxTokens } = options;
-      const reply = await call("/chat/completions", { model, messages, temperature, max_tokens: maxTokens }, stop);
+      const { temperature, maxTokens, seed } = options;
+      const body = { model, messages, temperature, max_tokens: maxTokens, seed };
+      const reply = await call("/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;
       if ((end !== "stop" && end !== "length") || typeof message.content !== "string") {

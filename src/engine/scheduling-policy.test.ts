@@ -3,6 +3,7 @@ import { request } from "../../test/helpers/engine-requests.js";
 import { createPolicy } from "./scheduling-policy.js";
 import { Sequence } from "./sequence.js";
 
+const BURST = 2048;
 let nextId = 1;
 const sequenceOf = (tenant: string, priority = 0, length = 10): Sequence =>
   new Sequence(nextId++, { ...request(new Array<number>(length).fill(1)), tenant, priority }, 1, 0);
@@ -33,24 +34,42 @@ describe("fair", () => {
     expect(order(policy, sequences)).toEqual([0, 1, 2]);
   });
 
-  test("who comes, or comes back, starts level with the least served of those present", () => {
+  test("who comes, or comes back, starts a burst behind the least served of those present, and no further", () => {
     const policy = createPolicy("fair");
     const [busy, late] = [sequenceOf("a"), sequenceOf("b")];
     policy.add(busy);
-    policy.charge(busy, 1000, 0);
+    policy.charge(busy, 100_000, 0);
     policy.add(late);
-    expect(policy.compare(busy, late)).toBeLessThan(0);
-    policy.charge(busy, 1, 0);
+    policy.charge(late, BURST - 1, 0);
     expect(policy.compare(busy, late)).toBeGreaterThan(0);
+    policy.charge(late, 1, 0);
+    expect(policy.compare(busy, late)).toBeLessThan(0);
     policy.remove(late);
-    policy.charge(busy, 5000, 0);
+    policy.charge(busy, 50_000, 0);
     const back = sequenceOf("b");
     policy.add(back);
-    policy.charge(back, 1, 0);
+    policy.charge(back, BURST + 1, 0);
     expect(policy.compare(busy, back)).toBeLessThan(0);
   });
 
-  test("who comes while nobody is there starts level with who left last", () => {
+  test("coming and going wins nothing beyond a tenant's share", () => {
+    const policy = createPolicy("fair");
+    const busy = sequenceOf("a");
+    policy.add(busy);
+    const served = { a: 0, b: 0 };
+    // Both always have work, but one of them never has it for longer than a step.
+    for (let step = 0; step < 1000; step++) {
+      const visitor = sequenceOf("b");
+      policy.add(visitor);
+      const [chosen, name] = policy.compare(busy, visitor) < 0 ? [busy, "a" as const] : [visitor, "b" as const];
+      policy.charge(chosen, 128, 0);
+      served[name] += 128;
+      policy.remove(visitor);
+    }
+    expect(served.b - served.a).toBeLessThanOrEqual(BURST + 128);
+  });
+
+  test("who comes while nobody is there starts a burst behind who left last", () => {
     const policy = createPolicy("fair");
     const first = sequenceOf("a");
     policy.add(first);
@@ -59,7 +78,7 @@ describe("fair", () => {
     const [newcomer, back] = [sequenceOf("b"), sequenceOf("a")];
     policy.add(newcomer);
     policy.add(back);
-    policy.charge(newcomer, 1, 0);
+    policy.charge(newcomer, BURST + 1, 0);
     expect(policy.compare(back, newcomer)).toBeLessThan(0);
   });
 

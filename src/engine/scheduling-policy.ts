@@ -38,6 +38,11 @@ const PRIORITY: SchedulingPolicy = {
 /** What a token costs its tenant: one of the output takes a row of a step of its own. */
 const PROMPT_TOKEN_COST = 1;
 const OUTPUT_TOKEN_COST = 2;
+/**
+ * Of its share, what a tenant may leave unused and have later, at once: a prompt of so many tokens. Without it, who asks now and then would take turns with
+ * whoever fills every step, and wait twice as long as alone.
+ */
+const BURST = 2048;
 /** Tenants whose counters are kept although they have no requests. */
 const MAX_IDLE_TENANTS = 1024;
 
@@ -49,7 +54,8 @@ interface Tenant {
 
 /**
  * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant that was served least goes first; who
- * comes back after a pause starts level with the least served of those present, or with who left last where nobody is, so that nobody saves up.
+ * comes back after a pause starts at most a burst behind the least served of those present, or behind who left last where nobody is, so that nobody saves
+ * up more than that.
  */
 class FairPolicy implements SchedulingPolicy {
   readonly #tenants = new Map<string, Tenant>();
@@ -81,7 +87,7 @@ class FairPolicy implements SchedulingPolicy {
     let least = Number.POSITIVE_INFINITY;
     for (const { served, numRequests } of this.#tenants.values()) if (numRequests > 0) least = Math.min(least, served);
     const level = least === Number.POSITIVE_INFINITY ? this.#servedAtLeaving : least;
-    this.#tenants.set(tenant, { served: Math.max(known?.served ?? 0, level), numRequests: 1 });
+    this.#tenants.set(tenant, { served: Math.max(known?.served ?? 0, level - BURST), numRequests: 1 });
     if (this.#tenants.size > 2 * MAX_IDLE_TENANTS) this.#forgetIdle();
   }
 

@@ -4,6 +4,9 @@ import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize
 
 export type AblationPlan = NonNullable<BenchPlan["ablation"]>;
 
+/** What half the threads cost of the price of all: of three, one is a third. */
+export const priceOfHalf = ({ numThreads }: AblationPlan): number => (numThreads >> 1) / numThreads;
+
 export class AblationReading {
   readonly plan: AblationPlan;
   readonly #summaries: readonly CellSummary[];

@@ -1,7 +1,7 @@
 /** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
 import { figure, percent, ratioText } from "../report/words.js";
 import { CODE_EDIT, isLadderCell, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
-import type { AblationReading } from "./reading.js";
+import { type AblationReading, priceOfHalf } from "./reading.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "./variants.js";
 
 interface Reference {
@@ -144,7 +144,7 @@ const REFERENCES: readonly Reference[] = [
       const half = reading.overall(cells, HALF, VANILLA).throughput?.value;
       const speed = all.throughput?.value;
       if (speed === undefined) return undefined;
-      const halfCost = half === undefined ? "" : `, on half the threads ${change(0.5 / half)}`;
+      const halfCost = half === undefined ? "" : `, on half the threads ${change(priceOfHalf(reading.plan) / half)}`;
       return `${change(speed)}; ${change(all.ttft?.value) ?? "–"}; ${change(1 / speed)}${halfCost}`;
     },
     why: "all loads of the ladder together, as a ratio of sums; the same price for the same machine",

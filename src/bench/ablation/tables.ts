@@ -4,7 +4,7 @@ import type { BenchReport, PlannedCell } from "../report/schema.js";
 import type { CellRatio } from "../report/summary.js";
 import { figure, NONE, percent, ratioText } from "../report/words.js";
 import { isLadderCell, isLayerCell } from "./cells.js";
-import { AblationReading } from "./reading.js";
+import { AblationReading, priceOfHalf } from "./reading.js";
 import { referenceRows } from "./reference.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
 
@@ -27,7 +27,7 @@ export function ablationSections(report: BenchReport): Section[] {
     })),
     {
       title: "By load",
-      note: "Of output tokens/s; cost at one price an hour, on half the threads at half of it.",
+      note: "Of output tokens/s; cost at one price an hour, on half the threads at their share of it.",
       rows: ladderRows(reading),
     },
     {
@@ -90,7 +90,10 @@ function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
     const all = reading.ratio(cell, together, base);
     const product = gains.reduce((result, { alone }) => result * (alone?.throughput?.value ?? Number.NaN), 1);
     const share = (all?.throughput?.value ?? Number.NaN) / product;
-    const text = Number.isFinite(share) ? `${product.toFixed(2)} ×; together ÷ product: ${share.toFixed(2)}` : NONE;
+    const mark = all?.isVoid === true || gains.some(({ alone }) => alone?.isVoid === true) ? " (void)" : "";
+    const text = Number.isFinite(share)
+      ? `${product.toFixed(2)} ×; together ÷ product: ${share.toFixed(2)}${mark}`
+      : NONE;
     return [
       ...gains.map(row),
       row({ layer: `${together} ÷ ${base}`, alone: all, away: undefined }),
@@ -110,6 +113,7 @@ type Compared = Pick<CellRatio, "isVoid" | "throughput" | "ttft">;
 
 function ladderRows(reading: AblationReading): string[][] {
   const cells = reading.cells(isLadderCell);
+  const halfPrice = priceOfHalf(reading.plan);
   const row = (
     name: string,
     ratio: (first: string, second: string) => Compared | undefined,
@@ -123,7 +127,7 @@ function ladderRows(reading: AblationReading): string[][] {
     return [
       ...[name, figureOf(VANILLA, "outputTokensPerS"), speed(ratio(VANILLA, NAIVE))],
       ...[speed(gain), ratioText(gain?.ttft), speed(ratio(ALL, withoutName(SPECULATION)))],
-      ...[figureOf(ALL, "tokensPerSPerUser"), speed(half), cost(1, gain), cost(0.5, half)],
+      ...[figureOf(ALL, "tokensPerSPerUser"), speed(half), cost(1, gain), cost(halfPrice, half)],
     ];
   };
   const rowOf = (cell: PlannedCell) =>

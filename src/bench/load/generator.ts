@@ -5,6 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 import { seedFrom } from "../random.js";
 import type { Traffic } from "../workload/traffic.js";
+import { turnsOf } from "../workload/workload.js";
 import { type Clock, clockSince, newEpoch } from "./clock.js";
 import { arrivalTimes, clientStarts, type Load } from "./load.js";
 import type { FromWorker, Progress, ShareResult, ToWorker } from "./messages.js";
@@ -131,7 +132,9 @@ function sharesOf(job: LoadJob, startMs: number, numWorkers: number): ShareLoad[
     const shared = { kind: "clients", step: numWorkers, count: numSessions } as const;
     return workers.map((worker) => ({ ...shared, startMs: starts.filter(isOf(worker)), first: worker }));
   }
-  const sessions = arrivalTimes(load, job, seedFrom(traffic.seed, ARRIVALS)).map((atMs, index) => ({
+  // The rate is one of requests, of which a session may have several.
+  const arrivals = load.kind === "open" ? { ...load, ratePerS: load.ratePerS / turnsOf(traffic.workload) } : load;
+  const sessions = arrivalTimes(arrivals, job, seedFrom(traffic.seed, ARRIVALS)).map((atMs, index) => ({
     index,
     atMs: startMs + atMs,
   }));

@@ -72,6 +72,8 @@ test("arrivals are sent when they are due, however long answers take", async () 
   expect(run.records.map((record) => record.intendedMs - startMs).sort((a, b) => a - b)).toEqual(
     times.map((atMs) => expect.closeTo(atMs, 6)),
   );
+  const [first, ...others] = run.records.sort((a, b) => a.intendedMs - b.intendedMs);
+  for (const { sentMs } of others.slice(0, 2)) expect(sentMs).toBeLessThan(first!.lastMs);
 });
 
 test("nothing begins after the stop time, and stopping ends a wait", async () => {

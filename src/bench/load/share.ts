@@ -28,8 +28,10 @@ export interface ShareEvents {
   onRecord(record: RequestRecord): void;
 }
 
-/** After so many failures in a row, and as many per client, nothing more is sent: the server is gone. */
+/** After so many failures in a row, and as many per client, nothing more is sent: the server is gone. Arrivals that are turned away at once prove that it is there. */
 const MAX_FAILURES = 10;
+
+const NO_ANSWER: readonly string[] = ["connect", "timeout", "broken"];
 
 /** A client whose request failed waits before it tries again; a server that refuses at once would otherwise be asked thousands of times. */
 const RETRY_MS = 250;
@@ -123,16 +125,17 @@ export class Share {
       const { record, answer } = await complete(this.connection, place, turn);
       this.events.onRecord(record);
       intendedMs = this.connection.now();
-      if (record.failure !== undefined) return this.#onFailure();
+      if (record.failure !== undefined) return this.#onFailure(record.failure.kind);
       this.#numFailuresInARow = 0;
       turn = this.#isStopped ? undefined : session.next(answer);
     }
     return intendedMs;
   }
 
-  async #onFailure(): Promise<number> {
-    this.#numFailuresInARow++;
+  async #onFailure(kind: NonNullable<RequestRecord["failure"]>["kind"]): Promise<number> {
     const { load } = this.spec;
+    if (load.kind === "arrivals" && !NO_ANSWER.includes(kind)) return this.connection.now();
+    this.#numFailuresInARow++;
     const numClients = load.kind === "clients" ? load.startMs.length : 1;
     if (this.#numFailuresInARow >= MAX_FAILURES + numClients) this.stop();
     await sleep(RETRY_MS);

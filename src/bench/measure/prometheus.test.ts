@@ -29,6 +29,18 @@ test("counters are differences, summed over labels; what a server does not offer
   });
 });
 
+test("of a fleet, memory in use is the mean of its instances, and what runs their sum", () => {
+  const sample = parseMetrics(
+    ["a", "b"]
+      .map(
+        (id, i) =>
+          `vllm:kv_cache_usage_perc{instance="${id}"} ${0.9 - i / 2}\nvllm:num_requests_running{instance="${id}"} 3\n`,
+      )
+      .join(""),
+  );
+  expect(serverMetrics(sample, sample, [sample])).toMatchObject({ maxKvUsage: 0.65, maxRunning: 6 });
+});
+
 test("nothing happened: no shares of nothing", () => {
   const same = parseMetrics(AFTER);
   expect(serverMetrics(same, same, [])).toMatchObject({ acceptance: undefined, queueMs: undefined, preemptions: 0 });

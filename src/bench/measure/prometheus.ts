@@ -3,8 +3,8 @@
 import { median } from "../../core/statistics.js";
 import type { ServerMetrics } from "../report/schema.js";
 
-/** Sums over all labels by metric name. */
-export type MetricSums = ReadonlyMap<string, number>;
+/** By metric name, over all labels: of a fleet, over its instances. */
+export type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;
 
 /** Names behind the prefixes; the first that a server has is taken. */
 const NAMES = {
@@ -26,11 +26,13 @@ type Quantity = keyof typeof NAMES;
 
 /** Prometheus' text format. Lines it does not understand are none of its business. */
 export function parseMetrics(text: string): MetricSums {
-  const sums = new Map<string, number>();
+  const sums = new Map<string, { sum: number; numSeries: number }>();
   for (const line of text.split("\n")) {
     const match = /^([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)/.exec(line);
     const value = Number(match?.[2]);
-    if (match !== null && Number.isFinite(value)) sums.set(match[1]!, (sums.get(match[1]!) ?? 0) + value);
+    if (match === null || !Number.isFinite(value)) continue;
+    const { sum, numSeries } = sums.get(match[1]!) ?? { sum: 0, numSeries: 0 };
+    sums.set(match[1]!, { sum: sum + value, numSeries: numSeries + 1 });
   }
   return sums;
 }
@@ -38,8 +40,9 @@ export function parseMetrics(text: string): MetricSums {
 function metricOf(sums: MetricSums, quantity: Quantity): number | undefined {
   for (const prefix of PREFIXES) {
     for (const name of NAMES[quantity]) {
-      const value = sums.get(prefix + name);
-      if (value !== undefined) return value;
+      const found = sums.get(prefix + name);
+      // A share of one instance's memory each.
+      if (found !== undefined) return quantity === "kvUsage" ? found.sum / found.numSeries : found.sum;
     }
   }
   return undefined;

@@ -68,23 +68,27 @@ function card(label: string, value: string, note: string): string {
   return `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
 }
 
-function ratioCard(label: string, { value, low, high }: Estimate): string {
+function ratioCard(label: string, { value, low, high }: Estimate, isVoid: boolean): string {
   const isKnown = low !== undefined && high !== undefined;
   const range = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "fewer than three rounds: no interval";
-  return card(label, `${value.toFixed(2)} ×`, range);
+  return card(label, `${value.toFixed(2)} ×${isVoid ? " (void)" : ""}`, range);
 }
 
 /** Of two servers: how the first one stands to the second. */
-function ratioCards({ first, second, cells, throughput }: Ratios): string {
-  const best = cells.filter((cell) => cell.throughput !== undefined);
+function ratioCards({ first, second, cells, throughput, isVoid }: Ratios): string {
+  const known = cells.filter((cell) => cell.throughput !== undefined);
+  const sound = known.filter((cell) => !cell.isVoid);
+  const best = sound.length > 0 ? sound : known;
   const extremes = best.toSorted((a, b) => b.throughput!.value - a.throughput!.value);
   const ends = [extremes[0], extremes.length > 1 ? extremes.at(-1) : undefined].flatMap((cell) => cell ?? []);
   const cards = [
-    ...(throughput === undefined ? [] : [ratioCard("output tokens/s, all cells together", throughput)]),
-    ...ends.map((cell) => ratioCard(`output tokens/s, ${cell.cell.name}`, cell.throughput!)),
+    ...(throughput === undefined ? [] : [ratioCard("output tokens/s, all cells together", throughput, isVoid)]),
+    ...ends.map((cell) => ratioCard(`output tokens/s, ${cell.cell.name}`, cell.throughput!, cell.isVoid)),
     ...best
       .slice(0, 1)
-      .flatMap(({ cell, ttft }) => (ttft === undefined ? [] : ratioCard(`TTFT, ${cell.name}: less is better`, ttft))),
+      .flatMap(({ cell, ttft, isVoid: isOfVoid }) =>
+        ttft === undefined ? [] : ratioCard(`TTFT, ${cell.name}: less is better`, ttft, isOfVoid),
+      ),
   ];
   return `<p class="lead">${escapeXml(first)} ÷ ${escapeXml(second)}</p><div class="cards">${cards.join("")}</div>`;
 }
@@ -100,8 +104,8 @@ function resultCards(summaries: readonly CellSummary[]): string {
   const lively = top((each) => each.tokensPerSPerUser?.median ?? 0);
   const prompt = top((each) => -(each.ttftMs?.percentiles.p50 ?? Number.POSITIVE_INFINITY));
   const cheap = top((each) => -(each.cost?.perMillionOutput ?? Number.POSITIVE_INFINITY));
-  const place = ({ cell, target }: CellSummary) =>
-    sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`;
+  const place = ({ cell, target, isVoid }: CellSummary) =>
+    (sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`) + (isVoid ? " (void)" : "");
   const cards = [
     card("output tokens/s, most", figure(fastest.outputTokensPerS.median), place(fastest)),
     card("tokens/s for one user, most", figure(lively.tokensPerSPerUser?.median), place(lively)),
@@ -221,7 +225,9 @@ function charts(workload: string, summaries: readonly CellSummary[], names: read
 
 function gainCards(gains: readonly CellGains[]): string {
   const cards = gains.flatMap(({ cell, together }) =>
-    together?.throughput === undefined ? [] : ratioCard(`output tokens/s, ${cell.name}`, together.throughput),
+    together?.throughput === undefined
+      ? []
+      : ratioCard(`output tokens/s, ${cell.name}`, together.throughput, together.isVoid),
   );
   return `<p class="lead">all together ÷ vanilla</p><div class="cards">${cards.join("")}</div>`;
 }
@@ -229,7 +235,8 @@ function gainCards(gains: readonly CellGains[]): string {
 function gainFigures(gains: readonly CellGains[]): string {
   const figures = gains.map(({ cell, layers }) => {
     const rows = layers.map(({ layer, alone, away }) => ({
-      ...{ label: layer, alone: alone?.throughput, away: away?.throughput },
+      label: alone?.isVoid === true || away?.isVoid === true ? `${layer} (void)` : layer,
+      ...{ alone: alone?.throughput, away: away?.throughput },
     }));
     return figureOf(cell.name, "output tokens/s, × without it", gainChart(cell.name, rows));
   });

@@ -22,6 +22,10 @@ export function mergeReports(a: BenchReport, b: BenchReport): BenchReport {
   const differences = [
     "Measured one after the other, not in alternation: what changed on the machine meanwhile is in these ratios.",
     ...(a.plan.seed === b.plan.seed ? [] : ["Measured with different seeds: prompts were not the same."]),
+    ...(a.plan.pricePerHour === b.plan.pricePerHour ? [] : ["Costs of both are at the first file's price an hour."]),
+    ...(isDeepStrictEqual(a.plan.slo, b.plan.slo)
+      ? []
+      : ["Measured against different objectives: goodput is not comparable."]),
     ...(isDeepStrictEqual(a.machine, b.machine) ? [] : ["Measured from different machines."]),
   ];
   return {

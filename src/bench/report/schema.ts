@@ -55,6 +55,8 @@ const plan = z.object({
   cells: z.array(cell),
   rounds: z.number(),
   seed: z.number(),
+  /** Of all lengths: names of shapes are those before it. Absent: 1. */
+  scale: z.number().optional(),
   slo: slo.optional(),
   pricePerHour: z.number().optional(),
   /** Whether cells after the one that no longer gains are left out. */

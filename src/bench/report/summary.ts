@@ -90,6 +90,8 @@ function summaryOf(
   const tpots = times.flatMap((each) => each.tpotMs ?? []);
   const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
   const mean = (value: (run: BenchRun) => number) => sum(value) / runs.length;
+  // A plateau leaves out what a whole run has in it: the two are never put together.
+  const hasPlateau = haveAllPlateaus(runs);
   const of = (value: (run: BenchRun) => number | undefined) => medianOf(runs.flatMap((run) => value(run) ?? []));
   const outputTokens = sum((run) => run.metrics.outputTokens);
   const promptTokens = sum((run) => run.metrics.promptTokens);
@@ -100,10 +102,10 @@ function summaryOf(
     voidReasons: [...new Set(all.flatMap((run) => run.voidReasons))],
     numRequests: sum((run) => run.metrics.numRequests),
     numFailed: sum((run) => run.metrics.failures.reduce((count, failure) => count + failure.count, 0)),
-    outputTokensPerS: of((run) => throughputOf(run.metrics))!,
-    hasPlateau: runs.every((run) => run.metrics.plateau !== undefined),
+    outputTokensPerS: of((run) => speedOf(run, hasPlateau))!,
+    hasPlateau,
     wholeRunTokensPerS: of((run) => run.metrics.outputTokensPerS)!,
-    totalTokensPerS: of((run) => run.metrics.plateau?.totalTokensPerS ?? run.metrics.totalTokensPerS)!,
+    totalTokensPerS: of((run) => (hasPlateau ? run.metrics.plateau! : run.metrics).totalTokensPerS)!,
     tokensPerSPerUser: of((run) => {
       const tpotMs = middleOf(run.metrics.tpotMs);
       return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;
@@ -137,6 +139,11 @@ function summaryOf(
     tpotsMs: ascending(tpots),
   };
 }
+
+const haveAllPlateaus = (runs: readonly BenchRun[]): boolean => runs.every((run) => run.metrics.plateau !== undefined);
+
+const speedOf = ({ metrics }: BenchRun, isOfPlateau: boolean): number =>
+  isOfPlateau ? throughputOf(metrics) : metrics.outputTokensPerS;
 
 /** The median, or of too few samples for one their mean. */
 function middleOf(distribution: Distribution | undefined): number | undefined {
@@ -186,7 +193,7 @@ export interface Ratios {
   readonly first: string;
   readonly second: string;
   readonly cells: readonly CellRatio[];
-  /** Tokens of all cells ÷ time of all cells, round by round. */
+  /** Of the times that both would take, each at its own speed in each cell, for the same tokens of all cells; round by round. */
   readonly throughput: Estimate | undefined;
   /** The sum of all cells' medians, round by round. */
   readonly ttft: Estimate | undefined;
@@ -228,21 +235,24 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
   const rounds = sound.length > 0 ? sound : wholeRounds(pairs, numCells);
   return {
     ...{ first, second, isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)) },
-    throughput: ratioOfRounds(rounds, (runs) => total(runs, "outputTokens") / total(runs, "durationMs")),
-    ttft: ratioOfRounds(rounds, (runs) => runs.reduce((sum, run) => sum + (middleOf(run.metrics.ttftMs) ?? 0), 0)),
+    throughput: ratioOfRounds(rounds, (round, side) => 1 / timeForCommonTokens(round, side)),
+    ttft: ratioOfRounds(rounds, (round, side) =>
+      round.reduce((sum, pair) => sum + (middleOf(pair[side].metrics.ttftMs) ?? 0), 0),
+    ),
     cells: report.plan.cells.flatMap((cell): CellRatio[] => {
       const own = counted(pairs.filter((pair) => pair.cell === cell.name));
       if (own.length === 0) return [];
       const ratio = (value: (run: BenchRun) => number | undefined) =>
         ratioOfRounds(
           own.map((pair) => [pair]),
-          ([run]) => value(run!) ?? 0,
+          ([pair], side) => value(pair![side]) ?? 0,
         );
+      const hasPlateau = haveAllPlateaus(own.flatMap((pair) => [pair.first, pair.second]));
       return [
         {
           cell,
           isVoid: own[0]!.isVoid,
-          throughput: ratio((run) => throughputOf(run.metrics)),
+          throughput: ratio((run) => speedOf(run, hasPlateau)),
           ttft: ratio((run) => middleOf(run.metrics.ttftMs)),
           tpot: ratio((run) => middleOf(run.metrics.tpotMs)),
         },
@@ -251,9 +261,6 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
   };
 }
 
-const total = (runs: readonly BenchRun[], name: "outputTokens" | "durationMs"): number =>
-  runs.reduce((sum, run) => sum + run.metrics[name], 0);
-
 /** Rounds that miss a cell would compare different sums. */
 function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
   return [...new Set(pairs.map((pair) => pair.round))]
@@ -261,27 +268,39 @@ function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
     .filter((round) => round.length === numCells);
 }
 
-/** Of what `value` makes of each round's runs; of none where nothing was answered. */
+type Side = "first" | "second";
+
+/** A faster server may have done more in a cell, before time was up: it is held to what both did. */
+function timeForCommonTokens(round: readonly Pair[], side: Side): number {
+  return round.reduce((sum, pair) => {
+    const { outputTokens, durationMs } = pair[side].metrics;
+    const common = Math.min(pair.first.metrics.outputTokens, pair.second.metrics.outputTokens);
+    return sum + (common * durationMs) / outputTokens;
+  }, 0);
+}
+
+/** Of what `value` makes of each round's two sides; of none where nothing was answered. */
 function ratioOfRounds(
   rounds: readonly (readonly Pair[])[],
-  value: (runs: readonly BenchRun[]) => number,
+  value: (round: readonly Pair[], side: Side) => number,
 ): Estimate | undefined {
   const both = rounds
-    .map((round) => ({ a: value(round.map((pair) => pair.first)), b: value(round.map((pair) => pair.second)) }))
-    .filter(({ a, b }) => a > 0 && b > 0);
+    .map((round) => ({ a: value(round, "first"), b: value(round, "second") }))
+    .filter((each) => [each.a, each.b].every((one) => one > 0 && Number.isFinite(one)));
   return pairedRatio(
     both.map(({ a }) => a),
     both.map(({ b }) => b),
   );
 }
 
-/** Whether no other point of the same target has more of both. */
+/** Whether no other point of the same target has more of both; what does not count cannot push out what does. */
 export function isOnFrontier(point: CellSummary, all: readonly CellSummary[]): boolean {
   const perUser = (each: CellSummary) => each.tokensPerSPerUser?.median ?? 0;
   const total = (each: CellSummary) => each.outputTokensPerS.median;
   return !all.some(
     (other) =>
       other.target === point.target &&
+      (point.isVoid || !other.isVoid) &&
       perUser(other) >= perUser(point) &&
       total(other) >= total(point) &&
       (perUser(other) > perUser(point) || total(other) > total(point)),

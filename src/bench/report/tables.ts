@@ -115,6 +115,7 @@ export function factsOf({ createdAt, machine, versions, plan }: BenchReport): (r
       "load from",
       `${machine.cpu}, ${machine.numCpus} CPUs, ${gibibytes} GiB, ${machine.platform}, Node ${versions.node}, millrace ${versions.millrace}`,
     ],
+    ...(plan.scale === undefined ? [] : [["lengths", `${plan.scale} times those that cells are named by`] as const]),
     ...(slo === undefined ? [] : [["objective", limits.join(", ")] as const]),
     ...(plan.pricePerHour === undefined ? [] : [["price", `${figure(plan.pricePerHour)} an hour`] as const]),
   ];

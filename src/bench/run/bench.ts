@@ -4,10 +4,13 @@ import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
 import { machineInfo, versions } from "../machine.js";
 import { type BenchReport, REPORT_VERSION } from "../report/schema.js";
-import { longestRequest } from "../workload/workload.js";
+import { hasOwnText, longestRequest } from "../workload/workload.js";
 import type { Planned } from "./plan.js";
 import { Runner, type RunnerEvents, STOPPED } from "./runner.js";
 import { aboutTarget, inCommon, type LiveTarget, openTarget, type Target } from "./target.js";
+
+/** Begins the note of what was in the way. */
+const ENDED_EARLY = "Ended early";
 
 export interface BenchJob {
   readonly targets: readonly Target[];
@@ -55,7 +58,14 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
         events.onReport(report);
       },
     });
-    report.isComplete = await runner.run();
+    try {
+      report.isComplete = await runner.run();
+    } catch (thrown) {
+      // What was measured before is worth more than the error alone.
+      if (report.runs.length === 0) throw thrown;
+      report.isComplete = false;
+      report.notes.push(`${ENDED_EARLY}: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+    }
     events.onReport(report);
     return report;
   } finally {
@@ -75,21 +85,37 @@ function assertFits({ cells }: Planned, { name, facts: { maxModelLen } }: LiveTa
   });
 }
 
-function reportFor({ planned: { plan }, resumed }: BenchJob, live: readonly LiveTarget[]): BenchReport {
+function notesOn(cells: Planned["cells"], numRounds: number): string[] {
+  const numRuns = cells.filter(({ workload }) => hasOwnText(workload)).length * numRounds;
+  if (numRuns < 2) return [];
+  return ["All runs send the same prompts: from the second one on, a server with a prefix cache may know them."];
+}
+
+function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readonly LiveTarget[]): BenchReport {
   const targets = live.map(aboutTarget);
   if (resumed !== undefined) {
-    const what = (report: Pick<BenchReport, "plan" | "targets">): unknown =>
-      JSON.parse(JSON.stringify([report.plan, report.targets.map(({ name, model }) => [name, model])]));
-    if (!isDeepStrictEqual(what(resumed), what({ plan, targets }))) {
-      const message = "expected --resume with the options, targets and models of the results to go on with, got others";
+    const what = (report: Pick<BenchReport, "plan" | "targets" | "machine" | "versions">): unknown =>
+      JSON.parse(
+        JSON.stringify([
+          ...[report.plan, report.machine, report.versions],
+          report.targets.map(({ name, model, version, command }) => [name, model, version, command]),
+        ]),
+      );
+    if (!isDeepStrictEqual(what(resumed), what({ plan, targets, machine: machineInfo(), versions: versions() }))) {
+      const message =
+        "expected --resume with the options, servers, models and machine of the results to go on with, got others";
       throw new MillraceError("invalid_option", message, {
         hint: "repeat the first command as it was, or leave out --resume",
       });
     }
-    return { ...resumed, runs: resumed.runs.filter((run) => !run.voidReasons.includes(STOPPED)) };
+    return {
+      ...resumed,
+      runs: resumed.runs.filter((run) => !run.voidReasons.includes(STOPPED)),
+      notes: resumed.notes.filter((note) => !note.startsWith(ENDED_EARLY)),
+    };
   }
   return {
     ...{ format: "millrace-bench", version: REPORT_VERSION, createdAt: new Date().toISOString(), isComplete: false },
-    ...{ machine: machineInfo(), versions: versions(), plan, notes: [], targets, runs: [] },
+    ...{ machine: machineInfo(), versions: versions(), plan, notes: notesOn(cells, plan.rounds), targets, runs: [] },
   };
 }

@@ -1,5 +1,6 @@
 /** Servers started for a benchmark: on a free port of loopback, waited for, and stopped. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
@@ -20,6 +21,7 @@ export interface LaunchedServer {
 }
 
 const START_SECONDS = 120;
+const HEALTH_MS = 5000;
 
 /** Resolves when it is ready; rejects with peer_failed and the end of its output when it does not. */
 export async function launchServer(
@@ -35,13 +37,16 @@ export async function launchServer(
       output = (output + text).slice(-4000);
     });
   }
-  child.on("error", (error) => {
-    output += error.message;
-  });
+  try {
+    await once(child, "spawn");
+  } catch (thrown) {
+    throw new MillraceError("peer_failed", `expected ${name} to start, got ${(thrown as Error).message}`);
+  }
+  child.on("error", () => {});
   const url = `http://127.0.0.1:${port}`;
   for (let tries = 0; tries < START_SECONDS * 20; tries++) {
-    if (child.exitCode !== null || child.pid === undefined) break;
-    if (await isReady(url)) return { url, pid: child.pid, stop: () => stop(child) };
+    if (child.exitCode !== null || child.signalCode !== null) break;
+    if (await isReady(url)) return { url, pid: child.pid!, stop: () => stop(child) };
     await sleep(50);
   }
   await stop(child);
@@ -50,7 +55,7 @@ export async function launchServer(
 
 async function isHealthy(url: string): Promise<boolean> {
   try {
-    return (await fetch(`${url}/health`)).ok;
+    return (await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS) })).ok;
   } catch {
     return false;
   }

@@ -51,6 +51,7 @@ export function planFor(wishes: PlanWishes): Planned {
     cells,
     plan: {
       ...{ scenario: scenario.name, cells: cells.map(plannedCell), rounds: scenario.rounds, seed: wishes.seed },
+      ...(wishes.scale === 1 ? {} : { scale: wishes.scale }),
       ...{ slo: scenario.slo, pricePerHour: wishes.pricePerHour, stopsWhenSaturated },
     },
   };

@@ -12,6 +12,7 @@ import { measureRun, throughputOf, voidReasons } from "../measure/run-metrics.js
 import { seedFrom } from "../random.js";
 import type { BenchReport, BenchRequest, BenchRun } from "../report/schema.js";
 import type { Cell } from "../workload/scenarios.js";
+import { warmUpOf } from "../workload/workload.js";
 import { isAlive, type LiveTarget, openTarget, type Target } from "./target.js";
 
 export interface RunnerEvents {
@@ -94,6 +95,7 @@ export class Runner {
     try {
       const job = this.#job(live, cell, cellIndex, round);
       if (!isFresh) await this.#warmUp(live, cell, cellIndex);
+      if (this.options.signal.aborted) return;
       const run = await this.#measure(live, job, place);
       if (this.options.signal.aborted) run.voidReasons.push(STOPPED);
       runs.push(run);
@@ -118,7 +120,10 @@ export class Runner {
     const job = this.#job(live, cell, cellIndex, WARM_UP_ROUND);
     const streams = cell.load.kind === "closed" ? cell.load.concurrency : MAX_WARM_UP_REQUESTS;
     const concurrency = Math.min(streams, MAX_WARM_UP_REQUESTS);
-    await this.generator.run({ ...job, load: { kind: "closed", concurrency, rampMs: 0 }, numSessions: concurrency });
+    await this.generator.run({
+      ...{ ...job, traffic: { ...job.traffic, workload: warmUpOf(cell.workload) } },
+      ...{ load: { kind: "closed", concurrency, rampMs: 0 }, numSessions: concurrency },
+    });
   }
 
   async #measure(live: LiveTarget, job: LoadJob, place: RunPlace): Promise<BenchRun> {

@@ -24,6 +24,8 @@ const FEW_WORDS = 32;
 const MANY_WORDS = 224;
 const PROBE_IDS = 64;
 const PROBE_TOKENS = 4;
+/** Answers to a question of a few words seldom go on for so long by themselves. */
+const PROBE_EOS_TOKENS = 24;
 
 /** Throws peer_failed when nothing that can be measured answers. */
 export async function probeServer(address: ServerAddress): Promise<ServerFacts> {
@@ -77,6 +79,7 @@ class Prober {
     const chat = await this.#chat(model);
     if (completions === undefined && chat === undefined) throw this.#failed(this.#lastFailure);
     const tokensPerWord = tokens.length / VOCABULARY_WORDS || (completions?.tokensPerWord ?? chat!.tokensPerWord);
+    if (!(tokensPerWord > 0)) throw this.#failed("answers whose usage says nothing of prompt_tokens");
     return {
       ...{ model, hasCompletions: completions !== undefined, hasChat: chat !== undefined, tokensPerWord },
       tokenIds: completions?.tokenIds ?? [],
@@ -113,13 +116,13 @@ class Prober {
   }
 
   /** Undefined when it was refused or broke. */
-  async #ask(path: string, fields: object): Promise<RequestRecord | undefined> {
+  async #ask(path: string, fields: object, maxTokens = PROBE_TOKENS): Promise<RequestRecord | undefined> {
     const now = () => performance.now();
     const connection = {
       ...{ pool: this.#pool, basePath: this.#basePath, headers: this.address.headers },
       ...{ now, watch: new LoopWatch(now) },
     };
-    const body = { max_tokens: PROBE_TOKENS, temperature: 0, stream: true, stream_options: { include_usage: true } };
+    const body = { max_tokens: maxTokens, temperature: 0, stream: true, stream_options: { include_usage: true } };
     const turn = { path, body: JSON.stringify({ ...fields, ...body }), numTokensAsked: undefined };
     const { record } = await complete(connection, { session: 0, turn: 0, intendedMs: now() }, turn);
     if (record.failure === undefined) return record;
@@ -129,9 +132,9 @@ class Prober {
 
   /** The same with and, if that is refused, without ignore_eos. */
   async #askEos(path: string, fields: object) {
-    const exact = await this.#ask(path, { ...fields, ignore_eos: true });
+    const exact = await this.#ask(path, { ...fields, ignore_eos: true }, PROBE_EOS_TOKENS);
     const record = exact ?? (await this.#ask(path, fields));
-    return record === undefined ? undefined : { ...record, ignoresEos: exact?.numOutputTokens === PROBE_TOKENS };
+    return record === undefined ? undefined : { ...record, ignoresEos: exact?.numOutputTokens === PROBE_EOS_TOKENS };
   }
 
   async #completions(model: string, tokenIds: readonly number[]) {

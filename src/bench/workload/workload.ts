@@ -64,6 +64,26 @@ export function turnsOf(workload: Workload): number {
   return workload.kind === "conversation" ? workload.numTurns : 1;
 }
 
+/** Whether some prompts are the user's own text, which is the same in every round. */
+export const hasOwnText = (workload: Workload): boolean =>
+  workload.kind === "entries" &&
+  workload.entries.some((entry) => entry.prompt !== undefined || entry.messages !== undefined);
+
+/** Like it, but for the user's own text: a server must not know that before it counts. */
+export function warmUpOf(workload: Workload): Workload {
+  if (workload.kind !== "entries") return workload;
+  const entries = workload.entries.map(({ prompt, messages, ...rest }) =>
+    prompt === undefined && messages === undefined
+      ? rest
+      : { ...rest, promptTokens: lengthOf(prompt ?? messages!.map(({ content }) => content).join(" ")) },
+  );
+  return { kind: "entries", entries };
+}
+
+/** About so many tokens. */
+const lengthOf = (prompt: string | readonly number[]): number =>
+  typeof prompt === "string" ? prompt.split(/\s+/).length : prompt.length;
+
 /** The longest request in tokens, prompt and answer together, as far as it can be known. */
 export function longestRequest(workload: Workload): number {
   const longest = (length: Length) => (typeof length === "number" ? length : length.max);

@@ -140,7 +140,8 @@ async function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThr
     ...{ foundation: names(layers.foundation), optimisations: names(layers.optimisations) },
     ...{ alternatives: names(layers.alternatives), numThreads },
   };
-  const plan = { cells: cells.map(plannedCell), rounds, seed: 0, stopsWhenSaturated: false, ablation };
+  const scale = wishes.scale === 1 ? {} : { scale: wishes.scale };
+  const plan = { cells: cells.map(plannedCell), rounds, seed: 0, ...scale, stopsWhenSaturated: false, ablation };
   return { cells, plan: { scenario: "ablation", ...plan } };
 }
 

@@ -17,7 +17,10 @@ export function benchCompareCommand(): Command {
 
 const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
 
-async function runBenchCompare(a: string, b: string, flags: LoadFlags): Promise<void> {
+/** What two files are read with; all else is about measuring. */
+const OF_FILES: readonly string[] = ["json", "html", "md", "workers", "apiKey"];
+
+async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: Command): Promise<void> {
   if (isUrl(a) !== isUrl(b)) {
     throw new MillraceError("invalid_option", `expected two URLs or two files, got ${a} and ${b}`);
   }
@@ -25,6 +28,15 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags): Promise<
     const targets = [a, b].map((text) => urlTarget(text, flags));
     await measureServers({ targets, planned: await planFromFlags(flags) }, flags);
     return;
+  }
+  const unused = command.options.find(
+    (option) =>
+      command.getOptionValueSource(option.attributeName()) === "cli" && !OF_FILES.includes(option.attributeName()),
+  );
+  if (unused !== undefined) {
+    throw new MillraceError("invalid_option", `expected ${unused.long} beside two URLs, got two files`, {
+      hint: "files are compared as they were measured",
+    });
   }
   const [{ readReport, writeReport }, { mergeReports }] = await Promise.all([
     import("../../bench/report/schema.js"),

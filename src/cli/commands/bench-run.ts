@@ -45,7 +45,7 @@ export function benchRunCommand(): Command {
     )
     .option(
       "--threads <n>",
-      "threads of each server, where several are started (default: physical cores)",
+      "threads of each server that is started (default: physical cores)",
       integerIn("--threads", 1, 1024),
     );
   return addLoadOptions(command).action(runBenchRun);
@@ -91,8 +91,10 @@ async function jobOf(
   const name = flags.name ?? "millrace";
   const isAlone = peers.length === 0 && flags.llamaServer === undefined && flags.nodeLlamaCpp === undefined;
   const extra = words(flags.serverArgs);
-  if (isAlone)
-    return { targets: [{ name, launch: servers.millraceServer(name, { path }, extra), timeoutMs }], planned };
+  if (isAlone) {
+    const launch = servers.millraceServer(name, { path, numThreads: flags.threads }, extra);
+    return { targets: [{ name, launch, timeoutMs }], planned };
+  }
   const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../engine/model/open-model.js"),
     import("../../engine/model/config.js"),

@@ -110,7 +110,7 @@ function tableOf(results: readonly SpeculationBenchResult[]): string {
     result.bound.toFixed(2),
     percent(result.ratio / result.bound),
     result.tokensPerStep.toFixed(2),
-    percent(result.acceptedShare),
+    result.acceptedShare === undefined ? "" : percent(result.acceptedShare),
   ]);
   return formatTable([header, ...rows]);
 }

@@ -85,12 +85,12 @@ interface TrainerSide {
 
 async function runDistill(flags: DistillFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
   const { split, judge, judgeName } = await choosePrompts(flags);
-  await checkInitFrom(flags);
   const url = /^https?:\/\//.test(flags.teacher) ? flags.teacher : undefined;
   const remote = url === undefined ? undefined : await openRemote(url, flags, signal);
   try {
     const teacher = await findTeacher(flags, remote, startStage);
     const trainer = await findTrainer(flags, teacher.path, startStage);
+    await checkInitFrom(flags, trainer?.tokenizerPath);
     const source = { ...teacher, ask: remote?.ask, concurrency: flags.concurrency };
     const { corpora, numRefused } = await collectCorpora(source, split, flags, startStage, signal);
     const { writeTrlFiles } = await import("../../distill/collection.js");
@@ -143,8 +143,8 @@ async function choosePrompts(flags: DistillFlags): Promise<{ split: Split; judge
 
 async function openRemote(url: string, flags: DistillFlags, signal: AbortSignal): Promise<RemoteTeacher> {
   const { openRemoteTeacher } = await import("../../distill/remote-teacher.js");
-  const { teacherModel: model, apiKey, temperature, maxTokens } = flags;
-  return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens }, signal);
+  const { teacherModel: model, apiKey, temperature, maxTokens, seed } = flags;
+  return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens, seed }, signal);
 }
 
 async function findTeacher(

@@ -58,12 +58,12 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
     ]);
   const isDraft = flags.kind === "draft";
   if (!isDraft && flags.initFrom !== undefined) throw optionError("--init-from", "left out for heads", flags.initFrom);
-  await checkInitFrom(flags);
   const split = splitPrompts(readPrompts(flags.prompts), flags.holdoutShare);
   const { path, name } = await locateModel(flags.model, startStage);
   const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
   const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
   if (problem !== undefined) throw optionError("--model", `a model of the mill family, not one with ${problem}`, name);
+  await checkInitFrom(flags, path);
   const contextLength = model!.metadata.number("llama.context_length")!;
   const python = await findPython();
   // The model's own choice at each place is what a drafter has to guess.
@@ -134,7 +134,9 @@ async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
   const { prompts, kind, depth, maxTokens, steps } = flags;
   const report = {
     ...{ model: name, kind, depth, path: outPath, prompts, maxTokens, steps, heldOutLoss, acceptance },
-    ...{ numTrained: corpora.training.length, numHeldOut: corpora.heldOut.length },
+    // Answers that were cut off are not trained on.
+    numTrained: corpora.training.filter(({ answer }) => answer.end === "stop").length,
+    numHeldOut: corpora.heldOut.length,
     ...{ machine: machineInfo(), versions: versions() },
   };
   const shown = acceptance.byPosition.map((share) => `${(100 * share).toFixed(1)} %`);
