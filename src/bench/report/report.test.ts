@@ -107,6 +107,19 @@ test("ratios are of rounds that both have, and drift that both share is not in t
   expect(ratiosOf(report(["a"], one("a", 1)))).toEqual([]);
 });
 
+test("a server that does more of a cell, since time ends it, is held to the same work", () => {
+  const repeated = (target: string, cell: number, speed: number, times: number): BenchRun => {
+    const made = run(target, cell, 1, speed);
+    const { outputTokens, durationMs, plateau: _, ...metrics } = made.metrics;
+    return { ...made, metrics: { ...metrics, outputTokens: times * outputTokens, durationMs: times * durationMs } };
+  };
+  // Five times as fast in both cells; of the second it did thirty times as much.
+  const runs = [repeated("a", 0, 5, 1), repeated("a", 1, 50, 30), repeated("b", 0, 1, 1), repeated("b", 1, 10, 1)];
+  const [{ throughput, cells }] = ratiosOf(report(["a", "b"], runs)) as [Ratios];
+  for (const { throughput: own } of cells) expect(own!.value).toBeCloseTo(5, 3);
+  expect(throughput!.value).toBeCloseTo(5, 3);
+});
+
 test("the frontier has the points that no other one beats in both", () => {
   const summaries = summarize(report(["a"], [run("a", 0, 1, 1), run("a", 1, 1, 2)]));
   expect(summaries.map((each) => isOnFrontier(each, summaries))).toEqual([false, true]);
