@@ -159,6 +159,16 @@ test.skipIf(!isPresent)(
     const { acceptance } = JSON.parse(readFileSync(at("draft", "report.json"), "utf8"));
     expect(acceptance).toMatchObject({ measuredBy: "engine", numDrafts: expect.any(Number) });
     expect(acceptance.byPosition).toEqual([...acceptance.byPosition].sort((a: number, b: number) => b - a));
+    const refusals: [string[], RegExp][] = [
+      [
+        [...distill, "--out", at("student"), "--init-from", at("student", "student.gguf")],
+        /outside the folder of --out/,
+      ],
+      [[...drafter, "--out", at("draft"), "--init-from", "models/mill-base.gguf"], /a model with the tokens of .*toy/],
+    ];
+    for (const [args, message] of refusals) {
+      expect(await millrace(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(message) });
+    }
     const heads = await millrace(...drafter, "--kind", "medusa", "--out", at("draft"));
     expect(heads).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("of them from before") });
     expect(JSON.parse(readFileSync(at("draft", "report.json"), "utf8")).acceptance).toMatchObject({
