@@ -1,5 +1,5 @@
 /** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
-import { figure, percent, ratioText } from "../report/words.js";
+import { figure, percent, ratioText, voidMark } from "../report/words.js";
 import { CODE_EDIT, isLadderCell, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
 import { type AblationReading, priceOfHalf } from "./reading.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "./variants.js";
@@ -179,7 +179,7 @@ export function referenceRows(reading: AblationReading): string[][] {
     ["what", "theirs", "ours", "why they differ"],
     ...REFERENCES.map(({ what, theirs, ours, why }) => {
       const { value, isVoid } = reading.noting(() => ours(reading));
-      return [what, theirs, (value ?? NOT_MEASURED) + (isVoid ? " (void)" : ""), why];
+      return [what, theirs, (value ?? NOT_MEASURED) + voidMark(isVoid), why];
     }),
   ];
 }

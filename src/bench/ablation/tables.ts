@@ -2,7 +2,7 @@
 
 import type { BenchReport, PlannedCell } from "../report/schema.js";
 import type { CellRatio } from "../report/summary.js";
-import { figure, NONE, percent, ratioText } from "../report/words.js";
+import { figure, NONE, percent, ratioText, voidMark } from "../report/words.js";
 import { isLadderCell, isLayerCell } from "./cells.js";
 import { AblationReading, priceOfHalf } from "./reading.js";
 import { referenceRows } from "./reference.js";
@@ -38,8 +38,7 @@ export function ablationSections(report: BenchReport): Section[] {
   ].filter(({ rows }) => rows.length > 1);
 }
 
-const speed = (ratio: Compared | undefined): string =>
-  ratioText(ratio?.throughput) + (ratio?.isVoid === true ? " (void)" : "");
+const speed = (ratio: Compared | undefined): string => ratioText(ratio?.throughput) + voidMark(ratio?.isVoid);
 
 /** What a layer brings alone, and what it brings to all the others; undefined where it was not measured. */
 export interface LayerGain {
@@ -90,7 +89,7 @@ function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
     const all = reading.ratio(cell, together, base);
     const product = gains.reduce((result, { alone }) => result * (alone?.throughput?.value ?? Number.NaN), 1);
     const share = (all?.throughput?.value ?? Number.NaN) / product;
-    const mark = all?.isVoid === true || gains.some(({ alone }) => alone?.isVoid === true) ? " (void)" : "";
+    const mark = voidMark(all?.isVoid === true || gains.some(({ alone }) => alone?.isVoid === true));
     const text = Number.isFinite(share)
       ? `${product.toFixed(2)} ×; together ÷ product: ${share.toFixed(2)}${mark}`
       : NONE;

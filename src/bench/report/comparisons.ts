@@ -3,11 +3,11 @@ import { ablationSections, type Section } from "../ablation/tables.js";
 import type { BenchReport } from "./schema.js";
 import { type Ratios, ratiosOf } from "./summary.js";
 import { ratioRows } from "./tables.js";
-import { ratioText } from "./words.js";
+import { ratioText, voidMark } from "./words.js";
 
 const ratioSection = (ratios: Ratios): Section => ({
   title: `${ratios.first} ÷ ${ratios.second}`,
-  note: `All cells together: ${ratioText(ratios.throughput)} output tokens/s, ${ratioText(ratios.ttft)} TTFT${ratios.isVoid ? " (void)" : ""}.`,
+  note: `All cells together: ${ratioText(ratios.throughput)} output tokens/s, ${ratioText(ratios.ttft)} TTFT${voidMark(ratios.isVoid)}.`,
   rows: ratioRows(ratios),
 });
 

@@ -9,7 +9,7 @@ import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
 import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
-import { figure, isSentence, milliseconds, NONE, warningLines } from "./words.js";
+import { figure, isSentence, milliseconds, NONE, voidMark, warningLines } from "./words.js";
 
 export function htmlOf(report: BenchReport): string {
   const summaries = summarize(report);
@@ -71,7 +71,7 @@ function card(label: string, value: string, note: string): string {
 function ratioCard(label: string, { value, low, high }: Estimate, isVoid: boolean): string {
   const isKnown = low !== undefined && high !== undefined;
   const range = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "fewer than three rounds: no interval";
-  return card(label, `${value.toFixed(2)} ×${isVoid ? " (void)" : ""}`, range);
+  return card(label, `${value.toFixed(2)} ×${voidMark(isVoid)}`, range);
 }
 
 /** Of two servers: how the first one stands to the second. */
@@ -105,7 +105,7 @@ function resultCards(summaries: readonly CellSummary[]): string {
   const prompt = top((each) => -(each.ttftMs?.percentiles.p50 ?? Number.POSITIVE_INFINITY));
   const cheap = top((each) => -(each.cost?.perMillionOutput ?? Number.POSITIVE_INFINITY));
   const place = ({ cell, target, isVoid }: CellSummary) =>
-    (sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`) + (isVoid ? " (void)" : "");
+    (sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`) + voidMark(isVoid);
   const cards = [
     card("output tokens/s, most", figure(fastest.outputTokensPerS.median), place(fastest)),
     card("tokens/s for one user, most", figure(lively.tokensPerSPerUser?.median), place(lively)),
@@ -235,7 +235,7 @@ function gainCards(gains: readonly CellGains[]): string {
 function gainFigures(gains: readonly CellGains[]): string {
   const figures = gains.map(({ cell, layers }) => {
     const rows = layers.map(({ layer, alone, away }) => ({
-      label: alone?.isVoid === true || away?.isVoid === true ? `${layer} (void)` : layer,
+      label: layer + voidMark(alone?.isVoid === true || away?.isVoid === true),
       ...{ alone: alone?.throughput, away: away?.throughput },
     }));
     return figureOf(cell.name, "output tokens/s, × without it", gainChart(cell.name, rows));

@@ -1,7 +1,17 @@
 /** The tables that every form of the report has: columns of cells, ratios, and what must be known of where the figures come from. */
 import type { BenchReport } from "./schema.js";
 import type { CellRatio, CellSummary, Ratios } from "./summary.js";
-import { figure, milliseconds, NONE, percent, percentileText, rangeText, ratioText, withRange } from "./words.js";
+import {
+  figure,
+  milliseconds,
+  NONE,
+  percent,
+  percentileText,
+  rangeText,
+  ratioText,
+  voidMark,
+  withRange,
+} from "./words.js";
 
 export interface Column {
   readonly title: string;
@@ -15,7 +25,7 @@ function filled(columns: readonly Column[], summaries: readonly CellSummary[]): 
 
 export function resultColumns(summaries: readonly CellSummary[]): Column[] {
   const columns: Column[] = [
-    { title: "cell", text: (each) => each.cell.name + (each.isVoid ? " (void)" : "") },
+    { title: "cell", text: (each) => each.cell.name + voidMark(each.isVoid) },
     { title: "server", text: (each) => each.target },
     { title: "output tokens/s", text: (each) => withRange(each.outputTokensPerS) },
     { title: "tokens/s/user", text: (each) => figure(each.tokensPerSPerUser?.median) },
@@ -71,7 +81,7 @@ export function detailColumns(summaries: readonly CellSummary[]): Column[] {
 
 export function ratioRows({ first, second, cells }: Ratios): string[][] {
   const row = ({ cell, isVoid, throughput, ttft, tpot }: CellRatio) => [
-    cell.name + (isVoid ? " (void)" : ""),
+    cell.name + voidMark(isVoid),
     ratioText(throughput),
     ratioText(ttft),
     ratioText(tpot),

@@ -8,6 +8,9 @@ import type { CellSummary, RunMedian } from "./summary.js";
 /** What stands where there is no figure. */
 export const NONE = "–";
 
+/** Behind what is only of runs that do not count. */
+export const voidMark = (isVoid: boolean | undefined): string => (isVoid === true ? " (void)" : "");
+
 const LONGEST_FIGURE = 48;
 
 /** Of a table's cell: too long to stand in a column of figures. */
