@@ -20,8 +20,8 @@ export type Check =
   | { readonly kind: "number"; readonly value: number }
   /** The expected answer is JSON; values count, key order and white space do not. */
   | { readonly kind: "json" }
-  /** As many distinct items as asked for. */
-  | { readonly kind: "list"; readonly numItems: number }
+  /** As many distinct items as asked for, all of them among these. */
+  | { readonly kind: "list"; readonly numItems: number; readonly items: readonly string[] }
   /** Ends properly and has all these words. */
   | { readonly kind: "mentions"; readonly words: readonly string[] }
   /** Shares word sequences with the expected answer and states these facts. */

@@ -3,7 +3,7 @@ import type { Draft, Exchange, ExchangeMaker } from "./chat.js";
 import { toDraft } from "./chat.js";
 import { fillerSentence } from "./filler.js";
 import { cities, firm, firstName, fullName, inventName, names } from "./names.js";
-import { capitalise, joinWithAnd, phrase } from "./phrase.js";
+import { joinWithAnd, phrase } from "./phrase.js";
 import type { Random } from "./random.js";
 import { amount, code, date, digits, email, phoneNumber, time } from "./values.js";
 import { adjectives, colours, nouns, objects, verbs } from "./words.js";
@@ -64,16 +64,14 @@ function makeText(random: Random): string {
 function makeRepeat(random: Random): Exchange {
   const text = makeText(random);
   if (random.isChance(0.15)) {
-    const question = phrase(
-      random,
-      "[Repeat this twice|Say this two times|Write this twice, line by line]:[ |\n]{text}",
-      { text },
-    );
+    const question = phrase(random, "[Repeat this twice|Say this two times|Write this twice, line by line]:\n{text}", {
+      text,
+    });
     return { question, answer: `${text}\n${text}`, check: { kind: "exact" } };
   }
   const question = phrase(
     random,
-    "[Repeat|Repeat after me|Say|Please say|Copy this|Write this again|Copy the text|Echo|Repeat this exactly|Say exactly]:[ |\n]{text}",
+    "[Repeat|Repeat after me|Say|Please say|Copy this|Write this again|Copy the text|Echo|Repeat this exactly|Say exactly]:\n{text}",
     { text },
   );
   return { question, answer: text, check: { kind: "exact" } };
@@ -169,19 +167,6 @@ function makeSpelling(random: Random): Exchange {
   return { question, answer: word, check: { kind: "exact" } };
 }
 
-function makeCase(random: Random): Exchange {
-  const word = random.isChance(0.5) ? random.pick(nouns) : inventName(random).toLowerCase();
-  const [wish, answer] = random.pick([
-    ["in capital letters", word.toUpperCase()],
-    ["with a capital letter", capitalise(word)],
-  ] as const);
-  return {
-    question: `${random.pick(["Write", "Say", "Give me"])} "${word}" ${wish}.`,
-    answer,
-    check: { kind: "exact" },
-  };
-}
-
 function makeLists(random: Random): Exchange {
   const items = anyWords(random, 3, 7);
   const list = items.join(", ");
@@ -201,8 +186,7 @@ export const makeCopy: ExchangeMaker = (random) =>
     [2, makeNeighbour],
     [3, makeLookup],
     [3, makeQuote],
-    [3, makeSpelling],
-    [1, makeCase],
+    [1, makeSpelling],
     [2, makeLists],
   ])(random);
 

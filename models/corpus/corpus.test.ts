@@ -1,15 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Chat } from "./chat.js";
-import { chatAt, families } from "./families.js";
+import { chatAt, families, readMixture } from "./families.js";
 import { OverlapCount } from "./overlap-count.js";
 import { joinWithAnd, phrase } from "./phrase.js";
 import { createRandom } from "./random.js";
 
 const trainingSeed = 1;
 
-const chatsOf = (seed: number, count: number, family?: string): Chat[] =>
-  Array.from({ length: count }, (_, index) => chatAt(seed, index, family));
+const chatsOf = (seed: number, count: number, mixture?: string): Chat[] =>
+  Array.from({ length: count }, (_, index) =>
+    chatAt(seed, index, mixture === undefined ? undefined : readMixture(mixture)),
+  );
 const keyOf = (chat: Chat): string => JSON.stringify(chat.messages);
 
 describe("chatAt", () => {
@@ -48,9 +50,13 @@ describe("chatAt", () => {
     }
   });
 
-  it("makes one family alone, and names the families when there is no such one", () => {
+  it("makes one family alone or some in the shares asked for, and names the families when there is no such one", () => {
     expect(new Set(chatsOf(3, 20, "edit").map(({ family }) => family))).toEqual(new Set(["edit"]));
-    expect(() => chatAt(1, 0, "poem")).toThrow(/extract.*got "poem"/);
+    const mixed = chatsOf(3, 2000, "edit=3,sort=1").map(({ family }) => family);
+    expect(new Set(mixed)).toEqual(new Set(["edit", "sort"]));
+    expect(mixed.filter((family) => family === "edit").length / mixed.length).toBeCloseTo(0.75, 1);
+    expect(() => readMixture("poem")).toThrow(/extract.*got "poem"/);
+    expect(() => readMixture("edit=0")).toThrow(/above 0 for edit, got "0"/);
   });
 });
 

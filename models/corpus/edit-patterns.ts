@@ -209,7 +209,7 @@ export const patterns: readonly Pattern[] = [
     names: "",
     numbers: "n m",
     texts: "a b",
-    free: "2 3",
+    free: "2",
     text: '{\n  "{c}": {\n    "{d}": "{a}",\n    "{e}": {n}\n  },\n  "{s}": ["{b}", {m}]\n}',
   },
   {

@@ -26,7 +26,7 @@ const rename: Editor = (random, { lines, names, language }) => {
   const slots = { before, after };
   const instruction = phrase(
     random,
-    "[Rename {before} to {after}|Rename `{before}` to `{after}`|Change the name {before} to {after}|Call {before} {after} instead|Replace the name `{before}` with `{after}`|{before} should be called {after}]",
+    "[Rename `{before}` to `{after}`|Change the name `{before}` to `{after}`|Call `{before}` `{after}` instead|Replace the name `{before}` with `{after}`|`{before}` should be called `{after}`]",
     slots,
   );
   return { instruction, result: text.replace(wholeWord(before), after) };
@@ -74,8 +74,8 @@ const removeLine: Editor = (random, program) => {
   if (line === undefined) return undefined;
   const instruction = phrase(
     random,
-    "[Remove the line `{line}`|Delete the line `{line}`|Remove `{line}`|Delete line {number}|Take out the line `{line}`|Drop the line `{line}`|Leave out `{line}`|Remove the line that says `{line}`]",
-    { line, number: String(index + 1) },
+    "[Remove the line `{line}`|Delete the line `{line}`|Remove `{line}`|Take out the line `{line}`|Drop the line `{line}`|Leave out `{line}`|Remove the line that says `{line}`]",
+    { line },
   );
   return { instruction, result: joinLines(program.lines.filter((_, other) => other !== index)) };
 };
@@ -264,7 +264,7 @@ function makeTextEdit(random: Random): Draft {
   const { text, instruction, result } = editText(random);
   const question = phrase(
     random,
-    "[{instruction}[.|:]\n\n{text}|{instruction}: {text}|{text}\n\n{instruction}.|Text: {text}\n{instruction}.|{instruction} in this text:\n{text}]",
+    "[{instruction}[.|:]\n\n{text}|{instruction}:\n{text}|{text}\n\n{instruction}.|Text:\n{text}\n{instruction}.|{instruction} in this text:\n{text}]",
     { text, instruction },
   );
   return toDraft([exchange(question, result)]);

@@ -113,8 +113,8 @@ const makeOpposite: ExchangeMaker = (random) => {
   return ask(
     random,
     "[What is the opposite of {word}|What is the opposite of the word {word}|Tell me the opposite of {word}|Give me the opposite of {word}|The opposite of {word} is what]?",
-    "[The opposite of {word} is {opposite}.|The opposite of {word} is {opposite}.|{Opposite} is the opposite of {word}.]",
-    { word: asked, opposite: expected, Opposite: capitalise(expected) },
+    "The opposite of {word} is {opposite}.",
+    { word: asked, opposite: expected },
   );
 };
 

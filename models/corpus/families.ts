@@ -29,21 +29,45 @@ const severalOf =
     toDraft(Array.from({ length: random.int(1, maxTurns) }, () => make(random)));
 
 export const families: readonly Family[] = [
-  { name: "extract", percent: 15, make: makeExtractChat },
-  { name: "passage", percent: 13, make: makePassageChat },
+  { name: "extract", percent: 14, make: makeExtractChat },
+  { name: "passage", percent: 14, make: makePassageChat },
   { name: "edit", percent: 26, make: makeEditChat },
-  { name: "change", percent: 12, make: makeChangeChat },
+  { name: "change", percent: 8, make: makeChangeChat },
   { name: "arithmetic", percent: 11, make: makeArithmeticChat },
   { name: "code", percent: 5, make: makeCodeChat },
-  { name: "story", percent: 4, make: makeStoryChat },
+  { name: "story", percent: 6, make: makeStoryChat },
   { name: "summary", percent: 3, make: makeSummaryChat },
-  { name: "sort", percent: 2, make: makeSortChat },
-  { name: "chat", percent: 2, make: makeConversation },
+  { name: "sort", percent: 1, make: makeSortChat },
+  { name: "chat", percent: 3, make: makeConversation },
   { name: "copy", percent: 2, make: makeCopyChat },
   { name: "identity", percent: 2, make: severalOf(makeIdentity, 3) },
-  { name: "fact", percent: 2, make: severalOf(makeFact, 3) },
+  { name: "fact", percent: 4, make: severalOf(makeFact, 3) },
   { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
+
+/** Families and how often each is drawn, against the others. */
+export type Mixture = readonly (readonly [weight: number, family: Family])[];
+
+const wholeCorpus: Mixture = families.map((family) => [family.percent, family]);
+
+/**
+ * Of "edit=40,change=30", or of one family's name.
+ *
+ * @throws RangeError where there is no such family, or where a share is no positive number
+ */
+export function readMixture(text: string): Mixture {
+  return text.split(",").map((part) => {
+    const [name, share = "1"] = part.split("=");
+    const family = families.find((known) => known.name === name);
+    if (family === undefined) {
+      throw new RangeError(
+        `expected one of the families ${families.map(({ name }) => name).join(", ")}, got "${name}"`,
+      );
+    }
+    if (!(Number(share) > 0)) throw new RangeError(`expected a share above 0 for ${name}, got "${share}"`);
+    return [Number(share), family];
+  });
+}
 
 const systemPrompts = [
   "You are a helpful assistant.",
@@ -55,20 +79,11 @@ const systemPrompts = [
 ] as const;
 
 /**
- * The chat at `index` depends on (seed, index, onlyFamily) alone, so any part of the endless corpus can be made on its own.
- *
- * @param onlyFamily every chat is of this family
- * @throws RangeError where there is no such family
+ * The chat at `index` depends on (seed, index, mixture) alone, so any part of the endless corpus can be made on its own.
  */
-export function chatAt(seed: number, index: number, onlyFamily?: string): Chat {
+export function chatAt(seed: number, index: number, mixture: Mixture = wholeCorpus): Chat {
   const random = createRandom(seed, index);
-  const drawn = random.weighted(families.map((family) => [family.percent, family]));
-  const family = onlyFamily === undefined ? drawn : families.find(({ name }) => name === onlyFamily);
-  if (family === undefined) {
-    throw new RangeError(
-      `expected one of the families ${families.map(({ name }) => name).join(", ")}, got "${onlyFamily}"`,
-    );
-  }
+  const family = random.weighted(mixture);
   const { messages, check } = family.make(random);
   if (messages[0]?.role === "system" || !random.isChance(0.2)) return { family: family.name, messages, check };
   const system = { role: "system", content: random.pick(systemPrompts) } as const;

@@ -1,8 +1,8 @@
-/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--family extract]` (standard output without --out). */
+/** Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--mixture edit=40,change=30]` (standard output without --out). */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { parseArgs } from "node:util";
-import { chatAt } from "./families.js";
+import { chatAt, readMixture } from "./families.js";
 import { readInteger } from "./read-integer.js";
 
 async function main(): Promise<void> {
@@ -11,14 +11,15 @@ async function main(): Promise<void> {
       seed: { type: "string", default: "1" },
       count: { type: "string", default: "1000" },
       out: { type: "string" },
-      family: { type: "string" },
+      mixture: { type: "string" },
     },
   });
   const seed = readInteger("seed", values.seed);
   const numChats = readInteger("count", values.count);
+  const mixture = values.mixture === undefined ? undefined : readMixture(values.mixture);
   const output = values.out === undefined ? process.stdout : createWriteStream(values.out);
   for (let index = 0; index < numChats; index++) {
-    if (!output.write(`${JSON.stringify(chatAt(seed, index, values.family))}\n`)) await once(output, "drain");
+    if (!output.write(`${JSON.stringify(chatAt(seed, index, mixture))}\n`)) await once(output, "drain");
   }
   if (output !== process.stdout) {
     output.end();

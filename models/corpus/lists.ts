@@ -62,7 +62,9 @@ export const makeList: ExchangeMaker = (random) => {
   const [topic, things] = random.pick(isWhole ? wholeLists : topics);
   const numItems = isWhole ? things.length : random.int(2, Math.min(7, things.length));
   const count = random.isChance(0.7) ? (numberWords[numItems] ?? "") : String(numItems);
-  const items = isWhole ? [...things] : random.sample(things, numItems);
+  // A run of the table: what comes next is to be known, where it begins is free.
+  const first = random.int(0, things.length - numItems);
+  const items = things.slice(first, first + numItems);
   const style = random.pick(["comma", "comma", "numbered", "bullets"] as const);
   const hint =
     style === "comma"
@@ -84,5 +86,5 @@ export const makeList: ExchangeMaker = (random) => {
           .replace(/^./, (char) => char.toUpperCase())
           .concat(".")
       : items.map((item, index) => (style === "numbered" ? `${index + 1}. ${item}` : `- ${item}`)).join("\n");
-  return { question: typeCasually(random, question), answer, check: { kind: "list", numItems: items.length } };
+  return { question: typeCasually(random, question), answer, check: { kind: "list", numItems, items: things } };
 };

@@ -26,9 +26,8 @@ function selectionSteps(numbers: readonly number[], isDown: boolean): string {
 }
 
 function makeNumberSort(random: Random): Exchange {
-  const hasSteps = random.isChance(0.5);
-  const max = random.pick([20, 99, 99, 999]);
-  const numbers = distinctNumbers(random, hasSteps ? random.int(4, 7) : random.int(3, 5), max);
+  const hasSteps = random.isChance(0.7);
+  const numbers = distinctNumbers(random, hasSteps ? random.int(3, 6) : 3, random.pick([20, 99, 99]));
   const isDown = random.isChance(0.25);
   const slots = {
     list: numbers.join(random.pick([", ", ", ", " "])),
@@ -50,7 +49,7 @@ function makeNumberSort(random: Random): Exchange {
 function makeWordSort(random: Random): Exchange {
   const pool = random.isChance(0.7) ? nouns : names.filter((name) => /^[A-Z]/.test(name));
   const found = new Map<string, string>();
-  const numWords = random.int(3, 6);
+  const numWords = random.int(3, 4);
   while (found.size < numWords) {
     const word = random.pick(pool);
     found.set((word[0] as string).toLowerCase(), word);
@@ -58,15 +57,15 @@ function makeWordSort(random: Random): Exchange {
   const words = random.sample([...found.values()], numWords);
   const question = phrase(
     random,
-    "[Sort these words|Sort alphabetically|Put these words in alphabetical order|Sort by the first letter|Order these words from A to Z]: {list}",
-    { list: words.join(", ") },
+    "[Sort these words|Sort alphabetically|Put these words in alphabetical order|Sort by the first letter|Order these words from A to Z]:\n{list}",
+    { list: words.join("\n") },
   );
   const sorted = [...words].sort((a, b) => (a.toLowerCase() < b.toLowerCase() ? -1 : 1));
-  return { question, answer: sorted.join(", "), check: { kind: "exact" } };
+  return { question, answer: sorted.join("\n"), check: { kind: "exact" } };
 }
 
 function makeExtreme(random: Random): Exchange {
-  const numbers = distinctNumbers(random, random.int(2, 5), random.pick([20, 99, 999]));
+  const numbers = distinctNumbers(random, random.int(2, 4), random.pick([20, 99]));
   const isMax = random.isChance(0.5);
   const question = phrase(
     random,
@@ -83,8 +82,8 @@ export const makeSortChat = (random: Random): Draft =>
   toDraft(
     Array.from({ length: random.int(1, 4) }, () =>
       random.weighted([
-        [5, makeNumberSort],
-        [3, makeWordSort],
+        [6, makeNumberSort],
+        [2, makeWordSort],
         [2, makeExtreme],
       ])(random),
     ),

@@ -15,8 +15,12 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("number"), value: z.number() }),
   /** The expected answer is JSON: values count, key order and white space do not. */
   z.strictObject({ kind: z.literal("json") }),
-  /** As many distinct items as asked for. */
-  z.strictObject({ kind: z.literal("list"), numItems: z.int().min(1) }),
+  /** As many distinct items as asked for, all of them among `items` where given. */
+  z.strictObject({
+    kind: z.literal("list"),
+    numItems: z.int().min(1),
+    items: z.array(z.string()).readonly().optional(),
+  }),
   /** Ends properly, does not repeat itself and has all these words. */
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { makeFunction } from "../../models/corpus/code.js";
 import { functionKinds } from "../../models/corpus/code-kinds.js";
-import { chatAt, families } from "../../models/corpus/families.js";
+import { chatAt, families, readMixture } from "../../models/corpus/families.js";
 import { createRandom } from "../../models/corpus/random.js";
 import { type Check, parseChats, type ScoredChat } from "./check.js";
 import { scoreAnswer } from "./score-answer.js";
@@ -14,7 +14,7 @@ const NUM_CODE_CHATS = 60;
 
 const chatsOf = (family: string, count: number): ScoredChat[] =>
   parseChats(
-    Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(SEED, index, family))).join("\n"),
+    Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(SEED, index, readMixture(family)))).join("\n"),
     family,
   );
 

@@ -78,11 +78,17 @@ scores("list", { kind: "list", numItems: 3 }, [
   ["nothing", "", "", 0, false],
 ]);
 
+scores("list of known items", { kind: "list", numItems: 2, items: ["Apples", "pears", "plums"] }, [
+  ["of them", "", "Pears and apples.", 1, true],
+  ["another thing", "", "Pears and stones.", 0, false],
+]);
+
 const long = "The fox went down to the river again.";
 scores("mentions", { kind: "mentions", words: ["fox", "river"] }, [
   ["right", "", "A fox came to the river.", 1, true],
   ["ends with a quote", "", 'The fox said, "What a river!"', 1, true],
   ["a word missing", "", "A fox came home.", 0.5, false],
+  ["a word only within another", "", "A fox came to the riverbank.", 0.5, false],
   ["broken off", "", "A fox came to the river and", 1, false],
   ["repeats itself", "", `${long} It was late. ${long}`, 1, false],
   ["nothing", "", "  ", 0, false],

@@ -61,9 +61,11 @@ function itemsOf(answer: string): string[] {
     .filter((part) => part !== "");
 }
 
-export function scoreList({ numItems }: CheckOf<"list">, answer: string): Score {
+export function scoreList({ numItems, items: allowed }: CheckOf<"list">, answer: string): Score {
   const items = itemsOf(answer);
   const numDistinct = new Set(items).size;
+  const other = items.find((item) => allowed?.every((one) => one.toLowerCase() !== item));
+  if (other !== undefined) return { ...WRONG, note: `"${other}" is none of them` };
   if (items.length === numItems && numDistinct === numItems) return RIGHT;
   return { ...WRONG, note: `${items.length} items, ${numDistinct} distinct, for ${numItems}` };
 }
@@ -75,7 +77,11 @@ function repeatsItself(answer: string): boolean {
   return new Set(sentences).size < sentences.length;
 }
 
-const includesText = (answer: string, text: string): boolean => answer.toLowerCase().includes(text.toLowerCase());
+/** As whole words: "hen" is not in "then". */
+function includesText(answer: string, text: string): boolean {
+  const literal = text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return new RegExp(`(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}])`, "iu").test(answer);
+}
 
 export function scoreMentions({ words }: CheckOf<"mentions">, answer: string): Score {
   if (answer.trim() === "") return { ...WRONG, note: "no text" };

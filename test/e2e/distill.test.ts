@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { chatAt } from "../../models/corpus/families.js";
+import { chatAt, readMixture } from "../../models/corpus/families.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { canTrain, python } from "../helpers/python.js";
 import { startTestServer } from "../helpers/server.js";
@@ -37,7 +37,7 @@ function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): { child: C
 const millrace = (...args: readonly string[]): Promise<Ended> => start(args).ended;
 
 function writeChats(name: string, seed: number, count: number): string {
-  const lines = Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(seed, index, "fact")));
+  const lines = Array.from({ length: count }, (_, index) => JSON.stringify(chatAt(seed, index, readMixture("fact"))));
   writeFileSync(at(name), `${lines.join("\n")}\n`);
   return at(name);
 }

@@ -81,13 +81,14 @@ function assertKnown(wanted: readonly string[] | undefined, names: readonly stri
 }
 
 async function corpusTasks({ tasks, count, seed }: EvalFlags): Promise<EvalTask[]> {
-  const { chatAt, families } = await import("../../../models/corpus/families.js");
+  const { chatAt, families, readMixture } = await import("../../../models/corpus/families.js");
   const names = families.map(({ name }) => name);
   assertKnown(tasks, names);
   return (tasks ?? names).map((name) => {
+    const mixture = readMixture(name);
     const chats: ScoredChat[] = [];
     for (let index = 0; chats.length < count && index < count * MAX_TRIES_PER_ITEM; index++) {
-      const chat = chatAt(seed, index, name);
+      const chat = chatAt(seed, index, mixture);
       if (chat.check.kind !== "none") chats.push(chat);
     }
     return { name, chats };
