@@ -24,6 +24,7 @@ export interface OutputFlags {
   readonly workers: number;
   readonly json?: string;
   readonly html?: string;
+  readonly svg?: string;
   readonly md?: string;
   readonly resume?: boolean;
 }
@@ -59,6 +60,7 @@ export function addOutputOptions(command: Command): Command {
   return command
     .addOption(grouped(TOLD, "--json <file>", "everything measured, saved after every run"))
     .addOption(grouped(TOLD, "--html <file>", "one page with pictures"))
+    .addOption(grouped(TOLD, "--svg <file>", "throughput against the load as one picture"))
     .addOption(grouped(TOLD, "--md <file>", "Markdown"))
     .addOption(grouped(TOLD, "--resume", "go on with what the --json file has already"))
     .addOption(workersOption());

@@ -6,9 +6,12 @@ import type { Target } from "../bench/run/target.js";
 import { MillraceError } from "../core/errors.js";
 import { type OutputFlags, resumedReport } from "./bench-options.js";
 import { benchView } from "./bench-view.js";
+import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { formatTable } from "./format.js";
 
 export interface MeasureJob {
+  /** Left out: as many as there are physical cores. */
+  readonly numThreads?: number | undefined;
   readonly targets: readonly Target[];
   readonly planned: Planned;
   readonly isFreshEachRun?: boolean;
@@ -16,7 +19,7 @@ export interface MeasureJob {
 
 /** Ctrl-C ends it with what there is, a second one at once. */
 export async function measureServers(
-  { targets, planned, isFreshEachRun = false }: MeasureJob,
+  { targets, planned, isFreshEachRun = false, numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,
 ): Promise<void> {
   assertDistinct(targets.map((target) => target.name));
@@ -33,7 +36,8 @@ export async function measureServers(
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
-    const job = { targets, planned, isFreshEachRun, resumed, numWorkers: flags.workers, signal: stopping.signal };
+    const { signal } = stopping;
+    const job = { targets, planned, isFreshEachRun, numThreads, resumed, numWorkers: flags.workers, signal };
     const report = await runBench(job, {
       ...benchView(process.stderr),
       onTargets: (live) => {
@@ -60,14 +64,16 @@ function assertDistinct(names: readonly string[]): void {
 
 export async function presentReport(
   report: BenchReport,
-  { html, md }: Pick<OutputFlags, "html" | "md">,
+  { html, svg, md }: Pick<OutputFlags, "html" | "svg" | "md">,
 ): Promise<void> {
-  const [{ htmlOf }, { markdownOf }] = await Promise.all([
+  const [{ htmlOf }, { pictureOf }, { markdownOf }] = await Promise.all([
     import("../bench/report/html.js"),
+    import("../bench/report/picture.js"),
     import("../bench/report/markdown.js"),
   ]);
   process.stdout.write(await textOf(report));
   if (html !== undefined) writeFileSync(html, htmlOf(report));
+  if (svg !== undefined) writeFileSync(svg, pictureOf(report));
   if (md !== undefined) writeFileSync(md, markdownOf(report));
   if (report.isComplete) return;
   process.stderr.write("incomplete: it was stopped, or a server died, before all was measured\n");

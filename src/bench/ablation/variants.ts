@@ -36,6 +36,7 @@ export const aloneName = (base: typeof NAIVE | typeof VANILLA, layer: string): s
 export const withoutName = (layer: string): string => `all but ${layer}`;
 
 export const SPECULATION = "speculation";
+export const INT8_KV = "int8 KV";
 
 const flags =
   (...words: readonly string[]) =>
@@ -59,7 +60,7 @@ export function optimisations(speculation: string): Layer[] {
     },
     { name: "prefix cache", on: flags(), off: flags("--no-enable-prefix-caching") },
     { name: "shared KV reads", on: flags(), off: flags("--no-share-kv-reads") },
-    { name: "int8 KV", on: flags("--kv-cache-dtype", "int8"), off: flags("--kv-cache-dtype", "f16") },
+    { name: INT8_KV, on: flags("--kv-cache-dtype", "int8"), off: flags("--kv-cache-dtype", "f16") },
     {
       name: SPECULATION,
       on: flags("--speculative-config", speculation),

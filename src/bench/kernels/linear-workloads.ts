@@ -33,6 +33,8 @@ const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
   IQ4_XS: "wide",
 };
 
+export const mixOf = (type: TensorType): Mix => MIX_OF[type] ?? "float";
+
 export function linearWorkload(type: TensorType, numRows: number): Workload {
   const { blockSize, blockBytes } = TENSOR_TYPES[type];
   const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / blockSize) * blockBytes;
@@ -40,7 +42,7 @@ export function linearWorkload(type: TensorType, numRows: number): Workload {
   const macs = numRows * WEIGHT_ROWS * WEIGHT_COLS;
   return {
     ...{ op: `linear ${type}`, shape: `${numRows} × ${WEIGHT_COLS} → ${WEIGHT_ROWS}`, macs, bytes },
-    mix: MIX_OF[type] ?? "float",
+    mix: mixOf(type),
     record: (room) => {
       const fitting = Math.floor(MAX_MACS / macs);
       const numWeights = Math.max(MIN_WEIGHTS, Math.min(fitting, Math.ceil(WEIGHT_BYTES / bytes)));

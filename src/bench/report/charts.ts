@@ -9,14 +9,16 @@ import {
   niceTicks,
   pathThrough,
   round,
+  type Scale,
   type Span,
   textAt,
 } from "./svg.js";
 import { figure, milliseconds } from "./words.js";
 
 /** Of every chart; the page scales it. */
-const WIDTH = 460;
-const HEIGHT = 290;
+export const WIDTH = 460;
+/** Of every chart but those with a row for each thing. */
+export const HEIGHT = 290;
 const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
 
 const LABEL_SPACE = 16;
@@ -39,6 +41,13 @@ export interface Series {
   readonly points: readonly Point[];
 }
 
+/** What a series cannot exceed, at some places. */
+export interface LimitLine {
+  readonly name: string;
+  readonly index: number;
+  readonly points: readonly (readonly [x: number, y: number])[];
+}
+
 export interface LineChart {
   readonly title: string;
   readonly xLabel: string;
@@ -46,17 +55,23 @@ export interface LineChart {
   /** Numbers of clients double from one to the next. */
   readonly isDoubling: boolean;
   readonly series: readonly Series[];
+  readonly limits?: readonly LimitLine[];
 }
+
+/** A limit far above what was measured leaves the chart rather than flatten it. */
+const LIMIT_ROOM = 1.5;
 
 function svg(title: string, height: number, parts: readonly string[]): string {
   const label = escapeXml(title);
   return `<svg viewBox="0 0 ${WIDTH} ${round(height)}" role="img" aria-label="${label}">${parts.join("")}</svg>`;
 }
 
-export function lineChart({ title, xLabel, yLabel, isDoubling, series }: LineChart): string {
+export function lineChart({ title, xLabel, yLabel, isDoubling, series, limits = [] }: LineChart): string {
   const points = series.flatMap((each) => each.points);
   if (points.length === 0) return "";
-  const yTicks = niceTicks(1.04 * Math.max(...points.map((point) => point.high ?? point.y)), 5);
+  const highest = Math.max(...points.map((point) => point.high ?? point.y));
+  const highestLimit = Math.max(0, ...limits.flatMap((limit) => limit.points.map(([, value]) => value)));
+  const yTicks = niceTicks(1.04 * Math.max(highest, Math.min(highestLimit, LIMIT_ROOM * highest)), 5);
   const y = linearScale({ from: 0, to: yTicks.at(-1)! }, { from: PLOT.bottom, to: PLOT.top });
   const xs = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
   const xTicks = isDoubling ? xs : niceTicks(1.06 * xs.at(-1)!, 5);
@@ -73,20 +88,40 @@ export function lineChart({ title, xLabel, yLabel, isDoubling, series }: LineCha
     ...xTicks.map((tick) => textAt(x(tick), PLOT.bottom + 17, axisFigure(tick), 'class="tick" text-anchor="middle"')),
     textAt((PLOT.left + PLOT.right) / 2, HEIGHT - 6, xLabel, 'class="axis" text-anchor="middle"'),
     textAt(4, 11, yLabel, 'class="axis"'),
+    ...limits.map((limit) => limitPath(limit, x, y)),
     ...series.map((each) => seriesMarks(each, x, y)),
   ];
   return svg(title, HEIGHT, parts);
+}
+
+function limitPath({ name, index, points }: LimitLine, x: Scale, y: Scale): string {
+  const path = pathThrough(
+    cutAbove(
+      points.map(([at, value]) => [x(at), y(value)] as const),
+      PLOT.top,
+    ),
+  );
+  return path === ""
+    ? ""
+    : `<path d="${path}" class="limit c${index}"><title>${escapeXml(`${name}: the roofline`)}</title></path>`;
+}
+
+/** A rising line as far as it stays below the upper edge. */
+function cutAbove(points: readonly (readonly [number, number])[], top: number): (readonly [number, number])[] {
+  const firstOut = points.findIndex(([, y]) => y < top);
+  if (firstOut < 0) return [...points];
+  const inside = points.slice(0, firstOut);
+  const [last, next] = [inside.at(-1), points[firstOut]!];
+  if (last === undefined) return [];
+  const share = (last[1] - top) / (last[1] - next[1]);
+  return [...inside, [last[0] + share * (next[0] - last[0]), top]];
 }
 
 function axisFigure(value: number): string {
   return value >= 10_000 ? `${round(value / 1000)}k` : String(round(100 * value) / 100);
 }
 
-function seriesMarks(
-  { name, index, points }: Series,
-  x: (value: number) => number,
-  y: (value: number) => number,
-): string {
+function seriesMarks({ name, index, points }: Series, x: Scale, y: Scale): string {
   const line = pathThrough(points.map((point) => [x(point.x), y(point.y)]));
   let labelled: readonly [number, number] | undefined;
   const marks = points.map((point) => {

@@ -10,10 +10,27 @@ const DARK = `
 
 const COLORS = [0, 1, 2, 3, 4, 5].map((index) => `.c${index} { --color: var(--c${index}); }`).join(" ");
 
-const STYLE = `
-:root {${LIGHT} }
+const PALETTE = `:root {${LIGHT} }
 @media (prefers-color-scheme: dark) { :root {${DARK} } }
-* { box-sizing: border-box; }
+`;
+
+const CHART_STYLE = `svg text { fill: var(--soft); font-variant-numeric: tabular-nums; } svg .row { fill: var(--ink); }
+.axis-line { stroke: var(--soft); stroke-width: 1.25; }
+${COLORS}
+.grid { stroke: var(--faint); stroke-width: 1; } .base { stroke: var(--color); stroke-width: 1; opacity: .35; }
+.line { fill: none; stroke: var(--color); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }
+.dot { fill: var(--color); stroke: var(--panel); stroke-width: 1.5; } .void { fill: var(--panel); stroke: var(--color); stroke-width: 2; stroke-dasharray: 2 2; }
+.limit { fill: none; stroke: var(--color); stroke-width: 1.25; stroke-dasharray: 5 4; opacity: .75; }
+.whisker { stroke: var(--color); stroke-width: 2; opacity: .45; stroke-linecap: round; }
+.area { fill: var(--color); opacity: .28; } .median { stroke: var(--color); stroke-width: 2.5; } .far { stroke: var(--color); stroke-width: 1.5; stroke-dasharray: 2 3; }
+`;
+
+/** Of a picture that stands alone. */
+export const PICTURE_STYLE = `${PALETTE}svg { font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+${CHART_STYLE}`;
+
+const STYLE = `
+${PALETTE}* { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 ui-sans-serif, system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
 main { max-width: 1120px; margin: 0 auto; padding: 40px 24px 64px; }
 .brand { margin: 0; color: var(--c0); font-weight: 600; letter-spacing: .02em; }
@@ -40,15 +57,8 @@ figure { margin: 0; padding: 16px 18px 12px; background: var(--panel); border: 1
 figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 14px; margin-bottom: 10px; font-size: .95rem; }
 figcaption small { color: var(--soft); font-size: .8rem; align-self: center; }
 svg { display: block; width: 100%; height: auto; font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow: visible; }
-svg text { fill: var(--soft); font-variant-numeric: tabular-nums; } svg .row { fill: var(--ink); }
-.note { margin: 0 0 10px; color: var(--soft); font-size: .9rem; } .axis-line { stroke: var(--soft); stroke-width: 1.25; }
-.grid { stroke: var(--faint); stroke-width: 1; } .base { stroke: var(--color); stroke-width: 1; opacity: .35; }
-${COLORS}
-.line { fill: none; stroke: var(--color); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }
-.dot { fill: var(--color); stroke: var(--panel); stroke-width: 1.5; } .void { fill: var(--panel); stroke: var(--color); stroke-width: 2; stroke-dasharray: 2 2; }
-.whisker { stroke: var(--color); stroke-width: 2; opacity: .45; stroke-linecap: round; }
-.area { fill: var(--color); opacity: .28; } .median { stroke: var(--color); stroke-width: 2.5; } .far { stroke: var(--color); stroke-width: 1.5; stroke-dasharray: 2 3; }
-.scroll { overflow-x: auto; border: 1px solid var(--faint); border-radius: 12px; background: var(--panel); }
+.note { margin: 0 0 10px; color: var(--soft); font-size: .9rem; }
+${CHART_STYLE}.scroll { overflow-x: auto; border: 1px solid var(--faint); border-radius: 12px; background: var(--panel); }
 table { width: 100%; border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: 8px 14px; text-align: right; border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--panel); }

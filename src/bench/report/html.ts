@@ -1,12 +1,12 @@
 /** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
-import { LADDER } from "../ablation/cells.js";
 import { type CellGains, cellGains } from "../ablation/tables.js";
 import type { Estimate } from "../measure/intervals.js";
-import { gainChart, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
+import { gainChart } from "./charts.js";
 import { comparisonsOf } from "./comparisons.js";
 import { htmlDocument } from "./html-style.js";
-import type { BenchReport, PlannedCell } from "./schema.js";
-import { type CellSummary, isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
+import { chartedOf, loadFigures } from "./load-charts.js";
+import type { BenchReport } from "./schema.js";
+import { type CellSummary, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
 import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
 import { figure, isSentence, milliseconds, NONE, voidMark, warningLines } from "./words.js";
@@ -16,12 +16,8 @@ export function htmlOf(report: BenchReport): string {
   const isAblation = report.plan.ablation !== undefined;
   const gains = isAblation ? cellGains(report) : [];
   const ratios = isAblation ? [] : ratiosOf(report);
-  const charted = isAblation ? summaries.filter((summary) => summary.cell.workloadName.startsWith(LADDER)) : summaries;
-  const names = report.targets
-    .map((target) => target.name)
-    .filter((name) => !isAblation || charted.some((summary) => summary.target === name));
+  const { charted, names, workloads } = chartedOf(report, summaries);
   const title = titleOf(report);
-  const workloads = [...new Set(charted.map((summary) => summary.cell.workloadName))];
   const body = [
     header(report, title, names),
     ...(ratios.length > 0 ? ratios.map(ratioCards) : gains.length > 0 ? [gainCards(gains)] : [resultCards(charted)]),
@@ -125,101 +121,10 @@ function warnings(summaries: readonly CellSummary[]): string {
   return `<details class="warn"${isGrave ? " open" : ""}><summary>${count}</summary><ul>${all.join("")}</ul></details>`;
 }
 
-/** Where a cell stands on the horizontal axis; undefined for a trace. */
-function loadOf({ load }: PlannedCell): number | undefined {
-  if (load.kind === "closed") return load.concurrency;
-  return load.kind === "open" ? load.ratePerS : undefined;
-}
-
 function charts(workload: string, summaries: readonly CellSummary[], names: readonly string[]): string {
-  const isClosed = summaries.every((summary) => summary.cell.load.kind === "closed");
-  const hasAxis = summaries.every((summary) => loadOf(summary.cell) !== undefined);
-  const xLabel = isClosed ? "requests at once" : "requests offered per second";
-  const seriesOf = (point: (summary: CellSummary) => Omit<Series["points"][number], "isVoid"> | undefined): Series[] =>
-    names.map((name, index) => ({
-      ...{ name, index },
-      points: summaries
-        .filter((summary) => summary.target === name)
-        .flatMap((summary) => {
-          const made = point(summary);
-          return made === undefined ? [] : [{ ...made, isVoid: summary.isVoid }];
-        })
-        .sort((a, b) => a.x - b.x),
-    }));
-  const throughput = seriesOf((each) => {
-    const { median: y, low, high } = each.outputTokensPerS;
-    return { x: loadOf(each.cell) ?? 0, y, low, high };
-  });
-  const frontier = seriesOf((each) =>
-    each.tokensPerSPerUser === undefined || !isOnFrontier(each, summaries)
-      ? undefined
-      : { x: each.tokensPerSPerUser.median, y: each.outputTokensPerS.median, label: String(loadOf(each.cell) ?? "") },
-  );
-  const cost = seriesOf((each) =>
-    each.cost === undefined ? undefined : { x: loadOf(each.cell) ?? 0, y: each.cost.perMillionOutput },
-  );
-  const ridges = (samples: (summary: CellSummary) => readonly number[]): Ridge[] =>
-    summaries.map((each, i) => {
-      // Of servers side by side, only the first one's row is named.
-      const isFirst = summaries[i - 1]?.cell.name !== each.cell.name;
-      return {
-        label: isFirst ? each.cell.name.slice(workload.length + 2) : "",
-        index: names.indexOf(each.target),
-        samples: samples(each),
-      };
-    });
-  const figures = [
-    [
-      "Throughput",
-      "output tokens/s, median of runs, 95 % interval",
-      hasAxis
-        ? lineChart({
-            title: "Throughput",
-            xLabel,
-            yLabel: "output tokens/s",
-            isDoubling: isClosed,
-            series: throughput,
-          })
-        : "",
-    ],
-    [
-      "What all get against what each gets",
-      `Pareto frontier; beside each point, ${xLabel}`,
-      lineChart({
-        title: "Pareto frontier",
-        xLabel: "tokens/s for each user",
-        yLabel: "output tokens/s",
-        isDoubling: false,
-        series: frontier,
-      }),
-    ],
-    [
-      "Time to the first token",
-      "every request, logarithmic",
-      ridgeChart(
-        "Time to the first token",
-        ridges((each) => each.ttftsMs),
-      ),
-    ],
-    [
-      "Time per further token",
-      "every request, logarithmic",
-      ridgeChart(
-        "Time per further token",
-        ridges((each) => each.tpotsMs),
-      ),
-    ],
-    [
-      "Cost of a million output tokens",
-      "price × time ÷ tokens",
-      hasAxis
-        ? lineChart({ title: "Cost", xLabel, yLabel: "per million output tokens", isDoubling: isClosed, series: cost })
-        : "",
-    ],
-  ] as const;
-  const drawn = figures
-    .filter(([, , drawing]) => drawing !== "")
-    .map(([title, note, drawing]) => figureOf(title, note, drawing));
+  const drawn = loadFigures(workload, summaries, names)
+    .filter(({ drawing }) => drawing !== "")
+    .map(({ title, note, drawing }) => figureOf(title, note, drawing));
   return section(workload, `<div class="charts">${drawn.join("")}</div>`);
 }
 

@@ -9,6 +9,7 @@ import { planFor } from "../run/plan.js";
 import { htmlOf } from "./html.js";
 import { markdownOf } from "./markdown.js";
 import { mergeReports } from "./merge.js";
+import { pictureOf } from "./picture.js";
 import { type BenchReport, type BenchRun, readReport, writeReport } from "./schema.js";
 import { isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { warningLines } from "./words.js";
@@ -155,11 +156,21 @@ test("the page asks nobody for anything, and nothing in it can become markup", (
   expect(page).not.toMatch(/NaN|undefined|Infinity/);
 });
 
+test("the picture stands alone, with a legend and a panel for each workload", () => {
+  const name = '<b>"&';
+  const picture = pictureOf(report([name, "b"], [...one(name, 3), ...one("b", 2)]));
+  expect(picture).toMatch(/^<svg xmlns="http:\/\/www.w3.org\/2000\/svg" /);
+  expect(picture).not.toMatch(/<b>|<image|url\(|NaN|undefined|Infinity/);
+  expect(picture.match(/<svg /g)).toHaveLength(2);
+  expect(picture).toContain("&lt;b&gt;&quot;&amp;");
+});
+
 test("a report of nothing, or of failures only, is still a report", () => {
   const empty = { ...report(["a"], []), isComplete: false };
   expect(htmlOf(empty)).toContain("Incomplete");
   const failed = run("a", 0, 1, 1, { voidReasons: ["no request was answered"], requests: [] });
   const metrics = measureRun([], LOAD, undefined);
+  expect(pictureOf(empty)).toContain("</svg>");
   for (const text of [htmlOf, markdownOf].map((form) => form(report(["a"], [{ ...failed, metrics }])))) {
     expect(text).toContain("no request was answered");
     expect(text).not.toMatch(/NaN|undefined|Infinity/);

@@ -64,6 +64,26 @@ const plan = z.object({
   ablation: ablation.optional(),
 });
 
+const macs = z.record(z.string(), z.number());
+
+/** What a token costs at least: multiply-adds by the mix of instructions that does them (kernels/probes.ts). */
+const modelWork = z.object({
+  /** Of the weights that a step reads, whatever its rows. */
+  weightBytes: z.number(),
+  kvBytesPerToken: z.number(),
+  layerMacs: macs,
+  /** Of the output matrix. */
+  outputMacs: macs,
+  /** In attention, for each token looked at. */
+  attentionMacs: z.number(),
+});
+
+/** What memory and arithmetic of all cores gave while nothing else ran. */
+const ceilings = z.object({
+  numThreads: z.number(),
+  readings: z.array(z.object({ bytesPerS: z.number(), macsPerS: macs })),
+});
+
 const target = z.object({
   name: z.string(),
   model: z.string(),
@@ -75,6 +95,8 @@ const target = z.object({
   tokensPerWord: z.number(),
   /** Of a server that was started for the benchmark, without paths. */
   command: z.string().optional(),
+  /** Of a model whose file is at hand. */
+  work: modelWork.optional(),
 });
 
 const distribution = z.object({
@@ -179,6 +201,8 @@ const report = z.object({
   machine: z.object({ cpu: z.string(), numCpus: z.number(), memoryBytes: z.number(), platform: z.string() }),
   versions: z.object({ millrace: z.string(), node: z.string() }),
   plan,
+  /** Read before and after the runs; absent where the probes were not built. */
+  ceilings: ceilings.optional(),
   /** To be said beside the figures. */
   notes: z.array(z.string()),
   targets: z.array(target),
@@ -192,6 +216,8 @@ export type ServerMetrics = z.infer<typeof server>;
 export type ProcessUsage = z.infer<typeof usage>;
 export type BenchReport = z.infer<typeof report>;
 export type BenchPlan = z.infer<typeof plan>;
+export type ModelWork = z.infer<typeof modelWork>;
+export type Ceilings = z.infer<typeof ceilings>;
 export type BenchTarget = z.infer<typeof target>;
 export type BenchRun = z.infer<typeof run>;
 export type BenchRequest = z.infer<typeof request>;

@@ -4,7 +4,8 @@ import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
-import type { BenchReport, BenchRun, Distribution, PlannedCell } from "./schema.js";
+import { rooflineTokensPerS, type Traffic } from "./roofline.js";
+import type { BenchReport, BenchRun, BenchTarget, Distribution, PlannedCell } from "./schema.js";
 
 /** The median of a cell's runs, with the interval of their mean on a logarithmic scale. */
 export interface RunMedian extends Partial<Interval> {
@@ -51,6 +52,8 @@ export interface CellSummary {
   readonly attainment: number | undefined;
   readonly goodRequestsPerS: number | undefined;
   readonly cost: Cost | undefined;
+  /** Output tokens/s that memory and arithmetic allow at most, without drafts. */
+  readonly rooflineTokensPerS: number | undefined;
   readonly drift: number | undefined;
   /** What the load generator itself added: medians of runs. */
   readonly clientLagMs: number;
@@ -65,18 +68,18 @@ export interface CellSummary {
 /** In the plan's order, targets within cells; cells without runs are left out. */
 export function summarize(report: BenchReport): CellSummary[] {
   return report.plan.cells.flatMap((cell) =>
-    report.targets.flatMap(({ name }) => {
-      const runs = report.runs.filter((run) => run.cell === cell.name && run.target === name);
-      return runs.length === 0 ? [] : summaryOf(name, cell, runs, report.plan.pricePerHour);
+    report.targets.flatMap((target) => {
+      const runs = report.runs.filter((run) => run.cell === cell.name && run.target === target.name);
+      return runs.length === 0 ? [] : summaryOf(target, cell, runs, report);
     }),
   );
 }
 
 function summaryOf(
-  target: string,
+  about: BenchTarget,
   cell: PlannedCell,
   all: readonly BenchRun[],
-  pricePerHour: number | undefined,
+  { plan: { pricePerHour }, ceilings }: BenchReport,
 ): CellSummary {
   const counted = all.filter((run) => run.voidReasons.length === 0);
   const runs = counted.length > 0 ? counted : all;
@@ -98,7 +101,7 @@ function summaryOf(
   const price = ((pricePerHour ?? 0) / 3.6e6) * sum((run) => run.metrics.durationMs);
   const ascending = (values: readonly number[]) => [...values].sort((a, b) => a - b);
   return {
-    ...{ target, cell, numRuns: counted.length, isVoid: counted.length === 0 },
+    ...{ target: about.name, cell, numRuns: counted.length, isVoid: counted.length === 0 },
     voidReasons: [...new Set(all.flatMap((run) => run.voidReasons))],
     numRequests: sum((run) => run.metrics.numRequests),
     numFailed: sum((run) => run.metrics.failures.reduce((count, failure) => count + failure.count, 0)),
@@ -130,6 +133,10 @@ function summaryOf(
             perMillionOutput: (1e6 * price) / outputTokens,
             perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
           },
+    rooflineTokensPerS:
+      about.work === undefined || ceilings === undefined
+        ? undefined
+        : rooflineTokensPerS(about.work, ceilings, trafficOf(cell, runs)),
     drift: of((run) => run.metrics.plateau?.drift)?.median,
     clientLagMs: of(({ client }) => client.typicalMs ?? client.meanMs + client.cpuWaitMs)!.median,
     sendDelayMs: of((run) => run.metrics.sendDelayMs?.percentiles.p50)?.median,
@@ -137,6 +144,23 @@ function summaryOf(
     process: processOf(runs),
     ttftsMs: ascending(ttfts),
     tpotsMs: ascending(tpots),
+  };
+}
+
+/** Of the requests that were answered, as those of one size. */
+function trafficOf({ load }: PlannedCell, runs: readonly BenchRun[]): Traffic {
+  const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
+  const each = (value: (metrics: BenchRun["metrics"]) => number) =>
+    sum((run) => value(run.metrics)) /
+    Math.max(
+      1,
+      sum((run) => run.metrics.ttftMs?.count ?? 0),
+    );
+  return {
+    concurrency: load.concurrency ?? Math.max(1, sum((run) => run.metrics.concurrency) / runs.length),
+    promptTokens: each((metrics) => metrics.promptTokens),
+    computedPromptTokens: each((metrics) => metrics.promptTokens - metrics.cachedTokens),
+    outputTokens: each((metrics) => metrics.outputTokens),
   };
 }
 

@@ -28,6 +28,11 @@ export function resultColumns(summaries: readonly CellSummary[]): Column[] {
     { title: "cell", text: (each) => each.cell.name + voidMark(each.isVoid) },
     { title: "server", text: (each) => each.target },
     { title: "output tokens/s", text: (each) => withRange(each.outputTokensPerS) },
+    {
+      title: "of the roofline",
+      text: ({ rooflineTokensPerS: roof, outputTokensPerS }) =>
+        roof === undefined ? NONE : percent(outputTokensPerS.median / roof),
+    },
     { title: "tokens/s/user", text: (each) => figure(each.tokensPerSPerUser?.median) },
     { title: "TTFT p50", text: (each) => percentileText(each.ttftMs, "p50") },
     { title: "p95", text: (each) => percentileText(each.ttftMs, "p95") },
@@ -145,6 +150,10 @@ export const DEFINITIONS: readonly (readonly [string, string])[] = [
   [
     "output tokens/s",
     "on the plateau, without ramp and drain; median of runs (95 % interval, t distribution on logarithms)",
+  ],
+  [
+    "roofline",
+    "output tokens/s at most: the longer of reading the weights once a step (and each sequence's keys and values) at the bandwidth of all cores, and of all products at the speed of their instructions on registers, both measured around the runs (medians). Accepted drafts can exceed it",
   ],
   ["tokens/s/user", "1 ÷ median TPOT"],
   ["percentiles", "nearest rank over the requests of all runs; left out where samples are too few (p95: 20, p99: 100)"],

@@ -5,6 +5,7 @@ import { LoadGenerator } from "../load/generator.js";
 import { machineInfo, versions } from "../machine.js";
 import { type BenchReport, REPORT_VERSION } from "../report/schema.js";
 import { hasOwnText, longestRequest } from "../workload/workload.js";
+import { ceilingReader } from "./ceilings.js";
 import type { Planned } from "./plan.js";
 import { Runner, type RunnerEvents, STOPPED } from "./runner.js";
 import { aboutTarget, inCommon, type LiveTarget, openTarget, type Target } from "./target.js";
@@ -17,6 +18,8 @@ export interface BenchJob {
   readonly planned: Planned;
   readonly numWorkers: number;
   readonly isFreshEachRun: boolean;
+  /** Of the machine, all of which its ceilings are read with. */
+  readonly numThreads: number;
   /** Results of the same plan, to go on with. */
   readonly resumed?: BenchReport | undefined;
   /** Aborted: ends early with what there is. */
@@ -50,6 +53,14 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     if (!isFreshEachRun) for (const each of live) assertFits(planned, each);
     events.onTargets(live);
     const report = reportFor(job, live);
+    const works = live.flatMap(({ work }) => work ?? []);
+    const readCeilings = ceilingReader(works, job.numThreads);
+    const addCeilings = () => {
+      if (readCeilings === undefined) return;
+      const before = report.ceilings?.readings ?? [];
+      report.ceilings = { numThreads: job.numThreads, readings: [...before, ...readCeilings()] };
+    };
+    addCeilings();
     const options = { cells: planned.cells, isFreshEachRun, signal };
     const runner = new Runner(job.targets, live, generator, report, options, {
       ...events,
@@ -66,6 +77,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
       report.isComplete = false;
       report.notes.push(`${ENDED_EARLY}: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
     }
+    addCeilings();
     events.onReport(report);
     return report;
   } finally {
@@ -110,6 +122,7 @@ function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readon
     }
     return {
       ...resumed,
+      targets,
       runs: resumed.runs.filter((run) => !run.voidReasons.includes(STOPPED)),
       notes: resumed.notes.filter((note) => !note.startsWith(ENDED_EARLY)),
     };

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
+import type { ModelWork } from "../report/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
 
 export interface Launch {
@@ -12,6 +13,8 @@ export interface Launch {
   command(port: number, shape: ServerShape | undefined): readonly string[];
   /** Left out: it is ready when it answers /health. */
   isReady?(url: string): Promise<boolean>;
+  /** Of the model it serves, for the roofline. */
+  readonly work?: ModelWork | undefined;
 }
 
 export interface LaunchedServer {

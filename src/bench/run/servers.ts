@@ -1,9 +1,11 @@
 /** Servers that can be started to be measured: this one, llama.cpp's, and node-llama-cpp behind one of ours; and of what size, where they are compared. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
+import type { KvType } from "../../kernels/program.js";
 import type { Cell, ServerShape } from "../workload/scenarios.js";
 import { longestRequest } from "../workload/workload.js";
 import type { Launch } from "./launch.js";
+import { modelWork } from "./model-work.js";
 
 export interface ServedModel {
   readonly path: string;
@@ -11,6 +13,8 @@ export interface ServedModel {
   readonly numThreads?: number | undefined;
   /** To give every server the same KV memory, where a cell says how much. */
   readonly kvBytesPerToken?: number | undefined;
+  /** That the server is told to keep; left out: f16. */
+  readonly kvType?: KvType | undefined;
 }
 
 /** @param extra further flags, where they depend on the size, of a size */
@@ -19,9 +23,10 @@ export function millraceServer(
   model: ServedModel,
   extra: readonly string[] | ((shape: ServerShape) => readonly string[]) = [],
 ): Launch {
-  const { path, numThreads, kvBytesPerToken = 0 } = model;
+  const { path, numThreads, kvBytesPerToken = 0, kvType } = model;
   return {
     name,
+    work: modelWork(path, kvType),
     command: (port, shape) => [
       ...[process.execPath, join(packageRoot(), "bin/millrace.js"), "engine", "--model", path, "--port", String(port)],
       ...(numThreads === undefined ? [] : ["--threads", String(numThreads)]),
@@ -41,6 +46,7 @@ export function millraceServer(
 export function llamaServer(binary: string, { path, numThreads }: ServedModel): Launch {
   return {
     name: "llama-server",
+    work: modelWork(path),
     command: (port, shape) => [
       ...[binary, "-m", path, "--port", String(port), "--kv-unified", "-fa", "on", "--no-webui", "--metrics"],
       ...(numThreads === undefined ? [] : ["-t", String(numThreads)]),
@@ -54,6 +60,7 @@ export function llamaServer(binary: string, { path, numThreads }: ServedModel): 
 export function nodeLlamaCppServer(folder: string, { path, numThreads }: ServedModel, context: number): Launch {
   return {
     name: "node-llama-cpp",
+    work: modelWork(path),
     command: (port, shape) => [
       ...[process.execPath, join(packageRoot(), "dist/src/bench/peers/node-llama-cpp-server.js")],
       JSON.stringify({

@@ -1,6 +1,6 @@
 /** What is measured: a server that runs, or one that is started for it; and what must be known of it before anything is. */
 import { basename } from "node:path";
-import type { BenchTarget } from "../report/schema.js";
+import type { BenchTarget, ModelWork } from "../report/schema.js";
 import { listedModels, probeServer, type ServerAddress } from "../workload/probe.js";
 import type { ServerShape } from "../workload/scenarios.js";
 import type { ServerFacts } from "../workload/traffic.js";
@@ -28,6 +28,8 @@ export interface LiveTarget {
   /** Of a server that was started for it, without paths. */
   readonly command: string | undefined;
   readonly pid: number | undefined;
+  /** Of a model whose file is at hand. */
+  readonly work: ModelWork | undefined;
   close(): Promise<void>;
 }
 
@@ -46,7 +48,8 @@ export async function openTarget(target: Target, shape?: ServerShape, known?: Se
     const address = { url, headers: { "content-type": "application/json", ...key }, model, timeoutMs };
     const facts = known ?? (await probeServer(address));
     const command = launch?.command(0, shape).map(withoutFolder).join(" ");
-    return { name, address, facts, version: await versionOf(address), command, pid: server.pid ?? target.pid, close };
+    const [version, pid] = [await versionOf(address), server.pid ?? target.pid];
+    return { name, address, facts, version, command, pid, work: launch?.work, close };
   } catch (thrown) {
     await close();
     throw thrown;
@@ -54,12 +57,12 @@ export async function openTarget(target: Target, shape?: ServerShape, known?: Se
 }
 
 /** What the report says of it. */
-export function aboutTarget({ name, facts, version, command }: LiveTarget): BenchTarget {
+export function aboutTarget({ name, facts, version, command, work }: LiveTarget): BenchTarget {
   const { model, tokenIds, hasCompletions, maxModelLen, ignoresEos, tokensPerWord } = facts;
   return {
     // Where things lie on the machine is nobody's business who reads the results.
     ...{ name, model: /^[./]|\.gguf$/.test(model) ? basename(model) : model },
-    ...{ version, command, maxModelLen, ignoresEos, tokensPerWord },
+    ...{ version, command, maxModelLen, ignoresEos, tokensPerWord, work },
     promptsAs: tokenIds.length > 0 ? "ids" : hasCompletions ? "text" : "chat",
   };
 }

@@ -101,7 +101,7 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   const layers = await layersOf(flags);
   const planned = await planOf(wishes, layers, rounds, threads);
   const targets = await targetsOf(flags, layers, planned, threads);
-  await measureServers({ targets, planned, isFreshEachRun: true }, flags);
+  await measureServers({ targets, planned, isFreshEachRun: true, numThreads: threads }, flags);
 }
 
 async function layersOf({ quantized = [], speculativeConfig }: AblateFlags): Promise<Layers> {
@@ -147,7 +147,7 @@ async function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThr
 
 async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned, threads: number): Promise<Target[]> {
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
-  const [{ flagsOf, variantsOf }, { millraceServer }, { openModel }, { kvBytesPerToken }] = await Promise.all([
+  const [{ flagsOf, INT8_KV, variantsOf }, { millraceServer }, { openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../bench/ablation/variants.js"),
     import("../../bench/run/servers.js"),
     import("../../engine/model/open-model.js"),
@@ -173,7 +173,8 @@ async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned,
     .map((variant) => {
       const modelPath = variant.layers.find((layer) => layer.modelPath !== undefined)?.modelPath ?? path;
       const numThreads = variant.isOnHalf ? threads >> 1 : threads;
-      const model = { path: modelPath, numThreads, kvBytesPerToken: bytes };
+      const kvType = variant.layers.some(({ name }) => name === INT8_KV) ? "int8" : "f16";
+      const model = { path: modelPath, numThreads, kvBytesPerToken: bytes, kvType } as const;
       const launch = millraceServer(variant.name, model, (shape) => flagsOf(variant, layers, shape));
       return { name: variant.name, launch, timeoutMs: TIMEOUT_MS };
     });

@@ -1,0 +1,61 @@
+/** Throughput against the load as one SVG picture that stands alone, for a README: a panel for each workload. */
+import { HEIGHT as PANEL_HEIGHT, WIDTH as PANEL_WIDTH } from "./charts.js";
+import { PICTURE_STYLE } from "./html-style.js";
+import { chartedOf, throughputChart } from "./load-charts.js";
+import type { BenchReport } from "./schema.js";
+import { summarize } from "./summary.js";
+import { textAt } from "./svg.js";
+
+const PANELS_ABREAST = 3;
+const MARGIN = 24;
+const HEAD = 84;
+/** Of a panel's name above it. */
+const CAPTION = 26;
+/** Of a letter in the legend, on average. */
+const LETTER_WIDTH = 7;
+
+export function pictureOf(report: BenchReport): string {
+  const { charted, names, workloads } = chartedOf(report, summarize(report));
+  const panels = workloads
+    .map((name) => ({
+      name,
+      drawing: throughputChart(
+        name,
+        charted.filter(({ cell }) => cell.workloadName === name),
+        names,
+      ),
+    }))
+    .filter(({ drawing }) => drawing !== "");
+  const numColumns = Math.max(1, Math.min(PANELS_ABREAST, panels.length));
+  const width = MARGIN + numColumns * (PANEL_WIDTH + MARGIN);
+  const rowHeight = CAPTION + PANEL_HEIGHT + MARGIN;
+  const height = HEAD + Math.ceil(panels.length / numColumns) * rowHeight;
+  const drawn = panels.map(({ name, drawing }, i) => {
+    const x = MARGIN + (i % numColumns) * (PANEL_WIDTH + MARGIN);
+    const y = HEAD + Math.floor(i / numColumns) * rowHeight;
+    const placed = drawing.replace(
+      "<svg ",
+      `<svg x="${x}" y="${y + CAPTION}" width="${PANEL_WIDTH}" height="${PANEL_HEIGHT}" `,
+    );
+    return textAt(x, y + 8, name, 'class="row" font-weight="600"') + placed;
+  });
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">`,
+    `<style>${PICTURE_STYLE}.paper { fill: var(--page); }</style><rect width="100%" height="100%" class="paper"/>`,
+    textAt(MARGIN, 30, `${report.targets[0]?.model}: throughput against the load`, 'class="row" font-weight="600"'),
+    legend(names),
+    ...drawn,
+    "</svg>\n",
+  ].join("\n");
+}
+
+function legend(names: readonly string[]): string {
+  let x = MARGIN;
+  return names
+    .map((name, index) => {
+      const entry = `<g class="c${index}"><circle cx="${x + 5}" cy="50" r="5" class="dot"/>${textAt(x + 16, 54, name, 'class="row"')}</g>`;
+      x += 16 + LETTER_WIDTH * name.length + MARGIN;
+      return entry;
+    })
+    .join("");
+}

@@ -1,0 +1,37 @@
+/** What a model's tokens cost at least, of its file: bytes that must be read and products that must be made. */
+import { kvBytesPerToken, modelConfigFromGguf } from "../../engine/model/config.js";
+import { readGguf } from "../../formats/gguf/read.js";
+import type { GgufTensor } from "../../formats/gguf/types.js";
+import type { KvType } from "../../kernels/program.js";
+import { weightBytesPerStep } from "../kernels/decode-roofline.js";
+import { mixOf } from "../kernels/linear-workloads.js";
+import type { ModelWork } from "../report/schema.js";
+
+type Macs = Record<string, number>;
+
+function macsOf(tensors: readonly GgufTensor[]): Macs {
+  const macs: Macs = {};
+  for (const { type, shape } of tensors) {
+    const mix = mixOf(type);
+    macs[mix] = (macs[mix] ?? 0) + shape.reduce((product, size) => product * size, 1);
+  }
+  return macs;
+}
+
+/** @returns undefined for a folder of safetensors files, whose weights the server converts */
+export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | undefined {
+  if (!/\.gguf$/i.test(path)) return undefined;
+  const gguf = readGguf(path);
+  const config = modelConfigFromGguf(gguf);
+  const { numLayers, numHeads, headDim } = config;
+  const matrices = [...gguf.tensors.values()].filter(({ shape }) => shape.length > 1);
+  const isTable = ({ name }: GgufTensor) => name === "token_embd.weight" || name === "output.weight";
+  const output = gguf.tensors.get("output.weight") ?? gguf.tensors.get("token_embd.weight");
+  return {
+    weightBytes: weightBytesPerStep(gguf),
+    kvBytesPerToken: kvBytesPerToken(config, kvType),
+    layerMacs: macsOf(matrices.filter((tensor) => !isTable(tensor))),
+    outputMacs: macsOf(output === undefined ? [] : [output]),
+    attentionMacs: 2 * numLayers * numHeads * headDim,
+  };
+}
