@@ -1,6 +1,7 @@
 // The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/kernels/kernels.ts). Translation only.
 #include <node_api.h>
 
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 
@@ -34,7 +35,16 @@ Device& deviceOf(const Arguments& args, DeviceHolder** holder = nullptr) {
   return *found->device;
 }
 
-void releaseMemory(napi_env, void*, void* hint) { delete static_cast<std::shared_ptr<Memory>*>(hint); }
+// What an ArrayBuffer holds on to. Node refuses a buffer that is too long for it by calling the finalizer before it reports the failure.
+struct Lease {
+  std::shared_ptr<Memory> memory;
+  bool isTaken = false;
+};
+
+void releaseMemory(napi_env, void*, void* hint) {
+  Lease* lease = static_cast<Lease*>(hint);
+  if (lease->isTaken) delete lease;
+}
 
 // The ArrayBuffer shares ownership of the memory, so it never dangles, whatever is collected first.
 napi_value makeView(napi_env env, const std::shared_ptr<Memory>& memory) {
@@ -44,10 +54,11 @@ napi_value makeView(napi_env env, const std::shared_ptr<Memory>& memory) {
     require(napi_create_arraybuffer(env, 0, &data, &view), "create an ArrayBuffer");
     return view;
   }
-  auto owner = std::make_unique<std::shared_ptr<Memory>>(memory);
-  require(napi_create_external_arraybuffer(env, memory->data(), memory->numBytes(), releaseMemory, owner.get(), &view),
+  auto lease = std::make_unique<Lease>(Lease{memory});
+  require(napi_create_external_arraybuffer(env, memory->data(), memory->numBytes(), releaseMemory, lease.get(), &view),
           "create an ArrayBuffer over native memory");
-  owner.release();
+  lease->isTaken = true;
+  lease.release();
   return view;
 }
 
@@ -89,15 +100,46 @@ napi_value release(napi_env env, napi_callback_info info) {
     const Arguments args(env, info);
     DeviceHolder* holder;
     const double handle = args.number(0, "buffer");
-    deviceOf(args, &holder).release(handle);
+    Device& device = deviceOf(args, &holder);
+    const std::shared_ptr<Memory> memory = device.buffer(handle);
+    device.release(handle);
     const auto existing = holder->views.find(handle);
     if (existing != holder->views.end()) {
       detachView(env, existing->second);
       holder->views.erase(existing);
+      // The detached view lets go of it only when the event loop turns, which is long after a load that converts one matrix after another.
+      if (memory.use_count() == 2) memory->discard();
     }
     return nullptr;
   });
 }
+
+// Between a buffer and a Uint8Array; a view of a whole buffer has a length limit, this has none.
+napi_value copy(napi_env env, napi_callback_info info, bool isRead) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    const std::shared_ptr<Memory>& memory = deviceOf(args).buffer(args.number(0, "buffer"));
+    const double byteOffset = args.number(1, "byteOffset");
+    napi_typedarray_type type;
+    size_t length;
+    void* bytes;
+    if (napi_get_typedarray_info(env, args.values[2], &type, &length, &bytes, nullptr, nullptr) != napi_ok || type != napi_uint8_array) {
+      failArgument("expected bytes to be a Uint8Array, got something else");
+    }
+    const double last = static_cast<double>(memory->numBytes()) - static_cast<double>(length);
+    if (!(byteOffset >= 0 && byteOffset <= last) || byteOffset != static_cast<double>(static_cast<int64_t>(byteOffset))) {
+      failArgument("expected " + std::to_string(length) + " bytes inside a buffer of " + std::to_string(memory->numBytes()) + ", got them at " +
+                   formatNumber(byteOffset));
+    }
+    uint8_t* place = memory->data() + static_cast<size_t>(byteOffset);
+    if (length > 0) isRead ? memcpy(bytes, place, length) : memcpy(place, bytes, length);
+    return nullptr;
+  });
+}
+
+napi_value read(napi_env env, napi_callback_info info) { return copy(env, info, true); }
+
+napi_value write(napi_env env, napi_callback_info info) { return copy(env, info, false); }
 
 napi_value mapFile(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
@@ -228,6 +270,7 @@ napi_value createDevice(napi_env env, napi_callback_info info) {
       const char* name;
       napi_callback method;
     } kMethods[] = {{"allocate", allocate},         {"view", view},                   {"release", release},
+                    {"read", read},                 {"write", write},
                     {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
                     {"releasePages", releasePages}, {"prefetch", prefetch},           {"pinThreads", pinThreads},
                     {"releaseWeight", releaseWeight}, {"submit", submit},             {"kvBytes", kvBytes},             {"destroy", destroy}};

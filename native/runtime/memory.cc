@@ -79,6 +79,10 @@ void Memory::releasePages(size_t offset, size_t numBytes, bool isEvicted) const 
 #endif
 }
 
+void Memory::discard() const {
+  if (isMapped_ && file_ < 0) madvise(data_, numBytes_, MADV_DONTNEED);
+}
+
 void Memory::prefetch() const {
   if (file_ < 0) return;
 #if defined(MADV_HUGEPAGE)

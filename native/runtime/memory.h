@@ -21,6 +21,8 @@ class Memory {
   // Of a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
   // isEvicted: the OS need not keep them either. A hint.
   void releasePages(size_t offset, size_t numBytes, bool isEvicted) const;
+  // Of an allocation that nobody reads again: its pages go back to the OS at once. A hint.
+  void discard() const;
   // Of a mapped file: all of it is about to be read, again and again. A hint.
   void prefetch() const;
 

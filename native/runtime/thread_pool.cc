@@ -4,7 +4,7 @@
 #include "thread_pool.h"
 
 #include <chrono>
-#include <system_error>
+#include <exception>
 
 #include "cpu.h"
 #include "failure.h"
@@ -29,8 +29,9 @@ ThreadPool::ThreadPool(int numThreads, const KernelTable& kernels)
   for (auto& memory : scratch_) memory = Memory::allocate(1);
   workspace_ = Memory::allocate(1);
   try {
+    workers_.reserve(static_cast<size_t>(numThreads));
     for (int thread = 1; thread < numThreads; thread++) workers_.emplace_back([this, thread] { work(thread); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     const size_t numStarted = workers_.size() + 1;
     isStopping_.store(true);
     wakeSleepers();

@@ -108,6 +108,25 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     });
   });
 
+  it("copies parts of a buffer out and in, and nothing beyond it", () => {
+    withBench(open(), (bench) => {
+      const handle = bench.device.allocate(100);
+      bench.device.write(
+        handle,
+        90,
+        Uint8Array.from({ length: 10 }, (_, i) => i + 1),
+      );
+      const bytes = new Uint8Array(12);
+      bench.device.read(handle, 88, bytes);
+      expect([...bytes]).toEqual([0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+      bench.device.read(handle, 100, new Uint8Array(0));
+      for (const offset of [89, -1, 0.5, Number.NaN, 2 ** 60]) {
+        expect(() => bench.device.read(handle, offset, bytes)).toThrow(refusal);
+        expect(() => bench.device.write(handle, offset, bytes)).toThrow(refusal);
+      }
+    });
+  });
+
   it("detaches views when a buffer is released and when the device is destroyed", () => {
     const bench = open();
     const [first, second] = [bench.device.allocate(64), bench.device.allocate(64)];

@@ -42,8 +42,12 @@ export interface Device {
   readonly numThreads: number;
   /** Zeroed memory, 64-byte aligned, committed by the OS when first touched. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
-  /** The host's view of a buffer: for step inputs and results, never for tensors. Detached by `release` and `destroy`. */
+  /** The host's view of a buffer, of 4 GiB at most: for step inputs and results, never for tensors. Detached by `release` and `destroy`. */
   view(buffer: BufferHandle): ArrayBuffer;
+  /** Copies target.length bytes out of a buffer of any size. Throws `kernels_argument` when they do not all lie inside. */
+  read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void;
+  /** Copies all of `source` into a buffer of any size. Throws `kernels_argument` when it does not fit there. */
+  write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void;
   release(buffer: BufferHandle): void;
   /** Maps a file read-only. Throws `file_unreadable`. */
   mapFile(path: string): FileHandle;

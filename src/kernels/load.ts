@@ -93,6 +93,14 @@ class NativeDevice implements Device {
     return guard(() => this.#native.view(buffer));
   }
 
+  read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void {
+    guard(() => this.#native.read(buffer, byteOffset, target));
+  }
+
+  write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void {
+    guard(() => this.#native.write(buffer, byteOffset, source));
+  }
+
   release(buffer: BufferHandle): void {
     guard(() => this.#native.release(buffer));
   }

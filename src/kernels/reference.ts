@@ -65,6 +65,22 @@ class ReferenceDevice implements Device, HandleSpace {
     return this.buffer(buffer) ?? refuseHandle("view", "a buffer", buffer);
   }
 
+  read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void {
+    target.set(this.#bytes(buffer, byteOffset, target.length));
+  }
+
+  write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void {
+    this.#bytes(buffer, byteOffset, source.length).set(source);
+  }
+
+  #bytes(buffer: BufferHandle, byteOffset: number, length: number): Uint8Array {
+    const view = this.view(buffer);
+    if (Number.isInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= view.byteLength) {
+      return new Uint8Array(view, byteOffset, length);
+    }
+    throw refusal(`expected ${length} bytes inside a buffer of ${view.byteLength}, got them at ${byteOffset}`);
+  }
+
   release(buffer: BufferHandle): void {
     detach(this.view(buffer));
     this.#buffers.delete(buffer);

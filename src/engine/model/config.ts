@@ -84,6 +84,7 @@ export const MODEL_LIMITS = {
   headDim: 1024,
   ff: 1 << 20,
   context: 1 << 27,
+  vocab: 1 << 24,
 } as const;
 
 export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
@@ -109,6 +110,8 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
       hint: "The file holds no model weights (perhaps only a vocabulary).",
     });
   }
+  const vocabSize = embedding.shape[1] ?? 0;
+  refuseUnless(vocabSize <= MODEL_LIMITS.vocab, `a vocabulary of at most ${MODEL_LIMITS.vocab} tokens`, vocabSize);
   const window = traits.readsWindow ? read.optionalSize("attention.sliding_window", MODEL_LIMITS.context) : 0;
   const effectiveWindow = window >= contextLength ? 0 : window;
   const hasLocalRope = traits.windowPeriod > 0 && effectiveWindow > 0;
@@ -128,7 +131,7 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
     numKvHeads,
     headDim,
     ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
-    vocabSize: embedding.shape[1] ?? 0,
+    vocabSize,
     contextLength,
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
     embeddingScale: traits.scalesEmbedding ? Math.fround(Math.sqrt(width)) : 1,

@@ -70,7 +70,7 @@ export class Transformer implements BlockMemory {
   /** The KV group of each layer. */
   readonly #groupOfLayer: readonly number[];
   /** All layers' K and V as bytes, with the group of each. */
-  readonly #kvBytes: readonly { readonly group: number; readonly bytes: Uint8Array }[];
+  readonly #caches: readonly { readonly group: number; readonly cache: BufferHandle }[];
   /** Of one layer's K or V. */
   readonly #layerBlockBytes: number;
   /** Of one block in all layers. */
@@ -107,26 +107,26 @@ export class Transformer implements BlockMemory {
       this.#groupOfLayer.map((group) => device.allocate(kv.numBlocks[group]! * this.#layerBlockBytes));
     this.#keyCaches = allocateCaches();
     this.#valueCaches = allocateCaches();
-    this.#kvBytes = config.layers.flatMap((_, layer) =>
+    this.#caches = config.layers.flatMap((_, layer) =>
       [this.#keyCaches[layer]!, this.#valueCaches[layer]!].map((cache) => ({
         group: this.#groupOfLayer[layer]!,
-        bytes: new Uint8Array(device.view(cache)),
+        cache,
       })),
     );
-    this.blockBytes = this.#layerBlockBytes * this.#kvBytes.length;
+    this.blockBytes = this.#layerBlockBytes * this.#caches.length;
   }
 
   copyOut(blocks: ArrayLike<number>, target: Uint8Array): void {
     const size = this.#layerBlockBytes;
-    this.#kvBytes.forEach(({ group, bytes }, i) => {
-      target.set(bytes.subarray(blocks[group]! * size, (blocks[group]! + 1) * size), i * size);
+    this.#caches.forEach(({ group, cache }, i) => {
+      this.device.read(cache, blocks[group]! * size, target.subarray(i * size, (i + 1) * size));
     });
   }
 
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void {
     const size = this.#layerBlockBytes;
-    this.#kvBytes.forEach(({ group, bytes }, i) => {
-      bytes.set(source.subarray(i * size, (i + 1) * size), blocks[group]! * size);
+    this.#caches.forEach(({ group, cache }, i) => {
+      this.device.write(cache, blocks[group]! * size, source.subarray(i * size, (i + 1) * size));
     });
   }
 

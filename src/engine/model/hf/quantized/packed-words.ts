@@ -157,6 +157,7 @@ function packedZeros(tensors: LayerTensors, rows: number, numGroups: number): In
 /** `scales` [groups, rows]; a column's group is its place, unless `g_idx` says otherwise. */
 function transposedScales(tensors: LayerTensors, [rows, cols]: Shape): ScaleGrid {
   const numGroups = tensors.find("scales")?.shape[0] ?? 1;
+  if (!(numGroups >= 1 && numGroups <= cols)) throw tensors.refuse(`1 to ${cols} groups of scales`, String(numGroups));
   const groupSize = Math.ceil(cols / numGroups);
   return {
     values: tensors.floats(tensors.get("scales", FLOATS, [numGroups, rows])),
