@@ -57,6 +57,32 @@ describe.skipIf(!isPresent)("published templates render as in transformers", () 
   }
 });
 
+/** What jinja2 3.1 renders. */
+describe("methods are Python's", () => {
+  const render = (source: string, kwargs: Record<string, unknown> = {}): string =>
+    new ChatTemplate(source).render({ messages: [], addGenerationPrompt: false, kwargs });
+
+  it.each([
+    ["{{ t.strip('\\n') }}|", "  a b  |"],
+    ["{{ t.lstrip('\\n') }}|", "  a b  \n|"],
+    ["{{ t.rstrip('\\n') }}|", "\n  a b  |"],
+    ["{{ t.strip() }}|", "a b|"],
+    ["{{ t.strip(' \\nab') }}|", "|"],
+    ["{{ t.strip('\\n').strip(' ').upper() }}|", "A B|"],
+  ])("%s", (source, text) => {
+    expect(render(source, { t: "\n  a b  \n" })).toBe(text);
+  });
+
+  it("a dict's own, whatever its keys are called", () => {
+    const d = { items: 1, get: 2, keys: 3, values: 4 };
+    expect(render("{% for k, v in d.items() %}{{ k }}={{ v }} {% endfor %}", { d })).toBe(
+      "items=1 get=2 keys=3 values=4 ",
+    );
+    expect(render("{{ d.get('keys') }} {{ d.keys() | length }} {{ d.items }}", { d })).toBe("3 4 1");
+    expect(() => render("{{ t.items() }}", { t: "text" })).toThrow("has no method items");
+  });
+});
+
 const CHATML = `{%- for message in messages %}
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
 {%- endfor %}
@@ -148,5 +174,7 @@ describe("ChatTemplate", () => {
     ]);
     expect(readChatTemplate(new Metadata(entries))?.render(USER_HI)).toBe("<s>|</s>|135");
     expect(readChatTemplate(new Metadata(new Map()))).toBeUndefined();
+    const plain = new Metadata(new Map([["tokenizer.chat_template", "{{ bos_token }}"]]));
+    expect(readChatTemplate(plain, { bosToken: "<s>" })?.render(USER_HI)).toBe("<s>");
   });
 });

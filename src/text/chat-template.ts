@@ -1,8 +1,9 @@
 /** Renders a model's chat template (Jinja) the way transformers does; what a request may contain is the server's business. */
 
-import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../core/errors.js";
 import type { GgufMetadata } from "../formats/gguf/types.js";
+import { JinjaInterpreter } from "./jinja-interpreter.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -88,7 +89,7 @@ export class ChatTemplate {
     };
     const environment = new Environment();
     for (const [name, value] of Object.entries(variables)) environment.set(name, value);
-    return String(new Interpreter(environment).run(this.#program).value);
+    return String(new JinjaInterpreter(environment).run(this.#program).value);
   }
 
   /** Nearly all templates print text content; a few only print lists of parts. Which, a trial shows. */
@@ -106,8 +107,15 @@ export class ChatTemplate {
   }
 }
 
-/** The template of a GGUF file with the file's special tokens, or undefined where the file has none. */
-export function readChatTemplate(metadata: GgufMetadata, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
+/**
+ * The template of a GGUF file with the file's special tokens, or undefined where the file has none.
+ *
+ * @param fallback tokens where the metadata names none: the tokenizer may know them all the same
+ */
+export function readChatTemplate(
+  metadata: GgufMetadata,
+  fallback: Pick<ChatTemplateOptions, "bosToken" | "eosToken"> = {},
+): ChatTemplate | undefined {
   const source = metadata.string("tokenizer.chat_template");
   if (source === undefined) return undefined;
   const texts = metadata.strings("tokenizer.ggml.tokens");
@@ -116,11 +124,10 @@ export function readChatTemplate(metadata: GgufMetadata, options: ChatTemplateOp
     return id === undefined ? undefined : texts?.[id];
   };
   return new ChatTemplate(source, {
-    bosToken: textOf("bos"),
-    eosToken: textOf("eos"),
+    bosToken: textOf("bos") ?? fallback.bosToken,
+    eosToken: textOf("eos") ?? fallback.eosToken,
     unkToken: textOf("unknown"),
     padToken: textOf("padding"),
-    ...options,
   });
 }
 

@@ -6,20 +6,28 @@ type Resolve = (pointer: string) => unknown;
 /** More of them together make a grammar too long to compile. */
 const MAX_CONSTANTS = 1 << 16;
 
-/** A schema, and the values that it lists as JSON texts; undefined where it lists none. */
 interface Alternative {
-  readonly schema: Schema;
+  /** The values that it lists, as JSON texts; undefined where it lists none. */
   readonly constants: ReadonlySet<string> | undefined;
+  readonly types: readonly JsonType[] | undefined;
+  /** The constants of those required properties that list some. */
+  readonly discriminators: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 export function areExclusive(schemas: readonly unknown[], resolve: Resolve): boolean {
   const alternatives = schemas.flatMap((each): Alternative[] => {
     const schema = follow(each, resolve);
-    return schema === undefined ? [] : [{ schema, constants: constantsOf(schema) }];
+    if (schema === undefined) return [];
+    const discriminators = discriminatorsOf(schema, resolve);
+    return [{ constants: constantsOf(schema), types: typesOf(schema), discriminators }];
   });
-  const numConstants = alternatives.reduce((sum, { constants }) => sum + (constants?.size ?? 0), 0);
+  const numConstants = alternatives.reduce(
+    (sum, { constants, discriminators }) =>
+      [...discriminators.values()].reduce((more, { size }) => more + size, sum + (constants?.size ?? 0)),
+    0,
+  );
   if (alternatives.length < schemas.length || numConstants > MAX_CONSTANTS) return false;
-  return alternatives.every((a, i) => alternatives.slice(i + 1).every((b) => exclude(a, b, resolve)));
+  return alternatives.every((a, i) => alternatives.slice(i + 1).every((b) => exclude(a, b)));
 }
 
 function follow(schema: unknown, resolve: Resolve): Schema | undefined {
@@ -33,15 +41,10 @@ function follow(schema: unknown, resolve: Resolve): Schema | undefined {
   return undefined;
 }
 
-function exclude(
-  { schema: a, constants: valuesA }: Alternative,
-  { schema: b, constants: valuesB }: Alternative,
-  resolve: Resolve,
-): boolean {
-  if (valuesA !== undefined && valuesB !== undefined) return haveNoneInCommon(valuesA, valuesB);
-  const [typesA, typesB] = [typesOf(a), typesOf(b)];
-  if (typesA !== undefined && typesB !== undefined && !typesA.some((type) => typesB.includes(type))) return true;
-  return isObjectOnly(typesA) && isObjectOnly(typesB) && hasDiscriminator(a, b, resolve);
+function exclude(a: Alternative, b: Alternative): boolean {
+  if (a.constants !== undefined && b.constants !== undefined) return haveNoneInCommon(a.constants, b.constants);
+  if (a.types !== undefined && b.types !== undefined && !a.types.some((type) => b.types?.includes(type))) return true;
+  return isObjectOnly(a.types) && isObjectOnly(b.types) && hasDiscriminator(a, b);
 }
 
 function constantsOf(schema: Schema): ReadonlySet<string> | undefined {
@@ -70,18 +73,26 @@ function jsonTypeOf(value: unknown): string {
 const isObjectOnly = (types: readonly JsonType[] | undefined): boolean =>
   types?.every((type) => type === "object") ?? false;
 
+function discriminatorsOf({ required, properties }: Schema, resolve: Resolve): Alternative["discriminators"] {
+  const names = new Set<unknown>(Array.isArray(required) ? required : []);
+  const found = new Map<string, ReadonlySet<string>>();
+  if (typeof properties !== "object" || properties === null) return found;
+  for (const [name, property] of Object.entries(properties)) {
+    const schema = names.has(name) ? follow(property, resolve) : undefined;
+    const constants = schema === undefined ? undefined : constantsOf(schema);
+    if (constants !== undefined) found.set(name, constants);
+  }
+  return found;
+}
+
 /** A property that both require and that has different constants in each. */
-function hasDiscriminator(a: Schema, b: Schema, resolve: Resolve): boolean {
-  const [requiredA, requiredB] = [namesOf(a.required), namesOf(b.required)];
-  return requiredA.some((name) => {
-    if (!requiredB.includes(name)) return false;
-    const [inA, inB] = [a, b].map(({ properties }) => follow((properties as Schema | undefined)?.[name], resolve));
-    const [valuesA, valuesB] = [inA && constantsOf(inA), inB && constantsOf(inB)];
-    return valuesA !== undefined && valuesB !== undefined && haveNoneInCommon(valuesA, valuesB);
-  });
+function hasDiscriminator(a: Alternative, b: Alternative): boolean {
+  for (const [name, constants] of a.discriminators) {
+    const others = b.discriminators.get(name);
+    if (others !== undefined && haveNoneInCommon(constants, others)) return true;
+  }
+  return false;
 }
 
 const haveNoneInCommon = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
   [...a].every((value) => !b.has(value));
-
-const namesOf = (required: unknown): readonly string[] => (Array.isArray(required) ? required : []);

@@ -90,18 +90,22 @@ export class GrammarWriter {
   define(name: string, body: string): void {
     const line = `${name} ::= ${body}\n`;
     this.#length += line.length;
-    if (this.#length > MAX_GRAMMAR_LENGTH) {
-      throw new MillraceError(
-        "invalid_grammar",
-        `expected a grammar of at most ${MAX_GRAMMAR_LENGTH} characters, got more`,
-        { hint: "Use fewer or shorter alternatives and ranges." },
-      );
-    }
+    this.#assertFits(0);
     this.#rules[Number(name.slice(1))] = line;
+  }
+
+  #assertFits(more: number): void {
+    if (this.#length + more <= MAX_GRAMMAR_LENGTH) return;
+    throw new MillraceError(
+      "invalid_grammar",
+      `expected a grammar of at most ${MAX_GRAMMAR_LENGTH} characters, got more`,
+      { hint: "Use fewer or shorter alternatives and ranges." },
+    );
   }
 
   /** The grammar whose start is this expression. */
   text(root: string): string {
+    this.#assertFits(root.length);
     return `root ::= ${root}\n${this.#rules.join("")}`;
   }
 }

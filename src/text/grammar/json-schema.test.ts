@@ -52,6 +52,51 @@ describe("references that lead to references", () => {
   });
 });
 
+describe("names of properties", () => {
+  const numbered = (length: number) => Array.from({ length }, (_, i) => `p${i}`);
+
+  test("many of them are refused before they are compared", () => {
+    const names = numbered(200_000);
+    const never = Object.fromEntries(names.map((name) => [name, false]));
+    for (const schema of [
+      { type: "object", properties: never, required: names },
+      { type: "object", properties: never, additionalProperties: true },
+      { type: "object", properties: { p0: true }, required: names },
+    ]) {
+      expect(() => grammarOf(schema)).toThrow("expected at most 5000 subschemas");
+    }
+  });
+
+  test("as many required ones as there are properties are found at once", () => {
+    const names = numbered(2000);
+    const schema = { type: "object", properties: Object.fromEntries(names.map((name) => [name, { type: "null" }])) };
+    expect(grammarOf({ ...schema, required: [...names, ...names] })).toBe(grammarOf({ ...schema, required: names }));
+  });
+
+  test("a long one, and one that is none, are refused", () => {
+    const long = { [`a${"b".repeat(5000)}`]: true };
+    const open = { type: "object", properties: long, additionalProperties: true };
+    expect(() => grammarOf(open)).toThrow("expected names of at most 1024 characters");
+    expect(() => grammarOf({ type: "object", required: [1] })).toThrow("expected a list of names, got 1");
+  });
+
+  test("alternatives with many required names are told apart", () => {
+    const alternatives = Array.from({ length: 256 }, (_, i) => ({
+      type: "object",
+      required: [...numbered(1000).map((name) => `${name} ${i}`), "z"],
+      properties: { z: { const: i } },
+    }));
+    // Told apart, and then too long together.
+    expect(() => grammarOf({ oneOf: alternatives })).toThrow(/expected (at most 5000 subschemas|a grammar of at most)/);
+    const few = alternatives.map(({ type, properties }) => ({ type, properties, required: ["z"] }));
+    expect(grammarOf({ oneOf: few })).toContain("root ::=");
+  });
+});
+
+test("a constant that is too long is refused before it is compiled", () => {
+  expect(() => grammarOf({ const: "x".repeat(1 << 20) })).toThrow("expected a grammar of at most");
+});
+
 describe("long lists of values", () => {
   const values = Array.from({ length: 300_000 }, (_, i) => i);
 

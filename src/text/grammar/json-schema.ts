@@ -25,6 +25,8 @@ import {
 const MAX_SCHEMAS = 5000;
 /** The converter calls itself for each schema inside another, and references nest them deeper than any JSON is. */
 const MAX_SCHEMA_DEPTH = 128;
+/** Of a property; an object that is open compares a name with them character by character. */
+const MAX_NAME_LENGTH = 1024;
 /** Each of oneOf is compared with every other. */
 const MAX_ALTERNATIVES = 256;
 
@@ -51,6 +53,8 @@ class SchemaConverter {
   readonly #whitespace: string;
   /** By JSON pointer. */
   readonly #references = new Map<string, string>();
+  /** JSON pointers of references that are known to lead to no circle. */
+  readonly #straight = new Set<string>();
   #numSchemas = 0;
   #depth = 0;
 
@@ -68,12 +72,22 @@ class SchemaConverter {
   }
 
   #value(schema: unknown, at: string, chain: Chain): string {
-    if (++this.#numSchemas > MAX_SCHEMAS) this.#refuse(at, `at most ${MAX_SCHEMAS} subschemas`, "more");
+    this.#countSchemas(1, at);
     if (++this.#depth > MAX_SCHEMA_DEPTH)
       this.#refuse(at, `subschemas nested at most ${MAX_SCHEMA_DEPTH} deep`, "more");
     const expression = this.#expression(schema, at, chain);
     this.#depth--;
     return expression;
+  }
+
+  #countSchemas(more: number, at: string): void {
+    this.#numSchemas += more;
+    if (this.#numSchemas > MAX_SCHEMAS) this.#refuse(at, `at most ${MAX_SCHEMAS} subschemas`, "more");
+  }
+
+  #assertShort(names: readonly string[], at: string): void {
+    const long = names.find((name) => name.length > MAX_NAME_LENGTH);
+    if (long !== undefined) this.#refuse(at, `names of at most ${MAX_NAME_LENGTH} characters`, `${long.length}`);
   }
 
   #expression(schema: unknown, at: string, chain: Chain): string {
@@ -131,30 +145,31 @@ class SchemaConverter {
     const name = this.#writer.reserve();
     // Inside an object or a list the chain is broken, so a reference may come back to where it began.
     this.#references.set(pointer, name);
-    if (this.#isOwnAlias(target, pointer)) {
-      this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
-    }
+    if (!this.#straight.has(pointer)) this.#assertStraight(pointer, at);
     this.#writer.define(name, this.#value(target, pointer, new Set([...chain, pointer])));
     return name;
   }
 
-  /** Whether a reference's target can lead back to it before anything is written. Of references in a circle the first to come up finds it. */
-  #isOwnAlias(target: unknown, pointer: string): boolean {
-    const seen = new Set<string>();
-    const open = [target];
-    for (const schema of open) {
-      if (!isSchema(schema)) continue;
-      const { $ref } = schema;
-      if ($ref === pointer) return true;
-      if (typeof $ref === "string") {
-        if (seen.has($ref) || this.#references.has($ref)) continue;
-        seen.add($ref);
-        open.push(resolvePointer(this.root, $ref));
-      } else {
-        for (const each of [schema.anyOf, schema.oneOf, schema.allOf].flat()) open.push(each);
+  /** Refuses a reference that can lead back to itself, or to another that does, before anything is written. */
+  #assertStraight(pointer: string, at: string): void {
+    const entered = new Set<string>();
+    const open: { readonly pointer: string; readonly next: string[] }[] = [];
+    const enter = (each: string) => {
+      entered.add(each);
+      open.push({ pointer: each, next: referencesIn(resolvePointer(this.root, each)) });
+    };
+    enter(pointer);
+    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+      const next = top.next.pop();
+      if (next === undefined) {
+        this.#straight.add(top.pointer);
+        open.pop();
+      } else if (!this.#straight.has(next)) {
+        // Entered and not yet left: it is on the way here.
+        if (entered.has(next)) this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
+        enter(next);
       }
     }
-    return false;
   }
 
   #enumeration(schema: Schema, keywords: readonly string[], at: string): string {
@@ -282,17 +297,23 @@ class SchemaConverter {
     const { properties = {}, required = [], additionalProperties } = schema;
     if (!isSchema(properties)) return this.#refuse(`${at}/properties`, "an object of schemas", typeof properties);
     if (!Array.isArray(required)) return this.#refuse(`${at}/required`, "a list of names", typeof required);
+    const stray: unknown = required.find((name) => typeof name !== "string");
+    if (stray !== undefined) this.#refuse(`${at}/required`, "a list of names", JSON.stringify(stray));
+    const isRequired = new Set<string>(required);
     const declared = Object.keys(properties);
-    const undeclared = required.filter((name: string) => !Object.hasOwn(properties, name));
+    // Those that may not be there count as well: their names are compared with all others.
+    this.#countSchemas(declared.length, at);
+    this.#assertShort([...declared, ...isRequired], at);
+    const undeclared = [...isRequired].filter((name) => !Object.hasOwn(properties, name));
     if (undeclared.length > 0 && additionalProperties === false) {
       this.#refuse(`${at}/required`, "names of properties", JSON.stringify(undeclared[0]));
     }
     const members = [
       ...declared.map((name) => ({
         name,
-        value: this.#property(properties[name], `${at}/properties/${escapePointer(name)}`, required.includes(name)),
+        value: this.#property(properties[name], `${at}/properties/${escapePointer(name)}`, isRequired.has(name)),
       })),
-      ...undeclared.map((name: string) => ({
+      ...undeclared.map((name) => ({
         name,
         value: this.#value(additionalProperties ?? true, `${at}/additionalProperties`, NO_CHAIN),
       })),
@@ -302,7 +323,7 @@ class SchemaConverter {
     const present = members.flatMap(({ name, value }) =>
       value === undefined
         ? []
-        : [{ pair: this.#pair(literal(JSON.stringify(name)), value), isRequired: required.includes(name) }],
+        : [{ pair: this.#pair(literal(JSON.stringify(name)), value), isRequired: isRequired.has(name) }],
     );
     const extra = isOpen
       ? this.#writer.rule(
@@ -373,6 +394,18 @@ class SchemaConverter {
       hint: "docs/http-api.md lists what of JSON Schema can be guaranteed.",
     });
   }
+}
+
+/** Where a schema may lead without anything being written between: its own reference, or those of its alternatives. */
+function referencesIn(schema: unknown): string[] {
+  const found = new Set<string>();
+  const open = [schema];
+  for (const each of open) {
+    if (!isSchema(each)) continue;
+    if (typeof each.$ref === "string") found.add(each.$ref);
+    else for (const alternative of [each.anyOf, each.oneOf, each.allOf].flat()) open.push(alternative);
+  }
+  return [...found];
 }
 
 function isOfType(value: unknown, type: JsonType): boolean {

@@ -69,21 +69,41 @@ function stringOf(writer: GrammarWriter, character: string, min: number, max: nu
 /** A string, spelled without escapes, that is none of `names`. */
 export function stringExcept(writer: GrammarWriter, names: readonly string[]): string {
   const rest = restOfString(writer, writer.rule(bytesOfSet(PLAIN)));
-  const spellable = names.filter((name) => [...name].every((c) => includes(PLAIN, c.codePointAt(0)!)));
-  return writer.rule(sequence(QUOTE, unlike(writer, rest, spellable)));
+  const spellable = names.map((name) => [...name]).filter((name) => name.every((c) => includes(PLAIN, codePointOf(c))));
+  return writer.rule(sequence(QUOTE, unlike(writer, rest, treeOf(spellable))));
 }
 
-/** The rest of a string that is none of `names`, all of which go on from here. */
-function unlike(writer: GrammarWriter, rest: string, names: readonly string[]): string {
-  if (names.length === 0) return rest;
-  const byFirst = new Map<string, string[]>();
-  for (const [first, ...others] of names.map((name) => [...name])) {
-    if (first === undefined) continue;
-    byFirst.set(first, [...(byFirst.get(first) ?? []), others.join("")]);
+const codePointOf = (character: string): number => character.codePointAt(0)!;
+
+/** Names by their characters, one level a character. */
+interface NameTree {
+  readonly next: Map<string, NameTree>;
+  /** A name ends here. */
+  isEnd: boolean;
+}
+
+function treeOf(names: readonly (readonly string[])[]): NameTree {
+  const root: NameTree = { next: new Map(), isEnd: false };
+  for (const name of names) {
+    let tree = root;
+    for (const character of name) {
+      let next = tree.next.get(character);
+      if (next === undefined) {
+        next = { next: new Map(), isEnd: false };
+        tree.next.set(character, next);
+      }
+      tree = next;
+    }
+    tree.isEnd = true;
   }
-  const known = characterSet([...byFirst.keys()].map((c) => [c.codePointAt(0)!, c.codePointAt(0)!]));
+  return root;
+}
+
+/** The rest of a string that is none of the names below. */
+function unlike(writer: GrammarWriter, rest: string, { next, isEnd }: NameTree): string {
+  if (next.size === 0 && !isEnd) return rest;
+  const known = characterSet([...next.keys()].map((c) => [codePointOf(c), codePointOf(c)]));
   const others = intersection(PLAIN, complement(known));
-  const branches = [...byFirst].map(([first, rests]) => sequence(literal(first), unlike(writer, rest, rests)));
-  const end = names.includes("") ? [] : [QUOTE];
-  return writer.rule(oneOf([sequence(`(${bytesOfSet(others)})`, rest), ...branches, ...end]));
+  const branches = [...next].map(([character, tree]) => sequence(literal(character), unlike(writer, rest, tree)));
+  return writer.rule(oneOf([sequence(`(${bytesOfSet(others)})`, rest), ...branches, ...(isEnd ? [] : [QUOTE])]));
 }

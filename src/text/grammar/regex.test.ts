@@ -38,6 +38,12 @@ describe("refused, in a text that is short", () => {
     ["groups in groups", deep(65), /^expected groups nested at most 64 deep at/],
     ["groups deeper than the stack", deep(10_000), /^expected /],
     ["no expression", `${"x: ".repeat(5000)}(`, /^expected a regular expression, got "x: x.*: Unterminated group$/],
+    [
+      "repetitions in many digits",
+      "a{00000000000000000000000002}",
+      /^expected a repetition of something, in few digits/,
+    ],
+    ["half a character", "[a-\ud800]", /^expected a class that has characters at/],
     ["too long", "a".repeat(MAX_PATTERN_LENGTH + 1), /^expected a pattern of at most 65536 characters, got 65537$/],
     ["large sets", "\\W".repeat(10_000), /^expected a pattern whose grammar has at most 262144 characters at/],
   ])("%s", (_, pattern, message) => {

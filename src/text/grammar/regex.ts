@@ -166,8 +166,14 @@ class RegexReader {
         return this.#refuse("^ and $ at the ends only");
       case "\\":
         return this.#escape();
+      case "{":
+      case "}":
+      case "*":
+      case "+":
+      case "?":
+        return this.#refuse(`a repetition of something, in few digits, in place of ${first}`);
       default:
-        return characterSet(of(first));
+        return this.#nonEmpty(characterSet(of(first)));
     }
   }
 
@@ -190,9 +196,10 @@ class RegexReader {
     const ranges: CharacterRange[] = [];
     while (!this.#take("]")) {
       const first = this.#classMember();
+      this.#nonEmpty(first);
       if (this.#peek() === "-" && this.#characters[this.#at + 1] !== "]" && first.length === 1) {
         this.#at++;
-        const last = this.#classMember();
+        const last = this.#nonEmpty(this.#classMember());
         ranges.push([first[0]![0], last.at(-1)![1]]);
       } else ranges.push(...first);
     }

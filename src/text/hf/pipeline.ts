@@ -43,7 +43,8 @@ export function readNormalizer(json: JsonObject | undefined): Normalize {
     const prefix = json.string("prepend") ?? "";
     return (text) => (text === "" ? "" : prefix + text);
   }
-  if (type === "Lowercase") return (text) => text.toLowerCase();
+  // Each by itself: in JavaScript a sigma depends on what stands around it, there it does not.
+  if (type === "Lowercase") return (text) => Array.from(text, (char) => char.toLowerCase()).join("");
   if (type === "Replace") {
     const pattern = readPattern(json);
     const content = json.string("content") ?? "";

@@ -79,9 +79,10 @@ class Translator {
 
   #quantifier(): string {
     for (const sign of ["?", "*", "+"]) if (this.#take(sign)) return sign;
-    const bounds = /^\{\d+(?:,\d*)?\}/.exec(this.#chars.slice(this.#at, this.#at + 16).join(""))?.[0] ?? "";
+    const bounds = /^\{(?:\d+(?:,\d*)?|,\d+)\}/.exec(this.#chars.slice(this.#at, this.#at + 16).join(""))?.[0] ?? "";
     this.#at += bounds.length;
-    return bounds;
+    // There {,n} begins at none, here it would be text.
+    return bounds.replace("{,", "{0,");
   }
 
   #atomic(inner: string): string {

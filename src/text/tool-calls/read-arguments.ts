@@ -4,16 +4,18 @@ type Closer = "}" | "]";
 
 interface Cut {
   readonly end: number;
-  /** What closes the brackets open there. */
+  /** What closes what is open there. */
   readonly closers: string;
 }
 
-/** Where the text ends, and the last place before it where every open bracket can be closed. */
-function scan(text: string): { readonly tail: Cut; readonly safe: Cut | undefined } {
+/** Deeper values could not be written as JSON again. */
+const MAX_DEPTH = 128;
+
+/** Where the text ends, and the last place before it where every open bracket can be closed; none where it is nested too deep. */
+function cutsOf(text: string): readonly Cut[] {
   const open: Closer[] = [];
   let isInString = false;
-  let safe: Cut | undefined;
-  const closers = () => open.toReversed().join("");
+  let safe: { readonly end: number; readonly depth: number } | undefined;
   for (let i = 0; i < text.length; i++) {
     const char = text[i];
     if (isInString) {
@@ -22,11 +24,19 @@ function scan(text: string): { readonly tail: Cut; readonly safe: Cut | undefine
     } else if (char === '"') isInString = true;
     else if (char === "{" || char === "[") {
       open.push(char === "{" ? "}" : "]");
-      safe = { end: i + 1, closers: closers() };
-    } else if (char === "}" || char === "]") open.pop();
-    else if (char === ",") safe = { end: i, closers: closers() };
+      if (open.length > MAX_DEPTH) return [];
+      safe = { end: i + 1, depth: open.length };
+    } else if (char === "}" || char === "]") {
+      open.pop();
+      // What was open at the last safe place is not what is open now.
+      if (safe !== undefined && open.length < safe.depth) safe = { end: i + 1, depth: open.length };
+    } else if (char === ",") safe = { end: i, depth: open.length };
   }
-  return { tail: { end: text.length, closers: (isInString ? '"' : "") + closers() }, safe };
+  const closers = open.toReversed().join("");
+  const tail = { end: text.length, closers: (isInString ? '"' : "") + closers };
+  return safe === undefined
+    ? [tail]
+    : [tail, { end: safe.end, closers: open.slice(0, safe.depth).toReversed().join("") }];
 }
 
 function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
@@ -44,11 +54,8 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
  * @example readArguments('{"city": "Par') // { city: "Par" }
  */
 export function readArguments(text: string): Readonly<Record<string, unknown>> {
-  const whole = parseObject(text);
-  if (whole !== undefined) return whole;
-  const { tail, safe } = scan(text);
-  for (const cut of safe === undefined ? [tail] : [tail, safe]) {
-    const value = parseObject(text.slice(0, cut.end) + cut.closers);
+  for (const { end, closers } of cutsOf(text)) {
+    const value = parseObject(text.slice(0, end) + closers);
     if (value !== undefined) return value;
   }
   return {};
