@@ -5,7 +5,7 @@ import type { Option } from "commander";
 import { Option as CommanderOption } from "commander";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
-import type { ChatTemplate } from "../text/chat-template.js";
+import type { ChatTemplate, ChatTemplateOptions } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { formatBytes } from "./format.js";
 import type { StartStage } from "./stages.js";
@@ -39,8 +39,15 @@ export function nameOf(spec: string): string {
   return basename(resolve(spec)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "");
 }
 
-/** @param spec a path or hf:org/repo[:file]; undefined = the bundled model */
-export async function locateModel(spec: string | undefined, startStage: StartStage): Promise<LocatedModel> {
+/**
+ * @param spec a path or hf:org/repo[:file]; undefined = the bundled model
+ * @param isWholeRepository for an engine that reads the hub's repository itself
+ */
+export async function locateModel(
+  spec: string | undefined,
+  startStage: StartStage,
+  isWholeRepository = false,
+): Promise<LocatedModel> {
   const { resolveModelPath } = await import("../formats/hub.js");
   const stage = startStage("model");
   const wanted = spec ?? bundledModelPath();
@@ -48,6 +55,8 @@ export async function locateModel(spec: string | undefined, startStage: StartSta
     onProgress: ({ file, receivedBytes, totalBytes }) => {
       stage.update(`${file}: ${formatBytes(receivedBytes)} of ${formatBytes(totalBytes)}`);
     },
+    isWholeRepository,
+    onWait: () => stage.note("another process is downloading it; waiting"),
   });
   stage.done(files.length > 1 ? `${path} and ${files.length - 1} more` : path);
   return { path, name: nameOf(wanted) };
@@ -67,10 +76,13 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
   const { tokenizer, chatTemplate } = await (isHfFolder(modelPath) ? loadHfText(modelPath) : loadGgufText(modelPath));
   if (templatePath === undefined) return { tokenizer, chatTemplate: chatTemplate() };
   const { ChatTemplate } = await import("../text/chat-template.js");
+  return { tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer)) };
+}
+
+function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken" | "eosToken"> {
   const textOf = (id: number | undefined): string | undefined =>
     id === undefined ? undefined : Buffer.from(tokenizer.tokenBytes(id)).toString("utf8");
-  const tokens = { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
-  return { tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), tokens) };
+  return { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
 }
 
 /** The template is not read where another replaces it: it may be the reason why. */
@@ -86,7 +98,8 @@ async function loadGgufText(path: string): Promise<LoadedText> {
     import("../text/chat-template.js"),
   ]);
   const { metadata } = readGguf(path);
-  return { tokenizer: createTokenizer(metadata), chatTemplate: () => readChatTemplate(metadata) };
+  const tokenizer = createTokenizer(metadata);
+  return { tokenizer, chatTemplate: () => readChatTemplate(metadata, endTokensOf(tokenizer)) };
 }
 
 async function loadHfText(path: string): Promise<LoadedText> {

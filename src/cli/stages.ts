@@ -46,3 +46,8 @@ export function stagesTo(stream: NodeJS.WriteStream, lineEveryMs = Number.POSITI
     };
   };
 }
+
+/** For commands that show nothing but their result: a model that may have to be downloaded is worth a word. */
+export function downloadStages(model: string | undefined): StartStage {
+  return model?.startsWith("hf:") === true ? stagesTo(process.stderr) : silentStages;
+}

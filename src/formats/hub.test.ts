@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -183,9 +183,20 @@ describe("choice of file", () => {
     expect(hub.requests).toHaveLength(0);
   });
 
+  it("takes a repository whole where an engine reads it itself: every file but weights in other forms", async () => {
+    const { path, files } = await resolveModelPath("hf:org/folder", { ...options, isWholeRepository: true });
+    const names = readdirSync(path).sort();
+    expect(names).toContain("README.md");
+    expect(names).not.toContain("pytorch_model.bin");
+    expect(files.map((file) => basename(file))).toEqual([
+      ...["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+    ]);
+  });
+
   it("refuses names from the hub that leave the cache", async () => {
     expect((await refusal(resolveModelPath("hf:org/evil", options))).code).toBe("hub_spec");
-    expect(existsSync(join(folder, "cache"))).toBe(false);
+    const written = readdirSync(folder, { recursive: true, encoding: "utf8" });
+    expect(written.filter((name) => name.endsWith(".gguf"))).toEqual([]);
   });
 });
 
@@ -261,6 +272,35 @@ describe("download", () => {
     const model = await resolveModelPath("hf:org/tagged@refs/pr/1", options);
     expectContent(model, "m.gguf");
     expect(model.path).toContain("refs--pr--1");
+  });
+
+  it("downloads once for all who ask at once", async () => {
+    const models = await Promise.all(Array.from({ length: 4 }, () => resolveModelPath("hf:org/single", options)));
+    for (const model of models) expectContent(model, "whatever.gguf");
+    expect(downloads()).toHaveLength(1);
+    expect(leftovers()).toEqual([]);
+  });
+
+  it("takes nothing of an older revision into a newer one, though sizes are the same", async () => {
+    const [first, second] = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
+    const revision = (name: string): HubRepo => ({
+      files: { [first!]: contentOf(`${name} 1`), [second!]: contentOf(`${name} 2`), "m-Q8_0.gguf": contentOf(name) },
+    });
+    const repos = { "org/moving": revision("old") };
+    await hub.close();
+    hub = await startHubServer(repos);
+    const moving = { ...options, endpoint: hub.endpoint, maxFruitlessAttempts: 1 };
+    await resolveModelPath("hf:org/moving:Q8_0", moving);
+    // The first shard comes whole, the second does not.
+    hub.faults.push({ kind: "cut", afterBytes: 300_000 }, { kind: "status", status: 500 });
+    await refusal(resolveModelPath(`hf:org/moving:${first}`, moving));
+    repos["org/moving"] = revision("new");
+    const { files } = await resolveModelPath(`hf:org/moving:${first}`, moving);
+    expect(files.map((file) => readFileSync(file))).toEqual([contentOf("new 1"), contentOf("new 2")]);
+    // What was whole before stays as it was, and is found without the hub.
+    await hub.close();
+    const [kept] = (await resolveModelPath("hf:org/moving:Q8_0", moving)).files;
+    expect(readFileSync(kept!)).toEqual(contentOf("old"));
   });
 
   it("says when the cache cannot be written", async () => {

@@ -1,10 +1,18 @@
 /** Turns what a user calls a model (a file, a folder, `hf:org/repo[:file]`) into paths of local files, downloading them where needed. */
 import type { Stats } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
-import { chooseModel, groupModels, type ModelFiles, shardNames, withoutCompanions } from "./hub/choose.js";
+import { acquireFileLock } from "../core/file-lock.js";
+import {
+  chooseModel,
+  chooseRepository,
+  groupModels,
+  type ModelFiles,
+  shardNames,
+  withoutCompanions,
+} from "./hub/choose.js";
 import { type DownloadProgress, downloadFile } from "./hub/download.js";
 import {
   authorised,
@@ -12,10 +20,12 @@ import {
   type HubAccess,
   type HubEntry,
   hubError,
+  inCache,
+  isSameContent,
   readCachedListing,
   writeCachedListing,
 } from "./hub/listing.js";
-import { HUB_PREFIX, type HubSpec, parseHubSpec } from "./hub/spec.js";
+import { HUB_PREFIX, type HubSpec, parseHubSpec, refuseUnsafePath } from "./hub/spec.js";
 import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./huggingface/folder.js";
 import { type JsonObject, parseJsonObject } from "./huggingface/json.js";
 
@@ -28,7 +38,11 @@ export interface ResolveOptions {
   readonly endpoint?: string;
   /** HF_TOKEN. */
   readonly token?: string;
+  /** For an engine that reads a repository itself: every file of it but weights in other forms. */
+  readonly isWholeRepository?: boolean;
   readonly onProgress?: (progress: DownloadProgress) => void;
+  /** Another process is downloading into the same folder. */
+  readonly onWait?: () => void;
   readonly fetch?: typeof fetch;
   /** 5: attempts in a row that bring no byte. */
   readonly maxFruitlessAttempts?: number;
@@ -112,15 +126,32 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<ResolvedModel> {
   const cacheDir = options.cacheDir ?? cacheFolder();
   const folder = join(cacheDir, "hub", spec.repo, spec.revision.replaceAll("/", "--"));
-  const cached = await findCached(folder, spec);
+  const isWhole = options.isWholeRepository === true;
+  const cached = await findCached(folder, spec, isWhole);
   if (cached !== undefined) return resolvedIn(folder, cached);
+  // Two who wrote into one file would mix their bytes.
+  const release = await inCache(folder, async () => {
+    await mkdir(folder, { recursive: true });
+    return acquireFileLock(join(folder, LOCK_NAME), options.onWait);
+  });
+  try {
+    const meanwhile = await findCached(folder, spec, isWhole);
+    return resolvedIn(folder, meanwhile ?? (await download(folder, spec, options)));
+  } finally {
+    release();
+  }
+}
 
+const LOCK_NAME = "download.lock";
+
+async function download(folder: string, spec: HubSpec, options: ResolveOptions): Promise<ModelFiles> {
   const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");
   const token = options.token ?? process.env.HF_TOKEN;
   const access: HubAccess = { endpoint, fetch: authorised(options.fetch ?? fetch, checkedUrl(endpoint), token) };
   const entries = await fetchListing(access, spec);
-  const chosen = choose(entries, spec);
-  await writeCachedListing(folder, entries);
+  const chosen = choose(entries, spec, options.isWholeRepository === true);
+  for (const file of chosen.files) refuseUnsafePath(file);
+  await writeCachedListing(folder, await keptListing(folder, entries, chosen));
   for (const file of chosen.files) {
     const entry = entries.find(({ path }) => path === file)!;
     if (await isComplete(folder, entry)) continue;
@@ -130,7 +161,31 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
       retryDelayMs: options.retryDelayMs ?? 1000,
     });
   }
-  return resolvedIn(folder, chosen);
+  return chosen;
+}
+
+/**
+ * The listing to keep: it says of each file what lies in the cache under its name, so of those that are not asked for what it said
+ * before. Files that are, and that the hub has with other content by now, are removed: their size alone would not tell.
+ */
+async function keptListing(
+  folder: string,
+  entries: readonly HubEntry[],
+  { files }: ModelFiles,
+): Promise<readonly HubEntry[]> {
+  const before = new Map((await readCachedListing(folder))?.map((entry) => [entry.path, entry]));
+  const kept: HubEntry[] = [];
+  for (const entry of entries) {
+    const old = before.get(entry.path);
+    const isSame = old !== undefined && isSameContent(old, entry);
+    if (!isSame && files.includes(entry.path)) {
+      const path = join(folder, entry.path);
+      await inCache(path, () => rm(path, { force: true }));
+    }
+    const isOldThere = !isSame && old !== undefined && (await isComplete(folder, old));
+    kept.push(isOldThere ? old : entry);
+  }
+  return kept;
 }
 
 /**
@@ -159,21 +214,18 @@ function checkedUrl(endpoint: string): string {
   });
 }
 
-function choose(entries: readonly HubEntry[], spec: HubSpec): ModelFiles {
-  return chooseModel(
-    entries.map(({ path }) => path),
-    spec.file,
-    spec.repo,
-  );
+function choose(entries: readonly HubEntry[], { file, repo }: HubSpec, isWhole: boolean): ModelFiles {
+  const names = entries.map(({ path }) => path);
+  return isWhole && file === undefined ? chooseRepository(names, repo) : chooseModel(names, file, repo);
 }
 
 /** The spec's files, if the listing kept at the last download leads to files that are all there. */
-async function findCached(folder: string, spec: HubSpec): Promise<ModelFiles | undefined> {
+async function findCached(folder: string, spec: HubSpec, isWhole: boolean): Promise<ModelFiles | undefined> {
   const entries = await readCachedListing(folder);
   if (entries === undefined) return undefined;
   let chosen: ModelFiles;
   try {
-    chosen = choose(entries, spec);
+    chosen = choose(entries, spec, isWhole);
   } catch {
     // Not in the listing kept: the hub may know more by now, and its answer decides.
     return undefined;
@@ -190,7 +242,8 @@ async function isComplete(folder: string, entry: HubEntry): Promise<boolean> {
 }
 
 function resolvedIn(folder: string, { files, isFolder }: ModelFiles): ResolvedModel {
-  if (isFolder === true) return { path: folder, files: weightFilesOf(folder) };
+  if (isFolder === true && isHfFolder(folder)) return { path: folder, files: weightFilesOf(folder) };
+  if (isFolder === true) return { path: folder, files: files.map((file) => join(folder, file)) };
   const paths = files.map((file) => join(folder, file));
   return { path: paths[0]!, files: paths };
 }

@@ -1,8 +1,5 @@
 /** Brings a fleet's models from the hub before it starts, with progress, once for all who share the cache. */
-import { existsSync, mkdirSync, rmdirSync, statSync, utimesSync } from "node:fs";
-import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
-import { cacheFolder } from "../../core/cache-folder.js";
+import { existsSync } from "node:fs";
 import type { FleetConfig, ModelConfig } from "../../fleet/config/schema.js";
 import { locateModel } from "../model.js";
 import type { StartStage } from "../stages.js";
@@ -20,53 +17,11 @@ export function hubSpecOf({ engine, model }: Pick<ModelConfig, "engine" | "model
 
 /** @returns the configuration with paths in place of the hub's names */
 export async function pullModels(config: FleetConfig, startStage: StartStage): Promise<FleetConfig> {
-  if (config.models.every((model) => hubSpecOf(model) === undefined)) return config;
-  const unlock = await lockFolder(join(cacheFolder(), "pull.lock"), () =>
-    startStage("model").note("another process is pulling; waiting for it"),
-  );
-  try {
-    const models: ModelConfig[] = [];
-    for (const model of config.models) {
-      const spec = hubSpecOf(model);
-      models.push(spec === undefined ? model : { ...model, model: (await locateModel(spec, startStage)).path });
-    }
-    return { ...config, models };
-  } finally {
-    unlock();
+  const models: ModelConfig[] = [];
+  for (const model of config.models) {
+    const spec = hubSpecOf(model);
+    const isWhole = TAKE_FOLDERS.includes(model.engine);
+    models.push(spec === undefined ? model : { ...model, model: (await locateModel(spec, startStage, isWhole)).path });
   }
-}
-
-const BEAT_MS = 10_000;
-/** Whoever has not touched its lock for so long is gone. */
-const STALE_MS = 6 * BEAT_MS;
-
-/** A folder as lock works on network file systems too; machines that share one have no process numbers in common, hence the beat. */
-async function lockFolder(folder: string, onWait: () => void): Promise<() => void> {
-  mkdirSync(cacheFolder(), { recursive: true });
-  for (let numTries = 0; ; numTries++) {
-    try {
-      mkdirSync(folder);
-      break;
-    } catch (thrown) {
-      if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;
-    }
-    if (numTries === 0) onWait();
-    const touchedMs = statSync(folder, { throwIfNoEntry: false })?.mtimeMs;
-    if (touchedMs !== undefined && Date.now() - touchedMs > STALE_MS) remove(folder);
-    else await wait(1000);
-  }
-  const beat = setInterval(() => utimesSync(folder, new Date(), new Date()), BEAT_MS);
-  beat.unref();
-  return () => {
-    clearInterval(beat);
-    remove(folder);
-  };
-}
-
-function remove(folder: string): void {
-  try {
-    rmdirSync(folder);
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
-  }
+  return { ...config, models };
 }

@@ -8,7 +8,7 @@ import { KV_TYPES, type KvType } from "../../kernels/program.js";
 import { formatBytes, formatCount, formatTable } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
-import { silentStages } from "../stages.js";
+import { downloadStages } from "../stages.js";
 
 interface InspectFlags {
   readonly model?: string;
@@ -83,7 +83,7 @@ export function inspectCommand(): Command {
 }
 
 async function runInspect(flags: InspectFlags): Promise<void> {
-  const { path } = await locateModel(flags.model, silentStages);
+  const { path } = await locateModel(flags.model, downloadStages(flags.model));
   const report = await describe(path, await factsOf(path), flags);
   process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : textOf(report)}\n`);
 }

@@ -6,7 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { formatTable } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
-import { silentStages } from "../stages.js";
+import { downloadStages } from "../stages.js";
 
 interface TokenizeFlags {
   readonly model?: string;
@@ -44,7 +44,7 @@ export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">): strin
 
 async function runTokenize(flags: TokenizeFlags): Promise<void> {
   const text = readText(flags);
-  const { path } = await locateModel(flags.model, silentStages);
+  const { path } = await locateModel(flags.model, downloadStages(flags.model));
   const { tokenizer } = await loadTextSide(path);
   const ids = tokenizer.encode(text, { addSpecial: flags.addSpecial ?? false, parseSpecial: flags.parseSpecial });
   process.stdout.write(`${flags.json ? JSON.stringify(ids) : tableOf(ids, tokenizer)}\n`);

@@ -22,11 +22,6 @@ const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
 const FOLDER_PATTERN =
   /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^chat_template\.jinja$/;
 
-/** Whether a name is that of a file a model may need. */
-export function isModelFile(name: string): boolean {
-  return name.endsWith(".gguf") || WEIGHTS_PATTERN.test(name) || FOLDER_PATTERN.test(name);
-}
-
 /** The safetensors model at a repository's root; undefined where there is none. */
 function folderModel(names: readonly string[]): ModelFiles | undefined {
   const weights = names.filter((name) => WEIGHTS_PATTERN.test(name)).sort();
@@ -35,6 +30,22 @@ function folderModel(names: readonly string[]): ModelFiles | undefined {
   const needed = weights.includes("model.safetensors") ? ["model.safetensors"] : weights;
   const files = [...needed, ...names.filter((name) => FOLDER_PATTERN.test(name)).sort()];
   return { label: "model.safetensors", files, isFolder: true };
+}
+
+/** Weights, in any form that repositories have. */
+const ANY_WEIGHTS = /\.(safetensors|bin|pt|pth|ckpt|gguf|onnx|onnx_data|h5|msgpack|tflite|ot)$/i;
+
+/** For engines that read a repository themselves: all of its files but weights in other forms, those at its root as safetensors where there are some. */
+export function chooseRepository(names: readonly string[], place: string): ModelFiles {
+  const weightsIn = (ending: string) => names.filter((name) => !name.includes("/") && name.endsWith(ending)).sort();
+  const weights = [weightsIn(".safetensors"), weightsIn(".bin")].find((found) => found.length > 0);
+  if (weights === undefined) {
+    throw new MillraceError("hub_not_found", `expected weights as .safetensors or .bin in ${place}, got none`, {
+      hint: "check the name; a GGUF file is for the engines millrace and llama-server",
+    });
+  }
+  const others = names.filter((name) => !ANY_WEIGHTS.test(name)).sort();
+  return { label: "repository", files: [...weights, ...others], isFolder: true };
 }
 
 /** Names that do not end in ".gguf" are ignored. */

@@ -29,8 +29,7 @@ interface Part {
 
 /**
  * The hub's library can list and describe files, but its downloads neither continue a broken one nor compare checksums,
- * hence the plain requests here. Two processes fetching the same file into one cache would mix their bytes;
- * the checksum then refuses the result.
+ * hence the plain requests here. Nobody else may fetch the same file meanwhile: the caller holds a lock.
  */
 export async function downloadFile(
   access: HubAccess,
@@ -46,6 +45,9 @@ export async function downloadFile(
     await inCache(partPath, () => expectSpace(dirname(target), entry.sizeBytes - part.numBytes));
     await receiveAll(access, url, entry, part, options);
     await inCache(partPath, () => part.handle.sync());
+    // The checksum is of the bytes received: that the file is these and no others is seen here.
+    const { size } = await inCache(partPath, () => part.handle.stat());
+    if (size !== part.numBytes) throw corrupt(entry, `${part.numBytes} bytes`, `${size}`);
   } finally {
     await part.handle.close();
   }

@@ -1,10 +1,9 @@
-/** A repository's model files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
+/** A repository's files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { isModelFile } from "./choose.js";
-import { type HubSpec, refuseUnsafePath } from "./spec.js";
+import type { HubSpec } from "./spec.js";
 
 const ENTRY = z.object({
   path: z.string(),
@@ -14,6 +13,8 @@ const ENTRY = z.object({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .optional(),
+  /** Git's name of the content, or of what points to it in large-file storage; older caches lack it. */
+  oid: z.string().optional(),
 });
 const LISTING = z.array(ENTRY);
 
@@ -41,6 +42,11 @@ export function authorised(fetchFn: typeof fetch, endpoint: string, token: strin
   };
 }
 
+/** Whether two listings speak of the same bytes. */
+export function isSameContent(a: HubEntry, b: HubEntry): boolean {
+  return a.sizeBytes === b.sizeBytes && (a.sha256 ?? a.oid) === (b.sha256 ?? b.oid);
+}
+
 export async function fetchListing(access: HubAccess, { repo, revision }: HubSpec): Promise<readonly HubEntry[]> {
   // Loaded here: a start from a local file does without the library.
   const { listFiles } = await import("@huggingface/hub");
@@ -54,15 +60,14 @@ export async function fetchListing(access: HubAccess, { repo, revision }: HubSpe
       hubUrl: access.endpoint,
       fetch: access.fetch,
     });
-    for await (const { type, path, size, lfs } of files) {
-      if (type !== "file" || !isModelFile(path)) continue;
+    for await (const { type, path, size, lfs, oid } of files) {
+      if (type !== "file") continue;
       const sha256 = lfs?.oid.replace(/^sha256:/, "");
-      entries.push(ENTRY.parse({ path, sizeBytes: lfs?.size ?? size, ...(sha256 === undefined ? {} : { sha256 }) }));
+      entries.push(ENTRY.parse({ path, sizeBytes: lfs?.size ?? size, sha256, oid }));
     }
   } catch (thrown) {
     throw hubError(thrown, `the files of ${repo} at ${revision}`, access.endpoint);
   }
-  for (const { path } of entries) refuseUnsafePath(path);
   return entries;
 }
 

@@ -1,0 +1,49 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, expect, test, vi } from "vitest";
+import { acquireFileLock } from "./file-lock.js";
+
+const folder = mkdtempSync(join(tmpdir(), "lock-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("many who want it have it one at a time, and leave nothing", async () => {
+  const path = join(folder, "deep", "many.lock");
+  let numInside = 0;
+  const turn = async () => {
+    const release = await acquireFileLock(path);
+    expect(++numInside).toBe(1);
+    await wait(5);
+    numInside--;
+    release();
+  };
+  await Promise.all(Array.from({ length: 5 }, turn));
+  expect(readdirSync(join(folder, "deep"))).toEqual([]);
+});
+
+test("who waits is told so once; what is given back twice is not somebody else's", async () => {
+  const path = join(folder, "two.lock");
+  const onWait = vi.fn();
+  const release = await acquireFileLock(path, onWait);
+  expect(onWait).not.toHaveBeenCalled();
+  const second = acquireFileLock(path, onWait);
+  await wait(500);
+  expect(onWait).toHaveBeenCalledTimes(1);
+  release();
+  const releaseSecond = await second;
+  release();
+  expect(existsSync(path)).toBe(true);
+  releaseSecond();
+  expect(existsSync(path)).toBe(false);
+});
+
+test("a lock of a process that is gone is taken over at once", async () => {
+  const path = join(folder, "gone.lock");
+  const { pid } = spawnSync(process.execPath, ["-e", ""]);
+  writeFileSync(path, `${hostname()} ${pid} x`);
+  const release = await acquireFileLock(path);
+  release();
+  expect(existsSync(path)).toBe(false);
+});

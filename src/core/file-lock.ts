@@ -1,0 +1,96 @@
+/** A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches as long as it lives. */
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { dirname } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+
+const BEAT_MS = 5000;
+/** Whoever was not seen to touch its lock for so long is gone. Measured by the one who waits: clocks of machines differ. */
+const ABANDONED_MS = 60_000;
+const POLL_MS = 200;
+
+/**
+ * @param onWait called once where somebody else holds it
+ * @returns what gives it back
+ */
+export async function acquireFileLock(path: string, onWait: () => void = () => {}): Promise<() => void> {
+  mkdirSync(dirname(path), { recursive: true });
+  const own = `${hostname()} ${process.pid} ${randomUUID()}`;
+  let seen: { readonly state: string; readonly sinceMs: number } | undefined;
+  while (!tryCreate(path, own)) {
+    const state = stateOf(path);
+    if (state === undefined) continue;
+    if (seen === undefined) onWait();
+    if (seen?.state !== state) seen = { state, sinceMs: performance.now() };
+    if (isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS) clear(path, state);
+    else await wait(POLL_MS);
+  }
+  const beat = setInterval(() => touch(path), BEAT_MS);
+  beat.unref();
+  const release = () => {
+    clearInterval(beat);
+    process.off("exit", release);
+    if (ownerOf(path) === own) rmSync(path, { force: true });
+  };
+  process.once("exit", release);
+  return release;
+}
+
+function tryCreate(path: string, owner: string): boolean {
+  try {
+    writeFileSync(path, owner, { flag: "wx" });
+    return true;
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw thrown;
+  }
+}
+
+function ownerOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Its owner and when it was last touched; undefined: it is free by now. */
+function stateOf(path: string): string | undefined {
+  const owner = ownerOf(path);
+  const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  return owner === undefined || touchedMs === undefined ? undefined : `${owner} ${touchedMs}`;
+}
+
+/** Only of this machine's processes can that be known; an empty file is a lock that is just being taken. */
+function isOwnerGone(state: string): boolean {
+  const [host, pid] = state.split(" ");
+  if (host !== hostname() || pid === undefined) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === "ESRCH";
+  }
+}
+
+/** Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then puts back. */
+function clear(path: string, state: string): void {
+  const aside = `${path}.${randomUUID()}`;
+  try {
+    renameSync(path, aside);
+  } catch {
+    return;
+  }
+  if (stateOf(aside) === state) rmSync(aside, { force: true });
+  else renameSync(aside, path);
+}
+
+function touch(path: string): void {
+  const now = new Date();
+  try {
+    utimesSync(path, now, now);
+  } catch {
+    // Removed from outside: there is nothing left to keep fresh.
+  }
+}
