@@ -24,6 +24,8 @@ export function cloudInitFiles(fleet: ImageFleet, { packages }: ImageRequest): I
 
 const IMAGES = "https://cloud.debian.org/images/cloud/trixie/latest";
 const SEED = "/mnt/cidata";
+/** Touched by the last step. */
+const DONE = "/run/millrace-image-done";
 
 /** JSON in place of HCL's own syntax: nothing of ours in it is a template of HCL's. */
 function packerTemplate({ slug, engine }: ImageFleet, hasPackages: boolean): object {
@@ -79,8 +81,10 @@ export function packerFiles(fleet: ImageFleet, { packages }: ImageRequest): Imag
       ["apt-get", "clean"],
       // Each copy makes its own.
       ["truncate", "--size", "0", "/etc/machine-id"],
+      ["touch", DONE],
     ],
-    more: { power_state: { mode: "poweroff" } },
+    // Without it a step failed, and a machine that stays on is a build that fails.
+    more: { power_state: { mode: "poweroff", condition: ["test", "-e", DONE] } },
   });
   return [
     textFile("millrace.pkr.json", `${JSON.stringify(packerTemplate(fleet, hasPackages), null, 2)}\n`),

@@ -57,7 +57,9 @@ export function dockerFiles(fleet: ImageFleet, request: ImageRequest): ImageFile
   ];
 }
 
-const address = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+/** As Docker wants it: an address, never a name. */
+const address = (host: string): string =>
+  host === "localhost" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
 
 function composeOf({ slug, numGpus, variables, config }: ImageFleet, { host }: ImageRequest): object {
   // Required ones stop `docker compose up` with this sentence; the value stays in .env.

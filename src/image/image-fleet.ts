@@ -57,8 +57,11 @@ function variablesOf(root: unknown, file: string): string[] {
   });
 }
 
+/** A flag that holds a key; those that count tokens or name a tokenizer do not. */
+const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
+
 function assertNoKeyFlags(models: readonly ModelConfig[], file: string): void {
-  const flag = models.flatMap(({ args }) => args).find((arg) => /^--(api-key|hf-token|.*password)/.test(arg));
+  const flag = models.flatMap(({ args }) => args).find((arg) => SECRET_FLAG.test(arg));
   if (flag === undefined) return;
   throw new MillraceError("config_secret", `expected no secrets in args of ${file}, got ${flag.split("=", 1)[0]}`, {
     hint: "use api-keys, or env with env:NAME",

@@ -233,6 +233,6 @@ export function kubernetesFiles(fleet: ImageFleet, request: ImageRequest): Image
     ...Object.entries(objects).map(([path, object]) => textFile(path, yaml(object))),
     textFile("kustomization.yaml", yaml(kustomization)),
     textFile("prometheus-rules.yaml", yaml(rules)),
-    textFile("secret.env.example", `${[...fleet.variables.map((name) => `${name}=`), "# HF_TOKEN="].join("\n")}\n`),
+    textFile("secret.env.example", `${[...served.variables.map((name) => `${name}=`), "# HF_TOKEN="].join("\n")}\n`),
   ];
 }

@@ -1,5 +1,5 @@
 /** One instance over several machines, by the engine's own multi-node mode: a LeaderWorkerSet, with the gateway before its leader. */
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
@@ -116,14 +116,16 @@ export function multiNodeObjects(
 
 function podSpec(
   named: Named,
-  { numGpus }: ImageFleet,
+  fleet: ImageFleet,
   model: ModelConfig,
   engine: MultiNodeEngine,
   numNodes: number,
   isLeader: boolean,
 ): object {
   const adapter = ADAPTERS[engine];
-  const options = { ...model.options, model: model.model!, servedModelName: model.name, apiKey: KEY_PLACE };
+  // The engine itself pulls here, and knows the hub's names without our prefix.
+  const name = model.model!.replace(/^hf:/, "");
+  const options = { ...model.options, model: name, servedModelName: model.name, apiKey: KEY_PLACE };
   const place = { host: "0.0.0.0", port: PORT, sparePorts: [PORT + 1, PORT + 2], folder: "/tmp" } as const;
   const plan = adapter.launch(options as Parameters<typeof adapter.launch>[0], adapter.program!, place, undefined);
   const filled = (text: string): string => kubernetesText(text).replaceAll(KEY_PLACE, `$(${KEY_VARIABLE})`);
@@ -141,7 +143,10 @@ function podSpec(
           ...plainVariables,
           secretVariable(named, KEY_VARIABLE),
           secretVariable(named, "HF_TOKEN", true),
-          ...Object.entries(plan.env).map(([name, value]) => ({ name, value: filled(value) })),
+          ...Object.entries(plan.env).map(([variable, value]) => ({ name: variable, value: filled(value) })),
+          ...Object.entries(writtenIn(fleet).models[0]?.env ?? {}).map(([variable, value]) =>
+            variableOf(named, variable, value),
+          ),
         ],
         ...(isLeader
           ? {
@@ -158,7 +163,7 @@ function podSpec(
               },
             }
           : {}),
-        resources: { limits: { "nvidia.com/gpu": String(numGpus) } },
+        resources: { limits: { "nvidia.com/gpu": String(fleet.numGpus) } },
         securityContext: CONTAINER_SECURITY,
         volumeMounts: [
           { name: "state", mountPath: STATE },
@@ -175,6 +180,20 @@ function podSpec(
   };
 }
 
+/** The file as it is written, where what comes from the environment is still a name. */
+const writtenIn = ({ text }: ImageFleet) =>
+  parse(text) as {
+    readonly "api-keys"?: readonly object[];
+    readonly models: { readonly env?: Record<string, string> }[];
+  };
+
+/** Of the file's `env`: what it reads from the environment comes from the secret. */
+function variableOf(named: Named, name: string, value: string): object {
+  const source = /^env:(\w+)$/.exec(value)?.[1];
+  if (source === undefined) return { name, value: kubernetesText(value) };
+  return { ...secretVariable(named, source), name };
+}
+
 /** Before the leaders, without GPUs: keys, queue, metrics and report. */
 function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelConfig, url: string): ImageFleet {
   const { config } = fleet;
@@ -182,7 +201,7 @@ function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: Mod
     {
       host: config.host,
       port: config.port,
-      "api-keys": [{ tenant: "default", key: `env:${KEY_VARIABLE}` }],
+      "api-keys": writtenIn(fleet)["api-keys"],
       models: [
         {
           name,
@@ -195,5 +214,6 @@ function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: Mod
     },
     { lineWidth: 0 },
   );
-  return { ...fleet, text, config: parseConfig(text, "millrace.yaml", ANY_ENVIRONMENT), numGpus: 0 };
+  const variables = [...new Set([...fleet.variables, KEY_VARIABLE])].sort();
+  return { ...fleet, text, variables, config: parseConfig(text, "millrace.yaml", ANY_ENVIRONMENT), numGpus: 0 };
 }

@@ -193,4 +193,20 @@ describe("kubernetes", () => {
     const [gateway] = parseConfig(configIn("kubernetes", files), "x", ANY_ENVIRONMENT).models;
     expect(gateway!.attach[0]!.url).toBe("http://millrace-plan-engine.millrace.svc:8001");
   });
+
+  test("several nodes keep the file's keys and environment, and the hub's name without our prefix", () => {
+    const own = `api-keys: [{ tenant: a, key: "env:TEAM_A_KEY" }]\n${NVIDIA.replace("org/large", "hf:org/large")}`;
+    const document = parse(own);
+    document.models[0].env = { NCCL_DEBUG: "INFO", WANDB_API_KEY: "env:WANDB" };
+    const files = render("kubernetes", JSON.stringify(document), { numNodes: 2 });
+    const { leaderTemplate } = parse(files["leader-worker-set.yaml"]!).spec.leaderWorkerTemplate;
+    const [{ command, env }] = leaderTemplate.spec.containers;
+    expect(command).toContain("org/large");
+    expect(env).toContainEqual({ name: "NCCL_DEBUG", value: "INFO" });
+    expect(env.find(({ name }: { name: string }) => name === "WANDB_API_KEY").valueFrom.secretKeyRef.key).toBe("WANDB");
+    expect(configIn("kubernetes", files)).toContain("env:TEAM_A_KEY");
+    for (const name of ["TEAM_A_KEY", "WANDB", "MILLRACE_API_KEY"]) {
+      expect(files["secret.env.example"]).toContain(`${name}=`);
+    }
+  });
 });

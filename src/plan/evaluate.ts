@@ -95,16 +95,16 @@ const roundUp = (value: number, step: number): number => Math.ceil(value / step)
 /** @returns undefined where not one longest sequence fits */
 export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen: number): Evaluation | undefined {
   const { inputTokens, outputTokens, prefixShare, machine, price } = request;
-  const { quantization, kv, tensorParallel, instances, drafting } = candidate;
+  const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
   const wanted = wantedSeats(instance, request, instances);
   const numBatched = chunkFor(instance, request, wanted);
   const demand = { maxNumBatchedTokens: numBatched, maxNumSeqs: Math.min(MOST_SEQUENCES, wanted) };
   const memory = planMemory(instance, demand, drafting);
-  const seats = Math.min(
-    MOST_SEQUENCES,
-    seatsOf(instance, memory, inputTokens + outputTokens, inputTokens * prefixShare),
-  );
+  // llama-server divides its memory among slots of the longest sequence, and shares nothing between them.
+  const isDivided = engine === "llama-server";
+  const [perSeat, shared] = isDivided ? [maxModelLen, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
+  const seats = Math.min(MOST_SEQUENCES, seatsOf(instance, memory, perSeat, shared));
   if (memory.kvBytes < kvBytesPerDevice(instance, maxModelLen) || seats < 1) return undefined;
   const limits = { seats, maxNumBatchedTokens: numBatched };
   const own = predict(instance, trafficOf(request, instances), limits, drafting);

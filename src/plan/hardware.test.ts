@@ -41,6 +41,14 @@ test.each([
   expect(gpuBySmiName(name)?.id).toBe(id);
 });
 
+test.each([
+  "NVIDIA GH200 480GB",
+  "NVIDIA GeForce RTX 4090 Laptop GPU",
+  "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+])("%s is none of them", (name) => {
+  expect(gpuBySmiName(name)).toBeUndefined();
+});
+
 test("links: bridges join pairs, Infinity Fabric has one link to each neighbour", () => {
   expect(linkOf(findGpu("h100-nvl")!, 2).kind).toBe("nvlink");
   expect(linkOf(findGpu("h100-nvl")!, 4).kind).toBe("pcie");

@@ -32,6 +32,24 @@ export function loadCurve(request: PlanRequest, configuration: Configuration): L
   });
 }
 
+/** What a configuration gives at most while its targets hold: of all instances together. */
+export function capacityOf(request: PlanRequest, configuration: Configuration): Prediction {
+  const { instances, seats, options, drafting, sustainableConcurrency, prediction } = configuration;
+  const { inputTokens, outputTokens, prefixShare } = request;
+  const load = { concurrency: sustainableConcurrency / instances };
+  // Where no load keeps the targets, the one asked for is what there is to go by.
+  if (load.concurrency < 1) return prediction;
+  const limits = { seats, maxNumBatchedTokens: options.maxNumBatchedTokens };
+  const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load };
+  const own = predict(instanceOf(request, configuration), traffic, limits, drafting);
+  const most = {
+    ...own,
+    requestsPerS: own.requestsPerS * instances,
+    outputTokensPerS: own.outputTokensPerS * instances,
+  };
+  return most.outputTokensPerS > prediction.outputTokensPerS ? most : prediction;
+}
+
 export interface RooflinePoint {
   readonly label: string;
   /** Operations for each byte read. */

@@ -16,6 +16,7 @@ export interface Experts {
 export interface Latent {
   readonly kvRank: number;
   readonly ropeDim: number;
+  /** 0: queries are not compressed. */
   readonly queryRank: number;
   readonly valueDim: number;
 }
@@ -64,7 +65,8 @@ function attentionParameters(model: ModelShape): number {
   const { width, numHeads, numKvHeads, headDim, latent } = model;
   if (latent === undefined) return 2 * width * headDim * (numHeads + numKvHeads);
   const { kvRank, ropeDim, queryRank, valueDim } = latent;
-  const query = width * queryRank + queryRank * numHeads * (headDim + ropeDim);
+  const queryDim = numHeads * (headDim + ropeDim);
+  const query = queryRank === 0 ? width * queryDim : (width + queryDim) * queryRank;
   const keyValue = width * (kvRank + ropeDim) + kvRank * numHeads * (headDim + valueDim);
   return query + keyValue + numHeads * valueDim * width;
 }

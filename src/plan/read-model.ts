@@ -170,7 +170,7 @@ export function shapeFromConfig(
         : {
             kvRank,
             ropeDim: needed("qk_rope_head_dim"),
-            queryRank: needed("q_lora_rank"),
+            queryRank: config.number("q_lora_rank") ?? 0,
             valueDim: needed("v_head_dim"),
           },
     window: isGemma && window !== undefined ? windowOf(window, numLayers) : undefined,
@@ -186,7 +186,7 @@ function configExperts(config: JsonObject): Experts | undefined {
   return {
     ...{ count, width },
     active: config.number("num_experts_per_tok") ?? 1,
-    sharedWidth: (config.number("n_shared_experts") ?? 0) * width,
+    sharedWidth: config.number("shared_expert_intermediate_size") ?? (config.number("n_shared_experts") ?? 0) * width,
     numDenseLayers: config.number("first_k_dense_replace") ?? 0,
   };
 }

@@ -1,4 +1,5 @@
 /** Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance is. Each comes with its rule as a sentence. */
+import { MillraceError } from "../core/errors.js";
 import { QUALITY } from "./data/constants.js";
 import { KV_TYPES, type KvType, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
@@ -73,10 +74,12 @@ export function weightChoices(
 ): { readonly choices: readonly WeightChoice[]; readonly refusals: readonly Refusal[] } {
   const { model, machine, quantization: forced, smallestRecovery } = request;
   if (model.stored !== undefined) {
+    if (forced !== undefined) throw fixedWeights(model.stored.label, forced);
     const quantization = storedQuantization(model.stored.label, machine);
     return { choices: [{ quantization, because: "the file's weights are used as they are" }], refusals: [] };
   }
   if (model.native !== undefined && machine.kind === "gpu") {
+    if (forced !== undefined && forced !== model.native) throw fixedWeights(model.native, forced);
     const quantization = nativeQuantization(model.native, machine);
     return { choices: [{ quantization, because: "the model was published so" }], refusals: [] };
   }
@@ -100,6 +103,11 @@ export function weightChoices(
   });
   return { choices, refusals };
 }
+
+const fixedWeights = (stored: string, wanted: string): MillraceError =>
+  new MillraceError("invalid_option", `expected no --quantization for weights stored as ${stored}, got ${wanted}`, {
+    hint: "they are used as they are: plan with the model they were made from, or with a file in the wanted type",
+  });
 
 export function chooseEngine({ model, machine, engine, prefixShare }: PlanRequest): {
   readonly engine: PlannedEngine;
@@ -138,5 +146,8 @@ export function narrowKv(machine: Machine, engine: PlannedEngine): KvType | unde
 /** Widths an instance may have, narrowest first. */
 export function widthsOf(model: ModelShape, machine: Machine, engine: PlannedEngine): readonly number[] {
   if (machine.kind === "cpu" || engine === "llama-server" || engine === "millrace") return [1];
-  return [1, 2, 4, 8].filter((width) => width <= machine.count && model.numHeads % width === 0);
+  // Devices share KV heads evenly, or several of them keep the same one.
+  const { numHeads, numKvHeads, latent } = model;
+  const isEven = (width: number) => latent !== undefined || numKvHeads % width === 0 || width % numKvHeads === 0;
+  return [1, 2, 4, 8].filter((width) => width <= machine.count && numHeads % width === 0 && isEven(width));
 }

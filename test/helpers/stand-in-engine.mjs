@@ -54,7 +54,7 @@ const ENGINES = {
   },
   sglang: {
     flags:
-      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --max-prefill-tokens --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --schedule-low-priority-values-first! --enable-memory-saver! --api-key",
+      "--model-path --host --port --enable-metrics! --served-model-name --context-length --max-running-requests --chunked-prefill-size --kv-cache-dtype --quantization --tp-size --mem-fraction-static --disable-radix-cache! --speculative-algorithm --speculative-draft-model-path --speculative-num-draft-tokens --speculative-num-steps --speculative-eagle-topk --schedule-policy --enable-priority-scheduling! --schedule-low-priority-values-first! --enable-memory-saver! --api-key",
     key: (flags) => flags.get("--api-key"),
     metrics: (s, flags) =>
       flags.has("--enable-metrics")

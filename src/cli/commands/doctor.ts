@@ -73,7 +73,7 @@ async function examine(): Promise<DoctorReport> {
       defaultThreads: defaultNumThreads(cores),
       features: cpuFeatures(),
     },
-    memory: { totalBytes: totalmem(), availableBytes: availableBytes() },
+    memory: { totalBytes: totalmem(), availableBytes: Math.min(freemem(), process.availableMemory()) },
     compiler,
     kernels,
     gpus,
@@ -96,12 +96,6 @@ function readProc(name: string): string {
 function cpuFeatures(): string[] {
   const flags = new Set(/^(?:flags|Features)\s*:\s*(.*)$/m.exec(readProc("cpuinfo"))?.[1]?.split(" "));
   return NOTABLE_FEATURES.filter((feature) => flags.has(feature));
-}
-
-/** What could be had without swapping: free memory and caches that can be dropped. */
-function availableBytes(): number {
-  const kibibytes = /^MemAvailable:\s*(\d+) kB/m.exec(readProc("meminfo"))?.[1];
-  return kibibytes === undefined ? freemem() : Number(kibibytes) * 1024;
 }
 
 function findOnPath(command: string): string | undefined {

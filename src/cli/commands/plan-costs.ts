@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
+import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
 import { formatTable } from "../format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
@@ -91,7 +92,7 @@ function breakEvenRow({
   millionsPerMonth,
   utilization,
 }: ReturnType<typeof breakEven>): string[] {
-  const never = "never under this load";
+  const never = "never: more than it can do";
   return [
     api.name,
     api.date,
@@ -101,16 +102,18 @@ function breakEvenRow({
   ];
 }
 
-function costsOf(request: PlanRequest, { cost, prediction }: Configuration, own: ApiPrice | undefined) {
+function costsOf(request: PlanRequest, configuration: Configuration, own: ApiPrice | undefined) {
+  const { cost } = configuration;
+  const capacity = capacityOf(request, configuration);
   const inputPerOutput = request.inputTokens / request.outputTokens;
   const apis = [...(own === undefined ? [] : [own]), ...API_PRICES];
   const compared = own ?? API_PRICES.find(({ name }) => name.startsWith("hosted")) ?? API_PRICES[0]!;
   return {
     cost,
-    breakEven: apis.map((api) => breakEven(api, cost, prediction.outputTokensPerS, inputPerOutput)),
+    breakEven: apis.map((api) => breakEven(api, cost, capacity.outputTokensPerS, inputPerOutput)),
     comparedWith: compared.name,
     scales: SCALES.map((scale) =>
-      scaleCost(scale, cost, prediction.requestsPerS, request.outputTokens, compared, inputPerOutput),
+      scaleCost(scale, cost, capacity.requestsPerS, request.outputTokens, compared, inputPerOutput),
     ),
   };
 }

@@ -50,14 +50,17 @@ const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
     ...keyStep(fleet, "its key, made at the first boot"),
     step("journalctl --namespace millrace -f", "the pull, the start and the bench"),
   ],
-  kubernetes: ({ out, fleet: { slug } }) => [
+  kubernetes: ({ out, fleet: { slug, config } }) => [
     step(`kubectl apply -f ${out}/namespace.yaml`, "first, for the secret"),
     step(
       `kubectl -n millrace create secret generic millrace-${slug} --from-env-file=secret.env`,
       "made of secret.env.example",
     ),
     step(`kubectl apply -k ${out}`, "needs KEDA and the Prometheus operator; with --nodes also LeaderWorkerSet"),
-    step(`kubectl -n millrace port-forward svc/millrace-${slug} 8000`, "then open http://127.0.0.1:8000/report"),
+    step(
+      `kubectl -n millrace port-forward svc/millrace-${slug} 8000:${config.port}`,
+      "then open http://127.0.0.1:8000/report",
+    ),
   ],
 };
 

@@ -2,13 +2,13 @@
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { totalmem } from "node:os";
+import { freemem } from "node:os";
 import { promisify } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { lastingSpeeds, type MachineSpeeds } from "../../core/machine-speeds.js";
 import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
-import { defaultNumThreads } from "../cpu.js";
+import { allowedCpus, defaultNumThreads, parseCpuList } from "../cpu.js";
 
 const SMI_TIMEOUT_MS = 10_000;
 
@@ -88,7 +88,8 @@ async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<C
   return {
     id: "cpu",
     label: `${numCores} cores of ${name}`,
-    memoryBytes: availableBytes(),
+    // A container may have less than its machine.
+    memoryBytes: Math.min(freemem(), process.availableMemory()),
     ...ceilingsOf(speeds),
     ...{ numCores, isa: isaOf(), source: speeds.source },
   };
@@ -137,16 +138,13 @@ function readProc(name: string): string {
   }
 }
 
-/** What could be had without swapping. */
-function availableBytes(): number {
-  const kibibytes = /^MemAvailable:\s*(\d+) kB/m.exec(readProc("meminfo"))?.[1];
-  return kibibytes === undefined ? totalmem() : Number(kibibytes) * 1024;
-}
-
+/** Of those whose CPUs this process may use. */
 function numaNodes(): number {
+  const allowed = new Set(allowedCpus());
   try {
-    // "0" or "0-1".
-    return Number(readFileSync("/sys/devices/system/node/online", "utf8").trim().split("-").at(-1)) + 1;
+    const nodes = parseCpuList(readFileSync("/sys/devices/system/node/online", "utf8"));
+    const cpusOf = (node: number) => parseCpuList(readFileSync(`/sys/devices/system/node/node${node}/cpulist`, "utf8"));
+    return Math.max(1, nodes.filter((node) => cpusOf(node).some((cpu) => allowed.has(cpu))).length);
   } catch {
     return 1;
   }

@@ -18,7 +18,8 @@ const FLAGS: FlagTable = {
   servedModelName: "--served-model-name",
   maxModelLen: "--context-length",
   maxNumSeqs: "--max-running-requests",
-  maxNumBatchedTokens: "--max-prefill-tokens",
+  // Its own --max-prefill-tokens bounds how many prompts begin together, not how long a step is.
+  maxNumBatchedTokens: "--chunked-prefill-size",
   kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3" }),
   quantization: "--quantization",
   tensorParallelSize: "--tp-size",
