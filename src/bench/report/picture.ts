@@ -1,4 +1,5 @@
 /** Throughput against the load as one SVG picture that stands alone, for a README: a panel for each workload. */
+import { LADDER } from "../ablation/cells.js";
 import { HEIGHT as PANEL_HEIGHT, WIDTH as PANEL_WIDTH } from "./charts.js";
 import { PICTURE_STYLE } from "./html-style.js";
 import { chartedOf, throughputChart } from "./load-charts.js";
@@ -37,25 +38,34 @@ export function pictureOf(report: BenchReport): string {
       "<svg ",
       `<svg x="${x}" y="${y + CAPTION}" width="${PANEL_WIDTH}" height="${PANEL_HEIGHT}" `,
     );
-    return textAt(x, y + 8, name, 'class="row" font-weight="600"') + placed;
+    return textAt(x, y + 8, captionOf(name, report), 'class="row" font-weight="600"') + placed;
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">`,
     `<style>${PICTURE_STYLE}.paper { fill: var(--page); }</style><rect width="100%" height="100%" class="paper"/>`,
     textAt(MARGIN, 30, `${report.targets[0]?.model}: throughput against the load`, 'class="row" font-weight="600"'),
-    legend(names),
+    legend(
+      names,
+      panels.some(({ drawing }) => drawing.includes('class="limit')),
+    ),
     ...drawn,
     "</svg>\n",
   ].join("\n");
 }
 
-function legend(names: readonly string[]): string {
+/** @example "512/512 tokens × 0.25" */
+function captionOf(name: string, { plan }: BenchReport): string {
+  const shape = name.startsWith(LADDER) ? `${name.slice(LADDER.length)} tokens` : name;
+  return plan.scale === undefined ? shape : `${shape} × ${plan.scale}`;
+}
+
+function legend(names: readonly string[], hasLimits: boolean): string {
   let x = MARGIN;
-  return names
-    .map((name, index) => {
-      const entry = `<g class="c${index}"><circle cx="${x + 5}" cy="50" r="5" class="dot"/>${textAt(x + 16, 54, name, 'class="row"')}</g>`;
-      x += 16 + LETTER_WIDTH * name.length + MARGIN;
-      return entry;
-    })
-    .join("");
+  const entries = names.map((name, index) => {
+    const entry = `<g class="c${index}"><circle cx="${x + 5}" cy="50" r="5" class="dot"/>${textAt(x + 16, 54, name, 'class="row"')}</g>`;
+    x += 16 + LETTER_WIDTH * name.length + MARGIN;
+    return entry;
+  });
+  const limits = textAt(x, 54, "dashed: the roofline", 'class="axis"');
+  return entries.join("") + (hasLimits ? limits : "");
 }

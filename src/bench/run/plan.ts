@@ -67,7 +67,9 @@ function scenarioFor(wishes: PlanWishes): Scenario {
   const hasOwnBounds = numRequests !== undefined || durationS !== undefined;
   const bounds = hasOwnBounds ? { numRequests, durationS } : base.bounds;
   const loads = loadsFor(wishes) ?? base.loads;
-  return { ...base, workloads, loads, bounds, rounds, ...(slo === undefined ? {} : { slo }) };
+  // Lengths of one's own are not the scenario's.
+  const name = wishes.workloads === undefined ? base.name : workloads.map((each) => each.name).join(", ");
+  return { ...base, name, workloads, loads, bounds, rounds, ...(slo === undefined ? {} : { slo }) };
 }
 
 function scenarioNamed(name: string): Scenario {
