@@ -96,7 +96,7 @@ export function workOut(a: number, operator: Operator, b: number): string {
 const upTo = (random: Random): number => random.int(1, random.pick([10, 20, 99, 99, 999, 999, 9999]));
 
 function drawSum(random: Random): readonly [number, Operator, number] {
-  const operator = random.pick(["+", "+", "-", "-", "*"] as const);
+  const operator = random.pick(["+", "+", "-", "-", "*", "*"] as const);
   if (operator === "*")
     return random.isChance(0.4)
       ? [random.int(0, 10), "*", random.int(0, 10)]
@@ -226,9 +226,9 @@ export const makeArithmeticChat = (random: Random): Draft =>
         [12, makePlainSum],
         [3, makeChain],
         [6, makeWordProblem],
-        [2, makeDivision],
+        [3, makeDivision],
         [1, makeCount],
-        [1, makeSmallQuestion],
+        [2, makeSmallQuestion],
       ])(random),
     ),
   );

@@ -35,7 +35,7 @@ export function narrowestWidth(
   maxModelLen: number,
 ): number | undefined {
   const { engine } = chooseEngine(request);
-  return widthsOf(request.model, request.machine, engine).find((width) =>
+  return widthsOf(request.model, request.machine, engine, quantization).find((width) =>
     fits(instanceFor(request, quantization, width), maxModelLen),
   );
 }
@@ -43,7 +43,7 @@ export function narrowestWidth(
 /** @example "BF16: 141 GB of weights and 1.3 GB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 154 GB for them" */
 export function missingSentence(request: PlanRequest, quantization: Quantization, maxModelLen: number): string {
   const { model, machine } = request;
-  const widths = widthsOf(model, machine, chooseEngine(request).engine);
+  const widths = widthsOf(model, machine, chooseEngine(request).engine, quantization);
   const width = widths.at(-1)!;
   const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const usable = width * (machine.device.memoryBytes * memoryUtilization.value - runtimeBytes.value);

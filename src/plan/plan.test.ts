@@ -152,6 +152,18 @@ test("more memory never makes an instance wider, nor a model that fits not fit",
   );
 });
 
+test.each([
+  ["qwen3-235b-a22b", "l40sx8", 8],
+  ["qwen3-30b-a3b", "h100x8", 4],
+  ["phi-4", "h100x8", 4],
+] as const)("%s on %s is never cut through a block of scales or a KV head: not by %i", (model, hardware, width) => {
+  const { configurations } = makePlan(request(model, hardware, { objective: "latency" }));
+  const cut = configurations.filter(
+    ({ tensorParallel, quantization }) => tensorParallel === width && (quantization.id === "fp8" || model === "phi-4"),
+  );
+  expect(cut).toEqual([]);
+});
+
 test("more GPUs never take a way to serve the model away, and all costs are positive", () => {
   fc.assert(
     fc.property(

@@ -77,7 +77,7 @@ function judgeWeights(request: PlanRequest, weights: WeightChoice, maxModelLen: 
   const narrowest = narrowestWidth(request, quantization, maxModelLen);
   if (narrowest === undefined) return [];
   const judged: Judged[] = [];
-  for (const tensorParallel of widthsOf(request.model, machine, engine)) {
+  for (const tensorParallel of widthsOf(request.model, machine, engine, quantization)) {
     if (tensorParallel < narrowest) continue;
     const hasGood = judged.some(({ evaluation }) => evaluation.misses.length === 0);
     const isCheap = machine.kind === "gpu" && linkOf(machine.device, tensorParallel).kind === "nvlink";

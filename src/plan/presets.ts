@@ -81,7 +81,7 @@ function gainNote({ request }: Plan, best: Configuration): string {
   const { machine, model } = request;
   const maxModelLen = maxModelLenOf(request);
   const plain = machine.kind === "cpu" ? QUANTIZATIONS.q8_0 : QUANTIZATIONS.bf16;
-  const baselines = widthsOf(model, machine, best.engine).flatMap((tensorParallel) => {
+  const baselines = widthsOf(model, machine, best.engine, plain).flatMap((tensorParallel) => {
     const instances = Math.floor(machine.count / tensorParallel);
     const candidate = {
       engine: best.engine,

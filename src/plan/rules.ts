@@ -143,11 +143,30 @@ export function narrowKv(machine: Machine, engine: PlannedEngine): KvType | unde
   return machine.device.flops.fp8 === undefined ? undefined : KV_TYPES.fp8;
 }
 
+/** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */
+const SCALE_BLOCK = 128;
+
+const isInBlocks = ({ native, checkpoints }: ModelShape): boolean =>
+  native === "fp8" || /^Qwen\/.*-FP8$/.test(checkpoints.fp8 ?? "");
+
 /** Widths an instance may have, narrowest first. */
-export function widthsOf(model: ModelShape, machine: Machine, engine: PlannedEngine): readonly number[] {
+export function widthsOf(
+  model: ModelShape,
+  machine: Machine,
+  engine: PlannedEngine,
+  { id }: Quantization,
+): readonly number[] {
   if (machine.kind === "cpu" || engine === "llama-server" || engine === "millrace") return [1];
   // Devices share KV heads evenly, or several of them keep the same one.
   const { numHeads, numKvHeads, latent } = model;
   const isEven = (width: number) => latent !== undefined || numKvHeads % width === 0 || width % numKvHeads === 0;
-  return [1, 2, 4, 8].filter((width) => width <= machine.count && numHeads % width === 0 && isEven(width));
+  const block = (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
+  const inner = model.experts?.width ?? model.ffWidth;
+  return [1, 2, 4, 8].filter(
+    (width) =>
+      width <= machine.count &&
+      numHeads % width === 0 &&
+      isEven(width) &&
+      (width === 1 || (inner / width) % block === 0),
+  );
 }
