@@ -14,14 +14,22 @@ const MAX_COUNT = 1 << 24;
 const ARRIVALS = ["constant", "poisson", "gamma"] as const;
 
 export function workersOption(): Option {
-  return new Option("--workers <n>", "processes that send requests (default: half the cores, at least 2)")
+  return new Option("--workers <n>", "processes that send requests (default: half the cores)")
     .argParser(integerIn("--workers", 1, 256))
-    .default(Math.min(MAX_DEFAULT_WORKERS, Math.max(2, availableParallelism() >> 1)));
+    .default(Math.min(MAX_DEFAULT_WORKERS, Math.max(1, availableParallelism() >> 1)));
+}
+
+export function pollOption(): Option {
+  return new Option(
+    "--poll",
+    "they do not sleep between answers: exact to microseconds where each has a core to spare",
+  );
 }
 
 /** Of the commands that end with a report. */
 export interface OutputFlags {
   readonly workers: number;
+  readonly poll?: boolean;
   readonly json?: string;
   readonly html?: string;
   readonly svg?: string;
@@ -63,7 +71,8 @@ export function addOutputOptions(command: Command): Command {
     .addOption(grouped(TOLD, "--svg <file>", "throughput against the load as one picture"))
     .addOption(grouped(TOLD, "--md <file>", "Markdown"))
     .addOption(grouped(TOLD, "--resume", "go on with what the --json file has already"))
-    .addOption(workersOption());
+    .addOption(workersOption())
+    .addOption(pollOption());
 }
 
 export function addLoadOptions(command: Command): Command {

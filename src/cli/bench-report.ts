@@ -37,7 +37,16 @@ export async function measureServers(
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
     const { signal } = stopping;
-    const job = { targets, planned, isFreshEachRun, numThreads, resumed, numWorkers: flags.workers, signal };
+    const job = {
+      targets,
+      planned,
+      isFreshEachRun,
+      numThreads,
+      resumed,
+      numWorkers: flags.workers,
+      isPolling: flags.poll === true,
+      signal,
+    };
     const report = await runBench(job, {
       ...benchView(process.stderr),
       onTargets: (live) => {

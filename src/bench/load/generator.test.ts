@@ -39,6 +39,20 @@ test("processes share the clients; chunks are not tokens", async () => {
   expect(lag.numChunks).toBeGreaterThanOrEqual(200);
 });
 
+test("processes that poll bring back the same", async () => {
+  const polling = await LoadGenerator.start(1, true);
+  try {
+    const load = { kind: "closed", concurrency: 4, rampMs: 0 } as const;
+    for (const round of [1, 2]) {
+      const { records } = await polling.run(job({ load, numSessions: 8 }));
+      expect(records, `round ${round}`).toHaveLength(8);
+      expect(records.every(({ failure, chunkAtMs }) => failure === undefined && chunkAtMs.length === 5)).toBe(true);
+    }
+  } finally {
+    polling.close();
+  }
+});
+
 test("a run that is stopped answers with what there is", async () => {
   const load = { kind: "closed", concurrency: 3, rampMs: 0 } as const;
   const running = generator.run(job({ load, numSessions: Number.POSITIVE_INFINITY }), ({ numDone }) => {

@@ -8,7 +8,7 @@ import type { Traffic } from "../workload/traffic.js";
 import { turnsOf } from "../workload/workload.js";
 import { type Clock, clockSince, newEpoch } from "./clock.js";
 import { arrivalTimes, clientStarts, type Load } from "./load.js";
-import type { FromWorker, Progress, ShareResult, ToWorker } from "./messages.js";
+import { type FromWorker, POLL, type Progress, type ShareResult, type ToWorker } from "./messages.js";
 import type { ShareLoad } from "./share.js";
 
 /** Compiled: tests run the rest from source, which a process of its own could not. */
@@ -52,11 +52,17 @@ export class LoadGenerator {
     this.now = clockSince(epoch);
   }
 
-  /** Resolves when all processes are there. */
-  static async start(numWorkers: number): Promise<LoadGenerator> {
+  /**
+   * Resolves when all processes are there.
+   *
+   * @param isPolling each takes a core as long as a run is on, and answers are stamped without the time it takes to wake one
+   */
+  static async start(numWorkers: number, isPolling = false): Promise<LoadGenerator> {
     const epoch = newEpoch();
     const path = join(packageRoot(), WORKER);
-    const workers = Array.from({ length: numWorkers }, () => fork(path, [epoch], { serialization: "advanced" }));
+    const workers = Array.from({ length: numWorkers }, () =>
+      fork(path, [epoch, ...(isPolling ? [POLL] : [])], { serialization: "advanced" }),
+    );
     await Promise.all(workers.map((worker) => messageFrom(worker, (message) => message.kind === "ready")));
     return new LoadGenerator(epoch, workers);
   }

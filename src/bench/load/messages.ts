@@ -4,6 +4,9 @@ import type { LoopLag } from "./loop-watch.js";
 import type { RequestRecord } from "./record.js";
 import type { ShareSpec } from "./share.js";
 
+/** A worker's argument: it polls. */
+export const POLL = "poll";
+
 export interface RunMessage {
   readonly kind: "run";
   /** Of the server, without an endpoint's path. */

@@ -13,6 +13,8 @@ export interface MockTimings {
   readonly tokensPerChunk: number;
   /** As the agenda's: 0 where what is measured shares the cores with the mock. */
   readonly spinMs?: number;
+  /** Its process never sleeps: requests are not late by what it takes to wake it. */
+  readonly isAwake?: boolean;
 }
 
 /** What it did in fact, as it saw it itself: medians over requests since last asked. */

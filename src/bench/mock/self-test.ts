@@ -37,13 +37,17 @@ export interface SelfTestResult {
   readonly lag: LoopLag;
 }
 
-/** One load after the other; the clients of each begin spread over the length of a request. */
+/**
+ * One load after the other; the clients of each begin spread over the length of a request. With a generator that polls, the mock stays
+ * awake too, so that nothing sleeps between the two.
+ */
 export async function selfTest(
   generator: LoadGenerator,
   streams: readonly number[],
+  isPolling: boolean,
   onResult: (result: SelfTestResult) => void,
 ): Promise<SelfTestResult[]> {
-  const mock = await startMock(MOCK_TIMINGS);
+  const mock = await startMock({ ...MOCK_TIMINGS, isAwake: isPolling });
   try {
     const results: SelfTestResult[] = [];
     for (const concurrency of streams) {

@@ -17,6 +17,7 @@ export interface BenchJob {
   readonly targets: readonly Target[];
   readonly planned: Planned;
   readonly numWorkers: number;
+  readonly isPolling: boolean;
   readonly isFreshEachRun: boolean;
   /** Of the machine, all of which its ceilings are read with. */
   readonly numThreads: number;
@@ -35,8 +36,8 @@ export interface BenchEvents extends RunnerEvents {
 
 /** @returns the report, complete or not; throws what keeps it from beginning */
 export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport> {
-  const { planned, numWorkers, isFreshEachRun, signal } = job;
-  const generator = await LoadGenerator.start(numWorkers);
+  const { planned, numWorkers, isPolling, isFreshEachRun, signal } = job;
+  const generator = await LoadGenerator.start(numWorkers, isPolling);
   let live: LiveTarget[] = [];
   const onAbort = () => generator.stop("abort");
   signal.addEventListener("abort", onAbort);

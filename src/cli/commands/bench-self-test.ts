@@ -1,13 +1,14 @@
 /** `millrace bench self-test`: the load generator against a server whose timings are known. Exits with 1 when it cannot be trusted here. */
 import { Command } from "commander";
 import type { SelfTestResult } from "../../bench/mock/self-test.js";
-import { workersOption } from "../bench-options.js";
+import { pollOption, workersOption } from "../bench-options.js";
 import { formatTable } from "../format.js";
 import { integerIn, listOf } from "../option-values.js";
 
 interface SelfTestFlags {
   readonly streams: readonly number[];
   readonly workers: number;
+  readonly poll?: boolean;
   readonly json?: boolean;
 }
 
@@ -21,6 +22,7 @@ export function benchSelfTestCommand(): Command {
       [1, 16, 256] as readonly number[],
     )
     .addOption(workersOption())
+    .addOption(pollOption())
     .option("--json", "print one JSON object instead of a table")
     .action(runSelfTest);
 }
@@ -31,9 +33,9 @@ async function runSelfTest(flags: SelfTestFlags): Promise<void> {
     import("../../bench/load/generator.js"),
     import("../../bench/machine.js"),
   ]);
-  const generator = await LoadGenerator.start(flags.workers);
+  const generator = await LoadGenerator.start(flags.workers, flags.poll);
   try {
-    const results = await selfTest(generator, flags.streams, ({ streams, numRequests }) => {
+    const results = await selfTest(generator, flags.streams, flags.poll === true, ({ streams, numRequests }) => {
       process.stderr.write(`  ${streams} at once: ${numRequests} requests\n`);
     });
     const isTrusted = results.every((result) => result.isWithinTolerance);
