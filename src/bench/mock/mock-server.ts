@@ -31,8 +31,9 @@ interface HttpRequest {
 
 interface CompletionBody {
   readonly prompt?: string | readonly number[];
-  readonly messages?: readonly { readonly content: string }[];
+  readonly messages?: readonly { readonly content: string | readonly { readonly text?: string }[] }[];
   readonly max_tokens?: number;
+  readonly max_completion_tokens?: number;
   readonly stream?: boolean;
 }
 
@@ -52,7 +53,9 @@ function tokenEvent(isChat: boolean, numTokens: number): string {
 function promptTokens({ prompt, messages = [] }: CompletionBody): number {
   const words = (text: string) => text.split(/\s+/).filter((word) => word !== "").length;
   if (prompt !== undefined) return typeof prompt === "string" ? words(prompt) : prompt.length;
-  return messages.reduce((sum, { content }) => sum + words(content), CHAT_OVERHEAD);
+  const textOf = (content: string | readonly { readonly text?: string }[]) =>
+    typeof content === "string" ? content : content.map(({ text = "" }) => text).join(" ");
+  return messages.reduce((sum, { content }) => sum + words(textOf(content)), CHAT_OVERHEAD);
 }
 
 export class MockServer {
@@ -115,7 +118,7 @@ export class MockServer {
 
   #stream(socket: Socket, body: CompletionBody, isChat: boolean, receivedMs: number): void {
     const { ttftMs, tpotMs, tokensPerChunk } = this.timings;
-    const numTokens = body.max_tokens ?? 16;
+    const numTokens = body.max_tokens ?? body.max_completion_tokens ?? 16;
     const numChunks = Math.ceil(numTokens / tokensPerChunk);
     const chunk = this.#chunks[isChat ? "chat" : "text"];
     let firstMs = 0;
