@@ -61,7 +61,7 @@ function isMethodCall(statement: Statement | undefined): statement is MethodCall
   return isPlain && (DICT_METHODS.has(name) || (STRIPS.has(name) && args.length === 1));
 }
 
-/** Python's `text.strip(characters)`: any of these at its ends. */
+/** Whatever of these characters stands at its ends goes, as in Python. */
 function strip(text: string, characters: string, name: string): string {
   const stripped = new Set(characters);
   const all = [...text];

@@ -10,6 +10,7 @@ import { expectedBound, integerExpression, isPlainBound, type NumberBounds, numb
 import { escapePointer, resolvePointer } from "./json-pointer.js";
 import { jsonSpace } from "./json-space.js";
 import { anyString, quoted, spellInJson, stringExcept, stringOfRun } from "./json-string.js";
+import { ReferenceCircles } from "./reference-circles.js";
 import { characterRun, MAX_REPETITIONS, RegexError, regexExpression } from "./regex.js";
 import {
   isKnownKeyword,
@@ -53,8 +54,7 @@ class SchemaConverter {
   readonly #whitespace: string;
   /** By JSON pointer. */
   readonly #references = new Map<string, string>();
-  /** JSON pointers of references that are known to lead to no circle. */
-  readonly #straight = new Set<string>();
+  readonly #circles: ReferenceCircles;
   #numSchemas = 0;
   #depth = 0;
 
@@ -65,6 +65,7 @@ class SchemaConverter {
   ) {
     this.#writer = writer;
     this.#whitespace = jsonSpace(writer);
+    this.#circles = new ReferenceCircles(root);
   }
 
   convert(): string {
@@ -145,31 +146,11 @@ class SchemaConverter {
     const name = this.#writer.reserve();
     // Inside an object or a list the chain is broken, so a reference may come back to where it began.
     this.#references.set(pointer, name);
-    if (!this.#straight.has(pointer)) this.#assertStraight(pointer, at);
+    if (this.#circles.isOnTheWayOf(pointer)) {
+      this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
+    }
     this.#writer.define(name, this.#value(target, pointer, new Set([...chain, pointer])));
     return name;
-  }
-
-  /** Refuses a reference that can lead back to itself, or to another that does, before anything is written. */
-  #assertStraight(pointer: string, at: string): void {
-    const entered = new Set<string>();
-    const open: { readonly pointer: string; readonly next: string[] }[] = [];
-    const enter = (each: string) => {
-      entered.add(each);
-      open.push({ pointer: each, next: referencesIn(resolvePointer(this.root, each)) });
-    };
-    enter(pointer);
-    for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
-      const next = top.next.pop();
-      if (next === undefined) {
-        this.#straight.add(top.pointer);
-        open.pop();
-      } else if (!this.#straight.has(next)) {
-        // Entered and not yet left: it is on the way here.
-        if (entered.has(next)) this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
-        enter(next);
-      }
-    }
   }
 
   #enumeration(schema: Schema, keywords: readonly string[], at: string): string {
@@ -394,18 +375,6 @@ class SchemaConverter {
       hint: "docs/http-api.md lists what of JSON Schema can be guaranteed.",
     });
   }
-}
-
-/** Where a schema may lead without anything being written between: its own reference, or those of its alternatives. */
-function referencesIn(schema: unknown): string[] {
-  const found = new Set<string>();
-  const open = [schema];
-  for (const each of open) {
-    if (!isSchema(each)) continue;
-    if (typeof each.$ref === "string") found.add(each.$ref);
-    else for (const alternative of [each.anyOf, each.oneOf, each.allOf].flat()) open.push(alternative);
-  }
-  return [...found];
 }
 
 function isOfType(value: unknown, type: JsonType): boolean {
