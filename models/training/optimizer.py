@@ -31,9 +31,9 @@ def lr_factor(step: int, num_steps: int, decay_steps: int, warmup_steps: int) ->
 
 
 class MillOptimizer:
-    def __init__(self, model: nn.Module, layers: Iterable[nn.Module], config: TrainConfig) -> None:
+    def __init__(self, model: nn.Module, layers: Iterable[nn.Module], config: TrainConfig, product_dtype: torch.dtype = torch.bfloat16) -> None:
         """`layers` have `sections()`, the matrices that Muon updates; AdamW takes all else of `model` that is trained."""
-        self.config = config
+        self.config, self.product_dtype = config, product_dtype
         sections = [section for layer in layers for section in layer.sections().values()]
         self.groups: dict[tuple[int, int], list[tuple[nn.Parameter, slice]]] = {}
         for parameter, rows in sections:
@@ -56,7 +56,7 @@ class MillOptimizer:
         for shape, group in self.groups.items():
             gradient = torch.stack([parameter.grad[rows] for parameter, rows in group])
             momentum = self.momenta[shape].lerp_(gradient, 1 - MOMENTUM)
-            update = gradient.lerp(momentum, MOMENTUM).bfloat16()
+            update = gradient.lerp(momentum, MOMENTUM).to(self.product_dtype)
             is_tall = shape[0] > shape[1]
             update = (orthogonalise(update.mT).mT if is_tall else orthogonalise(update)).float()
             scale = max(1.0, shape[0] / shape[1]) ** 0.5

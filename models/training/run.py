@@ -29,8 +29,8 @@ class RunOptions:
     # Steps between two held-out losses.
     score_steps: int = 100
     device: str = "cpu"
-    # bfloat16 products in forward and backward passes; weights, sums and the optimizer's state stay float32.
-    is_mixed: bool = True
+    # Of the products in forward and backward passes; weights, sums and the optimizer's state stay float32.
+    product_dtype: torch.dtype = torch.bfloat16
 
 
 class Run:
@@ -82,7 +82,8 @@ class Run:
         partial.replace(self.options.folder / name)
 
     def autocast(self) -> torch.autocast:
-        return torch.autocast(self.options.device, dtype=torch.bfloat16, enabled=self.options.is_mixed)
+        dtype = self.options.product_dtype
+        return torch.autocast(self.options.device, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
     def losses(self, one: Pass) -> Losses:
         with self.autocast():

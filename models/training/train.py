@@ -38,7 +38,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     common.add_argument("--seed", type=int, default=1)
     common.add_argument("--threads", type=int, default=2)
     common.add_argument("--device", default="cpu", help="cpu or cuda")
-    common.add_argument("--f32", action="store_true", help="no bfloat16 products")
+    common.add_argument("--f32", action="store_true", help="no bfloat16 products where the device has them")
     common.add_argument("--compile", action="store_true", help="compile the network: slow to start, faster after")
     common.add_argument("--lr-scale", type=float, default=1.0, help="times the configured rates")
     common.add_argument(
@@ -67,6 +67,16 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     heads.add_argument("--kind", choices=["medusa", "eagle"], default="eagle")
     heads.add_argument("--depth", type=int, default=4, help="tokens guessed ahead")
     return parser.parse_args(argv)
+
+
+def product_dtype(args: argparse.Namespace) -> torch.dtype:
+    """bfloat16 where the device multiplies in it: a processor that does not is some hundred times slower so."""
+    if args.device == "cpu":
+        has = torch.cpu.get_capabilities()
+        is_fast = any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    else:
+        is_fast = True
+    return torch.bfloat16 if is_fast and not args.f32 else torch.float32
 
 
 def train_config(args: argparse.Namespace) -> TrainConfig:
@@ -126,12 +136,12 @@ def create_run(args: argparse.Namespace) -> Run:
         checkpoint_minutes=args.checkpoint_minutes,
         score_steps=args.score_steps,
         device=args.device,
-        is_mixed=not args.f32,
+        product_dtype=product_dtype(args),
     )
     return Run(
         options,
         model,
-        MillOptimizer(model, model.layers, config),
+        MillOptimizer(model, model.layers, config, options.product_dtype),
         TrainingStream(encode_chats(tokenizer, args.corpus), config, min(max_length, args.max_length or max_length), args.seed),
         encode_chats(tokenizer, args.holdout, args.holdout_chats),
         objective,

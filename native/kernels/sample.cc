@@ -15,6 +15,8 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 constexpr double kMinusInfinity = -__builtin_inf();
+// A row that leaves no token to choose: all of its logits are NaN or −∞.
+constexpr int32_t kNoToken = -1;
 
 // One row's operands, its scan of the raw logits and the thread's scratch.
 struct Row {
@@ -331,6 +333,7 @@ int32_t choose(Row& row) {
   const int64_t numAdjusted = hasAdjusted ? adjust(row) : 0;
   const VocabularyScan& scan = hasAdjusted ? row.adjusted : row.raw;
   const Pool pool = {scan, numAdjusted, mostLikely(row, scan, numAdjusted)};
+  if (pool.best.value == kMinusInfinity) return kNoToken;
   // An infinite logit leaves no other token a chance.
   if (row.params[kTemperature] == 0.0 || std::isinf(pool.best.value)) return pool.best.id;
   const bool isFiltered = row.params[kMinP] > 0.0 || row.params[kTopP] < 1.0 || hasTopK(row.params, row.args.vocabSize);
@@ -355,7 +358,7 @@ void finishRow(Row& row) {
   }
   const int32_t chosen = isScoring(row.params) ? static_cast<int32_t>(row.params[kTarget]) : choose(row);
   row.args.outIds[row.index] = chosen;
-  if (!hasLogprobs(row.params)) return;
+  if (!hasLogprobs(row.params) || chosen == kNoToken) return;
   row.args.outLogprobs[row.index] = logprobOf(row.raw.logits[chosen], maximum, logSumExp);
   row.args.outRanks[row.index] = rankOf(row.raw, chosen);
 }

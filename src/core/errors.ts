@@ -27,6 +27,7 @@ const STATUS_BY_CODE = {
   client_closed: 499,
   internal_error: 500,
   grammar_failed: 500,
+  not_a_number: 500,
   engine_failed: 500,
   shutting_down: 503,
   deadline_exceeded: 504,

@@ -192,6 +192,11 @@ export class EngineCore {
     }
   }
 
+  #failWithoutNumbers(sequence: Sequence, place: string): undefined {
+    const problem = `expected numbers in ${place}, got NaN or infinities: the weights are damaged or overflow`;
+    this.#fail([{ sequence, error: new MillraceError("not_a_number", problem) }]);
+  }
+
   /** Without sequences whose masks are not there yet, and those that have come to a dead end. */
   #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
     const ready = this.#constraints.ready(planned);
@@ -257,7 +262,10 @@ export class EngineCore {
       const { numDraftTokens } = sequence;
       sequence.numComputedTokens = end;
       if (end < sequence.numTokens) this.#kv.settle(sequence);
-      else outputs.push({ requestId: sequence.id, output: this.#advance(sequence, isSampled ? logitRow : undefined) });
+      else {
+        const output = this.#advance(sequence, isSampled ? logitRow : undefined);
+        if (output !== undefined) outputs.push({ requestId: sequence.id, output });
+      }
       if (isSampled) logitRow += 1 + numDraftTokens;
     }
     return outputs;
@@ -267,8 +275,9 @@ export class EngineCore {
    * All tokens of the sequence are computed: takes the sampled ones in, the first and, as long as the draft foresaw them, those after it, and
    * sees whether the last one ends the sequence.
    * @param firstRow the logit row of its last token, which those of its draft follow; undefined: nothing is sampled
+   * @returns undefined where the model gave no numbers: the sequence has failed
    */
-  #advance(sequence: Sequence, firstRow: number | undefined): EngineOutput {
+  #advance(sequence: Sequence, firstRow: number | undefined): EngineOutput | undefined {
     const { sampling, numDraftTokens } = sequence;
     const isFirst = sequence.numOutputTokens === 0;
     if (isFirst) this.#numPromptTokens += sequence.numPromptTokens;
@@ -280,6 +289,7 @@ export class EngineCore {
     for (let i = 0; firstRow !== undefined && finishReason === undefined; i++) {
       const foreseen = i < numDraftTokens ? sequence.tokens[sequence.numTokens] : undefined;
       const tokenId = this.#sampler.tokenId(firstRow + i);
+      if (tokenId === undefined) return this.#failWithoutNumbers(sequence, `the logits of token ${sequence.numTokens}`);
       sequence.append(tokenId);
       tokenIds.push(tokenId);
       if (sampling.numLogprobs !== undefined) {
@@ -292,6 +302,8 @@ export class EngineCore {
       // The draft's K and V are the real ones.
       sequence.numComputedTokens++;
     }
+    const pooled = sequence.pooler?.result();
+    if (pooled?.every(Number.isFinite) === false) return this.#failWithoutNumbers(sequence, "every hidden state");
     this.#numGenerationTokens += tokenIds.length;
     this.#kv.settle(sequence);
     this.#speculator?.observe(
@@ -307,7 +319,7 @@ export class EngineCore {
       queueMs: sequence.queueMs ?? 0,
       ...(sampling.numLogprobs === undefined ? {} : { logprobs }),
       ...(isFirst && sequence.promptLogprobs !== undefined ? { promptLogprobs: sequence.promptLogprobs } : {}),
-      ...(sequence.pooler === undefined ? {} : { pooled: sequence.pooler.result() }),
+      ...(pooled === undefined ? {} : { pooled }),
       ...(finishReason === undefined ? {} : { finishReason }),
       ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };

@@ -45,7 +45,7 @@ export function knownAnswer(parts: EngineParts): Uint8Array {
   rehearse(parts, ids, 0, (blocks) => {
     transformer.forward(batch, sampler.buffers);
     transformer.copyOut(blocks, answer);
-    new DataView(answer.buffer).setInt32(transformer.blockBytes, sampler.tokenId(0));
+    new DataView(answer.buffer).setInt32(transformer.blockBytes, sampler.tokenId(0) ?? -1);
   });
   return answer;
 }

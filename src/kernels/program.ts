@@ -75,7 +75,7 @@ export interface SampleBuffers {
   readonly bannedIds: BufferHandle;
   /** i32: at each row's maskStart, ceil(V / 32) words whose bits say which ids may come (bit i of word w: id 32w + i) */
   readonly masks: BufferHandle;
-  /** i32 [R] chosen ids; f32 [R] their log-probabilities; i32 [R] their ranks (1 = most likely) */
+  /** i32 [R] chosen ids, −1 where all logits are NaN or −∞ (the row has then no log-probability or rank); f32 [R] their log-probabilities; i32 [R] their ranks (1 = most likely) */
   readonly outIds: BufferHandle;
   readonly outLogprobs: BufferHandle;
   readonly outRanks: BufferHandle;

@@ -4,6 +4,7 @@ import type { Operands } from "./reference-operands.js";
 import type { Work } from "./reference-ops.js";
 
 const LOWEST = Number.NEGATIVE_INFINITY;
+const NO_TOKEN = -1;
 
 /** One row's parameters, with its slices of the shared arrays. */
 interface SampleRow {
@@ -37,8 +38,10 @@ export function sample(operands: Operands): Work {
       if (numTop < 0) return;
       const logprob = logprobsOf(raw);
       const order = inOrder(raw);
-      outLogprobs[r] = logprob(chosen);
-      outRanks[r] = order.indexOf(chosen) + 1;
+      if (chosen !== NO_TOKEN) {
+        outLogprobs[r] = logprob(chosen);
+        outRanks[r] = order.indexOf(chosen) + 1;
+      }
       order.slice(0, numTop).forEach((id, i) => {
         topIds[r * topStride + i] = id;
         topLogprobs[r * topStride + i] = logprob(id);
@@ -163,7 +166,8 @@ function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
   const temperature = row.param("temperature");
   const mostLikely = adjusted.indexOf(highest(adjusted));
-  if (temperature === 0 || adjusted[mostLikely] === LOWEST) return mostLikely;
+  if (adjusted[mostLikely] === LOWEST) return NO_TOKEN;
+  if (temperature === 0) return mostLikely;
   const scaled = adjusted.map((logit) => logit / temperature);
   const noise = (id: number): number => gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id);
   const noisy = filterCandidates(scaled, row).map((id) => ({ id, score: scaled[id]! + noise(id) }));

@@ -141,8 +141,10 @@ export class SamplerIo {
     row[SAMPLE_PARAM.target] = target;
   }
 
-  tokenId(row: number): number {
-    return this.#outIds[row]!;
+  /** Undefined where the row left no token to choose: its logits are all NaN or −∞. */
+  tokenId(row: number): number | undefined {
+    const id = this.#outIds[row]!;
+    return id < 0 ? undefined : id;
   }
 
   logprob(row: number, tokenId: number, numTop: number): TokenLogprob {

@@ -142,6 +142,8 @@ export class DraftModel implements BatchDrafter {
       if (i > 0) this.cost.observe(this.#batch.numRows, performance.now() - startMs);
       computed.forEach((index, row) => {
         const token = this.#sampler.tokenId(row);
+        // A draft model that overflows guesses no further; what it serves goes on.
+        if (token === undefined) return;
         drafts[index]!.push(token);
         shadows[index]!.append(token);
       });

@@ -37,6 +37,8 @@ const PENDING = 32;
 /** Of the layer's own KV memory. */
 const BLOCK_SIZE = 16;
 const MEASURED_STEPS = 2;
+/** Guessed where a head overflows: it is checked like any other. */
+const ANY_TOKEN = 0;
 
 /** The positions from `start` to `end` of a sequence were seen since its admission number `admission`; those from `computed` on are pending. */
 interface Seen {
@@ -137,7 +139,7 @@ export class TrainedHeads implements BatchDrafter {
       const startMs = performance.now();
       this.#forward(isOwn ? this.#transformer.tapped : this.#pending.buffer, i);
       this.cost.observe(sequences.length, performance.now() - startMs);
-      for (const [row, draft] of drafts.entries()) draft.push(this.#sampler.tokenId(row));
+      for (const [row, draft] of drafts.entries()) draft.push(this.#sampler.tokenId(row) ?? ANY_TOKEN);
     }
     for (const sequence of sequences) sequence.numDraftTokens = 0;
     return drafts;
