@@ -63,6 +63,12 @@ test("configs of mixtures, of models that see, and of weights that are FP8 alrea
     text_config: { ...LLAMA_70B, model_type: "gemma3_text", sliding_window: 1024 },
   };
   expect((await read(seeing)).window).toEqual({ numTokens: 1024, numLayers: 67 });
+  // As google/gemma-3-4b-it has it.
+  const sparse = { model_type: "gemma3_text", hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 34 };
+  expect(await read({ model_type: "gemma3", text_config: { ...sparse, sliding_window: 1024 } })).toMatchObject({
+    ...{ numHeads: 8, numKvHeads: 4, headDim: 256, vocabSize: 262_208, contextLength: 131_072, isTied: true },
+    window: { numTokens: 1024, numLayers: 29 },
+  });
   expect((await read({ ...LLAMA_70B, quantization_config: { quant_method: "fp8" } })).native).toBe("fp8");
   await expect(read({ ...LLAMA_70B, quantization_config: { quant_method: "awq" } })).rejects.toThrow(/got awq/);
   await expect(read({ ...LLAMA_70B, hidden_size: 0 })).rejects.toThrow(

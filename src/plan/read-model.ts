@@ -132,6 +132,16 @@ function shapeFromFolder(path: string): ModelShape {
   return { ...shapeFromConfig(config, name, resolve(path), stored), isTied };
 }
 
+/** What transformers' Gemma3TextConfig takes where a file is silent, as those on the hub are. */
+const GEMMA3_DEFAULTS: Readonly<Record<string, number>> = {
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  head_dim: 256,
+  vocab_size: 262_208,
+  max_position_embeddings: 131_072,
+  sliding_window: 4096,
+};
+
 /** @param stored undefined: the weights are 16-bit ones, which engines may quantise */
 export function shapeFromConfig(
   whole: JsonObject,
@@ -141,8 +151,10 @@ export function shapeFromConfig(
 ): ModelShape {
   // Models that also see have the language model's numbers in a part of their own.
   const config = whole.object("text_config") ?? whole;
+  const isGemma = (config.string("model_type") ?? "").startsWith("gemma3");
+  const number = (key: string) => config.number(key) ?? (isGemma ? GEMMA3_DEFAULTS[key] : undefined);
   const needed = (key: string): number => {
-    const value = config.number(key);
+    const value = number(key);
     if (value !== undefined && value > 0) return value;
     throw configError(`expected a positive ${config.nameOf(key)}, got ${value ?? "none"}`);
   };
@@ -151,14 +163,13 @@ export function shapeFromConfig(
     needed("hidden_size"),
     needed("num_attention_heads"),
   ];
-  const window = config.number("sliding_window");
-  const isGemma = (config.string("model_type") ?? "").startsWith("gemma3");
+  const window = number("sliding_window");
   const kvRank = config.number("kv_lora_rank");
   return {
     ...{ name, location, numLayers, width, numHeads, stored, checkpoints: {} },
     source: `config.json of ${name}`,
-    numKvHeads: config.number("num_key_value_heads") ?? numHeads,
-    headDim: config.number("head_dim") ?? config.number("qk_nope_head_dim") ?? width / numHeads,
+    numKvHeads: number("num_key_value_heads") ?? numHeads,
+    headDim: number("head_dim") ?? config.number("qk_nope_head_dim") ?? width / numHeads,
     ffWidth: config.number("intermediate_size") ?? 0,
     vocabSize: needed("vocab_size"),
     contextLength: needed("max_position_embeddings"),
