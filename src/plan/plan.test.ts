@@ -10,6 +10,7 @@ import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { makePlan } from "./plan.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
+import { storedQuantization } from "./rules.js";
 
 function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
   const machine = parseHardware(hardware);
@@ -39,6 +40,19 @@ test("Ampere has no FP8: INT8 is the middle ground", () => {
   const ids = makePlan(request("llama-3.1-8b", "a100-80")).configurations.map(({ quantization }) => quantization.id);
   expect(ids[0]).toBe("int8");
   expect(ids).not.toContain("fp8");
+});
+
+test("a folder of 8-bit weights is multiplied in 8 bits where the GPU can", () => {
+  const arithmetic = (label: string, hardware: string) => {
+    const machine = parseHardware(hardware);
+    return storedQuantization(label, machine).arithmetic;
+  };
+  expect([arithmetic("F8_E4M3", "h100"), arithmetic("I8", "h100"), arithmetic("I8", "a100-80")]).toEqual([
+    ...["fp8", "int8", "int8"],
+  ]);
+  expect([arithmetic("F8_E4M3", "a100-80"), arithmetic("INT4", "h100"), arithmetic("BF16", "h100")]).toEqual(
+    Array(3).fill("float16"),
+  );
 });
 
 test("INT4 only where memory binds", () => {

@@ -15,7 +15,12 @@ export interface WeightChoice {
 export function storedQuantization(label: string, machine: Machine): Quantization {
   const { file } = QUANTIZATIONS;
   const named = { ...file, label: `${label}, as stored` };
-  if (machine.kind === "gpu") return { ...named, computeFactor: /^(BF16|F16)$/.test(label) ? 1 : 0.92 };
+  if (machine.kind === "gpu") {
+    // Folders with 8-bit weights are made to be multiplied as they are, with activations of 8 bits.
+    const eight = label.startsWith("F8") ? "fp8" : label === "I8" ? "int8" : undefined;
+    if (eight !== undefined && machine.device.flops[eight] !== undefined) return { ...named, arithmetic: eight };
+    return { ...named, computeFactor: /^(BF16|F16)$/.test(label) ? 1 : 0.92 };
+  }
   if (/^Q8|^I8|^IQ4|INT8/.test(label)) return { ...named, arithmetic: "cpu8" };
   if (/^Q6|^Q[23]_K/.test(label)) return { ...named, arithmetic: "cpu4", computeFactor: 0.85 };
   if (/^Q[45]_K/.test(label))
