@@ -89,6 +89,10 @@ class TrainingStream:
             raise ValueError(f"expected chats whose first answer comes within {max_length} tokens, got none in {chats.name}")
         self.order: list[np.ndarray] | None = None
 
+    def num_cut(self) -> int:
+        """Of the usable chats, those whose end is never read."""
+        return int((self.is_usable & (self.chats.lengths() > self.max_length + 1)).sum())
+
     @property
     def cursor(self) -> tuple[int, int]:
         return self.pool, self.taken
@@ -120,6 +124,7 @@ class TrainingStream:
         while sum(one.num_tokens for one in passes) < self.config.tokens_per_step - self.config.tokens_per_pass / 2:
             passes.append(self.next_pass())
         return passes
+
 
 def held_out_passes(chats: EncodedChats, config: TrainConfig, max_length: int) -> Iterator[Pass]:
     """All chats once, answers only."""

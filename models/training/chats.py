@@ -78,6 +78,17 @@ def answer_mask(ids: np.ndarray, answer_header: list[int]) -> np.ndarray:
     return is_answer
 
 
+def last_answer(is_answer: np.ndarray) -> np.ndarray:
+    """The last of a chat's answers alone."""
+    if not is_answer.any():
+        return is_answer
+    end = np.flatnonzero(is_answer)[-1] + 1
+    others = np.flatnonzero(~is_answer[:end])
+    kept = is_answer.copy()
+    kept[: others[-1] + 1 if len(others) > 0 else 0] = False
+    return kept
+
+
 def departures(ids: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Which tokens are not what came the last time that the two before them stood together in the same chat: where copying on would go wrong."""
     pair = np.zeros(len(ids), dtype=np.int64)
@@ -128,7 +139,7 @@ def answer_parts(messages: list[dict]) -> list[str]:
 
 
 # Of how chats become the arrays that are kept beside them.
-ENCODING_VERSION = 2
+ENCODING_VERSION = 3
 
 
 def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None) -> EncodedChats:
@@ -151,7 +162,9 @@ def encode_chats(tokenizer: Tokenizer, path: Path, max_chats: int | None = None)
         for chat, own in zip(batch, texts):
             ids = np.array([token for _ in own for token in next(encodings).ids], dtype=np.uint16)
             parts.append(ids)
-            masks.append(answer_mask(ids, header))
+            mask = answer_mask(ids, header)
+            # Where only the last message is the teacher's, the others are part of the prompt.
+            masks.append(last_answer(mask) if chat.get("answers") == "last" else mask)
             family_of.append(families.setdefault(chat["family"], len(families)))
     ids, is_answer = np.concatenate(parts), np.concatenate(masks)
     starts = np.concatenate(([0], np.cumsum([len(part) for part in parts])))

@@ -96,12 +96,21 @@ def export(model: Mill, tokenizer: Tokenizer, path: Path) -> None:
     write_file(writer, partial, path)
 
 
+def tokenizer_of(reader: gguf.GGUFReader) -> Tokenizer:
+    names = ("tokenizer.ggml.pre", "tokenizer.ggml.tokens", "tokenizer.ggml.merges")
+    return assemble_tokenizer(*(reader.get_field(name).contents() for name in names))
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Of a file of the family, whatever its tensors are: quantised ones too."""
+    return tokenizer_of(gguf.GGUFReader(str(path)))
+
+
 @torch.no_grad()
 def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
     """What `export` wrote, in float32."""
     reader = gguf.GGUFReader(str(path))
     field = lambda key: reader.get_field(key).contents()
-    tokens = field("tokenizer.ggml.tokens")
     config = ModelConfig(
         name=field("general.name"),
         description=field("general.description"),
@@ -110,7 +119,7 @@ def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
         num_heads=field("llama.attention.head_count"),
         num_kv_heads=field("llama.attention.head_count_kv"),
         ffn_size=field("llama.feed_forward_length"),
-        vocab_size=len(tokens),
+        vocab_size=len(field("tokenizer.ggml.tokens")),
         context_length=field("llama.context_length"),
         rope_base=field("llama.rope.freq_base"),
         norm_eps=field("llama.attention.layer_norm_rms_epsilon"),
@@ -127,4 +136,4 @@ def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
             if name in ROTATED:
                 matrix = deinterleave(matrix, getattr(config, ROTATED[name]))
             parameter[rows] = matrix
-    return model, assemble_tokenizer(field("tokenizer.ggml.pre"), tokens, field("tokenizer.ggml.merges"))
+    return model, tokenizer_of(reader)

@@ -9,6 +9,7 @@ all linear layers are what LoRA needs; halve the batch and double the accumulati
 """
 
 import argparse
+import hashlib
 from pathlib import Path
 
 import torch
@@ -27,11 +28,15 @@ parser.add_argument("--max-length", type=int, default=2048)
 parser.add_argument("--out", type=Path, default=FOLDER / "merged", help="folder of the model with the adapters added to its weights")
 args = parser.parse_args()
 
+# What is trained, how and on what names the folder: the same again goes on from its checkpoint, anything else begins anew.
+terms = [args.model, args.epochs, args.rate, args.rank, args.max_length, hashlib.sha256((FOLDER / "train.jsonl").read_bytes()).hexdigest()]
+CHECKPOINTS = FOLDER / f"lora-{hashlib.sha256(repr(terms).encode()).hexdigest()[:8]}"
+
 has_cuda = torch.cuda.is_available()
 trainer = SFTTrainer(
     model=args.model,
     args=SFTConfig(
-        output_dir=str(FOLDER / "lora"),
+        output_dir=str(CHECKPOINTS),
         num_train_epochs=args.epochs,
         learning_rate=args.rate,
         lr_scheduler_type="cosine",
@@ -49,6 +54,6 @@ trainer = SFTTrainer(
     eval_dataset=load_dataset("json", data_files=str(FOLDER / "eval.jsonl"), split="train"),
     peft_config=LoraConfig(r=args.rank, lora_alpha=2 * args.rank, lora_dropout=0.05, target_modules="all-linear", task_type="CAUSAL_LM"),
 )
-trainer.train(resume_from_checkpoint=any((FOLDER / "lora").glob("checkpoint-*")))
+trainer.train(resume_from_checkpoint=any(CHECKPOINTS.glob("checkpoint-*")))
 trainer.model.merge_and_unload().save_pretrained(args.out)
 trainer.processing_class.save_pretrained(args.out)

@@ -1,6 +1,7 @@
 """One training run: the loop, checkpoints that a killed run resumes from, the log, held-out losses by family."""
 
 import json
+import math
 import signal
 import time
 from collections import defaultdict
@@ -55,7 +56,10 @@ class Run:
         self.checkpoint_path = options.folder / "checkpoint.pt"
         if self.checkpoint_path.exists():
             self.load()
-        print(f"{len(stream.chats)} chats, {sum(p.numel() for p in model.parameters())} parameters, at step {self.step}", flush=True)
+        num_used, num_cut = int(stream.is_usable.sum()), stream.num_cut()
+        left_out = f" ({len(stream.chats) - num_used} too long for the context, {num_cut} cut)" if num_cut or num_used < len(stream.chats) else ""
+        print(f"{num_used} chats{left_out}, {sum(p.numel() for p in model.parameters())} parameters, at step {self.step}", flush=True)
+        self.note(chats={"used": num_used, "cut": num_cut})
 
     def load(self) -> None:
         state = torch.load(self.checkpoint_path, map_location=self.options.device)
@@ -148,11 +152,16 @@ class Run:
             signal.signal(name, lambda *_: setattr(self, "is_stopping", True))
         losses: list[float] = []
         seconds_saved = seconds_noted = self.seconds
+        is_scored = False
         num_noted, tokens_noted = 0, self.num_tokens
         while self.step < options.steps and not self.is_stopping and len(losses) != options.stop_after:
             began = self.clock()
             losses.append(self.train_step())
             self.seconds += self.clock() - began
+            is_scored = False
+            if not math.isfinite(losses[-1]):
+                # What was saved is from before.
+                raise FloatingPointError(f"expected a finite loss, got {losses[-1]} at step {self.step}: train at a lower rate")
             if self.step % 20 == 0:
                 recent = losses[num_noted:]
                 loss, rate = sum(recent) / len(recent), (self.num_tokens - tokens_noted) / (self.seconds - seconds_noted)
@@ -163,10 +172,11 @@ class Run:
                 self.save("before-decay.pt")
             if self.step % options.score_steps == 0:
                 self.score()
+                is_scored = True
             if self.seconds - seconds_saved > options.checkpoint_minutes * 60:
                 self.checkpoint()
                 seconds_saved = self.seconds
         self.checkpoint()
-        if self.step % options.score_steps != 0 and not self.is_stopping:
+        if not is_scored and not self.is_stopping:
             self.score()
         return losses

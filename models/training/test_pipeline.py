@@ -10,15 +10,17 @@ import os
 import subprocess
 import tempfile
 import unittest
+from itertools import pairwise
 from pathlib import Path
 
+import gguf
 import numpy as np
 import torch
 
 from batches import TrainingStream
 from chats import departures, encode_chats, read_chats, render
 from config import PRESETS, TrainConfig
-from export import export, load_gguf
+from export import add_tokenizer, export, load_gguf, write_file
 from heads import create_heads, export_heads
 from network import Mill
 from reference import Reference
@@ -108,6 +110,17 @@ class Pipeline(unittest.TestCase):
         self.assertEqual(tokenizer.decode(chats.ids[chats.is_answer].tolist()), answer)
         self.assertEqual(chats.first_answers().tolist(), [len(prompt)])
 
+    def test_only_the_last_answer_is_a_teachers(self) -> None:
+        tokenizer = load_gguf(self.folder / "base.gguf")[1]
+        path = self.folder / "turns.jsonl"
+        messages = [{"role": role, "content": text} for role, text in (("user", "One?"), ("assistant", "1"), ("user", "Two?"), ("assistant", "2"))]
+        lines = [{"family": "turns", "messages": messages}, {"family": "turns", "messages": messages, "answers": "last"}]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        chats = encode_chats(tokenizer, path)
+        both, last = (tokenizer.decode(chats.ids[begin:end][chats.is_answer[begin:end]].tolist()) for begin, end in pairwise(chats.starts))
+        self.assertEqual((both, last), ("12", "2"))
+        self.assertGreater(chats.first_answers()[1], chats.first_answers()[0])
+
     def test_departures_are_where_copying_goes_wrong(self) -> None:
         # Two chats: 4 comes twice after 2 3 and then 5 does; the second chat has not seen the first.
         ids = np.array([2, 3, 4, 2, 3, 4, 2, 3, 5, 2, 3, 6], dtype=np.uint16)
@@ -132,6 +145,28 @@ class Pipeline(unittest.TestCase):
     def test_distils_sequences(self) -> None:
         losses = self.train("distill-sequences", "student", "--teacher", f"{self.folder}/base.gguf", "--preset", "toy")
         self.assertLess(losses[-1], losses[0])
+
+    def test_sequences_need_the_tokenizer_alone(self) -> None:
+        """Of a teacher whose tensors the network here cannot read."""
+        writer = gguf.GGUFWriter(str(self.folder / "packed.gguf"), "qwen2")
+        tokenizer = load_gguf(self.folder / "base.gguf")[1]
+        add_tokenizer(writer, tokenizer)
+        kind = gguf.GGMLQuantizationType.Q8_0
+        writer.add_tensor("token_embd.weight", gguf.quantize(np.ones((512, 64), dtype=np.float32), kind), raw_dtype=kind)
+        write_file(writer, self.folder / "packed.gguf", self.folder / "packed.gguf")
+        losses = self.train("distill-sequences", "packed-student", "--teacher", f"{self.folder}/packed.gguf", "--preset", "toy")
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(load_gguf(self.folder / "packed-student.gguf")[1].to_str(), tokenizer.to_str())
+
+    def test_a_run_that_diverges_is_an_error(self) -> None:
+        with self.assertRaisesRegex(FloatingPointError, "expected a finite loss, got nan at step"):
+            self.train("pretrain", "diverged", "--preset", "toy", "--lr-scale", "1e30")
+
+    def test_a_finished_run_is_scored_again(self) -> None:
+        log = lambda: [json.loads(line) for line in (self.folder / "finished/log.jsonl").read_text().splitlines()]
+        self.train("pretrain", "finished", "--preset", "toy", "--score-steps", str(STEPS))
+        self.train("pretrain", "finished", "--preset", "toy", "--score-steps", str(STEPS))
+        self.assertEqual([entry["step"] for entry in log() if "held_out" in entry], [STEPS, STEPS])
 
     def test_trains_heads(self) -> None:
         for kind in ("medusa", "eagle"):

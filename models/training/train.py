@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from batches import TrainingStream
 from chats import encode_chats, read_chats, train_tokenizer
 from config import PRESETS, TrainConfig
-from export import export, load_gguf
+from export import export, load_gguf, load_tokenizer
 from heads import MatchBase, create_heads, export_heads
 from network import Mill
 from objectives import MatchTeacher, NextToken
@@ -44,8 +44,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     common.add_argument(
         "--departure-weight",
         type=float,
-        default=TrainConfig.departure_weight,
-        help="what an answer's token counts where copying on would go wrong; above 1 for exercises of copying, 1 where the odds themselves matter",
+        help="what an answer's token counts where copying on would go wrong; above 1 for exercises of copying, 1 where the odds themselves matter "
+        f"(default: {TrainConfig.departure_weight:g} for pretrain, else 1)",
     )
     common.add_argument("--tokens-per-step", type=int, default=TrainConfig.tokens_per_step)
     common.add_argument("--tokens-per-pass", type=int, default=TrainConfig.tokens_per_pass)
@@ -80,7 +80,8 @@ def product_dtype(args: argparse.Namespace) -> torch.dtype:
 
 
 def train_config(args: argparse.Namespace) -> TrainConfig:
-    config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass, departure_weight=args.departure_weight)
+    departure_weight = args.departure_weight or (TrainConfig.departure_weight if args.command == "pretrain" else 1.0)
+    config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass, departure_weight=departure_weight)
     return replace(config, matrix_lr=config.matrix_lr * args.lr_scale, other_lr=config.other_lr * args.lr_scale)
 
 
@@ -97,14 +98,20 @@ def own_tokenizer(args: argparse.Namespace) -> Tokenizer:
 def create_model(args: argparse.Namespace) -> tuple[Mill, Tokenizer]:
     """The network to train and its tokenizer; a checkpoint, if there is one, is loaded over it."""
     torch.manual_seed(args.seed)
+    preset = PRESETS[args.preset]
     if args.init_from is not None:
-        return load_gguf(args.init_from)
+        model, tokenizer = load_gguf(args.init_from)
+        if args.command != "pretrain":
+            model.config = replace(model.config, name=preset.name, description=preset.description)
+        return model, tokenizer
     if args.command == "pretrain":
-        return Mill(PRESETS[args.preset]), own_tokenizer(args)
+        return Mill(preset), own_tokenizer(args)
+    if args.command == "distill-sequences":
+        tokenizer = load_tokenizer(args.teacher)
+        return Mill(replace(preset, vocab_size=tokenizer.get_vocab_size())), tokenizer
     teacher, tokenizer = load_gguf(args.teacher)
-    config = replace(PRESETS[args.preset], vocab_size=tokenizer.get_vocab_size())
-    # A draft model reads what its teacher reads; other students keep the context of their shape.
-    return Mill(replace(config, context_length=teacher.config.context_length) if args.command == "distill" else config), tokenizer
+    # A draft model reads what its teacher reads.
+    return Mill(replace(preset, vocab_size=tokenizer.get_vocab_size(), context_length=teacher.config.context_length)), tokenizer
 
 
 def create_run(args: argparse.Namespace) -> Run:
