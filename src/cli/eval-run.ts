@@ -1,5 +1,6 @@
 /** One task of `millrace eval`: its prompts all at once through the engine, each answer scored as it comes. */
-import { MillraceError } from "../core/errors.js";
+import { isRefusal } from "../distill/answers.js";
+import { seedOf } from "../distill/prompts.js";
 import type { ScoredChat } from "../quality/check.js";
 import { scoreAnswer } from "../quality/score-answer.js";
 import { wilsonInterval } from "../quality/wilson.js";
@@ -39,13 +40,14 @@ export interface TaskResult {
 
 /**
  * @param concurrency answers that are written at the same time
+ * @param seed of sampling, from which each prompt gets its own
  * @param onProgress hears how many items are done
  */
 export async function runTask(
   session: LocalSession,
   template: ChatTemplate,
   { name, chats }: EvalTask,
-  concurrency: number,
+  { concurrency, seed }: { readonly concurrency: number; readonly seed: number },
   onProgress: (numDone: number) => void,
 ): Promise<TaskResult> {
   const items: ItemResult[] = new Array(chats.length);
@@ -54,7 +56,7 @@ export async function runTask(
   let numDone = 0;
   async function work(): Promise<void> {
     for (let index = next++; index < chats.length; index = next++) {
-      items[index] = await runItem(session, template, chats[index] as ScoredChat);
+      items[index] = await runItem(session, template, chats[index] as ScoredChat, seed);
       onProgress(++numDone);
     }
   }
@@ -79,17 +81,24 @@ function summaryOf(
   };
 }
 
-async function runItem(session: LocalSession, template: ChatTemplate, chat: ScoredChat): Promise<ItemResult> {
+async function runItem(
+  session: LocalSession,
+  template: ChatTemplate,
+  chat: ScoredChat,
+  seed: number,
+): Promise<ItemResult> {
   const prompt = chat.messages.slice(0, -1);
   const expected = chat.messages.at(-1)?.content ?? "";
   try {
     const promptIds = chatPromptIds(session.tokenizer, template, prompt);
-    const { text, numPromptTokens, numOutputTokens, end } = await session.answer(promptIds, () => {});
+    const { text, numPromptTokens, numOutputTokens, end } = await session.answer(
+      ...([promptIds, () => {}, undefined, seedOf(seed, prompt)] as const),
+    );
     const score = await scoreAnswer(chat.check, expected, text);
     return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };
   } catch (thrown) {
-    // A prompt that a model has no room for is a wrong answer of that model, not the end of the run.
-    if (!(thrown instanceof MillraceError) || thrown.code !== "context_length_exceeded") throw thrown;
+    // A prompt that a model has no room for, or its template refuses, is a wrong answer of that model, not the end of the run.
+    if (!isRefusal(thrown)) throw thrown;
     const failure = { answer: "", score: 0, exact: false, note: thrown.message } as const;
     return { prompt, expected, ...failure, numPromptTokens: 0, numOutputTokens: 0, end: "refused" };
   }

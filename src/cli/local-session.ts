@@ -31,8 +31,13 @@ export interface LocalSession {
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  /** Streams one answer; aborting the signal ends it where it is. */
-  answer(promptIds: readonly number[], onText: (text: string) => void, signal?: AbortSignal): Promise<AnswerStats>;
+  /** Streams one answer; aborting the signal ends it where it is. `seed` is instead of the flags'. */
+  answer(
+    promptIds: readonly number[],
+    onText: (text: string) => void,
+    signal?: AbortSignal,
+    seed?: number,
+  ): Promise<AnswerStats>;
   close(): Promise<void>;
 }
 
@@ -54,6 +59,7 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
     promptIds: readonly number[],
     onText: (text: string) => void,
     signal?: AbortSignal,
+    seed?: number,
   ): Promise<AnswerStats> {
     const numPromptTokens = promptIds.length;
     const { maxModelLen, numKvBlocks, blockSize } = engine.info;
@@ -67,7 +73,9 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
     }
     const request = {
       promptIds: Int32Array.from(promptIds),
-      sampling: samplingFrom(flags, room, [...tokenizer.stopIds]),
+      sampling: samplingFrom(seed === undefined ? flags : { ...flags, seed: BigInt(seed) }, room, [
+        ...tokenizer.stopIds,
+      ]),
       stopStrings: flags.stop ?? [],
       isStopIncluded: false,
       keepSpecial: false,

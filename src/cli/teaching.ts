@@ -5,9 +5,10 @@ import { dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
 import { MillraceError } from "../core/errors.js";
+import { acquireFileLock } from "../core/file-lock.js";
 import { type Ask, type Collected, type Collecting, collectAnswers } from "../distill/answers.js";
 import type { Corpora } from "../distill/collection.js";
-import type { Split } from "../distill/prompts.js";
+import { type Split, seedOf } from "../distill/prompts.js";
 import type { HeldOutLog } from "../distill/trainer.js";
 import type { ChatTemplate } from "../text/chat-template.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
@@ -47,8 +48,7 @@ export function addTeachingOptions(command: Command, defaultSteps: number): Comm
     .option("--seed <n>", "of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
     .option("--steps <n>", "of training", integerIn("--steps", 1, MANY), defaultSteps)
     .option("--init-from <gguf>", "start from this file's weights instead of new ones")
-    .option("--device <name>", "what trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu")
-    .option("--chat-template <file>", "use this template instead of the model's own");
+    .option("--device <name>", "what trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu");
   return addEngineOptions(command);
 }
 
@@ -60,12 +60,14 @@ export function templateOf({ name, chatTemplate }: LocalSession): ChatTemplate {
   });
 }
 
-/** Sampling is the session's. */
-export function askOf(session: LocalSession): Ask {
+/** Sampling is the session's, but for the seed, from which each prompt gets its own. */
+export function askOf(session: LocalSession, seed: number): Ask {
   const template = templateOf(session);
   return async (messages, signal) => {
     const promptIds = chatPromptIds(session.tokenizer, template, messages);
-    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal);
+    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(
+      ...([promptIds, () => {}, signal, seedOf(seed, messages)] as const),
+    );
     if (end === "cancelled") throw signal.reason;
     return { text, end, numPromptTokens, numOutputTokens };
   };
@@ -82,8 +84,8 @@ export async function collectInStage(what: Collecting, name: string, startStage:
   const { numAnswers, numResumed, numRefused, refusal } = collected;
   if (refusal !== undefined) stage.note(`${numRefused} prompts refused, the first: ${refusal}`);
   if (numAnswers === 0 && refusal !== undefined) {
-    throw new MillraceError("teacher_failed", `expected an answer to some prompt, got refusals of all: ${refusal}`, {
-      hint: "lower --max-tokens, which has to fit into the context behind the prompt",
+    throw new MillraceError("teacher_failed", `expected ${name} to some prompt, got refusals of all: ${refusal}`, {
+      hint: "give shorter prompts; a server may also want --max-tokens to fit into the context behind them",
     });
   }
   stage.done(`${numAnswers} of ${what.prompts.length}${numResumed === 0 ? "" : `, ${numResumed} of them from before`}`);
@@ -95,9 +97,37 @@ export interface AnswerSource {
   readonly name: string;
   readonly path: string | undefined;
   readonly contentHash: string | undefined;
+  readonly url?: string | undefined;
   readonly ask?: Ask | undefined;
   /** Of `ask`. */
   readonly concurrency?: number;
+}
+
+/** What changes a local model's answers beside its file and the sampling. */
+function engineSettings({ chatTemplate, maxModelLen, activationDtype, kvCacheDtype }: TeachingFlags) {
+  const template = chatTemplate === undefined ? undefined : sha256(readFileSync(chatTemplate));
+  return { chatTemplate: template, maxModelLen, activationDtype, kvCacheDtype };
+}
+
+const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+/** Runs it while no other run writes into the folder of --out; where one does, waits for its end. */
+export async function inOwnFolder<T>(
+  { out }: TeachingFlags,
+  startStage: StartStage,
+  signal: AbortSignal,
+  run: () => Promise<T>,
+): Promise<T> {
+  const release = await acquireFileLock(
+    join(out, "lock"),
+    () => startStage("lock").note(`another run writes into ${out}; this one waits for its end`),
+    signal,
+  );
+  try {
+    return await run();
+  } finally {
+    release();
+  }
 }
 
 /** As `openLocalSession` takes them. */
@@ -108,7 +138,7 @@ export const sessionFlags = <T extends TeachingFlags>(flags: T, model: string) =
 
 /** Has all prompts answered and writes what trainers read. A local model is only started where answers are missing. */
 export async function collectCorpora(
-  { name, path, contentHash, ask, concurrency = 1 }: AnswerSource,
+  { name, path, contentHash, url, ask, concurrency = 1 }: AnswerSource,
   split: Split,
   flags: TeachingFlags & { readonly temperature: number },
   startStage: StartStage,
@@ -116,7 +146,8 @@ export async function collectCorpora(
 ): Promise<{ readonly corpora: Corpora; readonly numRefused: number }> {
   const { openCollection, writeCorpora } = await import("../distill/collection.js");
   const { temperature, maxTokens, seed, out } = flags;
-  const file = openCollection(out, { teacher: name, contentHash, temperature, maxTokens, seed });
+  const settings = path === undefined ? { url } : engineSettings(flags);
+  const file = openCollection(out, { teacher: name, contentHash, temperature, maxTokens, seed, settings });
   const prompts = [...split.heldOut, ...split.training];
   const job = { file, prompts, signal };
   const isOpen = prompts.some(({ id }) => file.get(id) === undefined);
@@ -127,7 +158,7 @@ export async function collectCorpora(
   }
   const session = await openLocalSession(sessionFlags(flags, path), startStage);
   try {
-    const local = { ...job, ask: askOf(session), concurrency: flags.maxNumSeqs };
+    const local = { ...job, ask: askOf(session, seed), concurrency: flags.maxNumSeqs };
     const { numRefused } = await collectInStage(local, "answers", startStage);
     return { corpora: writeCorpora(out, file, split), numRefused };
   } finally {
@@ -182,6 +213,8 @@ export interface TrainPlan {
   readonly python: string;
   /** Of train.py: the command, and what is special about it. */
   readonly args: readonly string[];
+  /** The model it reads: the option that names it, and what it is wherever it lies. */
+  readonly model: { readonly flag: string; readonly path: string; readonly contentHash: string };
   readonly corpora: Corpora;
   readonly outPath: string;
 }
@@ -192,38 +225,32 @@ export interface Trained extends HeldOutLog {
 
 /** Runs train.py. What is trained on, and how, names the run's folder: the same again goes on from its checkpoint, anything else begins anew. */
 export async function trainInStage(
-  { python, args, corpora, outPath }: TrainPlan,
+  { python, args, model, corpora, outPath }: TrainPlan,
   flags: TeachingFlags,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Trained> {
   const { train } = await import("../distill/trainer.js");
   const { steps, seed, device, initFrom } = flags;
-  const terms = [
-    ...args,
-    ...["--steps", String(steps), "--seed", String(seed), "--device", device],
-    ...["--holdout-chats", String(Math.max(1, corpora.heldOut.length))],
-    ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
+  const terms = [...args, ...["--steps", String(steps), "--seed", String(seed), "--device", device]];
+  const contents = [
+    model.contentHash,
+    sha256(readFileSync(corpora.trainingPath)),
+    initFrom === undefined ? "" : sha256(readFileSync(initFrom)),
   ];
-  const hash = createHash("sha256").update(JSON.stringify(terms)).update(readFileSync(corpora.trainingPath));
-  if (initFrom !== undefined) hash.update(readFileSync(initFrom));
-  const runFolder = join(flags.out, `run-${hash.digest("hex").slice(0, 8)}`);
+  const hash = sha256(Buffer.from(JSON.stringify([terms, contents])));
+  const runFolder = join(flags.out, `run-${hash.slice(0, 8)}`);
   const files = [
-    "--corpus",
-    corpora.trainingPath,
-    "--holdout",
-    corpora.heldOutPath,
-    "--run",
-    runFolder,
-    "--out",
-    outPath,
+    ...[model.flag, model.path, "--corpus", corpora.trainingPath, "--run", runFolder, "--out", outPath],
+    ...["--holdout", corpora.heldOutPath, "--holdout-chats", String(Math.max(1, corpora.heldOut.length))],
+    ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
   ];
   const threads = ["--threads", String(flags.threads ?? defaultNumThreads(cpuCores()))];
   const stage = startStage("training");
   const job = {
     python,
     args: [...terms, ...files, ...threads],
-    runFolder,
+    ...{ runFolder, steps },
     onLine: (line: string) => stage.update(line),
   };
   const log = await train(job, signal);

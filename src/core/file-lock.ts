@@ -12,9 +12,14 @@ const POLL_MS = 200;
 
 /**
  * @param onWait called once where somebody else holds it
+ * @param signal ends the waiting with its reason
  * @returns what gives it back
  */
-export async function acquireFileLock(path: string, onWait: () => void = () => {}): Promise<() => void> {
+export async function acquireFileLock(
+  path: string,
+  onWait: () => void = () => {},
+  signal?: AbortSignal,
+): Promise<() => void> {
   mkdirSync(dirname(path), { recursive: true });
   const own = `${hostname()} ${process.pid} ${randomUUID()}`;
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
@@ -24,7 +29,7 @@ export async function acquireFileLock(path: string, onWait: () => void = () => {
     if (seen === undefined) onWait();
     if (seen?.state !== state) seen = { state, sinceMs: performance.now() };
     if (isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS) clear(path, state);
-    else await wait(POLL_MS);
+    else await wait(POLL_MS, undefined, { signal });
   }
   const beat = setInterval(() => touch(path), BEAT_MS);
   beat.unref();

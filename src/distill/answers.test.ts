@@ -128,7 +128,10 @@ test("a corpus has whole answers only, and is refused without any", () => {
   ];
   const lines = corpusOf(items, "train on").trimEnd().split("\n");
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    { family: "chats", messages: [...prompts[0]!.messages, { role: "assistant", content: "to Question 0" }] },
+    {
+      ...{ family: "chats", answers: "last" },
+      messages: [...prompts[0]!.messages, { role: "assistant", content: "to Question 0" }],
+    },
   ]);
   expect(() => corpusOf(items.slice(1), "train on")).toThrow(/end by themselves to train on, got 1 that/);
 });

@@ -93,6 +93,10 @@ const REFUSALS: readonly string[] = [
   "invalid_request",
 ];
 
+/** Whether one prompt is refused, and the others may go on. */
+export const isRefusal = (thrown: unknown): thrown is MillraceError =>
+  thrown instanceof MillraceError && REFUSALS.includes(thrown.code);
+
 export interface Collecting {
   readonly file: AnswerFile;
   readonly prompts: readonly Prompt[];
@@ -121,7 +125,7 @@ export async function collectAnswers(
       file.add({ id, ...answer });
       numOutputTokens += answer.numOutputTokens;
     } catch (thrown) {
-      if (thrown instanceof MillraceError && REFUSALS.includes(thrown.code)) {
+      if (isRefusal(thrown)) {
         numRefused++;
         refusal ??= thrown.message;
       } else {
@@ -167,7 +171,7 @@ export function answered(file: AnswerFile, prompts: readonly Prompt[]): Answered
   });
 }
 
-/** Whole answers, as a corpus: JSON lines of {"family", "messages"}. Throws invalid_option where there are none. */
+/** Whole answers, as a corpus: JSON lines of {"family", "messages", "answers": "last"}, the prompts' own turns being no answers. Throws invalid_option where there are none. */
 export function corpusOf(items: readonly AnsweredPrompt[], what: string): string {
   const whole = items.filter(({ answer }) => answer.end === "stop");
   if (whole.length === 0) {
@@ -175,7 +179,7 @@ export function corpusOf(items: readonly AnsweredPrompt[], what: string): string
     throw new MillraceError("invalid_option", message, { hint: "give more prompts, or raise --max-tokens" });
   }
   const lines = whole.map(({ prompt: { family = "chats", messages }, answer: { text } }) =>
-    JSON.stringify({ family, messages: [...messages, { role: "assistant", content: text }] }),
+    JSON.stringify({ family, messages: [...messages, { role: "assistant", content: text }], answers: "last" }),
   );
   return `${lines.join("\n")}\n`;
 }

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const terms = { teacher: "big", contentHash: "00", temperature: 0, maxTokens: 8, seed: 1 };
+const terms = { teacher: "big", contentHash: "00", temperature: 0, maxTokens: 8, seed: 1, settings: {} };
 
 test("a folder keeps to one teacher and its terms", () => {
   openCollection(folder, terms);
@@ -19,6 +19,7 @@ test("a folder keeps to one teacher and its terms", () => {
   for (const other of [
     { ...terms, contentHash: "01" },
     { ...terms, maxTokens: 9 },
+    { ...terms, settings: { chatTemplate: "ab" } },
   ]) {
     expect(() => openCollection(folder, other)).toThrow(/"maxTokens":8.*/);
   }
@@ -44,7 +45,9 @@ test("trainers get whole answers, held-out prompts apart from the others", () =>
   const textsOf = (items: typeof training) => items.map(({ prompt }) => JSON.stringify(prompt));
   expect(textsOf(training).filter((text) => textsOf(heldOut).includes(text))).toEqual([]);
   expect(read(corpora.trainingPath)).toEqual(
-    training.map(({ prompt, completion }) => ({ family: "chats", messages: [...prompt, ...completion] })),
+    training.map(({ prompt, completion }) => ({
+      ...{ family: "chats", messages: [...prompt, ...completion], answers: "last" },
+    })),
   );
   expect(readFileSync(join(trlFolder, "lora.py"), "utf8")).toContain("SFTTrainer");
 });

@@ -14,12 +14,25 @@ export interface CollectionTerms {
   readonly temperature: number;
   readonly maxTokens: number;
   readonly seed: number;
+  /** What else its server or its engine was told: the address, a template, types that round. */
+  readonly settings: Readonly<Record<string, string | number | undefined>>;
+}
+
+const termsPath = (folder: string): string => join(folder, "collection.json");
+
+/** What a folder was begun with; undefined for one that is new, or is no such folder. */
+export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
+  try {
+    return JSON.parse(readFileSync(termsPath(folder), "utf8")) as Partial<CollectionTerms>;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Throws invalid_option where the folder has answers under other terms. */
 export function openCollection(folder: string, terms: CollectionTerms): AnswerFile {
   mkdirSync(folder, { recursive: true });
-  const path = join(folder, "collection.json");
+  const path = termsPath(folder);
   const text = `${JSON.stringify(terms)}\n`;
   if (!existsSync(path)) writeFileSync(path, text);
   const there = readFileSync(path, "utf8");

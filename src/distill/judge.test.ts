@@ -15,14 +15,20 @@ const signal = new AbortController().signal;
 const script = (code: string): string => `"${process.execPath}" -e "${code}"`;
 
 test("checks of the prompts judge", async () => {
-  expect(await judgeByChecks(items, signal)).toEqual([1, 0]);
+  expect(await judgeByChecks(items, signal)).toEqual([
+    { score: 1, exact: true },
+    { score: 0, exact: false },
+  ]);
 });
 
 test("a command reads all answers as JSON lines and writes a score for each", async () => {
   const code =
     "let t='';process.stdin.on('data',d=>t+=d).on('end',()=>{for(const l of t.trim().split('\\n')){const x=JSON.parse(l);" +
     "console.log(x.prompt[0].content==='2 + 2?'&&x.answer.includes(x.expected)?0.75:0)}})";
-  expect(await judgeByCommand(script(code))(items, signal)).toEqual([0.75, 0]);
+  expect(await judgeByCommand(script(code))(items, signal)).toEqual([
+    { score: 0.75, exact: false },
+    { score: 0, exact: false },
+  ]);
 });
 
 test.each([

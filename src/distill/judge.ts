@@ -1,6 +1,7 @@
 /** How good answers are, from 0 to 1: by the prompts' own checks, or by a command of the user's. */
 import { spawn } from "node:child_process";
 import { MillraceError } from "../core/errors.js";
+import type { Score } from "../quality/score.js";
 import { scoreAnswer } from "../quality/score-answer.js";
 import type { Prompt } from "./prompts.js";
 
@@ -9,16 +10,19 @@ export interface Judged {
   readonly answer: string;
 }
 
-/** Scores parallel to the answers. */
-export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<number[]>;
+export type Verdict = Pick<Score, "score" | "exact">;
+
+/** Parallel to the answers. */
+export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<Verdict[]>;
 
 /** For prompts that all have a check and an expected answer. */
 export const judgeByChecks: Judge = async (items) => {
-  const scores: number[] = [];
+  const verdicts: Verdict[] = [];
   for (const { prompt, answer } of items) {
-    scores.push((await scoreAnswer(prompt.check!, prompt.expected!, answer)).score);
+    const { score, exact } = await scoreAnswer(prompt.check!, prompt.expected!, answer);
+    verdicts.push({ score, exact });
   }
-  return scores;
+  return verdicts;
 };
 
 /**
@@ -53,7 +57,7 @@ export function judgeByCommand(command: string): Judge {
     if (lines.length !== items.length) throw refuse(`${items.length} lines`, String(lines.length));
     return lines.map((line, index) => {
       const score = line.trim() === "" ? Number.NaN : Number(line);
-      if (score >= 0 && score <= 1) return score;
+      if (score >= 0 && score <= 1) return { score, exact: score === 1 };
       throw refuse("a number from 0 to 1", `${JSON.stringify(line)} in line ${index + 1}`);
     });
   };

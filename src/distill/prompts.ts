@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import { type Check, checkSchema } from "../quality/check.js";
+import { type Check, checkSchema, problemOfCheck } from "../quality/check.js";
 
 const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
 
@@ -78,6 +78,8 @@ function parseLine(text: string, source: string, line: number): Prompt {
   const messages = last.role === "assistant" ? all.slice(0, -1) : all;
   if (messages.at(-1)?.role !== "user") return refuse("no message of the user to answer at its end");
   const expected = last.role === "assistant" ? last.content : undefined;
+  const problem = check === undefined || expected === undefined ? undefined : problemOfCheck(check, expected);
+  if (problem !== undefined) return refuse(problem);
   return { id: promptId(messages), family, messages, expected, check, line };
 }
 
@@ -85,6 +87,16 @@ function parseLine(text: string, source: string, line: number): Prompt {
 export function promptId(messages: readonly Message[]): string {
   const text = JSON.stringify(messages.map(({ role, content }) => [role, content]));
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}
+
+/** Of sampling an answer to these messages: with one seed for all, equally long prompts would draw alike. In [0, 2^31). */
+export function seedOf(seed: number, messages: readonly Message[]): number {
+  return (
+    createHash("sha256")
+      .update(`${seed} ${promptId(messages)}`)
+      .digest()
+      .readUInt32LE() >>> 1
+  );
 }
 
 /** A function of the prompt alone: what is held out stays so when prompts are added to the file. */

@@ -4,6 +4,7 @@ import { Agent, request } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import type { Ask } from "./answers.js";
+import { seedOf } from "./prompts.js";
 
 export interface RemoteTeacher {
   /** What the server calls the model. */
@@ -64,7 +65,8 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
   try {
     const model = options.model ?? parse(modelsSchema, await call("/models", undefined, signal, 1), base).data[0]!.id;
     const ask: Ask = async (messages, stop) => {
-      const { temperature, maxTokens, seed } = options;
+      const { temperature, maxTokens } = options;
+      const seed = seedOf(options.seed, messages);
       const body = { model, messages, temperature, max_tokens: maxTokens, seed };
       const reply = await call("/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);

@@ -6,8 +6,8 @@ const itemsOf = (pairs: readonly (readonly [teacher: number, student: number])[]
   pairs.map(([teacher, student], i) => ({
     id: String(i),
     prompt: [{ role: "user", content: "?" }],
-    teacher: { answer: "a", score: teacher },
-    student: { answer: "b", score: student },
+    teacher: { answer: "a", score: teacher, exact: teacher === 1 },
+    student: { answer: "b", score: student, exact: student === 1 },
   }));
 
 test("scores are compared prompt by prompt", () => {
@@ -30,7 +30,7 @@ const report: DistillReport = {
   student: { path: "student.gguf", config: "tiny", size: { numParameters: 1e6, weightBytes: 2e6 } },
   judge: "the checks of fact",
   sampling: { temperature: 0, maxTokens: 64, seed: 1 },
-  prompts: { file: "p.jsonl", numTrained: 90, numHeldOut: 3, numRefused: 1, numCutOff: 2 },
+  prompts: { file: "p.jsonl", numTrained: 90, numTrainedCut: 0, numHeldOut: 3, numRefused: 1, numCutOff: 2 },
   training: { steps: 100, heldOutLoss: 0.5 },
   quality: compareQuality(
     itemsOf([
@@ -46,7 +46,7 @@ const report: DistillReport = {
     firstToken: { value: 4, numRuns: 2 },
     genTokens: 32,
   },
-  answerSpeed: undefined,
+  ...{ answerSpeed: undefined, speedProblem: undefined, textPerToken: undefined },
   items: [],
   machine: { cpu: "a CPU", numCpus: 2, memoryBytes: 1, platform: "linux x64" },
   versions: { millrace: "0.1.0", node: "20" },
@@ -71,7 +71,7 @@ test("what was not measured is said, not made up", () => {
   expect(reportMarkdown(away)).toContain("| tokens/s | — | — |");
   expect(
     findings({
-      ...away,
+      ...{ ...away, speedProblem: "the teacher does not count its tokens" },
       quality: compareQuality(
         itemsOf([
           [0, 0],
@@ -94,6 +94,21 @@ test("a teacher elsewhere is compared by whole answers", () => {
   expect(findings(away)[1]).toMatch(
     /whole answers.*: 4\.00 times as fast as the teacher at http:\/\/x \(95 %: 3\.00 to 5\.00\)/,
   );
+  const otherTokens = { ...away, textPerToken: { teacher: 4, student: 2 } };
+  expect(findings(otherTokens)[2]).toMatch(/one of the teacher's is 4\.00 characters .* it is 2\.00 times as fast\.$/);
+});
+
+test("right is what the check calls exact, whatever the score", () => {
+  const [item] = itemsOf([[1, 1]]);
+  const [looping, short] = [
+    { ...item!.student, exact: false },
+    { ...item!.student, score: 0.9, exact: true },
+  ];
+  const { student } = compareQuality([
+    { ...item!, student: looping },
+    { ...item!, student: short },
+  ]);
+  expect(student).toMatchObject({ score: 0.95, right: 0.5 });
 });
 
 test("acceptance by position is a share of all drafts", () => {

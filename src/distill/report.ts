@@ -2,20 +2,21 @@
 import type { MachineInfo, Versions } from "../bench/machine.js";
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
 import { wilsonInterval } from "../quality/wilson.js";
+import type { Verdict } from "./judge.js";
 import type { Message } from "./prompts.js";
 import type { AnswerSpeed, Pace, SpeedComparison } from "./speed.js";
 
 export interface ComparedItem {
   readonly id: string;
   readonly prompt: readonly Message[];
-  readonly teacher: { readonly answer: string; readonly score: number };
-  readonly student: { readonly answer: string; readonly score: number };
+  readonly teacher: Verdict & { readonly answer: string };
+  readonly student: Verdict & { readonly answer: string };
 }
 
 export interface Quality {
   /** Mean score, 0 to 1. */
   readonly score: number;
-  /** Share of answers with the full score, and Wilson's 95 % interval. */
+  /** Share of answers that are right without reservation, as `eval` counts them, and Wilson's 95 % interval. */
   readonly right: number;
   readonly rightInterval: readonly [low: number, high: number];
 }
@@ -30,22 +31,22 @@ export interface QualityComparison {
 
 /** @param items at least one */
 export function compareQuality(items: readonly ComparedItem[]): QualityComparison {
-  const teacher = items.map((item) => item.teacher.score);
-  const student = items.map((item) => item.student.score);
+  const [teacher, student] = [items.map((item) => item.teacher), items.map((item) => item.student)];
+  const scoresOf = (verdicts: readonly Verdict[]) => verdicts.map(({ score }) => score);
   return {
     numItems: items.length,
     teacher: qualityOf(teacher),
     student: qualityOf(student),
-    difference: pairedDifference(student, teacher),
+    difference: pairedDifference(scoresOf(student), scoresOf(teacher)),
   };
 }
 
-function qualityOf(scores: readonly number[]): Quality {
-  const numRight = scores.filter((score) => score === 1).length;
+function qualityOf(verdicts: readonly Verdict[]): Quality {
+  const numRight = verdicts.filter(({ exact }) => exact).length;
   return {
-    score: scores.reduce((sum, score) => sum + score, 0) / scores.length,
-    right: numRight / scores.length,
-    rightInterval: wilsonInterval(numRight, scores.length),
+    score: verdicts.reduce((sum, { score }) => sum + score, 0) / verdicts.length,
+    right: numRight / verdicts.length,
+    rightInterval: wilsonInterval(numRight, verdicts.length),
   };
 }
 
@@ -62,8 +63,10 @@ export interface DistillReport {
   readonly sampling: { readonly temperature: number; readonly maxTokens: number; readonly seed: number };
   readonly prompts: {
     readonly file: string;
-    /** With a whole answer of the teacher: what was trained on. */
+    /** Whole answers of the teacher for which the student's context has room. */
     readonly numTrained: number;
+    /** Of these, answers whose end it has no room for. */
+    readonly numTrainedCut: number;
     readonly numHeldOut: number;
     readonly numRefused: number;
     readonly numCutOff: number;
@@ -74,6 +77,10 @@ export interface DistillReport {
   readonly speed: SpeedComparison | undefined;
   /** Of a teacher that is elsewhere. */
   readonly answerSpeed: AnswerSpeed | undefined;
+  /** Why there is neither. */
+  readonly speedProblem: string | undefined;
+  /** Characters of the held-out answers per token, where the two have tokens of different kinds. */
+  readonly textPerToken: { readonly teacher: number; readonly student: number } | undefined;
   readonly items: readonly ComparedItem[];
   readonly machine: MachineInfo;
   readonly versions: Versions;
@@ -120,7 +127,8 @@ export function reportRows({ teacher, student, quality, speed, answerSpeed }: Di
 }
 
 /** What the table comes to, a line each. */
-export function findings({ teacher, student, quality, speed, answerSpeed }: DistillReport): string[] {
+export function findings(report: DistillReport): string[] {
+  const { teacher, student, quality, speed, answerSpeed, speedProblem, textPerToken } = report;
   const { difference, numItems } = quality;
   const lines = [
     `Quality, student − teacher: ${difference.value.toFixed(3)}${interval(difference, 3)} in score, paired over ${numItems} held-out prompts.`,
@@ -136,8 +144,14 @@ export function findings({ teacher, student, quality, speed, answerSpeed }: Dist
     lines.push(
       `Speed as one client sees it, whole answers by their tokens, in alternation: ${ratio.value.toFixed(2)} times as fast as the teacher at ${teacher.url}${interval(ratio, 2)}, with its network and its machine.`,
     );
-  } else if (teacher.url !== undefined) lines.push("Speed: not measured, since the teacher does not count its tokens.");
-  else lines.push("Speed: not measured, since no held-out prompt leaves room for an answer in both contexts.");
+  } else lines.push(`Speed: not measured, since ${speedProblem}.`);
+  const tokenRatio = speed?.decoding ?? answerSpeed?.ratio;
+  if (textPerToken !== undefined && tokenRatio !== undefined) {
+    const ratio = (tokenRatio.value * textPerToken.student) / textPerToken.teacher;
+    lines.push(
+      `Their tokens differ: one of the teacher's is ${textPerToken.teacher.toFixed(2)} characters of its answers, one of the student's ${textPerToken.student.toFixed(2)}. By characters, it is ${ratio.toFixed(2)} times as fast.`,
+    );
+  }
   if (teacher.size !== undefined) {
     const parameters = student.size.numParameters / teacher.size.numParameters;
     const bytes = student.size.weightBytes / teacher.size.weightBytes;
@@ -151,10 +165,12 @@ export function reportMarkdown(report: DistillReport): string {
   const rows = reportRows(report).map((cells) => `| ${cells.join(" | ")} |`);
   const loss =
     training.heldOutLoss === undefined ? "" : `, held-out loss ${training.heldOutLoss} nats per answer token`;
+  const cut =
+    prompts.numTrainedCut === 0 ? "" : ` Of ${prompts.numTrainedCut} the student's context has no room for the end.`;
   return `${[
     `# ${student.config} student of ${teacher.name}`,
     "",
-    `Trained for ${training.steps} steps on ${prompts.numTrained} answers${loss}. Prompts: \`${prompts.file}\`; ${prompts.numHeldOut} held out by a hash of their text, ${prompts.numRefused} refused, ${prompts.numCutOff} answers cut off (never trained on).`,
+    `Trained for ${training.steps} steps on ${prompts.numTrained} answers${loss}. Prompts: \`${prompts.file}\`; ${prompts.numHeldOut} held out by a hash of their text, ${prompts.numRefused} refused, ${prompts.numCutOff} answers cut off (never trained on).${cut}`,
     `Judged by ${judge}; temperature ${sampling.temperature}, at most ${sampling.maxTokens} tokens, seed ${sampling.seed}.`,
     "",
     `| | teacher | student |`,

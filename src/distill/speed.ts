@@ -1,9 +1,10 @@
 /** What a token of each of two models takes on this machine: one client, each model alone, in alternation. */
 import { type RoundSample, runRound } from "../bench/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
+import { MillraceError } from "../core/errors.js";
 import { median } from "../core/statistics.js";
 import type { Engine } from "../engine/api.js";
-import type { Ask } from "./answers.js";
+import { type Ask, isRefusal } from "./answers.js";
 import type { Prompt } from "./prompts.js";
 
 /** Medians over the rounds, in milliseconds. */
@@ -91,13 +92,17 @@ export interface AnswerSpeed {
 
 const MAX_ANSWERS = 16;
 
-/** For a teacher that is reached over HTTP: the same prompts to both, one request at a time, in alternation. */
+/**
+ * For a teacher that is reached over HTTP: the same prompts to both, one request at a time, in alternation.
+ *
+ * @returns why there is no speed where there is none: a teacher that is gone by now is no reason to lose the report
+ */
 export async function compareAnswers(
   teacher: Ask,
   student: Ask,
   prompts: readonly Prompt[],
   signal: AbortSignal,
-): Promise<AnswerSpeed | undefined> {
+): Promise<AnswerSpeed | string> {
   const timeOf = async (ask: Ask, { messages }: Prompt): Promise<number> => {
     const startMs = performance.now();
     const { numOutputTokens } = await ask(messages, signal);
@@ -105,13 +110,19 @@ export async function compareAnswers(
   };
   const times: { readonly teacher: number; readonly student: number }[] = [];
   for (const [index, prompt] of prompts.slice(0, MAX_ANSWERS).entries()) {
-    const early = index % 2 === 1 ? await timeOf(student, prompt) : undefined;
-    const teacherMs = await timeOf(teacher, prompt);
-    times.push({ teacher: teacherMs, student: early ?? (await timeOf(student, prompt)) });
+    try {
+      const early = index % 2 === 1 ? await timeOf(student, prompt) : undefined;
+      const teacherMs = await timeOf(teacher, prompt);
+      times.push({ teacher: teacherMs, student: early ?? (await timeOf(student, prompt)) });
+    } catch (thrown) {
+      if (thrown instanceof MillraceError && thrown.code === "teacher_failed")
+        return `the teacher fails: ${thrown.message}`;
+      if (!isRefusal(thrown)) throw thrown;
+    }
   }
   // A server that does not say how long its answers are has no time per token.
   const usable = times.filter((each) => Number.isFinite(each.teacher) && Number.isFinite(each.student));
-  if (usable.length === 0) return undefined;
+  if (usable.length === 0) return "the teacher does not count its tokens, or refused every prompt";
   const [of, to] = [usable.map((each) => each.teacher), usable.map((each) => each.student)];
   return { teacherMs: median(of), studentMs: median(to), ratio: pairedRatio(of, to)! };
 }

@@ -1,7 +1,10 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Metadata } from "../formats/gguf/metadata.js";
 import type { GgufTensor, TensorType } from "../formats/gguf/types.js";
-import { findPython, untrainable } from "./trainer.js";
+import { findPython, heldOutLog, untrainable } from "./trainer.js";
 
 test("without Python, or without its packages, one command is named that installs them", async () => {
   const chosen = findPython({ MILLRACE_PYTHON: "/nowhere/python" });
@@ -46,4 +49,20 @@ test("a model of the family can be trained from, others say why not", () => {
   const packed = tensor("blk.0.attn_q.weight", "Q4_0");
   expect(untrainable(file({}, matrix, packed), "network")).toMatch(/blk\.0\.attn_q\.weight of type Q4_0/);
   expect(untrainable(file({}, tensor("output.weight", "F16")), "network")).toMatch(/output\.weight/);
+});
+
+test("a run that was stopped before its last step is not taken for a finished one", () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-trainer-"));
+  try {
+    const entries = [
+      { step: 0, chats: { used: 9, cut: 2 } },
+      { step: 20, held_out: { all: 1.5 } },
+      { step: 31, loss: 1.2 },
+    ];
+    writeFileSync(join(folder, "log.jsonl"), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
+    expect(heldOutLog(folder, 20)).toEqual({ losses: { all: 1.5 }, agreement: undefined, numUsed: 9, numCut: 2 });
+    expect(() => heldOutLog(folder, 40)).toThrow(/to go on to step 40, got its end at step 31/);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 });

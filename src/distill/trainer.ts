@@ -59,8 +59,9 @@ export interface Training {
   readonly python: string;
   /** train.py's, its command first. */
   readonly args: readonly string[];
-  /** --run of these. */
+  /** --run and --steps of these. */
   readonly runFolder: string;
+  readonly steps: number;
   onLine(line: string): void;
 }
 
@@ -70,6 +71,16 @@ export interface HeldOutLog {
   readonly losses: Readonly<Record<string, number>>;
   /** By depth, of heads. */
   readonly agreement: readonly number[] | undefined;
+  /** Chats for which the context has room, and those among them whose end it has none for. */
+  readonly numUsed: number;
+  readonly numCut: number;
+}
+
+interface LogEntry {
+  readonly step: number;
+  readonly held_out?: Record<string, number>;
+  readonly agreement?: number[];
+  readonly chats?: { readonly used: number; readonly cut: number };
 }
 
 /**
@@ -77,7 +88,10 @@ export interface HeldOutLog {
  *
  * @throws MillraceError training_failed with the end of what it wrote
  */
-export async function train({ python, args, runFolder, onLine }: Training, signal: AbortSignal): Promise<HeldOutLog> {
+export async function train(
+  { python, args, runFolder, steps, onLine }: Training,
+  signal: AbortSignal,
+): Promise<HeldOutLog> {
   signal.throwIfAborted();
   const script = join(packageRoot(), "models", "training", "train.py");
   // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
@@ -103,22 +117,25 @@ export async function train({ python, args, runFolder, onLine }: Training, signa
       child.once("close", (code, by) => resolve(code ?? by ?? "nothing"));
     });
     signal.throwIfAborted();
-    if (exitCode === 0) return heldOutLog(runFolder);
-    throw new MillraceError(
-      "training_failed",
-      `expected the training to end with 0, got ${exitCode}:\n${errors.trim()}`,
-      {
-        hint: "the same command goes on from the last checkpoint",
-      },
-    );
+    if (exitCode === 0) return heldOutLog(runFolder, steps);
+    throw failure(`expected the training to end with 0, got ${exitCode}:\n${errors.trim()}`);
   } finally {
     signal.removeEventListener("abort", stop);
   }
 }
 
-function heldOutLog(runFolder: string): HeldOutLog {
+const failure = (message: string): MillraceError =>
+  new MillraceError("training_failed", message, { hint: "the same command goes on from the last checkpoint" });
+
+/** Throws training_failed for a run that was stopped before its last step: it saves and ends well, too. */
+export function heldOutLog(runFolder: string, steps: number): HeldOutLog {
   const lines = readFileSync(join(runFolder, "log.jsonl"), "utf8").trim().split("\n");
-  const entries = lines.map((line) => JSON.parse(line) as { held_out?: Record<string, number>; agreement?: number[] });
-  const last = entries.findLast((entry) => entry.held_out !== undefined);
-  return { losses: last?.held_out ?? {}, agreement: last?.agreement };
+  const entries = lines.map((line) => JSON.parse(line) as LogEntry);
+  const { held_out: losses, agreement } =
+    entries.findLast((entry) => entry.held_out !== undefined && entry.step === steps) ?? {};
+  if (losses === undefined) {
+    throw failure(`expected the training to go on to step ${steps}, got its end at step ${entries.at(-1)?.step ?? 0}`);
+  }
+  const { used = 0, cut = 0 } = entries.findLast(({ chats }) => chats !== undefined)?.chats ?? {};
+  return { losses, agreement, numUsed: used, numCut: cut };
 }

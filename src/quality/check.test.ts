@@ -31,6 +31,11 @@ test.each([
     }),
     /line 2, got check\.name/,
   ],
+  [
+    "an expected answer that is no JSON",
+    JSON.stringify({ messages: [messages[0], { ...messages[1], content: "{" }], check: { kind: "json" } }),
+    /line 2, got a check of JSON/,
+  ],
 ])("refuses %s, naming the line", (_, line, message) => {
   expect(() => parseChats(`${JSON.stringify({ messages })}\n${line}`, "f")).toThrow(message);
 });

@@ -1,6 +1,7 @@
 /** What a chat file says of how its last answer is judged; read from outside, so checked once here. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
 
@@ -40,6 +41,12 @@ export const checkSchema = z.discriminatedUnion("kind", [
 
 export type Check = z.infer<typeof checkSchema>;
 export type CodeCheck = Extract<Check, { kind: "code" }>;
+
+/** Why answers cannot be judged so; undefined where they can. */
+export function problemOfCheck(check: Check, expected: string): string | undefined {
+  const isMissing = check.kind === "json" && parseJson(expected) === undefined;
+  return isMissing ? `a check of JSON beside an expected answer that is none: ${expected.slice(0, 60)}` : undefined;
+}
 
 const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
 
@@ -83,7 +90,10 @@ function parseChat(line: string, place: string): ScoredChat {
     return refuse(`text that is no JSON: ${(cause as Error).message}`);
   }
   const parsed = chatSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+  }
+  const problem = problemOfCheck(parsed.data.check, parsed.data.messages.at(-1)!.content);
+  return problem === undefined ? parsed.data : refuse(problem);
 }

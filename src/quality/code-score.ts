@@ -1,10 +1,11 @@
 /** Scores functions by calling them: TypeScript in a sandbox thread, Python in a process of its own. */
 import { isDeepStrictEqual } from "node:util";
 import type { CodeCheck } from "./check.js";
+import { unfence } from "./fenced.js";
 import { hasPython, runPython } from "./run-python.js";
 import { runTypeScript } from "./run-typescript.js";
 import type { CallResult, Score } from "./score.js";
-import { scoreExact, unfence } from "./text-scores.js";
+import { scoreExact } from "./text-scores.js";
 
 export async function scoreCode(check: CodeCheck, expected: string, answer: string): Promise<Score> {
   if (check.language === "python" && !hasPython()) {

@@ -1,7 +1,7 @@
 /** Scores JSON answers: whether they parse, and how many of the expected fields have the expected value. */
 import { isDeepStrictEqual } from "node:util";
+import { parseJson } from "./fenced.js";
 import type { Score } from "./score.js";
-import { unfence } from "./text-scores.js";
 
 type Fields = ReadonlyMap<string, unknown>;
 
@@ -17,19 +17,11 @@ function fieldsOf(value: unknown, path = ""): [string, unknown][] {
   return [[path, value]];
 }
 
-function parse(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(unfence(text)) };
-  } catch {
-    return undefined;
-  }
-}
-
 /** The share of right fields among the expected ones and those too many; exact: the same value. */
 export function scoreJson(expected: string, answer: string): Score {
-  const wanted = parse(expected);
+  const wanted = parseJson(expected);
   if (wanted === undefined) throw new TypeError(`expected JSON as the expected answer, got ${expected}`);
-  const got = parse(answer);
+  const got = parseJson(answer);
   if (got === undefined) return { score: 0, exact: false, note: "no JSON" };
   const expectedFields: Fields = new Map(fieldsOf(wanted.value));
   const fields: Fields = new Map(fieldsOf(got.value));

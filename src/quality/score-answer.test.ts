@@ -40,6 +40,11 @@ scores("number, whole", { kind: "number", value: 7 }, [
   ["a sign between is no minus", "", "10-3=10-7", 1, true],
   ["a full stop ends the number", "", "The answer is 7.", 1, true],
 ]);
+scores("number, of thousands", { kind: "number", value: 1_234_567 }, [
+  ["commas between thousands", "", "348 × 4 is less than 1,234,567.", 1, true],
+  ["commas of a list", "", "567, 1, 234", 0, false],
+  ["no commas", "", "1234567", 1, true],
+]);
 
 const json = '{"name": "Ada", "age": 31, "tags": ["a", "b"], "city": null}';
 scores("json", { kind: "json" }, [

@@ -1,5 +1,6 @@
 /** Scorers that compare texts. */
 import type { Check } from "./check.js";
+import { unfence } from "./fenced.js";
 import type { Score } from "./score.js";
 
 type CheckOf<Kind extends Check["kind"]> = Extract<Check, { kind: Kind }>;
@@ -11,11 +12,6 @@ export const yesOrNo = (isRight: boolean, note?: string): Score => ({
   ...(isRight ? RIGHT : WRONG),
   ...(note === undefined ? {} : { note }),
 });
-
-/** The inside of a code fence that is all there is of the text; else the text. */
-export function unfence(text: string): string {
-  return /^\s*```[^\n]*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
-}
 
 const trimLines = (text: string): string => text.replace(/[ \t\r]+$/gm, "").replace(/^\n+|\n+$/g, "");
 
@@ -41,8 +37,8 @@ export function scorePhrase(expected: string, answer: string): Score {
 }
 
 export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {
-  // A minus after a digit or a letter is a sign between, not one before.
-  const numbers = answer.match(/(?<![\w.])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?/g);
+  // A minus after a digit or a letter is a sign between, not one before; commas may stand between thousands.
+  const numbers = answer.replace(/(?<=\d),(?=\d{3}(?!\d))/g, "").match(/(?<![\w.])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?/g);
   if (numbers === null) return { ...WRONG, note: "no number" };
   return yesOrNo(Number(numbers.at(-1)) === value);
 }

@@ -75,11 +75,21 @@ test("collecting goes on where it was killed, and asks for nothing twice", async
 test("a teacher behind a URL gives the answers of the same model here, and files for training elsewhere", async () => {
   const prompts = writeChats("remote.jsonl", 4, 40);
   const terms = ["--prompts", prompts, "--task", "fact", "--max-tokens", "30"];
+  let url: string;
   {
     await using server = await startTestServer([]);
-    const remote = await millrace("distill", "--teacher", server.url, ...terms, "--out", at("remote"));
-    expect(remote).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("--tokenizer-from") });
+    const asking = ["distill", "--teacher", server.url, ...terms, "--out", at("remote")];
+    // Two at once: the second finds everything answered.
+    const both = await Promise.all([millrace(...asking), millrace(...asking)]);
+    for (const ended of both) {
+      expect(ended).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("--tokenizer-from") });
+    }
+    expect(both.filter(({ stderr }) => stderr.includes("this one waits"))).toHaveLength(1);
+    expect(both.filter(({ stderr }) => stderr.includes("of them from before"))).toHaveLength(1);
+    url = server.url;
   }
+  const gone = await millrace("distill", "--teacher", url, ...terms, "--out", at("remote"));
+  expect(gone).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(/answers .*of them from before/) });
   const model = ["--teacher", "models/mill-base.gguf", "--no-train"];
   const local = await millrace("distill", ...model, ...terms, "--out", at("local"));
   expect(local).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("for training elsewhere") });
@@ -102,6 +112,7 @@ test("what cannot work is said before any work", async () => {
     [["--prompts", prompts, "--task", "poems"], /family of .*\(fact\), got "poems"/],
     [["--prompts", prompts], /--task or --scorer, got neither/],
     [["--prompts", prompts, "--task", "fact", "--tokenizer-from", "test/fixtures/hf/llama"], /--tokenizer-from/],
+    [["--prompts", prompts, "--task", "fact", "--student-config", "tiny", "--init-from", "m.gguf"], /--student-config/],
   ];
   for (const [args, message] of cases) {
     expect(await millrace(...teacher, ...args, ...out)).toMatchObject({
@@ -128,7 +139,8 @@ test.skipIf(!isPresent)(
 
     const prompts = writeChats("prompts.jsonl", 7, 120);
     const common = ["--prompts", prompts, "--steps", "3", "--max-tokens", "32", "--holdout-share", "0.2"];
-    const distill = ["distill", "--teacher", at("toy.gguf"), "--student-config", "tiny", "--task", "fact", ...common];
+    const teach = ["distill", "--teacher", at("toy.gguf"), "--task", "fact", ...common];
+    const distill = [...teach, "--student-config", "tiny"];
     const noPython = await start([...distill, "--out", at("none")], { MILLRACE_PYTHON: at("no-python") }).ended;
     expect(noPython).toMatchObject({
       exitCode: 1,
@@ -160,10 +172,7 @@ test.skipIf(!isPresent)(
     expect(acceptance).toMatchObject({ measuredBy: "engine", numDrafts: expect.any(Number) });
     expect(acceptance.byPosition).toEqual([...acceptance.byPosition].sort((a: number, b: number) => b - a));
     const refusals: [string[], RegExp][] = [
-      [
-        [...distill, "--out", at("student"), "--init-from", at("student", "student.gguf")],
-        /outside the folder of --out/,
-      ],
+      [[...teach, "--out", at("student"), "--init-from", at("student", "student.gguf")], /outside the folder of --out/],
       [[...drafter, "--out", at("draft"), "--init-from", "models/mill-base.gguf"], /a model with the tokens of .*toy/],
     ];
     for (const [args, message] of refusals) {

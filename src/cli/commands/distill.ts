@@ -1,9 +1,9 @@
 /** `millrace distill`: a teacher's answers to one's own prompts, a small student trained on them, and how the two compare. */
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import type { Ask } from "../../distill/answers.js";
+import type { Answer, Ask } from "../../distill/answers.js";
 import type { Corpora } from "../../distill/collection.js";
 import type { Judge } from "../../distill/judge.js";
 import type { Prompt, Split } from "../../distill/prompts.js";
@@ -24,6 +24,7 @@ import {
   checkInitFrom,
   collectCorpora,
   collectInStage,
+  inOwnFolder,
   modelHash,
   sessionFlags,
   type TeachingFlags,
@@ -38,7 +39,7 @@ interface DistillFlags extends TeachingFlags {
   readonly apiKey?: string;
   readonly concurrency: number;
   readonly tokenizerFrom?: string;
-  readonly studentConfig: "tiny" | "small";
+  readonly studentConfig?: "tiny" | "small";
   readonly task?: string;
   readonly scorer?: string;
   readonly temperature: number;
@@ -46,6 +47,7 @@ interface DistillFlags extends TeachingFlags {
 }
 
 const DEFAULT_STEPS = 1000;
+const DEFAULT_CONFIG = "small";
 
 export function distillCommand(): Command {
   const command = new Command("distill")
@@ -58,9 +60,8 @@ export function distillCommand(): Command {
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
     .option(
       "--student-config <name>",
-      "tiny: 2 layers of width 128, small: 4 layers",
+      "tiny: 2 layers of width 128, small: 4 layers (default: small, or what --init-from has)",
       oneOf("--student-config", ["tiny", "small"]),
-      "small",
     )
     .option("--task <family>", "answers are judged by the checks of this family's prompts")
     .option("--scorer <command>", "reads a JSON line {prompt, answer} for each answer, writes a line from 0 to 1 each")
@@ -69,48 +70,81 @@ export function distillCommand(): Command {
       "a model of the mill family whose tokenizer the student gets (default: the teacher)",
     )
     .option("--temperature <t>", "of the teacher and the student; 0: greedy", numberIn("--temperature", 0, 2), 0)
-    .option("--no-train", "stop once the answers are there, with files for training elsewhere");
+    .option("--no-train", "stop once the answers are there, with files for training elsewhere")
+    .option("--chat-template <file>", "use this template instead of the teacher's own");
   return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DistillFlags) =>
     untilStopped((signal) => runDistill(flags, stagesTo(process.stderr), signal)),
   );
 }
 
-type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash">;
+type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash" | "url">;
 
 /** What a student needs to be trained here. */
 interface TrainerSide {
   readonly python: string;
-  readonly tokenizerPath: string;
+  readonly tokenizer: { readonly path: string; readonly contentHash: string };
 }
 
 async function runDistill(flags: DistillFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
-  const { split, judge, judgeName } = await choosePrompts(flags);
+  const prompts = await choosePrompts(flags);
   const url = /^https?:\/\//.test(flags.teacher) ? flags.teacher : undefined;
   const remote = url === undefined ? undefined : await openRemote(url, flags, signal);
   try {
-    const teacher = await findTeacher(flags, remote, startStage);
-    const trainer = await findTrainer(flags, teacher.path, startStage);
-    await checkInitFrom(flags, trainer?.tokenizerPath);
-    const source = { ...teacher, ask: remote?.ask, concurrency: flags.concurrency };
-    const { corpora, numRefused } = await collectCorpora(source, split, flags, startStage, signal);
-    const { writeTrlFiles } = await import("../../distill/collection.js");
-    const trlFolder = writeTrlFiles(flags.out, corpora);
-    process.stderr.write(`for training elsewhere: ${trlFolder} (TRL's prompts and completions, and lora.py)\n`);
-    if (trainer === undefined || judge === undefined) return;
-    const studentPath = join(flags.out, "student.gguf");
-    const args = ["distill-sequences", "--teacher", trainer.tokenizerPath, "--preset", flags.studentConfig];
-    const plan = { python: trainer.python, args, corpora, outPath: studentPath };
-    const trained = await trainInStage(plan, flags, startStage, signal);
-    const contest = { teacher, teacherAsk: remote?.ask, studentPath, corpora, trained, judge };
-    const compared = await compare(flags, contest, startStage, signal);
-    await writeReport(flags, { ...compared, teacher, url, studentPath, judgeName, corpora, numRefused, trained });
+    const teacher = { ...(await findTeacher(flags, remote, startStage)), url };
+    const trainer = await findTrainer(flags, teacher, startStage);
+    await checkInitFrom(flags, trainer?.tokenizer.path);
+    const teachHere = () => teach(flags, { ...prompts, teacher, ask: remote?.ask, trainer }, startStage, signal);
+    await inOwnFolder(flags, startStage, signal, teachHere);
   } finally {
     await remote?.close();
   }
 }
 
+interface Lesson extends Chosen {
+  readonly teacher: Teacher;
+  /** Of one behind a URL. */
+  readonly ask: Ask | undefined;
+  readonly trainer: TrainerSide | undefined;
+}
+
+async function teach(
+  flags: DistillFlags,
+  { split, judge, judgeName, teacher, ask, trainer }: Lesson,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<void> {
+  const source = { ...teacher, ask, concurrency: flags.concurrency };
+  const { corpora, numRefused } = await collectCorpora(source, split, flags, startStage, signal);
+  const { writeTrlFiles } = await import("../../distill/collection.js");
+  const trlFolder = writeTrlFiles(flags.out, corpora);
+  process.stderr.write(`for training elsewhere: ${trlFolder} (TRL's prompts and completions, and lora.py)\n`);
+  if (trainer === undefined || judge === undefined) return;
+  const studentPath = join(flags.out, "student.gguf");
+  const args = ["distill-sequences", "--preset", flags.studentConfig ?? DEFAULT_CONFIG];
+  const model = { flag: "--teacher", ...trainer.tokenizer };
+  const plan = { python: trainer.python, args, model, corpora, outPath: studentPath };
+  const trained = await trainInStage(plan, flags, startStage, signal);
+  const hasSameTokens = trainer.tokenizer.path === teacher.path;
+  const contest = { teacher, teacherAsk: ask, studentPath, corpora, trained, judge, hasSameTokens };
+  const compared = await compare(flags, contest, startStage, signal);
+  await writeReport(flags, { ...compared, teacher, studentPath, judgeName, corpora, numRefused, trained });
+}
+
+interface Chosen {
+  readonly split: Split;
+  readonly judge?: Judge;
+  readonly judgeName: string;
+}
+
 /** Everything that a wrong command line or a bad file can break, before any work. */
-async function choosePrompts(flags: DistillFlags): Promise<{ split: Split; judge?: Judge; judgeName: string }> {
+async function choosePrompts(flags: DistillFlags): Promise<Chosen> {
+  if (flags.initFrom !== undefined && flags.studentConfig !== undefined) {
+    throw optionError(
+      "--student-config",
+      "left out beside --init-from, whose shape the student has",
+      flags.studentConfig,
+    );
+  }
   const [{ promptsOfTask, readPrompts, splitPrompts }, { judgeByChecks, judgeByCommand }] = await Promise.all([
     import("../../distill/prompts.js"),
     import("../../distill/judge.js"),
@@ -142,8 +176,14 @@ async function choosePrompts(flags: DistillFlags): Promise<{ split: Split; judge
 }
 
 async function openRemote(url: string, flags: DistillFlags, signal: AbortSignal): Promise<RemoteTeacher> {
-  const { openRemoteTeacher } = await import("../../distill/remote-teacher.js");
-  const { teacherModel: model, apiKey, temperature, maxTokens, seed } = flags;
+  const [{ openRemoteTeacher }, { termsOf }] = await Promise.all([
+    import("../../distill/remote-teacher.js"),
+    import("../../distill/collection.js"),
+  ]);
+  const { apiKey, temperature, maxTokens, seed } = flags;
+  const before = termsOf(flags.out);
+  // Where all answers are there, the server need not be any more.
+  const model = flags.teacherModel ?? (before?.settings?.url === url ? before.teacher : undefined);
   return openRemoteTeacher({ url, model, apiKey, temperature, maxTokens, seed }, signal);
 }
 
@@ -160,7 +200,7 @@ async function findTeacher(
 /** undefined where only answers are collected, after saying why. Throws python_missing. */
 async function findTrainer(
   flags: DistillFlags,
-  teacherPath: string | undefined,
+  { path: teacherPath, contentHash }: Teacher,
   startStage: StartStage,
 ): Promise<TrainerSide | undefined> {
   if (!flags.train) return undefined;
@@ -175,10 +215,13 @@ async function findTrainer(
     const problem = problemOf(tokenizerFrom);
     if (problem !== undefined)
       throw optionError("--tokenizer-from", `a model of the mill family, not ${problem}`, tokenizerFrom);
-    return { python: await findPython(), tokenizerPath: tokenizerFrom };
+    const python = await findPython();
+    return { python, tokenizer: { path: tokenizerFrom, contentHash: await modelHash(tokenizerFrom, startStage) } };
   }
   const problem = teacherPath === undefined ? "a teacher behind a URL" : problemOf(teacherPath);
-  if (problem === undefined) return { python: await findPython(), tokenizerPath: teacherPath! };
+  if (problem === undefined) {
+    return { python: await findPython(), tokenizer: { path: teacherPath!, contentHash: contentHash! } };
+  }
   startStage("student").note(
     `none is trained here: its tokenizer must be the mill family's, and this is ${problem}; --tokenizer-from names a model that has it`,
   );
@@ -193,12 +236,15 @@ interface Contest {
   readonly corpora: Corpora;
   readonly trained: Trained;
   readonly judge: Judge;
+  readonly hasSameTokens: boolean;
 }
 
 interface Compared {
   readonly items: readonly ComparedItem[];
   readonly speed: SpeedComparison | undefined;
   readonly answerSpeed: AnswerSpeed | undefined;
+  readonly speedProblem: string | undefined;
+  readonly textPerToken: DistillReport["textPerToken"];
   readonly teacherSize: ModelSize | undefined;
   readonly studentSize: ModelSize;
 }
@@ -206,7 +252,7 @@ interface Compared {
 /** Both without drafters and shared prefixes, which would tell more of the prompts than of the models. */
 async function compare(
   flags: DistillFlags,
-  { teacher, teacherAsk, studentPath, corpora, trained, judge }: Contest,
+  { teacher, teacherAsk, studentPath, corpora, trained, judge, hasSameTokens }: Contest,
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Compared> {
@@ -214,12 +260,13 @@ async function compare(
   const bare = { ...flags, speculativeConfig: NO_SPECULATION, enablePrefixCaching: false };
   const heldOut = corpora.heldOut;
   const prompts = heldOut.map(({ prompt }) => prompt);
-  const { chatTemplate: _, ...own } = bare;
+  // The teacher's template and context are not the student's.
+  const { chatTemplate: _, maxModelLen: __, ...own } = bare;
   const student = await openLocalSession(sessionFlags(own, studentPath), startStage);
   try {
     const file = AnswerFile.open(join(trained.runFolder, "student-answers.jsonl"));
-    const collecting = { file, prompts, ask: askOf(student), concurrency: flags.maxNumSeqs, signal };
-    await collectInStage(collecting, "student", startStage);
+    const collecting = { file, prompts, ask: askOf(student, flags.seed), concurrency: flags.maxNumSeqs, signal };
+    await collectInStage(collecting, "student's answers", startStage);
     const stage = startStage("scores");
     const studentAnswers = prompts.map(({ id }) => file.get(id)?.text ?? "");
     const teacherScores = await judge(
@@ -234,26 +281,41 @@ async function compare(
     const items = heldOut.map(({ prompt, answer }, i) => ({
       id: prompt.id,
       prompt: prompt.messages,
-      teacher: { answer: answer.text, score: teacherScores[i]! },
-      student: { answer: studentAnswers[i]!, score: studentScores[i]! },
+      teacher: { answer: answer.text, ...teacherScores[i]! },
+      student: { answer: studentAnswers[i]!, ...studentScores[i]! },
     }));
     const answeredByBoth = prompts.filter(({ id }) => file.get(id) !== undefined);
-    const studentSize = student.engine.info;
+    const textPerToken = hasSameTokens
+      ? undefined
+      : {
+          teacher: charactersPerToken(heldOut.map(({ answer }) => answer)),
+          student: charactersPerToken(prompts.flatMap(({ id }) => file.get(id) ?? [])),
+        };
+    const shared = { items, studentSize: student.engine.info, textPerToken };
     if (teacherAsk !== undefined) {
       const { compareAnswers } = await import("../../distill/speed.js");
-      const answerSpeed = await compareAnswers(teacherAsk, askOf(student), answeredByBoth, signal);
-      return { items, studentSize, answerSpeed, speed: undefined, teacherSize: undefined };
+      const outcome = await compareAnswers(teacherAsk, askOf(student, flags.seed), answeredByBoth, signal);
+      const [answerSpeed, speedProblem] = typeof outcome === "string" ? [undefined, outcome] : [outcome, undefined];
+      return { ...shared, answerSpeed, speedProblem, speed: undefined, teacherSize: undefined };
     }
     const local = await openLocalSession(sessionFlags(bare, teacher.path!), startStage);
     try {
       const speed = await race(local, student, answeredByBoth, startStage, signal);
-      return { items, studentSize, answerSpeed: undefined, speed, teacherSize: local.engine.info };
+      const speedProblem =
+        speed === undefined ? "no held-out prompt leaves room for an answer in both contexts" : undefined;
+      return { ...shared, answerSpeed: undefined, speed, speedProblem, teacherSize: local.engine.info };
     } finally {
       await local.close();
     }
   } finally {
     await student.close();
   }
+}
+
+function charactersPerToken(answers: readonly Pick<Answer, "text" | "numOutputTokens">[]): number {
+  const counted = answers.filter(({ numOutputTokens }) => numOutputTokens > 0);
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+  return sum(counted.map(({ text }) => text.length)) / sum(counted.map((answer) => answer.numOutputTokens));
 }
 
 async function race(
@@ -278,7 +340,6 @@ async function race(
 
 interface Outcome extends Compared {
   readonly teacher: Teacher;
-  readonly url: string | undefined;
   readonly studentPath: string;
   readonly judgeName: string;
   readonly corpora: Corpora;
@@ -291,26 +352,34 @@ async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void>
     import("../../distill/report.js"),
     import("../../bench/machine.js"),
   ]);
-  const { teacher, url, corpora, trained, items, speed, answerSpeed, teacherSize, studentSize } = outcome;
+  const { teacher, corpora, trained, teacherSize, studentSize } = outcome;
+  const { items, speed, answerSpeed, speedProblem, textPerToken } = outcome;
   const sizeOf = ({ numParameters, weightBytes }: ModelSize): ModelSize => ({ numParameters, weightBytes });
   const isCutOff = ({ answer }: Corpora["training"][number]): boolean => answer.end === "length";
   const numCutOff = corpora.training.filter(isCutOff).length;
   const { temperature, maxTokens, seed, steps } = flags;
   const report: DistillReport = {
-    teacher: { name: teacher.name, url, size: teacherSize && sizeOf(teacherSize) },
-    student: { path: outcome.studentPath, config: flags.studentConfig, size: sizeOf(studentSize) },
+    teacher: { name: teacher.name, url: teacher.url, size: teacherSize && sizeOf(teacherSize) },
+    student: {
+      path: outcome.studentPath,
+      config:
+        flags.initFrom === undefined ? (flags.studentConfig ?? DEFAULT_CONFIG) : `${basename(flags.initFrom)}-shaped`,
+      size: sizeOf(studentSize),
+    },
     judge: outcome.judgeName,
     sampling: { temperature, maxTokens, seed },
     prompts: {
       file: flags.prompts,
-      numTrained: corpora.training.length - numCutOff,
+      numTrained: trained.numUsed,
+      numTrainedCut: trained.numCut,
       numHeldOut: corpora.heldOut.length,
       numRefused: outcome.numRefused,
       numCutOff,
     },
     training: { steps, heldOutLoss: trained.losses.all },
     quality: compareQuality(items),
-    ...{ speed, answerSpeed, items, machine: machineInfo(), versions: versions() },
+    ...{ speed, answerSpeed, speedProblem, textPerToken },
+    ...{ items, machine: machineInfo(), versions: versions() },
   };
   writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   writeFileSync(join(flags.out, "report.md"), reportMarkdown(report));

@@ -55,6 +55,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
   const session = await openLocalSession({ ...flags, ...sampling }, startStage);
   try {
     const { name, chatTemplate, engine } = session;
+    const { seed, temperature } = flags;
     if (chatTemplate === undefined) {
       const message = `expected a model with a chat template, got ${name} without`;
       throw new MillraceError("template_missing", message, { hint: "give --chat-template" });
@@ -63,11 +64,10 @@ async function runEval(flags: EvalFlags): Promise<void> {
     for (const task of tasks) {
       const stage = startStage(task.name);
       const tell = (numDone: number): void => stage.update(`${numDone} of ${task.chats.length}`);
-      const result = await runTask(session, chatTemplate, task, flags.maxNumSeqs, tell);
+      const result = await runTask(session, chatTemplate, task, { concurrency: flags.maxNumSeqs, seed }, tell);
       stage.done(`${percent(result.exact)} of ${result.numItems} right`);
       results.push(result);
     }
-    const { seed, temperature } = flags;
     const report = { model: { name }, seed, temperature, engine: engine.info, tasks: results };
     process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
   } finally {
@@ -108,6 +108,7 @@ function fileTasks(path: string, { tasks, count }: EvalFlags): EvalTask[] {
     if (chat.check.kind !== "none" && chats.length < count) chats.push(chat);
     byTask.set(chat.family, chats);
   }
+  if (byTask.size === 0) throw new MillraceError("invalid_option", `expected chats in ${path}, got none`);
   assertKnown(tasks, [...byTask.keys()]);
   return [...byTask]
     .filter(([name, chats]) => chats.length > 0 && (tasks === undefined || tasks.includes(name)))

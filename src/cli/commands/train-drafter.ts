@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Command } from "commander";
 import type { Acceptance } from "../../distill/acceptance.js";
 import type { Corpora } from "../../distill/collection.js";
+import type { HeldOutLog } from "../../distill/trainer.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/speculative/config.js";
 import { formatTable } from "../format.js";
 import { openLocalSession } from "../local-session.js";
@@ -16,6 +17,7 @@ import {
   askOf,
   checkInitFrom,
   collectCorpora,
+  inOwnFolder,
   modelHash,
   sessionFlags,
   type TeachingFlags,
@@ -68,25 +70,28 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
   const python = await findPython();
   // The model's own choice at each place is what a drafter has to guess.
   const greedy = { ...flags, temperature: 0 };
-  const source = { name, path, contentHash: await modelHash(path, startStage) };
-  const { corpora } = await collectCorpora(source, split, greedy, startStage, signal);
-  const outPath = join(flags.out, isDraft ? "draft.gguf" : "heads.gguf");
-  const kindArgs = isDraft
-    ? ["distill", "--teacher", path, "--preset", "draft"]
-    : ["heads", "--base", path, "--kind", flags.kind, "--depth", String(flags.depth)];
-  // The model itself reads what is trained on.
-  const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : flags.depth))];
-  const trained = await trainInStage({ python, args, corpora, outPath }, flags, startStage, signal);
-  const acceptance = isDraft
-    ? await measureDrafts(flags, path, outPath, corpora, startStage, signal)
-    : acceptanceOfHeads(trained.agreement ?? []);
-  await writeReport(flags, { name, outPath, corpora, acceptance, heldOutLoss: trained.losses.all });
+  const contentHash = await modelHash(path, startStage);
+  await inOwnFolder(flags, startStage, signal, async () => {
+    const { corpora } = await collectCorpora({ name, path, contentHash }, split, greedy, startStage, signal);
+    const outPath = join(flags.out, isDraft ? "draft.gguf" : "heads.gguf");
+    const kindArgs = isDraft
+      ? ["distill", "--preset", "draft"]
+      : ["heads", "--kind", flags.kind, "--depth", String(flags.depth)];
+    // The model itself reads what is trained on.
+    const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : flags.depth))];
+    const base = { flag: isDraft ? "--teacher" : "--base", path, contentHash };
+    const trained = await trainInStage({ python, args, model: base, corpora, outPath }, flags, startStage, signal);
+    const acceptance = isDraft
+      ? await measureDrafts(flags, { path, contextLength }, outPath, corpora, startStage, signal)
+      : acceptanceOfHeads(trained.agreement ?? []);
+    await writeReport(flags, { name, outPath, corpora, acceptance, trained });
+  });
 }
 
 /** Lets the engine answer the held-out prompts with the drafter and nothing else, always drafting to its depth. */
 async function measureDrafts(
   flags: DrafterFlags,
-  path: string,
+  { path, contextLength }: { readonly path: string; readonly contextLength: number },
   draftModelPath: string,
   { heldOut }: Corpora,
   startStage: StartStage,
@@ -101,12 +106,13 @@ async function measureDrafts(
     ...{ method: "draft_model", draftModelPath, numSpeculativeTokens: flags.depth, isAdaptive: false },
   };
   // So many rows of a step are drafts that no sequence has to do with fewer.
-  const maxNumBatchedTokens = flags.maxNumBatchedTokens ?? 128 + flags.maxNumSeqs * (flags.depth + 1);
+  const wholePrompt = flags.enableChunkedPrefill ? 128 : (flags.maxModelLen ?? contextLength);
+  const maxNumBatchedTokens = flags.maxNumBatchedTokens ?? wholePrompt + flags.maxNumSeqs * (flags.depth + 1);
   const own = { ...sessionFlags(flags, path), temperature: 0, speculativeConfig, maxNumBatchedTokens };
   const session = await openLocalSession(own, startStage);
   const stage = startStage("acceptance");
   try {
-    const ask = askOf(session);
+    const ask = askOf(session, flags.seed);
     let numDone = 0;
     await runAll(heldOut, flags.maxNumSeqs, async ({ prompt }) => {
       await ask(prompt.messages, signal);
@@ -125,17 +131,26 @@ interface Fitted {
   readonly outPath: string;
   readonly corpora: Corpora;
   readonly acceptance: Acceptance;
-  readonly heldOutLoss: number | undefined;
+  readonly trained: HeldOutLog;
 }
 
 async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
   const { machineInfo, versions } = await import("../../bench/machine.js");
-  const { name, outPath, corpora, acceptance, heldOutLoss } = fitted;
+  const { name, outPath, corpora, acceptance, trained } = fitted;
   const { prompts, kind, depth, maxTokens, steps } = flags;
   const report = {
-    ...{ model: name, kind, depth, path: outPath, prompts, maxTokens, steps, heldOutLoss, acceptance },
-    // Answers that were cut off are not trained on.
-    numTrained: corpora.training.filter(({ answer }) => answer.end === "stop").length,
+    ...{
+      model: name,
+      kind,
+      depth,
+      path: outPath,
+      prompts,
+      maxTokens,
+      steps,
+      heldOutLoss: trained.losses.all,
+      acceptance,
+    },
+    numTrained: trained.numUsed,
     numHeldOut: corpora.heldOut.length,
     ...{ machine: machineInfo(), versions: versions() },
   };
