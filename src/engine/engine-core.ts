@@ -42,6 +42,9 @@ export interface FailedRequest {
   readonly error: MillraceError;
 }
 
+/** Less would skip sequences whose masks were just about to be there. */
+const LEAST_PATIENCE_MS = 2;
+
 export class EngineCore {
   readonly info: EngineInfo;
   readonly #scheduler: Scheduler;
@@ -199,7 +202,12 @@ export class EngineCore {
 
   /** Without sequences whose masks are not there yet, and those that have come to a dead end. */
   #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
-    const ready = this.#constraints.ready(planned);
+    const numRows = planned.reduce(
+      (sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftTokens,
+      0,
+    );
+    // Late masks may at most double what the step takes for the others.
+    const ready = this.#constraints.ready(planned, this.#cost && Math.max(LEAST_PATIENCE_MS, this.#cost.ms(numRows)));
     const stranded = this.#constraints.stranded(ready);
     if (stranded.length === 0) return ready;
     this.#fail(stranded);

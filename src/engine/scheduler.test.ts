@@ -380,4 +380,54 @@ describe("scheduler and KV manager", () => {
     simulation.step();
     expect(numComputed()).toEqual([7, 30]);
   });
+
+  test("drafts go on while a request waits for memory", () => {
+    const simulation = new Simulation({
+      ...{ windows: [0], blockSize: 4, numBlocks: [10], maxNumSeqs: 4, maxNumBatchedTokens: 32 },
+      ...{ isPrefixCachingEnabled: false, isBatchingStatic: false, isContiguous: false },
+      ...PLAIN,
+      draftLength: 2,
+    });
+    const arrival = { atStep: 0, promptFamily: 1, salt: "", priority: 0, cancelAfterSteps: undefined };
+    simulation.arrive(1, { ...arrival, promptLength: 4, outputLength: 20, wantsPromptLogprobs: false });
+    simulation.step();
+    simulation.arrive(2, { ...arrival, promptLength: 40, outputLength: 1, wantsPromptLogprobs: true });
+    const [first] = simulation.scheduler.running;
+    const before = first!.numTokens;
+    for (let step = 0; step < 4; step++) simulation.step();
+    expect(simulation.scheduler.waiting.map(({ id }) => id)).toEqual([2]);
+    expect(first!.numTokens - before).toBeGreaterThan(4);
+  });
+
+  test("a tenant that needs much memory does not take turns with those whose memory it is", () => {
+    const kv = new KvManager({
+      ...{ windows: [0], numBlocks: [512], blockSize: 16, maxStepTokens: 128 },
+      ...{ isPrefixCachingEnabled: false, reservedTokens: 0 },
+    });
+    const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4 };
+    const advice = { promptTokensBeside: (_: number, most: number) => most, draft: () => {} };
+    const scheduler = new Scheduler(
+      { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },
+      ...([kv, createPolicy("fair"), advice] as const),
+    );
+    const step = () => {
+      for (const { sequence, numNewTokens } of scheduler.schedule()) {
+        sequence.numComputedTokens += numNewTokens;
+        kv.settle(sequence);
+        if (sequence.numComputedTokens === sequence.numTokens) sequence.append(1);
+      }
+    };
+    const arrive = (id: number, tenant: string, length: number): Sequence => {
+      const sequence = new Sequence(id, { ...request(new Int32Array(length)), tenant }, 1, 0);
+      scheduler.add(sequence);
+      return sequence;
+    };
+    const first = [1, 2, 3].map((id) => arrive(id, "a", 2000));
+    for (let n = 0; n < 60; n++) step();
+    arrive(4, "b", 6000);
+    const before = first.map(({ numTokens }) => numTokens);
+    for (let n = 0; n < 100; n++) step();
+    expect(scheduler.numPreemptions).toBeLessThanOrEqual(2);
+    expect(first.map(({ numTokens }, i) => numTokens - before[i]!)).toEqual([100, 100, 100]);
+  });
 });

@@ -66,9 +66,10 @@ export class Scheduler {
     const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled } = this.options;
     const plan: Plan = { numTokens: maxNumBatchedTokens, numExtraLogits: maxExtraLogitRows, numNew: new Map() };
     const preemptionsBefore = this.numPreemptions;
-    const byPolicy = (a: Sequence, b: Sequence) => this.policy.compare(a, b);
+    const byPolicy = this.#byPolicy;
     this.running.sort(byPolicy);
     this.waiting.sort(byPolicy);
+    this.kv.beginStep();
     const isIdle = this.running.length === 0;
     const prompts = this.running.filter((sequence) => numMissing(sequence) > 1);
 
@@ -110,7 +111,8 @@ export class Scheduler {
     const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
     if (numNewTokens === 0) return;
     while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
-      const last = this.running.at(-1)!;
+      // Those admitted in this step stand at the end, whatever their place is.
+      const last = this.running.reduce((a, b) => (this.policy.compare(a, b) > 0 ? a : b));
       this.#preempt(last, plan);
       if (last === sequence) return;
     }
@@ -120,7 +122,7 @@ export class Scheduler {
   /** Admits a waiting sequence if this step can compute something of it and the memory holds all its present tokens. */
   #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
-    const hasRoom = this.kv.hasRoomFor(sequence);
+    const hasRoom = this.kv.hasRoomFor(sequence, this.kv.promisedTo(this.running));
     const isMoreStored = hasRoom && this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
     const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
@@ -138,16 +140,26 @@ export class Scheduler {
 
   /** Admits a sequence in the place of running ones that the policy puts behind it: all that are needed, or none. */
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
-    const victims = this.running.filter((victim) => this.policy.mayDisplace(sequence, victim, this.running)).reverse();
     const chosen: Sequence[] = [];
+    const staying = [...this.running].sort(this.#byPolicy);
+    const mayDisplace = (victim: Sequence) => {
+      return this.policy.mayDisplace(sequence, victim, staying, this.#freeSeats.length + chosen.length === 0);
+    };
+    if (!staying.some(mayDisplace)) return false;
+    const fits = () => {
+      const hasSeat = this.#freeSeats.length + chosen.length > 0;
+      return hasSeat && this.kv.hasRoomFor(sequence, this.kv.promisedTo(staying), chosen);
+    };
     // What it finds in the cache it does not need room for.
-    if (victims.length > 0) this.kv.attachPrefix(sequence);
-    for (const victim of victims) {
-      if (this.#freeSeats.length + chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen)) break;
+    this.kv.attachPrefix(sequence);
+    for (const victim of [...staying].reverse()) {
+      if (fits()) break;
+      if (!mayDisplace(victim)) continue;
+      staying.splice(staying.indexOf(victim), 1);
       chosen.push(victim);
     }
-    const hasRoom = chosen.length > 0 && this.kv.hasRoomFor(sequence, chosen);
-    if (victims.length > 0) this.kv.release(sequence);
+    const hasRoom = chosen.length > 0 && fits();
+    this.kv.release(sequence);
     if (!hasRoom) return false;
     for (const victim of chosen) this.#preempt(victim, plan);
     return this.#admit(sequence, plan);
@@ -156,8 +168,9 @@ export class Scheduler {
   /** The victim's blocks are free, and what this step was to compute of it is not. */
   #preempt(victim: Sequence, plan: Plan): void {
     this.running.splice(this.running.indexOf(victim), 1);
-    plan.numTokens += (plan.numNew.get(victim) ?? 0) + victim.numDraftTokens;
-    plan.numExtraLogits += victim.numDraftTokens;
+    const numNewTokens = plan.numNew.get(victim) ?? 0;
+    plan.numTokens += numNewTokens + victim.numDraftTokens;
+    plan.numExtraLogits += numScored(victim, numNewTokens) + victim.numDraftTokens;
     plan.numNew.delete(victim);
     this.#unseat(victim);
     this.waiting.push(victim);
@@ -168,8 +181,16 @@ export class Scheduler {
     plan.numTokens -= numNewTokens;
     plan.numExtraLogits -= numScored(sequence, numNewTokens);
     plan.numNew.set(sequence, numNewTokens);
-    const numPrompt = Math.max(0, Math.min(numNewTokens, sequence.numPromptTokens - sequence.numComputedTokens));
-    this.policy.charge(sequence, numPrompt, numNewTokens - numPrompt);
+    this.#charge(sequence, sequence.numComputedTokens + numNewTokens);
+  }
+
+  /** Tells the policy of positions up to `end`: of each once, though it may be computed again, or in a later step than this. */
+  #charge(sequence: Sequence, end: number): void {
+    const begin = Math.max(sequence.numComputedTokens, sequence.numChargedTokens);
+    if (begin >= end) return;
+    const numPrompt = Math.max(0, Math.min(end, sequence.numPromptTokens) - begin);
+    this.policy.charge(sequence, numPrompt, end - begin - numPrompt);
+    sequence.numChargedTokens = end;
   }
 
   /** Drafts take what is left over: no other sequence's tokens, and no block that is not free. */
@@ -191,20 +212,30 @@ export class Scheduler {
     }
   }
 
+  readonly #byPolicy = (a: Sequence, b: Sequence): number => this.policy.compare(a, b);
+
   get #isCrowded(): boolean {
     return this.waiting.length > 0 && this.#freeSeats.length === 0;
   }
 
   /** Prompt tokens that this step could compute, if all that wait found a place. */
   #numPromptTokensWaiting(prompts: readonly Sequence[]): number {
-    const isFull = this.#freeSeats.length === 0 || this.options.isBatchingStatic;
-    const sequences = isFull ? prompts : [...prompts, ...this.waiting];
-    return sequences.reduce((sum, sequence) => sum + numMissing(sequence), 0);
+    return [...prompts, ...this.#admissible()].reduce((sum, sequence) => sum + numMissing(sequence), 0);
   }
 
-  /** Prompt tokens whose log-probabilities somebody waits for. */
+  /** Prompt tokens whose log-probabilities this step could compute. */
   #numScoredWaiting(): number {
-    return [...this.running, ...this.waiting].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
+    return [...this.running, ...this.#admissible()].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
+  }
+
+  /** Of those that wait, in order, the ones for which there are seats and memory: each by itself, and none behind the first for which there is not. */
+  #admissible(): readonly Sequence[] {
+    if (this.options.isBatchingStatic) return [];
+    const next = this.waiting.slice(0, this.#freeSeats.length);
+    if (next.length === 0) return next;
+    const promised = this.kv.promisedTo(this.running);
+    const end = next.findIndex((sequence) => !this.kv.hasRoomFor(sequence, promised));
+    return end < 0 ? next : next.slice(0, end);
   }
 
   /** How many of the sequence's missing tokens this step may compute: a block, where the next step finds more of them in the store. */

@@ -16,8 +16,8 @@ describe("priority", () => {
     const policy = createPolicy("priority");
     const sequences = [sequenceOf("", 1), sequenceOf("", 0), sequenceOf("", 0), sequenceOf("", -1)];
     expect(order(policy, sequences)).toEqual([3, 1, 2, 0]);
-    expect(policy.mayDisplace(sequences[3]!, sequences[1]!, sequences)).toBe(true);
-    expect(policy.mayDisplace(sequences[1]!, sequences[2]!, sequences)).toBe(false);
+    expect(policy.mayDisplace(sequences[3]!, sequences[1]!, sequences, true)).toBe(true);
+    expect(policy.mayDisplace(sequences[1]!, sequences[2]!, sequences, true)).toBe(false);
   });
 });
 
@@ -88,13 +88,13 @@ describe("fair", () => {
     policy.add(greedy);
     policy.add(modest);
     policy.charge(greedy, 20, 0);
-    expect(policy.mayDisplace(modest, greedy, [greedy])).toBe(false);
+    expect(policy.mayDisplace(modest, greedy, [greedy], true)).toBe(false);
     policy.charge(greedy, 2000, 0);
-    expect(policy.mayDisplace(modest, greedy, [greedy])).toBe(true);
-    expect(policy.mayDisplace(greedy, modest, [modest])).toBe(false);
+    expect(policy.mayDisplace(modest, greedy, [greedy], true)).toBe(true);
+    expect(policy.mayDisplace(greedy, modest, [modest], true)).toBe(false);
     const own = sequenceOf("a");
     policy.add(own);
-    expect(policy.mayDisplace(own, greedy, [greedy])).toBe(false);
+    expect(policy.mayDisplace(own, greedy, [greedy], true)).toBe(false);
   });
 
   test("a tenant that runs nothing gets one of several seats of another at once, and no more", () => {
@@ -102,9 +102,9 @@ describe("fair", () => {
     const [first, second, newcomer, next] = [sequenceOf("a"), sequenceOf("a"), sequenceOf("b"), sequenceOf("b")];
     for (const sequence of [first, second, newcomer, next]) policy.add(sequence);
     policy.charge(first, 1, 0);
-    expect(policy.mayDisplace(newcomer, second, [first, second])).toBe(true);
-    expect(policy.mayDisplace(newcomer, first, [first])).toBe(false);
-    expect(policy.mayDisplace(next, first, [first, newcomer])).toBe(false);
-    expect(policy.mayDisplace(next, second, [first, second, newcomer])).toBe(false);
+    expect(policy.mayDisplace(newcomer, second, [first, second], true)).toBe(true);
+    expect(policy.mayDisplace(newcomer, first, [first], true)).toBe(false);
+    expect(policy.mayDisplace(next, first, [first, newcomer], true)).toBe(false);
+    expect(policy.mayDisplace(next, second, [first, second, newcomer], true)).toBe(false);
   });
 });

@@ -5,8 +5,12 @@ import type { Sequence } from "./sequence.js";
 export interface SchedulingPolicy {
   /** Negative: `a` goes first. A total order. */
   compare(a: Sequence, b: Sequence): number;
-  /** May a waiting sequence take the place of a running one that would go after it? @param running all that run */
-  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[]): boolean;
+  /**
+   * May a waiting sequence take the place of a running one that would go after it?
+   * @param running all that run, but for those whose places it takes already
+   * @param isSeatShort whether it is a seat that it lacks, and not only memory
+   */
+  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[], isSeatShort: boolean): boolean;
   add(sequence: Sequence): void;
   /** The step computes so many of the sequence's tokens. */
   charge(sequence: Sequence, numPromptTokens: number, numOutputTokens: number): void;
@@ -70,10 +74,10 @@ class FairPolicy implements SchedulingPolicy {
    * A tenant that runs nothing gets a seat of one that has several, at once. Beyond that only when it leaves the other tenant still ahead, or the
    * two would take turns at throwing each other out.
    */
-  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[]): boolean {
+  mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[], isSeatShort: boolean): boolean {
     if (waiting.tenant === victim.tenant) return false;
     const seatsOf = (tenant: string) => running.filter((sequence) => sequence.tenant === tenant).length;
-    if (seatsOf(waiting.tenant) === 0 && seatsOf(victim.tenant) > 1) return true;
+    if (isSeatShort && seatsOf(waiting.tenant) === 0 && seatsOf(victim.tenant) > 1) return true;
     const lead = this.#servedOf(victim) - this.#servedOf(waiting);
     return lead > OUTPUT_TOKEN_COST * (victim.numTokens + waiting.numTokens);
   }

@@ -21,6 +21,8 @@ export class Sequence {
   /** Prompt tokens found in the prefix cache at first admission. */
   numCachedTokens = 0;
   numAdmissions = 0;
+  /** Of its positions, those a policy was told of: computed again after a preemption, they are no more work of its tenant's. */
+  numChargedTokens = 0;
   /** From arrival to first admission; undefined before that. */
   queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
@@ -34,7 +36,6 @@ export class Sequence {
   readonly pooler: Pooler | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[] = [];
-  prefixRoot: PrefixNode | undefined;
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[] = [];
   isPublishing = true;

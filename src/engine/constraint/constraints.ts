@@ -2,6 +2,7 @@
  * Holds constrained sequences to their grammars: compiles before admission, has the next mask computed while others are at work, and cuts
  * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
  */
+import { createHash } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
@@ -21,6 +22,9 @@ const PATIENCE_MS = 20;
 const SLICE_MS = 5;
 /** How often work is looked after that nobody waits for any more. */
 const WATCH_MS = 500;
+/** A grammar that failed is not tried again for so long; a busy machine may have been the reason. */
+const CULPRIT_MS = 10 * 60_000;
+const MAX_CULPRITS = 1024;
 
 interface Constrained {
   readonly sequence: Sequence;
@@ -41,6 +45,9 @@ export class Constraints {
   readonly #byId = new Map<number, Constrained>();
   /** By slot: what was asked for last. */
   readonly #ticketOfSlot = new Map<number, number>();
+  /** By hash: grammars that could not be compiled or took too long, and when that was. */
+  readonly #culprits = new Map<string, { readonly error: MillraceError; readonly atMs: number }>();
+  #refused: FailedSequence[] = [];
   #ticket = 0;
   #watcher: NodeJS.Timeout | undefined;
   #stats = NO_CONSTRAINTS;
@@ -76,7 +83,10 @@ export class Constraints {
     };
     this.#byId.set(sequence.id, constrained);
     this.#count({ numRequests: 1 });
-    this.#open(constrained);
+    const culprit = this.#culprits.get(hashOf(grammar));
+    const isKnown = culprit !== undefined && performance.now() - culprit.atMs < CULPRIT_MS;
+    if (isKnown) this.#refused.push({ sequence, error: culprit.error });
+    else this.#open(constrained);
   }
 
   remove(sequence: Sequence): void {
@@ -88,8 +98,9 @@ export class Constraints {
   /** Takes in what the grammar thread has to say: sequences that may be scheduled from now on, and those that failed. */
   look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
     const opened: Sequence[] = [];
-    const failed: FailedSequence[] = [];
-    if (this.#byId.size === 0 && !this.service.isBusy) return { opened, failed };
+    const failed = this.#refused.filter(({ sequence }) => this.#byId.has(sequence.id));
+    this.#refused = [];
+    if (this.#byId.size === failed.length && !this.service.isBusy) return { opened, failed };
     const { messages, lost } = this.service.look();
     for (const message of messages) this.#take(message, opened, failed);
     if (lost !== undefined) this.#replaceThread(lost, failed);
@@ -103,9 +114,10 @@ export class Constraints {
 
   /**
    * Those of a step's sequences that can be computed in it: the unconstrained ones, and those whose masks are there. Their drafts end where
-   * the grammar refuses them.
+   * the grammar refuses them, or leads nowhere.
+   * @param patienceMs how long the others may be held up
    */
-  ready(scheduled: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
+  ready(scheduled: readonly ScheduledSequence[], patienceMs = PATIENCE_MS): readonly ScheduledSequence[] {
     if (this.#byId.size === 0) return scheduled;
     const awaited: Constrained[] = [];
     for (const { sequence, numNewTokens } of scheduled) {
@@ -116,19 +128,29 @@ export class Constraints {
     }
     if (awaited.length === 0) return scheduled;
     const isOthersToo = awaited.length < scheduled.length;
-    this.#await(isOthersToo ? awaited.filter(({ isLate }) => !isLate) : awaited, isOthersToo ? PATIENCE_MS : SLICE_MS);
+    this.#await(
+      isOthersToo ? awaited.filter(({ isLate }) => !isLate) : awaited,
+      isOthersToo ? Math.min(patienceMs, PATIENCE_MS) : SLICE_MS,
+    );
     const late = new Set<Sequence>();
     for (const constrained of awaited) {
       constrained.isLate = !this.#isThere(constrained);
       if (constrained.isLate) late.add(constrained.sequence);
     }
     for (const { sequence, slot } of awaited) {
-      const numAllowed = late.has(sequence) ? 0 : this.service.memory.numMasks(slot) - 1;
-      sequence.numDraftTokens = Math.min(sequence.numDraftTokens, numAllowed);
+      sequence.numDraftTokens = late.has(sequence) ? 0 : Math.min(sequence.numDraftTokens, this.#numUsable(slot));
     }
     if (late.size === 0) return scheduled;
     this.#count({ numSkippedSteps: late.size });
     return scheduled.filter(({ sequence }) => !late.has(sequence));
+  }
+
+  /** Drafted tokens that the grammar allows and behind which it leaves some token. */
+  #numUsable(slot: number): number {
+    const { memory } = this.service;
+    const numAllowed = memory.numMasks(slot) - 1;
+    for (let ahead = 1; ahead <= numAllowed; ahead++) if ((memory.flags(slot, ahead) & NOTHING) !== 0) return ahead - 1;
+    return numAllowed;
   }
 
   /** The mask for the token `ahead` places after the sequence's next; undefined: any may come. */
@@ -183,10 +205,20 @@ export class Constraints {
     for (const constrained of this.#byId.values()) {
       if (hasFailed.has(constrained.sequence)) continue;
       // The next thread would not start either.
-      const isAffected = !hasWorked || requestId === constrained.sequence.id;
-      if (isAffected) failed.push({ sequence: constrained.sequence, error: failure(problem) });
+      const isCulprit = hasWorked && requestId === constrained.sequence.id;
+      const error = failure(problem);
+      if (isCulprit) this.#remember(constrained.grammar, error);
+      if (isCulprit || !hasWorked) failed.push({ sequence: constrained.sequence, error });
       else this.#open(constrained);
     }
+  }
+
+  /** Asked for again, by a client that repeats what failed, it would cost everybody the thread once more. */
+  #remember(grammar: string, error: MillraceError): void {
+    const hash = hashOf(grammar);
+    this.#culprits.delete(hash);
+    this.#culprits.set(hash, { error, atMs: performance.now() });
+    if (this.#culprits.size > MAX_CULPRITS) this.#culprits.delete(this.#culprits.keys().next().value!);
   }
 
   #open(constrained: Constrained): void {
@@ -204,6 +236,8 @@ export class Constraints {
       if (constrained === undefined) return;
       const isRefusal = message.isRefusal && !constrained.isOpen;
       const error = isRefusal ? refusal(message.problem) : failure(message.problem);
+      // What did not break the thread depends on the request's other terms, too.
+      if (message.isBroken) this.#remember(constrained.grammar, error);
       failed.push({ sequence: constrained.sequence, error });
       return;
     }
@@ -227,7 +261,9 @@ export class Constraints {
       return;
     }
     if (hasFirst && numDrafted === 0) return;
-    const ticket = ++this.#ticket;
+    // As the memory keeps it: 32 bits, which come round after weeks.
+    this.#ticket = (this.#ticket + 1) | 0;
+    const ticket = this.#ticket;
     this.service.send({
       kind: "masks",
       requestId: sequence.id,
@@ -265,6 +301,8 @@ export class Constraints {
     for (const [name, count] of counts) Object.assign(this.#stats, { [name]: this.#stats[name] + count });
   }
 }
+
+const hashOf = (grammar: string): string => createHash("sha256").update(grammar).digest("base64");
 
 const failure = (problem: string): MillraceError => new MillraceError("grammar_failed", problem);
 

@@ -146,6 +146,13 @@ describe("sequences", () => {
 
     while (!plan(free, good).ready.includes(good)) look(() => true);
     expect(allowedTexts(good)).toEqual(["b"]);
+
+    const again = createSequence(4, 3);
+    constraints.add(again, ENDLESS);
+    expect(constraints.look().failed).toMatchObject([{ sequence: again, error: { code: "grammar_failed" } }]);
+    constraints.remove(again);
+    expect(constraints.look().failed).toEqual([]);
+    expect(constraints.stats.numThreadsReplaced).toBe(1);
   });
 
   test("that left do not keep the thread at their grammars", async () => {

@@ -87,10 +87,10 @@ describe("sequences that leave", () => {
     const second = sequenceOf(2, [...IDS.slice(0, 28), ...IDS.slice(40, 48)]);
     compute(kv, second);
     const newcomer = sequenceOf(3, IDS.slice(30, 50));
-    expect(kv.hasRoomFor(newcomer)).toBe(false);
-    expect(kv.hasRoomFor(newcomer, [second])).toBe(false);
-    expect(kv.hasRoomFor(sequenceOf(4, IDS.slice(30, 46)), [second])).toBe(true);
-    expect(kv.hasRoomFor(newcomer, [first, second])).toBe(true);
+    expect(kv.hasRoomFor(newcomer, [0, 0])).toBe(false);
+    expect(kv.hasRoomFor(newcomer, [0, 0], [second])).toBe(false);
+    expect(kv.hasRoomFor(sequenceOf(4, IDS.slice(30, 46)), [0, 0], [second])).toBe(true);
+    expect(kv.hasRoomFor(newcomer, [0, 0], [first, second])).toBe(true);
   });
 });
 

@@ -22,7 +22,7 @@ export interface KvManagerOptions {
 
 /** Where published blocks are kept beyond memory. */
 export interface BlockStore {
-  /** Blocks to bring back for one sequence in one step at most. */
+  /** Blocks to bring back in one step at most: others wait for it. */
   readonly blocksPerStep: number;
   has(parent: PrefixNode, tokens: Int32Array): boolean;
   /** Fills the blocks (one per group); false when that failed. */
@@ -41,6 +41,7 @@ export class KvManager {
   store: BlockStore | undefined;
   queriedTokens = 0;
   hitTokens = 0;
+  #numRestored = 0;
 
   constructor(private readonly options: KvManagerOptions) {
     this.blockSize = options.blockSize;
@@ -103,23 +104,31 @@ export class KvManager {
     }
   }
 
+  /** What the store may bring back in the coming step is for all its sequences. */
+  beginStep(): void {
+    this.#numRestored = 0;
+  }
+
   /**
    * Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them.
    * @returns whether the store has the block behind these too, for another step
    */
   restore(sequence: Sequence): boolean {
     const { store, blockSize } = this;
-    if (store === undefined || !this.#reads(sequence) || !sequence.isPublishing) return false;
-    for (let n = 0; ; n++) {
+    if (store === undefined || !this.#reads(sequence)) return false;
+    for (;;) {
+      // One that cannot name its last block has no place behind which the store could know the next.
+      if (!sequence.isPublishing) return false;
       const start = sequence.numComputedTokens;
       // The last token is always computed, as its logits are needed.
       if (start % blockSize !== 0 || start + blockSize > sequence.numTokens - 1) return false;
       const parent = sequence.nodes.at(-1) ?? this.#root(sequence);
       const tokens = sequence.tokens.subarray(start, start + blockSize);
       if (!store.has(parent, tokens)) return false;
-      if (n === store.blocksPerStep) return true;
+      if (this.#numRestored === store.blocksPerStep) return true;
       if (!this.ensureCapacity(sequence, start + blockSize)) return false;
       const blocks = sequence.blockTables.map((table) => table[start / blockSize]!);
+      this.#numRestored++;
       if (!store.restore(parent, tokens, blocks)) return false;
       sequence.numComputedTokens += blockSize;
       this.settle(sequence);
@@ -139,15 +148,28 @@ export class KvManager {
     this.hitTokens += numTokens;
   }
 
-  /** Could the sequence's present tokens all be computed with the blocks that are free, and those that nobody holds once `departing` are gone? */
-  hasRoomFor(sequence: Sequence, departing: readonly Sequence[] = []): boolean {
+  /**
+   * Could the sequence's present tokens all be computed with the blocks that are free, and those that nobody holds once `departing` are gone?
+   * @param promised per KV group, blocks that others need first
+   */
+  hasRoomFor(sequence: Sequence, promised: readonly number[], departing: readonly Sequence[] = []): boolean {
+    return this.#pools.every((pool, group) => {
+      const numFreed = numHeldAlone(departing, group, pool);
+      return pool.numFree + numFreed - promised[group]! >= this.#numLacking(sequence, group);
+    });
+  }
+
+  /** Per KV group, the blocks that the sequences' present tokens need beyond those they hold. */
+  promisedTo(sequences: readonly Sequence[]): number[] {
+    return this.#pools.map((_, group) =>
+      sequences.reduce((sum, sequence) => sum + Math.max(0, this.#numLacking(sequence, group)), 0),
+    );
+  }
+
+  #numLacking(sequence: Sequence, group: number): number {
     const { windows, reservedTokens, maxStepTokens } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
-    return this.#pools.every((pool, group) => {
-      const wanted = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
-      const numFreed = numHeldAlone(departing, group, pool);
-      return pool.numFree + numFreed >= wanted - numHeld(sequence, group);
-    });
+    return blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize) - numHeld(sequence, group);
   }
 
   /** Makes the tables long enough for `numTokens` tokens; all or nothing. False when memory is short. */
@@ -219,8 +241,7 @@ export class KvManager {
   }
 
   #root(sequence: Sequence): PrefixNode {
-    sequence.prefixRoot ??= this.#index.root(sequence.cacheSalt);
-    return sequence.prefixRoot;
+    return this.#index.root(sequence.cacheSalt);
   }
 
   /** Nodes of the longest cached prefix that leaves at least one token to compute; of a window, the blocks before it may be missing. */

@@ -43,3 +43,16 @@ test("nothing is published below a forgotten node", () => {
   expect(index.numNodes).toBe(0);
   expect(index.publish(node, OTHER, 0, [1, 2])).toBeUndefined();
 });
+
+test("a salt without blocks leaves nothing behind", () => {
+  const index = new PrefixIndex(1, 4);
+  for (const salt of ["a", "b"]) {
+    expect(index.root(salt).key).toBe(index.root(salt).key);
+    expect(index.numRoots).toBe(0);
+    index.publish(index.root(salt), FIRST, 0, [7]);
+    expect(index.numRoots).toBe(1);
+    expect(index.root(salt)).toBe(index.root(salt));
+    index.forget(0, 7);
+    expect(index.numRoots).toBe(0);
+  }
+});

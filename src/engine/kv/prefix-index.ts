@@ -23,7 +23,8 @@ const NOTHING = new Float64Array(0);
 
 export class PrefixIndex {
   readonly #nodes = new Map<number, PrefixNode>();
-  readonly #roots = new Map<string, WeakRef<PrefixNode>>();
+  /** Of the salts that have blocks. */
+  readonly #roots = new Map<string, PrefixNode>();
   /** Per group: the node whose contents a block holds. */
   readonly #nodeOfBlock: (PrefixNode | undefined)[][];
   /** Keys of nodes that have got or lost a block since somebody asked; undefined: nobody ever did. */
@@ -40,11 +41,15 @@ export class PrefixIndex {
     return this.#nodes.size;
   }
 
-  /** The root all prefixes of a salt hang from. Roots nobody refers to any more are forgotten, and with them their (unreachable) tree. */
+  get numRoots(): number {
+    return this.#roots.size;
+  }
+
+  /** The root all prefixes of a salt hang from; until the first of them is published, and after the last is gone, another one each time. */
   root(salt: string): PrefixNode {
-    const known = this.#roots.get(salt)?.deref();
+    const known = this.#roots.get(salt);
     if (known !== undefined) return known;
-    const root = {
+    return {
       key: rootKey(salt),
       salt,
       parent: null,
@@ -53,9 +58,6 @@ export class PrefixIndex {
       numChildren: 0,
       isLive: true,
     };
-    if (this.#roots.size >= 1024) this.#sweepRoots();
-    this.#roots.set(salt, new WeakRef(root));
-    return root;
   }
 
   keyOf(parentKey: number, tokens: ArrayLike<number>, start: number): number {
@@ -112,7 +114,7 @@ export class PrefixIndex {
       if (each.numChildren > 0 || each.blocks.some((block) => block !== -1)) return;
       each.isLive = false;
       this.#nodes.delete(each.key);
-      each.parent.numChildren--;
+      if (--each.parent.numChildren === 0 && each.parent.parent === null) this.#roots.delete(each.salt);
     }
   }
 
@@ -126,6 +128,7 @@ export class PrefixIndex {
       numChildren: 0,
       isLive: true,
     };
+    if (parent.parent === null) this.#roots.set(parent.salt, parent);
     parent.numChildren++;
     this.#nodes.set(key, node);
     return node;
@@ -134,10 +137,6 @@ export class PrefixIndex {
   #hasTokens(node: PrefixNode, tokens: ArrayLike<number>, start: number): boolean {
     for (let i = 0; i < this.blockSize; i++) if (node.tokens[i] !== tokens[start + i]) return false;
     return true;
-  }
-
-  #sweepRoots(): void {
-    for (const [salt, root] of this.#roots) if (root.deref() === undefined) this.#roots.delete(salt);
   }
 }
 
