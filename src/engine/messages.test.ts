@@ -18,7 +18,7 @@ test("outputs survive packing, with and without log-probabilities", () => {
       requestId: 4,
       output: {
         tokenIds: [],
-        promptLogprobs: [null, logprob],
+        promptLogprobs: [null, logprob, { ...logprob, logprob: Number.NEGATIVE_INFINITY, rank: 9 }],
         numCachedTokens: 0,
         queueMs: 0.25,
         finishReason: "length",

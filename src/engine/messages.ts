@@ -2,6 +2,7 @@
 import type { ErrorRecord } from "../core/errors.js";
 import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, FinishReason } from "./api.js";
 import type { StepOutput } from "./engine-core.js";
+import { type PackedLogprobs, packLogprobs, unpackLogprobs } from "./packed-logprobs.js";
 
 export interface WorkerData {
   readonly options: EngineOptions;
@@ -37,19 +38,24 @@ export interface PackedOutputs {
   /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs] per output; tokenId −1: see `whole` */
   readonly words: Float64Array;
   /** Outputs that carry log-probabilities, or no token, by index. */
-  readonly whole: ReadonlyMap<number, EngineOutput>;
+  readonly whole: ReadonlyMap<number, WholeOutput>;
 }
+
+type WholeOutput = Omit<EngineOutput, "promptLogprobs"> & { readonly promptLogprobs?: PackedLogprobs };
 
 const WORDS_PER_OUTPUT = 6;
 const FINISH_CODES: readonly (FinishReason | undefined)[] = [undefined, "stop", "length"];
 
 export function packOutputs(outputs: readonly StepOutput[]): PackedOutputs {
   const words = new Float64Array(outputs.length * WORDS_PER_OUTPUT);
-  const whole = new Map<number, EngineOutput>();
+  const whole = new Map<number, WholeOutput>();
   outputs.forEach(({ requestId, output }, index) => {
-    const isPlain =
-      output.tokenIds.length === 1 && output.logprobs === undefined && output.promptLogprobs === undefined;
-    if (!isPlain) whole.set(index, output);
+    const { promptLogprobs, ...others } = output;
+    const isPlain = output.tokenIds.length === 1 && output.logprobs === undefined && promptLogprobs === undefined;
+    if (!isPlain) {
+      const packed = promptLogprobs === undefined ? {} : { promptLogprobs: packLogprobs(promptLogprobs) };
+      whole.set(index, { ...others, ...packed });
+    }
     words.set(
       [
         requestId,
@@ -71,7 +77,11 @@ export function unpackOutputs(packed: PackedOutputs): StepOutput[] {
     const at = index * WORDS_PER_OUTPUT;
     const requestId = words[at]!;
     const known = whole.get(index);
-    if (known !== undefined) return { requestId, output: known };
+    if (known !== undefined) {
+      const { promptLogprobs, ...others } = known;
+      const unpacked = promptLogprobs === undefined ? {} : { promptLogprobs: unpackLogprobs(promptLogprobs) };
+      return { requestId, output: { ...others, ...unpacked } };
+    }
     const finishReason = FINISH_CODES[words[at + 2]!];
     const stopTokenId = words[at + 3]!;
     return {
