@@ -59,6 +59,14 @@ const FLEET_FLAGS = [
   ...["--host", "--port", "--api-key", "--allowed-origins", "--log-level"],
 ];
 
+/** The gateway draws the seeds of requests that have none, for whichever instance answers. */
+function assertNoSeed(written: readonly WrittenFlag[]): void {
+  if (!written.some(({ flag }) => flag === "--seed")) return;
+  throw new MillraceError("invalid_option", "expected no --seed beside --instances and --attach, got one", {
+    hint: "give requests a seed of their own, or serve one instance",
+  });
+}
+
 function assertConfigAlone(written: readonly WrittenFlag[]): void {
   const other = written.find(({ flag }) => flag !== "--config");
   if (other === undefined) return;
@@ -97,6 +105,7 @@ export async function fleetConfigFrom(
   }
   const { configSchema } = await import("../fleet/config/schema.js");
   assertKeysToIsolate(flags);
+  assertNoSeed(written);
   const { apiKey = [], attach = [], instances } = flags;
   const engineFlags = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag)).flatMap(({ words }) => words);
   const isAttachedOnly = instances === undefined && flags.model === undefined;

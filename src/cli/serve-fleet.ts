@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
+import { isLoopback } from "../core/loopback.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
 import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
@@ -40,12 +41,18 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
   return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
 }
 
-/** SIGHUP reads the file again; a bad one changes nothing. */
+/** SIGHUP reads the file again; a bad one changes nothing, and one that was read before a newer one, but took longer, neither. */
 function reloadOnHangup(fleet: Fleet, readAgain: () => Promise<FleetConfig>): void {
+  let numReads = 0;
   process.on("SIGHUP", async () => {
+    const read = ++numReads;
     try {
       const config = await readAgain();
       const machine = await machineFor(config, stagesTo(process.stderr));
+      if (read !== numReads) {
+        process.stderr.write("a newer configuration has been read meanwhile; this one is not applied\n");
+        return;
+      }
       process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
     } catch (thrown) {
       reportError(thrown, { json: false });
@@ -109,5 +116,11 @@ export async function runFleet(config: FleetConfig, { readAgain, reportFile }: F
   const ready = fleet.instances().filter(({ state }) => state === "ready");
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
+  if (config.apiKeys.length === 0 && !isLoopback(config.host)) {
+    const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
+    process.stderr.write(
+      `\nnote: anybody who can reach ${config.host} can use this server; api-keys close it${ignored}\n`,
+    );
+  }
   return fleet;
 }

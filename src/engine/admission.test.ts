@@ -14,6 +14,7 @@ const INFO: EngineInfo = {
   pooling: "last",
   kvWindows: [0],
   blockSize: 16,
+  maxNumSeqs: 4,
   numKvBlocks: 8,
   kvBytes: 1,
   kvCacheDtype: "f16",

@@ -197,6 +197,8 @@ export interface EngineInfo {
   readonly weightBytes: number;
   readonly vocabSize: number;
   readonly maxModelLen: number;
+  /** Sequences it computes at once. */
+  readonly maxNumSeqs: number;
   /** Values of a pooled vector. */
   readonly embeddingWidth: number;
   readonly pooling: Pooling;

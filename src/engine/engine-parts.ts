@@ -93,6 +93,7 @@ export function buildParts(
       weightBytes,
       vocabSize: config.vocabSize,
       maxModelLen,
+      maxNumSeqs,
       embeddingWidth: config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,

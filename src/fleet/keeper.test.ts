@@ -125,6 +125,25 @@ describe("models on demand", () => {
     expect(keeper.target("b")).toBe(1);
   });
 
+  test("one that is given up holds no memory and keeps nobody waiting", () => {
+    const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
+    keeper.demand("a");
+    Object.assign(fleet.running.get("a")![0]!, { state: "failed", isGivenUp: true });
+    fleet.load.set("a", { waiting: 1, inFlight: 0 });
+    expect(keeper.demand("b")).toBe(true);
+    expect(keeper.target("b")).toBe(1);
+    expect(keeper.demand("a")).toBe(false);
+  });
+
+  test("another file under the same name is not taken for as large as the one before", () => {
+    const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
+    keeper.demand("a");
+    keeper.configure([model("a", 0, 1, 30), model("b", 0, 1, 60)], budget(100));
+    fleet.advance(keeper, 10);
+    expect(keeper.demand("b")).toBe(true);
+    expect([keeper.target("a"), keeper.target("b")]).toEqual([1, 1]);
+  });
+
   test("one that sleeps has given its memory back", () => {
     const keeper = keep([model("a", 0, 1, 60), model("b", 0, 1, 60)], 100);
     keeper.demand("a");
@@ -231,4 +250,13 @@ describe("scaling", () => {
     fleet.advance(keeper, 1);
     expect(fleet.log).toEqual(["a 1→2", "a 2→1"]);
   });
+});
+
+test("instances that are given up keep the others neither running nor from being more", () => {
+  const keeper = keep([model("a", 1, 4)]);
+  keeper.scaleTo("a", 4);
+  fleet.advance(keeper, 10);
+  Object.assign(fleet.running.get("a")![3]!, { state: "failed", isGivenUp: true });
+  fleet.advance(keeper, 3000);
+  expect(keeper.target("a")).toBe(1);
 });

@@ -82,8 +82,11 @@ export class Keeper {
       const kept = this.#kept.get(model.name);
       if (kept === undefined) this.#kept.set(model.name, new Kept(model));
       else {
+        const { estimatedBytes, isBytesGiven } = kept.model;
         kept.model = model;
-        if (model.isBytesGiven) kept.bytesPerInstance = model.estimatedBytes;
+        // What was measured was another model, or is to be measured from now on.
+        const isOther = estimatedBytes !== model.estimatedBytes || isBytesGiven !== model.isBytesGiven;
+        if (isOther) Object.assign(kept, { bytesPerInstance: model.estimatedBytes, loadMs: FIRST_LOAD_MS });
       }
     }
   }
@@ -166,17 +169,21 @@ export class Keeper {
   #residence(kept: Kept, nowMs: number, asked: string | undefined): ModelResidence {
     const { name, rules } = kept.model;
     // Those that sleep, stopped or failed hold no memory.
-    const live = this.fleet.instances(name).filter(({ state }) => HOLDING.includes(state));
+    const own = this.fleet.instances(name);
+    const live = own.filter(({ state }) => HOLDING.includes(state));
     const isReady = live.some(({ state }) => state === "ready");
     const count = Math.max(kept.target, live.length);
-    const state = kept.target > 0 ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";
+    // Given up, it takes nothing and is waited for in vain, until somebody starts it anew.
+    const isLost = own.length > 0 && own.every(({ isGivenUp }) => isGivenUp);
+    const isWanted = kept.target > 0 && !isLost;
+    const state = isWanted ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";
     return {
       name,
       state,
       // What it would take, where it is not there.
       numBytes: Math.max(count, rules.min, 1) * kept.bytesPerInstance,
       isPinned: rules.min > 0,
-      waiting: this.fleet.numWaiting(name) + (name === asked ? 1 : 0),
+      waiting: isLost ? 0 : this.fleet.numWaiting(name) + (name === asked ? 1 : 0),
       waitingSinceMs: kept.waitingSinceMs ?? nowMs,
       inFlight: this.fleet.numInFlight(name),
       lastUsedMs: kept.lastUsedMs,
@@ -190,6 +197,8 @@ export class Keeper {
     if (kept.target === 0 && rules.min === 0) return;
     const own = this.fleet.instances(name);
     const ready = own.filter(({ state }) => state === "ready");
+    // Those that were given up seat nobody, and are not on their way.
+    const numLost = Math.min(kept.target, own.filter(({ isGivenUp }) => isGivenUp).length);
     const seats = seatsOf(ready);
     // What was sent on may wait there: an engine that does not say how many seats it has gets everything.
     const queued = ready.reduce((sum, { metrics }) => sum + (metrics?.numWaiting ?? 0), 0);
@@ -198,11 +207,14 @@ export class Keeper {
       seats,
       running: Math.max(0, this.fleet.numInFlight(name) - queued),
       waiting: this.fleet.numWaiting(name) + queued,
-      ready: Math.min(ready.length, kept.target),
+      ready: Math.min(ready.length, kept.target - numLost),
       // Whatever should be there and is not: starting, waking, or on its way back after a crash.
-      starting: Math.max(0, kept.target - ready.length),
+      starting: Math.max(0, kept.target - numLost - ready.length),
     };
-    const { target, reason, memory } = scale(rules, kept.memory, sample);
+    if (numLost > 0 && sample.ready + sample.starting === 0) return;
+    const left = { ...rules, min: Math.max(0, rules.min - numLost), max: Math.max(0, rules.max - numLost) };
+    const { target: numAlive, reason, memory } = scale(left, kept.memory, sample);
+    const target = numAlive + numLost;
     kept.memory = memory;
     const affordable = kept.target + Math.max(0, Math.floor(spare / Math.max(1, kept.bytesPerInstance)));
     const allowed = target > kept.target ? Math.max(rules.min, Math.min(target, affordable)) : target;

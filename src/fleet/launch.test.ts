@@ -1,5 +1,5 @@
 /** From options to command lines: each engine's own words, shares of cores and GPUs, and what is left out is said. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -24,6 +24,13 @@ function launch(model: ModelSpec, slot = 0, folder = tempTree({})) {
 }
 
 describe("a command line", () => {
+  it("has a folder for TGI's sockets, which is there", async () => {
+    const folder = join(tempTree({}), "m-0");
+    const { command } = await launch(spec("tgi", {}), 0, folder);
+    expect(command).toContain(join(folder, "shard"));
+    expect(existsSync(folder)).toBe(true);
+  });
+
   it("has vLLM's flags, the model's name in the fleet, and the configuration's own flags last", async () => {
     const { command, env, notices } = await launch(
       spec(

@@ -44,6 +44,7 @@ export async function prepareLaunch(
     ...(spec.scaleDown === "sleep" && adapter.sleep !== undefined ? { enableSleepMode: true } : {}),
   };
   const plan = adapter.launch(options, program, place, help);
+  if (plan.needsFolder === true) await mkdir(place.folder, { recursive: true });
   await writeFiles(plan);
   const pinned = await pinnedTo(coresOf(spec, slot));
   return {

@@ -112,13 +112,21 @@ function registerEngineMetrics(registry: Registry, engine: Engine): void {
       });
     },
   });
-  const { blockSize, numKvBlocks, kvCacheDtype } = engine.info;
+  const { blockSize, numKvBlocks, kvCacheDtype, maxNumSeqs } = engine.info;
   new Gauge({
     name: "millrace:cache_config_info",
-    help: "How the KV cache is set up",
-    labelNames: ["block_size", "num_kv_blocks", "cache_dtype"],
+    help: "How the KV cache is set up, and how many sequences are computed at once",
+    labelNames: ["block_size", "num_kv_blocks", "cache_dtype", "max_num_seqs"],
     registers: [registry],
-  }).set({ block_size: String(blockSize), num_kv_blocks: String(numKvBlocks), cache_dtype: kvCacheDtype }, 1);
+  }).set(
+    {
+      block_size: String(blockSize),
+      num_kv_blocks: String(numKvBlocks),
+      cache_dtype: kvCacheDtype,
+      max_num_seqs: String(maxNumSeqs),
+    },
+    1,
+  );
 }
 
 function createHistograms(registry: Registry) {

@@ -92,6 +92,7 @@ export class FakeEngine implements Engine {
       pooling: "mean",
       blockSize: 16,
       kvWindows: [0],
+      maxNumSeqs: 64,
       numKvBlocks: 256,
       kvBytes: 1 << 20,
       kvCacheDtype: "f16",

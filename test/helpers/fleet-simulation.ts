@@ -122,7 +122,7 @@ export function simulate(requests: readonly SimulatedRequest[], options: Simulat
     instance.prefillFreeMs = prefilledMs;
     instance.work += promptTokens + request.outputTokens;
     agenda.at(prefilledMs, () => {
-      lease.promptDone();
+      lease.promptDone(true);
       firstTokenMs += agenda.nowMs - request.arrivalMs;
     });
     agenda.at(prefilledMs + request.outputTokens * MS_PER_OUTPUT_TOKEN, () => {

@@ -52,6 +52,8 @@ export interface LaunchPlan {
   /** Program and arguments. */
   readonly command: readonly [string, ...string[]];
   readonly env: Readonly<Record<string, string>>;
+  /** It makes files of its own in the folder of its place, which is to be there. */
+  readonly needsFolder?: boolean;
   /** Files to write before the start (an engine's YAML), by the path the command names. */
   readonly files?: Readonly<Record<string, string>>;
   /** What it then answers to; undefined: any name. */

@@ -46,7 +46,7 @@ export const millrace: Adapter = {
     const blockSize = config("block_size");
     const numBlocks = config("num_kv_blocks");
     return {
-      seats: undefined,
+      seats: config("max_num_seqs"),
       kvTokens: blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks,
       blockSize,
     };

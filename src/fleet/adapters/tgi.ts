@@ -56,6 +56,8 @@ export const tgi: Adapter = {
         PREFIX_CACHING: options.enablePrefixCaching === undefined ? undefined : Number(options.enablePrefixCaching),
       }),
       modelName: undefined,
+      // For its sockets: the launcher removes old ones, and its shards bind theirs.
+      needsFolder: true,
       notices,
     };
   },

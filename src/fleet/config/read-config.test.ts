@@ -77,10 +77,17 @@ describe("mistakes", () => {
       ],
     ],
     [
+      "a limit of no time",
+      "timeouts:\n  first-token: 0s\nmodels: [{name: m, model: m.gguf}]",
+      [
+        '2:3 timeouts.first-token config_value: expected timeouts.first-token to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got "0s" | it is until the first byte of an answer',
+      ],
+    ],
+    [
       "a duration without unit",
       `timeouts:\n  idle: 60\n${MODELS}`,
       [
-        "2:3 timeouts.idle config_value: expected timeouts.idle to be a duration of at most 24 days such as 250ms, 5s, 2m, 1h, got 60 | put the value in quotes, with its unit where it has one",
+        "2:3 timeouts.idle config_value: expected timeouts.idle to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got 60 | put the value in quotes, with its unit where it has one",
       ],
     ],
     [

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { LOG_LEVELS } from "../../core/log.js";
 import { ENGINE_NAMES } from "../adapters/adapter.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
-import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text } from "./values.js";
+import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;
 const MAX_TOKENS = 2 ** 30;
@@ -89,7 +89,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("on-demand: when first asked for, as long as memory allows"),
     memory: byteSize().optional().describe("memory of an instance, where it is not to be measured"),
     "scale-down": z.enum(["stop", "sleep"]).default("stop").describe("what becomes of an instance that is not needed"),
-    "start-timeout": duration().optional().describe("how long a start may take"),
+    "start-timeout": timeLimit().optional().describe("how long a start may take"),
     autoscale: section(autoscaleShape).prefault({}).describe("where it differs from the fleet's"),
   });
 
@@ -117,12 +117,12 @@ const routing = () =>
 const timeouts = () =>
   section({
     connect: duration().prefault("5s").describe("until an instance takes the connection; fixed at the start"),
-    body: duration().prefault("1m").describe("until a request is there as a whole"),
-    wait: duration()
+    body: timeLimit().prefault("1m").describe("until a request is there as a whole"),
+    wait: timeLimit()
       .prefault("2m")
       .describe("how long a request waits for a seat, or for a model that is being loaded"),
-    "first-token": duration().prefault("10m").describe("until the first byte of an answer"),
-    idle: duration().prefault("2m").describe("between two bytes of an answer"),
+    "first-token": timeLimit().prefault("10m").describe("until the first byte of an answer"),
+    idle: timeLimit().prefault("2m").describe("between two bytes of an answer"),
     "stalled-client": duration()
       .prefault("1m")
       .describe("a client that takes nothing of its answer; fixed at the start"),

@@ -90,9 +90,18 @@ function parsed<T>(
     });
 }
 
+const DURATIONS = ["250ms", "5s", "2m", "1h"];
+const DURATION = /^\d+(\.\d+)?(ms|s|m|h)$/;
+
 /** Milliseconds. */
-export const duration = () =>
-  parsed("a duration of at most 24 days", ["250ms", "5s", "2m", "1h"], /^\d+(\.\d+)?(ms|s|m|h)$/, parseDurationMs);
+export const duration = () => parsed("a duration of at most 24 days", DURATIONS, DURATION, parseDurationMs);
+
+/** Milliseconds of something that takes time: none at all would end it before it began. */
+export const timeLimit = () =>
+  parsed("a duration above 0 and of at most 24 days", DURATIONS, DURATION, (written) => {
+    const ms = parseDurationMs(written);
+    return ms === 0 ? undefined : ms;
+  });
 
 /** Bytes. */
 export const byteSize = () => parsed("a size", ["512MiB", "8GiB", "24G"], /^\d+(\.\d+)?\s*[A-Za-z]*$/, parseByteSize);

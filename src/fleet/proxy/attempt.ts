@@ -32,7 +32,8 @@ export interface AttemptContext {
   readonly timeouts: ProxyTimeouts;
   /** Whether another instance could take the request; asked when this one says it does not. */
   mayRetry(): boolean;
-  onFirstByte(): void;
+  /** @param status of the answer */
+  onFirstByte(status: number): void;
   /** Told at the end of an answer that says how many tokens it took; absent: it is not looked for. */
   readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
 }
@@ -149,7 +150,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#state = "passing";
     const isStream = this.#events !== undefined;
     outgoing.writeHead(this.#status, responseHeaders(this.#headers, dialect.requestIdHeader, requestId, isStream));
-    this.context.onFirstByte();
+    this.context.onFirstByte(this.#status);
   }
 
   #fail(error: MillraceError, isReset: boolean): void {

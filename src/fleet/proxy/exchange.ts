@@ -127,8 +127,8 @@ export class Exchange {
       outgoing,
       timeouts: options.timeouts,
       mayRetry: () => numLeft > 0 && router.hasReady(upstream.model, tried),
-      onFirstByte: () => {
-        lease.promptDone();
+      onFirstByte: (status) => {
+        lease.promptDone(status < 500);
         this.#observer?.firstByte();
       },
       onUsage: route.isGeneration || path.endsWith("/embeddings") ? this.#observer?.used : undefined,
@@ -192,6 +192,8 @@ function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
     case "answered":
       // Our own engine's deadline_exceeded: the request's own `timeout` was too short.
       if (engine === "millrace" && result.status === 504) return "unknown";
+      // What an engine does not offer, it does not offer to anybody, and well.
+      if (result.status === 501) return "unknown";
       return result.status >= 500 ? "failed" : "answered";
     case "refused":
       return result.status === 429 ? "unknown" : "failed";

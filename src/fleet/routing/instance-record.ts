@@ -91,12 +91,13 @@ export class InstanceRecord {
     this.tokensInFlight -= tokens;
   }
 
-  /** A request larger than all seats goes where nothing else runs. */
+  /** A request larger than all seats goes where any is free: what it has beyond them waits in the engine, and nobody behind it for an empty one. */
   hasRoom(numSequences: number, seatFactor: number): boolean {
     const { seats } = this.#capacity;
     if (seats === undefined) return true;
     const numBusy = this.numInFlight + this.numForeign;
-    return numBusy === 0 || numBusy + numSequences <= Math.max(1, Math.floor(seats * seatFactor));
+    const limit = Math.max(1, Math.floor(seats * seatFactor));
+    return numBusy + Math.min(numSequences, limit) <= limit || (numSequences > limit && numBusy < limit);
   }
 
   /** Share of the seats in use, where a request counts by its size; more than 1 where more is sent than there are seats for. */

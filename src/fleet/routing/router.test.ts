@@ -254,6 +254,32 @@ test("an instance that keeps failing is left alone for a second, then tried", ()
   expect(take(5).upstream.id).toBe("a");
 });
 
+test("an instance that is tried is trusted with the first byte of an answer that is no failure's", () => {
+  const { clock, router, take } = setUp(["a", "b"]);
+  for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  clock.nowMs = 1000;
+  const probe = take(3, ["b"]);
+  probe.promptDone(false);
+  expect(router.breakerState("a")).toBe("half-open");
+  probe.end("failed");
+  clock.nowMs = 10_000;
+  take(4, ["b"]).promptDone(true);
+  expect(router.breakerState("a")).toBe("closed");
+});
+
+test("a request larger than all seats goes where one is free, and waits where none is", () => {
+  const { router, take } = setUp(["a"], {}, 2);
+  const large = { ...request(1), numSequences: 5 };
+  const first = take(1);
+  const lease = router.acquire(large, []);
+  expect(typeof lease).toBe("object");
+  expect(router.acquire(large, [])).toBe("full");
+  expect(router.acquire(request(2), [])).toBe("full");
+  if (typeof lease === "object") lease.end("answered");
+  expect(typeof router.acquire(request(3), [])).toBe("object");
+  first.end("answered");
+});
+
 test("when all fail, all are tried", () => {
   const { take } = setUp(["a", "b"]);
   const failOn = (id: string) => {
@@ -277,7 +303,7 @@ test("in flight never goes below zero and ends at zero, whatever the order", () 
       const leases: Lease[] = [];
       for (const [what, which] of steps) {
         if (what === "take") leases.push(take(which));
-        else if (what === "prompt") leases[which]?.promptDone();
+        else if (what === "prompt") leases[which]?.promptDone(true);
         else if (what === "end") leases[which]?.end("answered");
         else pool.change("a", { starts: pool.upstreams("m")[0]!.starts + 1 });
         for (const { id } of pool.upstreams("m")) expect(router.numInFlight(id)).toBeGreaterThanOrEqual(0);

@@ -39,8 +39,8 @@ export interface Lease {
   readonly upstream: Upstream;
   readonly target: UpstreamTarget;
   readonly matchedFraction: number;
-  /** The first byte came: the prompt has been computed. */
-  promptDone(): void;
+  /** The first byte came: the prompt has been computed. @param isWell it is no failure's */
+  promptDone(isWell: boolean): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;
 }
@@ -201,10 +201,12 @@ export class Router {
       upstream,
       target: upstream.target!,
       matchedFraction,
-      promptDone: () => {
+      promptDone: (isWell) => {
         if (!isOpen) return;
         record.end(0, tokens - heldTokens);
         tokens = heldTokens;
+        // It answers: whoever probes an instance may stream for minutes.
+        if (isWell) record.breaker = onSuccess(record.breaker);
       },
       end: (how) => {
         if (!isOpen) return;
