@@ -1,8 +1,8 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
-import { connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { until } from "../../test/helpers/fake-server.js";
-import { endSilentConnections, listen } from "./http-server.js";
+import { answerBadRequest, endSilentConnections, listen } from "./http-server.js";
 
 const NEVER_MS = 1_000_000;
 let server: Server;
@@ -28,7 +28,7 @@ async function start(timeoutMs: number, keepAliveMs: number, answer: RequestList
   socket.on("close", () => {
     seen.isClosed = true;
   });
-  return { seen, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
+  return { seen, socket, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
 }
 
 test("a connection that has its answer ends when its keep-alive time is over", async () => {
@@ -54,4 +54,21 @@ test("a connection whose answer is made in silence stays", async () => {
   await until(() => numTimeouts > 0, "the time to be over");
   answer();
   await until(() => seen.text.includes("late"), "the answer");
+});
+
+test("what is no request is refused, but not in the middle of an answer", async () => {
+  const { seen, socket, ask } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => outgoing.write("begun"));
+  server.on("clientError", (error, its) => answerBadRequest({ warn: () => {} }, error, its as Socket));
+  ask();
+  await until(() => seen.text.includes("begun"), "the answer's beginning");
+  socket.write("nonsense\r\n\r\n");
+  await until(() => seen.isClosed, "the end");
+  expect(seen.text).not.toContain("400");
+  const { port } = server.address() as AddressInfo;
+  const other = connect(port, "127.0.0.1", () => other.write("nonsense\r\n\r\n"));
+  let text = "";
+  other.on("data", (chunk) => {
+    text += chunk.toString();
+  });
+  await until(() => text.includes("invalid_request"), "the refusal");
 });

@@ -15,7 +15,9 @@ export function requestIdOf(given: string | undefined): string {
 
 /** A connection that sends nonsense gets a coded answer when that is still possible. */
 export function answerBadRequest(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
+  // Between the bytes of an answer that has begun there is no place for another.
+  const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
+  if (error.code === "ECONNRESET" || !socket.writable || answer?.headersSent === true) {
     socket.destroy();
     return;
   }

@@ -3,14 +3,14 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../context.js";
 import { parseNested } from "../openai/fields.js";
-import { assertDistinctNames, nameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
+import { assertDistinctNames, longNameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
 
 /** Tools that the provider runs are named as such before anything else is said of them. */
 export const toolsField = z.array(z.looseObject({ type: z.string().nullish() })).max(128);
 
 const toolSchema = z.strictObject({
   type: z.literal("custom").nullish(),
-  name: nameField,
+  name: longNameField,
   description: z.string().nullish(),
   input_schema: parametersField,
   strict: z.boolean().nullish(),

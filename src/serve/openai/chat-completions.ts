@@ -17,7 +17,7 @@ import { grammarOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertNumSequences, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -123,7 +123,7 @@ export function chatPromptIds(context: PromptContext, request: ChatRequest): Int
 function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
   const messages = toChatMessages(request.messages);
   const plan = planChat(context, messages, renderOptions(request), request, grammarOf(request));
-  const requests = planChoices(
+  const choices = planChoices(
     context,
     {
       ...plan,
@@ -137,6 +137,11 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
     numChoices,
     seedOf(request.seed, context.drawSeed),
   );
+  // The prompt is the same for all: its log-probabilities are wanted once.
+  const requests = choices.map((choice, index) =>
+    index === 0 ? choice : { ...choice, sampling: { ...choice.sampling, numPromptLogprobs: undefined } },
+  );
+  assertFewLogprobs(requests);
   return { requests, numPromptTokens: plan.promptIds.length, isTakenApart: plan.reading !== undefined };
 }
 

@@ -23,7 +23,12 @@ export interface PlainToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-const textPart = z.strictObject({ type: z.literal("text"), text: z.string() });
+const textPart = z.strictObject({
+  type: z.literal("text"),
+  text: z.string(),
+  // Anthropic's, which gateways pass on; every prefix is cached here anyway.
+  cache_control: z.unknown().optional(),
+});
 /** Parts are checked for their type first, so that a picture is named as such. */
 const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
@@ -87,6 +92,13 @@ function flattenContent(message: MessageField, param: string): string {
       }
       const parsed = textPart.safeParse(part);
       if (parsed.success) return parsed.data.text;
+      const [issue] = parsed.error.issues;
+      if (issue?.code === "unrecognized_keys") {
+        const name = issue.keys[0]!.slice(0, 80);
+        throw new MillraceError("unknown_field", `${param}[${index}]: expected a text part's fields, got ${name}`, {
+          param: `${param}[${index}].${name}`,
+        });
+      }
       throw new MillraceError(
         "invalid_parameter",
         `${param}[${index}]: expected {"type":"text","text":…}, got something else`,
@@ -95,7 +107,7 @@ function flattenContent(message: MessageField, param: string): string {
         },
       );
     })
-    .join("");
+    .join("\n");
 }
 
 export function toChatMessages(messages: readonly MessageField[]): PlainMessage[] {

@@ -16,7 +16,7 @@ import { grammarOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertNumSequences, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -171,7 +171,8 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
   const grammar = grammarOf(request);
-  return prompts.flatMap((prompt) =>
+  const numChoices = request.n ?? 1;
+  const requests = prompts.flatMap((prompt, index) =>
     planChoices(
       context,
       {
@@ -186,10 +187,13 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
           : request.prompt_logprobs,
         grammar,
       },
-      request.n ?? 1,
+      numChoices,
       seed,
+      index * numChoices,
     ),
   );
+  assertFewLogprobs(requests);
+  return requests;
 }
 
 export function completionPrompts(context: PromptContext, request: CompletionRequest): Prompt[] {

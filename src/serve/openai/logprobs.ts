@@ -13,7 +13,7 @@ function finite(logprob: number): number {
 }
 
 /** A token's text; bytes that are no text by themselves are written `bytes:\xe2\x82`, as OpenAI does, which also keeps them apart. */
-function tokenText(tokenizer: Tokenizer, tokenId: number, isAsId: boolean): string {
+export function tokenText(tokenizer: Tokenizer, tokenId: number, isAsId: boolean): string {
   if (isAsId) return `token_id:${tokenId}`;
   const bytes = tokenizer.tokenBytes(tokenId);
   try {

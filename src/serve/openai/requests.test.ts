@@ -369,6 +369,15 @@ describe("sampling parameters", () => {
     expect(new Set(seeds).size).toBe(3);
     const again = await post(CHAT, chat());
     expect(again.fake.engine.submitted[0]?.sampling.seed).not.toBe(seeds[0]);
+    const batch = await post(COMPLETIONS, completion({ prompt: ["a", "a", "a"], n: 2, seed: 5 }));
+    expect(new Set(batch.fake.engine.submitted.map(({ sampling }) => sampling.seed)).size).toBe(6);
+    expect(batch.fake.engine.submitted[0]?.sampling.seed).toBe(5n);
+  });
+
+  it("ask for so many log-probabilities of prompts as one answer can hold", async () => {
+    const prompt = Array.from({ length: 1000 }, () => Array.from({ length: 600 }, () => 104));
+    const { body } = await post(COMPLETIONS, completion({ prompt, prompt_logprobs: 20, max_tokens: 1 }));
+    expect(body.error).toMatchObject({ code: "invalid_parameter", message: expect.stringContaining("got 12600000") });
   });
 
   it("turn negative seeds into 64 bits and an empty nucleus into the likeliest token", async () => {
@@ -398,7 +407,25 @@ describe("chat", () => {
     ];
     const { fake } = await post(CHAT, chat({ messages }));
     const text = fake.options.tokenizer.decode(fake.engine.submitted[0]!.promptIds, { keepSpecial: true });
-    expect(text).toBe("<|im_start|>system\nbe kind<|im_end|>\n<|im_start|>user\nab<|im_end|>\n<|im_start|>assistant\n");
+    expect(text).toBe(
+      "<|im_start|>system\nbe kind<|im_end|>\n<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n",
+    );
+  });
+
+  it("takes a part's cache_control, names what a part does not have, and refuses a million parts as one", async () => {
+    const send = async (content: unknown) => {
+      const { status, body } = await post(CHAT, chat({ messages: [{ role: "user", content }] }));
+      return [status, body.error?.code, body.error?.param];
+    };
+    const part = { type: "text", text: "a" };
+    expect(await send([{ ...part, cache_control: { type: "ephemeral" } }])).toEqual([200, undefined, undefined]);
+    expect(await send([{ ...part, colour: 1 }])).toEqual([400, "unknown_field", "messages[0].content[0].colour"]);
+    expect(await send(new Array(1_000_000).fill(0))).toEqual([400, "invalid_parameter", "messages"]);
+  });
+
+  it("scores the prompt once, whatever the number of choices", async () => {
+    const { fake } = await post(CHAT, chat({ n: 3, prompt_logprobs: 1 }));
+    expect(fake.engine.submitted.map(({ sampling }) => sampling.numPromptLogprobs)).toEqual([1, undefined, undefined]);
   });
 
   it("leaves the last message open when it is to be continued", async () => {
@@ -503,7 +530,7 @@ describe("tokenize and detokenize", () => {
       count: 4,
       max_model_len: 4096,
       tokens: [BOS_ID, 104, 0xc3, 0xa9],
-      token_strs: ["<s>", "h", "\ufffd", "\ufffd"],
+      token_strs: ["<s>", "h", "bytes:\\xc3", "bytes:\\xa9"],
     });
     const text = await post("/detokenize", { tokens: [104, 0xc3, 0xa9] });
     expect(text.body).toEqual({ prompt: "hé" });

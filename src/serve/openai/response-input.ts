@@ -66,7 +66,7 @@ function partText(part: AnyPart, path: readonly PropertyKey[]): string {
 
 function contentText(content: string | readonly AnyPart[], path: readonly PropertyKey[]): string {
   if (typeof content === "string") return content;
-  return content.map((part, index) => partText(part, [...path, index])).join("");
+  return content.map((part, index) => partText(part, [...path, index])).join("\n");
 }
 
 /** A message being put together: an answer comes back as several items. */

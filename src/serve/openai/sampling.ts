@@ -71,12 +71,31 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
   };
 }
 
-/** The n generations of one prompt. */
+/** Log-probabilities of prompt tokens that one request may ask for, the most likely tokens at each place counted: all are kept until the answer is whole. */
+const MAX_PROMPT_LOGPROBS = 10_000_000;
+
+export function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
+  const numOf = ({ promptIds, sampling }: GenerationRequest): number =>
+    sampling.numPromptLogprobs === undefined ? 0 : promptIds.length * (1 + sampling.numPromptLogprobs);
+  const numWanted = requests.reduce((sum, request) => sum + numOf(request), 0);
+  if (numWanted <= MAX_PROMPT_LOGPROBS) return;
+  throw new MillraceError(
+    "invalid_parameter",
+    `expected at most ${MAX_PROMPT_LOGPROBS} log-probabilities of prompt tokens, got ${numWanted}`,
+    { hint: "Send fewer prompts at once, or ask for fewer tokens at each place." },
+  );
+}
+
+/**
+ * The n generations of one prompt.
+ * @param firstChoice of the prompt, among those of all prompts of the request: each draws for itself
+ */
 export function planChoices(
   context: ServeContext,
   plan: GenerationPlan,
   numChoices: number,
   seed: bigint,
+  firstChoice = 0,
 ): GenerationRequest[] {
   const { fields, promptIds, grammar } = plan;
   if (promptIds.length === 0) {
@@ -95,7 +114,7 @@ export function planChoices(
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({
     promptIds,
-    sampling: { ...sampling, seed: choiceSeed(seed, index) },
+    sampling: { ...sampling, seed: choiceSeed(seed, firstChoice + index) },
     stopStrings: stops,
     isStopIncluded: fields.include_stop_str_in_output ?? false,
     keepSpecial: fields.skip_special_tokens === false,

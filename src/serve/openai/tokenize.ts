@@ -6,6 +6,7 @@ import type { AppContext, ServeContext } from "../context.js";
 import { readJsonObject } from "../read-body.js";
 import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { type FieldRules, never, parseFields } from "./fields.js";
+import { tokenText } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
 import { templateTools, toolsField } from "./tool-fields.js";
@@ -72,18 +73,25 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
   const tokens = Array.from(encodeRequest(context, request));
-  const decode = (id: number) => context.tokenizer.decode([id], { keepSpecial: true });
   return c.json({
     count: tokens.length,
     max_model_len: context.engine.info.maxModelLen,
     tokens,
-    token_strs: request.return_token_strs === true ? tokens.map(decode) : null,
+    token_strs: request.return_token_strs === true ? tokens.map((id) => tokenText(context.tokenizer, id, false)) : null,
   });
 }
 
 export async function detokenize(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, DETOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
+  const { maxTokenizeLength } = context.limits;
+  if (request.tokens.length > maxTokenizeLength) {
+    throw new MillraceError(
+      "invalid_parameter",
+      `tokens: expected at most ${maxTokenizeLength} ids, got ${request.tokens.length}`,
+      { param: "tokens", hint: "Send them in pieces." },
+    );
+  }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
   return c.json({ prompt: context.tokenizer.decode(request.tokens, { keepSpecial: true }) });
 }

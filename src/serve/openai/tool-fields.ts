@@ -8,12 +8,17 @@ import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";
 
 const MAX_TOOLS = 128;
-const NAME_PATTERN = /^[a-zA-Z0-9_-]{1,64}$/;
+const NAME_PATTERN = /^[a-zA-Z0-9_-]+$/;
 
-export const nameField = checked<string>(
-  "a name of 1 to 64 letters, digits, _ or -",
-  (value) => typeof value === "string" && NAME_PATTERN.test(value),
-);
+const nameUpTo = (maxLength: number) =>
+  checked<string>(
+    `a name of 1 to ${maxLength} letters, digits, _ or -`,
+    (value) => typeof value === "string" && value.length <= maxLength && NAME_PATTERN.test(value),
+  );
+
+export const nameField = nameUpTo(64);
+/** Anthropic's clients put a server's name before each of its tools'. */
+export const longNameField = nameUpTo(128);
 
 export const parametersField = checked<Record<string, unknown>>(
   "an object (a JSON schema)",

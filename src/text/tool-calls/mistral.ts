@@ -10,7 +10,7 @@ const OPEN = "[TOOL_CALLS]";
 const ARGS = "[ARGS]";
 const CALL_ID = "[CALL_ID]";
 /** More than name, id and markers need; white space must not add up. */
-const MAX_HEAD_LENGTH = 200;
+const MAX_HEAD_LENGTH = 264;
 
 /** A name and, behind what may stand between the two, its arguments. */
 class NamedCall implements CallRegion {
@@ -46,7 +46,7 @@ class NamedCall implements CallRegion {
 
   /** Whether a brace may still make a call of the text before it. Names are short; text that goes on is text. */
   #mayBeHead(): boolean {
-    const match = /^([\w-]{1,64})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
+    const match = /^([\w-]{1,128})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
     if (match === null || this.#head.length > MAX_HEAD_LENGTH) return false;
     const [, , first = "", callId = "", second = ""] = match;
     if (first === "") return true;
