@@ -10,9 +10,6 @@ import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { SseStream } from "./sse.js";
 
-/** Silence for longer than this is a lost connection. */
-const HEARTBEAT_MS = 15_000;
-
 export function kvEvents(c: AppContext, context: ServeContext): Promise<Response> {
   const outgoing = c.env?.outgoing;
   if (outgoing === undefined || !("req" in outgoing)) {
@@ -27,7 +24,6 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
   return new Promise((resolve) => {
     let endWatch = () => {};
     const end = () => {
-      clearInterval(heartbeat);
       endChanges();
       endWatch();
       lifecycle.endless.delete(end);
@@ -46,7 +42,6 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
       queueMicrotask(() => outgoing.socket?.uncork());
     };
     const endChanges = engine.onCacheChanges(onChanges);
-    const heartbeat = setInterval(() => stream.send(":\n\n"), HEARTBEAT_MS);
     lifecycle.endless.add(end);
     stream.send(snapshot);
     endWatch = onDisconnect(c, end);

@@ -27,6 +27,8 @@ export interface StreamFrames {
   onUpdate(index: number, update: GenerationUpdate): string;
   onDone(totals: JobTotals): string;
   onError(error: MillraceError): string;
+  /** Where a comment is not what the dialect says in silence. */
+  readonly heartbeat?: string;
 }
 
 function clientClosed(): MillraceError {
@@ -130,6 +132,7 @@ export function streamResults(
         ...corsHeaders(c.req.header("Origin"), context.corsOrigins),
       },
       maxBufferedBytes: context.limits.maxBufferedBytes,
+      heartbeat: frames.heartbeat === undefined ? undefined : { text: frames.heartbeat },
       onOverflow: (bufferedBytes) => {
         job.abort();
         endWatch();

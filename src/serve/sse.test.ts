@@ -12,10 +12,13 @@ afterEach(() => {
 });
 
 /** A server whose answers are written by `write`. */
-async function start(maxBufferedBytes: number, write: (stream: SseStream) => void) {
+async function start(maxBufferedBytes: number, write: (stream: SseStream) => void, everyMs?: number) {
   const overflows: number[] = [];
   const onOverflow = (bufferedBytes: number) => overflows.push(bufferedBytes);
-  server = createServer((_, outgoing) => write(new SseStream(outgoing, { headers: {}, maxBufferedBytes, onOverflow })));
+  const heartbeat = everyMs === undefined ? {} : { everyMs };
+  server = createServer((_, outgoing) =>
+    write(new SseStream(outgoing, { headers: {}, maxBufferedBytes, onOverflow, heartbeat })),
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return { port: (server.address() as AddressInfo).port, overflows };
@@ -56,4 +59,17 @@ test("who does not read is cut off", async () => {
   // Beyond what the kernel has taken nothing piles up.
   expect(overflows[0]).toBeLessThan(3 * text.length);
   expect(numSent * text.length).toBeLessThan(100_000_000);
+});
+
+test("a silent stream says that it lives, once it has begun and until it ends", async () => {
+  const { port } = await start(
+    1000,
+    (stream) => {
+      setTimeout(() => stream.send("data: first\n\n"), 60);
+      setTimeout(() => stream.end(), 200);
+    },
+    20,
+  );
+  const response = await fetch(`http://127.0.0.1:${port}`);
+  expect(await response.text()).toMatch(/^data: first\n\n(:\n\n)+$/);
 });

@@ -9,11 +9,22 @@ const EVENT_STREAM_HEADERS: HeaderRecord = {
   "X-Accel-Buffering": "no",
 };
 
+/** What a stream says when it has nothing to say: proxies cut silent ones after a minute. Nothing is said before its first event, which opens it. */
+interface Heartbeat {
+  readonly text: string;
+  readonly everyMs: number;
+}
+
+/** A comment, which clients pass over; of /kv_events, longer silence is a lost connection. */
+const DEFAULT_HEARTBEAT: Heartbeat = { text: ":\n\n", everyMs: 15_000 };
+
 export class SseStream {
   readonly #outgoing: ServerResponse;
   readonly #headers: HeaderRecord;
   readonly #maxBufferedBytes: number;
   readonly #onOverflow: (bufferedBytes: number) => void;
+  readonly #heartbeat: Heartbeat;
+  #beat: NodeJS.Timeout | undefined;
   #pending = "";
   #maxTextLength = 0;
   #isFlushScheduled = false;
@@ -26,12 +37,15 @@ export class SseStream {
       readonly headers: HeaderRecord;
       readonly maxBufferedBytes: number;
       readonly onOverflow: (bufferedBytes: number) => void;
+      readonly heartbeat?: Partial<Heartbeat> | undefined;
     },
   ) {
     this.#outgoing = outgoing;
     this.#headers = options.headers;
     this.#maxBufferedBytes = options.maxBufferedBytes;
     this.#onOverflow = options.onOverflow;
+    this.#heartbeat = { ...DEFAULT_HEARTBEAT, ...options.heartbeat };
+    outgoing.once("close", () => clearTimeout(this.#beat));
     // Writing to a connection that has just gone is reported here; the disconnect watch acts on it.
     outgoing.on("error", () => {});
   }
@@ -53,6 +67,12 @@ export class SseStream {
     this.#schedule();
   }
 
+  /** A client that takes nothing is not kept: it is cut off in its time. */
+  #keepAlive(): void {
+    if (this.#outgoing.writableLength === 0) this.send(this.#heartbeat.text);
+    this.#beat?.refresh();
+  }
+
   #schedule(): void {
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
@@ -69,10 +89,13 @@ export class SseStream {
     const text = this.#pending;
     this.#pending = "";
     if (this.#isEnding) {
+      clearTimeout(this.#beat);
       outgoing.end(text);
       return;
     }
     outgoing.write(text);
+    this.#beat ??= setTimeout(() => this.#keepAlive(), this.#heartbeat.everyMs).unref();
+    this.#beat.refresh();
     // What was just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
     this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
     if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;

@@ -7,7 +7,7 @@ export function streamEvent(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-const PING = streamEvent("ping", {});
+export const PING = streamEvent("ping", {});
 
 /** What the deltas of a block are called, and their field that holds the text. */
 const DELTAS: Readonly<Record<AnswerItem["kind"], { readonly type: string; readonly field: string }>> = {

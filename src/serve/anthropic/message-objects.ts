@@ -5,7 +5,7 @@ import { type AnswerItem, itemsOf, partsOf } from "../answer-items.js";
 import type { GenerationEnd, GenerationUpdate } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { ChoiceResult, StreamFrames } from "../respond.js";
-import { BlockEvents, contentBlock, streamEvent } from "./block-events.js";
+import { BlockEvents, contentBlock, PING, streamEvent } from "./block-events.js";
 
 export interface MessageFacts {
   readonly id: string;
@@ -90,6 +90,7 @@ export function messageFrames(facts: MessageFacts, requestId: string): StreamFra
       const delta = streamEvent("message_delta", { delta: stopOf(end, blocks.items), usage });
       return blocks.close() + delta + streamEvent("message_stop", {});
     },
+    heartbeat: PING,
     onError: (error) => `event: error\ndata: ${JSON.stringify(anthropicErrorBody(error, requestId))}\n\n`,
   };
 }
