@@ -158,9 +158,11 @@ class Timer implements RequestTimer {
   readonly #finished: Counter<"finished_reason">;
   readonly #request: GenerationRequest;
   readonly #arrivedAtMs: number;
+  /** The engine counts the time in its queue from here: before, the body came in and was read. */
+  readonly #submittedAtMs = performance.now();
   #firstTokenAtMs = 0;
   #lastTokenAtMs = 0;
-  #queueMs = 0;
+  #queueMs: number | undefined;
   #numTokens = 0;
   #isOver = false;
 
@@ -177,13 +179,15 @@ class Timer implements RequestTimer {
   }
 
   onTokens(numTokens: number, queueMs: number): void {
+    if (this.#queueMs === undefined) {
+      this.#queueMs = queueMs;
+      this.#histograms.queue.observe(queueMs / 1000);
+    }
     if (numTokens === 0) return;
     const nowMs = performance.now();
     if (this.#numTokens === 0) {
       this.#firstTokenAtMs = nowMs;
-      this.#queueMs = queueMs;
-      this.#histograms.queue.observe(queueMs / 1000);
-      this.#histograms.prefill.observe((nowMs - this.#arrivedAtMs - queueMs) / 1000);
+      this.#histograms.prefill.observe((nowMs - this.#submittedAtMs - queueMs) / 1000);
       this.#histograms.timeToFirstToken.observe((nowMs - this.#arrivedAtMs) / 1000);
     } else {
       this.#histograms.interToken.observe((nowMs - this.#lastTokenAtMs) / 1000);
@@ -199,11 +203,13 @@ class Timer implements RequestTimer {
     if (reason === "error" || reason === "abort") return;
     const { promptIds, sampling } = this.#request;
     this.#histograms.promptTokens.observe(promptIds.length);
+    const nowMs = performance.now();
+    this.#histograms.endToEnd.observe((nowMs - this.#arrivedAtMs) / 1000);
+    this.#histograms.inference.observe((nowMs - this.#submittedAtMs - (this.#queueMs ?? 0)) / 1000);
+    // One that was asked for no tokens says nothing of how many there are.
+    if (sampling.maxTokens === 0) return;
     this.#histograms.maxTokens.observe(sampling.maxTokens);
     this.#histograms.generationTokens.observe(this.#numTokens);
-    const endToEndMs = performance.now() - this.#arrivedAtMs;
-    this.#histograms.endToEnd.observe(endToEndMs / 1000);
-    this.#histograms.inference.observe((endToEndMs - this.#queueMs) / 1000);
     if (this.#numTokens < 2) return;
     const decodeSeconds = (this.#lastTokenAtMs - this.#firstTokenAtMs) / 1000;
     this.#histograms.decode.observe(decodeSeconds);
