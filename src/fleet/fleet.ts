@@ -174,6 +174,7 @@ export class Fleet {
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
+      modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
       handleOther: adminHandler(this.#adminTarget()),
@@ -256,7 +257,7 @@ export class Fleet {
   }
 
   #numWaiting(model: string): number {
-    return this.#pool.namesOf(model).reduce((sum, name) => sum + (this.#proxy?.numWaiting(name) ?? 0), 0);
+    return this.#proxy?.numWaiting(model) ?? 0;
   }
 
   #inFlightOf(id: string): number {

@@ -17,6 +17,8 @@ export class NamedPool implements UpstreamPool {
       const known = this.#namesOf.get(model) ?? new Set();
       this.#namesOf.set(model, known);
       for (const name of all) {
+        const before = this.#modelOf.get(name) ?? model;
+        if (before !== model) this.#namesOf.get(before)?.delete(name);
         known.add(name);
         this.#modelOf.set(name, model);
       }
@@ -28,7 +30,7 @@ export class NamedPool implements UpstreamPool {
     return this.#modelOf.get(name);
   }
 
-  /** Every name a model has or had. */
+  /** Every name a model has, or had and no other one has got. */
   namesOf(model: string): readonly string[] {
     return [...(this.#namesOf.get(model) ?? [])];
   }

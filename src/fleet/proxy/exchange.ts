@@ -77,7 +77,7 @@ export class Exchange {
     const caller = options.authorize(headers);
     const bytes = await readIncoming(incoming, options.limits);
     const body = parseJsonObject(bytes);
-    const model = modelOf(body, options.pool.models());
+    const model = modelOf(body, options.pool.models(), options.modelOf);
     const { tenant } = caller;
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);

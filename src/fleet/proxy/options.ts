@@ -75,6 +75,8 @@ export interface ProxyOptions {
   readonly observer?: ProxyObserver;
   /** Origins whose pages may call; any where absent. Asked for every request. Credentials (cookies) are never allowed. */
   readonly corsOrigins?: () => readonly string[];
+  /** What a name that clients use stands for: one model may have several. Absent: itself. */
+  readonly modelOf?: ((name: string) => string) | undefined;
   /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */
   readonly demand?: Demand;
   /** Whether a model is there only when it is asked for, so that having nothing of it ready is no fault. Absent: none is. */

@@ -46,7 +46,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const caches = new CacheWatch(options.pool, ({ engine }) => ADAPTERS[engine].kvEventsPath);
   const blocksOf = (upstream: Upstream) => caches.blocksOf(upstream);
   const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now, blocksOf);
-  const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false));
+  const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const door = new Door({ options, router, room, connections, keySourceOf });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));

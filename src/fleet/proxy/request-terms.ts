@@ -18,10 +18,14 @@ export interface RequestTerms {
   readonly defaultOutputTokens: number;
 }
 
-/** The model that a request names, or the fleet's only one. */
-export function modelOf(body: RequestBody, models: readonly string[]): string {
+/**
+ * The model that a request names, or the fleet's only one.
+ * @param models every name
+ * @param ofName what a name stands for
+ */
+export function modelOf(body: RequestBody, models: readonly string[], ofName = (name: string) => name): string {
   const { model } = body;
-  if (model === undefined && models.length === 1) return models[0]!;
+  if (model === undefined && new Set(models.map(ofName)).size === 1) return models[0]!;
   if (typeof model === "string" && models.includes(model)) return model;
   const got =
     typeof model === "string" ? JSON.stringify(model.slice(0, 80)) : model === undefined ? "none" : "no string";

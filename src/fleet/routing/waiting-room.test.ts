@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { NamedPool } from "../named-pool.js";
 import { DEFAULT_ROUTING, type Lease, Router } from "./router.js";
 import { type Demand, type Entrant, WaitingRoom } from "./waiting-room.js";
 
@@ -121,4 +122,44 @@ test("those in the queue wait for an instance to come back; who has tried it alr
   await expect(enter("third", entrant("t", { excluded: ["a"] }))).rejects.toMatchObject({ code: "no_instance_ready" });
   pool.change("a", { state: "ready", starts: 2 });
   expect((await waits).upstream.starts).toBe(2);
+});
+
+test("a model under two names has one queue, and a name that moves takes its requests along", async () => {
+  const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
+  const pool = new NamedPool(new TestPool([upstreamOf("a", { capacity }), upstreamOf("b", { capacity, model: "n" })]));
+  pool.configure(new Map([["m", ["m", "alias"]]]));
+  const router = new Router(
+    pool,
+    () => DEFAULT_ROUTING,
+    () => 32,
+    () => room.admit(),
+    () => Date.now(),
+  );
+  const limits = { maxWaiting: 10, maxWaitMs: 5000 };
+  const room = new WaitingRoom(...([router, limits, () => false] as const), (name) => pool.modelOf(name) ?? name);
+  const asFor = (model: string) => entrant("t", { request: { ...entrant("t").request, model } });
+  const order: string[] = [];
+  const enter = async (name: string, model: string): Promise<Lease> => {
+    const lease = await room.enter(asFor(model), () => {});
+    order.push(`${name} ${lease.upstream.id}`);
+    return lease;
+  };
+  const first = await enter("first", "m");
+  const second = enter("second", "alias");
+  const third = enter("third", "m");
+  const fourth = enter("fourth", "alias");
+  expect(room.numWaiting("m")).toBe(3);
+  first.end("answered");
+  (await second).end("answered");
+  const held = await third;
+  pool.configure(
+    new Map([
+      ["m", ["m"]],
+      ["n", ["n", "alias"]],
+    ]),
+  );
+  room.admit();
+  (await fourth).end("answered");
+  held.end("answered");
+  expect(order).toEqual(["first a", "second a", "third a", "fourth b"]);
 });

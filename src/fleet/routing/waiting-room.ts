@@ -24,6 +24,7 @@ interface Waiting extends Waiter {
   readonly entrant: Entrant;
   readonly settle: (result: Lease | MillraceError) => void;
   readonly timer: NodeJS.Timeout;
+  queue: FairQueue<Waiting>;
 }
 
 const MAX_RETRY_AFTER_SECONDS = 60;
@@ -35,10 +36,19 @@ export class WaitingRoom {
     private readonly router: Pick<Router, "acquire" | "hasReady" | "meanSeconds">,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
+    /** A model under whichever name waits in one queue. */
+    private readonly modelOf: (name: string) => string = (name) => name,
   ) {}
 
-  numWaiting(model: string): number {
-    return this.#queues.get(model)?.size ?? 0;
+  numWaiting(name: string): number {
+    return this.#queues.get(this.modelOf(name))?.size ?? 0;
+  }
+
+  #queueOf(name: string): FairQueue<Waiting> {
+    const model = this.modelOf(name);
+    const queue = this.#queues.get(model) ?? new FairQueue<Waiting>();
+    this.#queues.set(model, queue);
+    return queue;
   }
 
   /**
@@ -70,6 +80,14 @@ export class WaitingRoom {
 
   #admitOf(queue: FairQueue<Waiting>): void {
     for (let next = queue.peek(); next !== undefined; next = queue.peek()) {
+      const own = this.#queueOf(next.entrant.request.model);
+      if (own !== queue) {
+        // Its name stands for another model by now.
+        queue.remove(next);
+        next.queue = own;
+        own.push(next);
+        continue;
+      }
       const result = this.router.acquire(next.entrant.request, next.entrant.excluded);
       if (!this.#settle(queue, next, result)) return;
     }
@@ -93,21 +111,21 @@ export class WaitingRoom {
 
   #wait(entrant: Entrant, settle: (result: Lease | MillraceError) => void): () => void {
     const { model, prefix, outputTokens } = entrant.request;
-    const queue = this.#queues.get(model) ?? new FairQueue<Waiting>();
-    this.#queues.set(model, queue);
+    const queue = this.#queueOf(model);
     if (queue.size >= this.limits.maxWaiting) throw this.#full(model, queue.size);
     const timer = setTimeout(() => {
-      queue.remove(waiting);
+      waiting.queue.remove(waiting);
       settle(this.#tooLong(model));
     }, this.limits.maxWaitMs);
     const cost = prefix.promptTokens + outputTokens;
-    const waiting: Waiting = { entrant, settle, timer, cost, priority: entrant.priority, tenant: entrant.tenant };
+    const { priority, tenant } = entrant;
+    const waiting: Waiting = { entrant, settle, timer, queue, cost, priority, tenant };
     queue.push(waiting);
     // It may be the first now, before others that no place suits.
     this.#admitOf(queue);
     return () => {
       clearTimeout(timer);
-      queue.remove(waiting);
+      waiting.queue.remove(waiting);
       settle(new MillraceError("client_closed", "expected the client to wait for its turn, got a closed connection"));
     };
   }
