@@ -92,6 +92,7 @@ export class Exchange {
     const { router, room, options } = this.context;
     const { model } = sendable.entrant.request;
     let excluded: readonly string[] = [];
+    let numResets = 0;
     for (let numLeft = options.limits.maxAttempts - 1; ; numLeft--) {
       const lease = await room.enter({ ...sendable.entrant, excluded }, (leave) => {
         this.#giveUp = leave;
@@ -108,6 +109,8 @@ export class Exchange {
         return;
       }
       if (result.isAway) options.pool.reportFailure(id);
+      // One that ends process after process is not given a third.
+      if (result.isReset && ++numResets === MAX_RESETS) throw result.error;
       excluded = [...excluded, id];
       // A connection that was kept open may have been closed just as it was used: the only instance is asked again.
       if (!router.hasReady(model, excluded)) excluded = result.isReset ? [] : excluded;
@@ -183,6 +186,9 @@ export class Exchange {
     this.#observer?.ended(outcome, status, code);
   }
 }
+
+/** Connections that may break before an answer's first byte. */
+const MAX_RESETS = 2;
 
 const CANCELLED: AttemptResult = { kind: "cancelled" };
 
