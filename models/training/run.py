@@ -109,7 +109,10 @@ class Run:
             (losses.total / weight).backward()
             answer_loss += losses.nll[one.is_answer].sum().item()
             num_answers += int(one.is_answer.sum())
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), 1.0))
+        if not (math.isfinite(answer_loss) and math.isfinite(norm)):
+            # The weights are those from before the step, and so is what was saved.
+            raise FloatingPointError(f"expected finite losses and gradients, got {answer_loss} and {norm} at step {self.step}: train at a lower rate")
         self.optimizer.step(self.lr_factor())
         self.model.zero_grad()
         self.step += 1
@@ -132,7 +135,7 @@ class Run:
 
     def note(self, **entry: object) -> None:
         with (self.options.folder / "log.jsonl").open("a") as log:
-            log.write(json.dumps({"step": self.step, "tokens": self.num_tokens, "seconds": round(self.seconds), **entry}) + "\n")
+            log.write(json.dumps({"step": self.step, "tokens": self.num_tokens, "seconds": round(self.seconds), **entry}, allow_nan=False) + "\n")
 
     def checkpoint(self) -> None:
         self.save()
@@ -159,9 +162,6 @@ class Run:
             losses.append(self.train_step())
             self.seconds += self.clock() - began
             is_scored = False
-            if not math.isfinite(losses[-1]):
-                # What was saved is from before.
-                raise FloatingPointError(f"expected a finite loss, got {losses[-1]} at step {self.step}: train at a lower rate")
             if self.step % 20 == 0:
                 recent = losses[num_noted:]
                 loss, rate = sum(recent) / len(recent), (self.num_tokens - tokens_noted) / (self.seconds - seconds_noted)

@@ -80,7 +80,8 @@ def product_dtype(args: argparse.Namespace) -> torch.dtype:
 
 
 def train_config(args: argparse.Namespace) -> TrainConfig:
-    departure_weight = args.departure_weight or (TrainConfig.departure_weight if args.command == "pretrain" else 1.0)
+    usual = TrainConfig.departure_weight if args.command == "pretrain" else 1.0
+    departure_weight = usual if args.departure_weight is None else args.departure_weight
     config = TrainConfig(tokens_per_step=args.tokens_per_step, tokens_per_pass=args.tokens_per_pass, departure_weight=departure_weight)
     return replace(config, matrix_lr=config.matrix_lr * args.lr_scale, other_lr=config.other_lr * args.lr_scale)
 

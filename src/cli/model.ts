@@ -62,7 +62,7 @@ export async function locateModel(
   return { path, name: nameOf(wanted) };
 }
 
-function readTemplateFile(path: string): string {
+export function readTemplateFile(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (cause) {

@@ -14,6 +14,7 @@ import type { ChatTemplate } from "../text/chat-template.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";
 import { chatPromptIds, type LocalSession, openLocalSession } from "./local-session.js";
+import { readTemplateFile } from "./model.js";
 import { integerIn, numberIn, oneOf, optionError } from "./option-values.js";
 import type { StartStage } from "./stages.js";
 
@@ -105,7 +106,7 @@ export interface AnswerSource {
 
 /** What changes a local model's answers beside its file and the sampling. */
 function engineSettings({ chatTemplate, maxModelLen, activationDtype, kvCacheDtype }: TeachingFlags) {
-  const template = chatTemplate === undefined ? undefined : sha256(readFileSync(chatTemplate));
+  const template = chatTemplate === undefined ? undefined : sha256(Buffer.from(readTemplateFile(chatTemplate)));
   return { chatTemplate: template, maxModelLen, activationDtype, kvCacheDtype };
 }
 

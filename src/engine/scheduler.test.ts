@@ -399,6 +399,29 @@ describe("scheduler and KV manager", () => {
     expect(first!.numTokens - before).toBeGreaterThan(4);
   });
 
+  test("who decodes does not keep those out who may displace, or whose prompt is there already", () => {
+    const world = {
+      ...{ windows: [0], blockSize: 4, numBlocks: [10], maxNumSeqs: 4, maxNumBatchedTokens: 64 },
+      ...{ isPrefixCachingEnabled: true, isBatchingStatic: false, isContiguous: false, ...PLAIN },
+    };
+    const arrival = { atStep: 0, promptFamily: 1, salt: "", cancelAfterSteps: undefined, wantsPromptLogprobs: false };
+    const urgent = new Simulation({ ...world, policy: "priority" });
+    urgent.arrive(1, { ...arrival, promptLength: 20, outputLength: 12, priority: 5 });
+    urgent.step();
+    urgent.step();
+    urgent.arrive(2, { ...arrival, promptFamily: 2, promptLength: 28, outputLength: 2, priority: 0 });
+    urgent.step();
+    expect(urgent.scheduler.running.map(({ id }) => id)).toEqual([2]);
+
+    const sharing = new Simulation(world);
+    sharing.arrive(1, { ...arrival, promptLength: 28, outputLength: 6, priority: 0 });
+    sharing.step();
+    sharing.step();
+    sharing.arrive(2, { ...arrival, promptLength: 27, outputLength: 2, priority: 0 });
+    sharing.step();
+    expect(sharing.scheduler.running.map(({ id }) => id)).toEqual([1, 2]);
+  });
+
   test("a tenant that needs much memory does not take turns with those whose memory it is", () => {
     const kv = new KvManager({
       ...{ windows: [0], numBlocks: [512], blockSize: 16, maxStepTokens: 128 },

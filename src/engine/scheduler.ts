@@ -76,11 +76,14 @@ export class Scheduler {
     for (const sequence of [...this.running]) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
     const decoding = [...plan.numNew.keys()];
     if (decoding.length > 0) {
-      const wanted = Math.min(plan.numTokens, this.#numPromptTokensWaiting(prompts));
+      const all = this.options.isBatchingStatic ? prompts : [...prompts, ...this.waiting];
+      const wanted = Math.min(plan.numTokens, sumMissing(all));
       // A seat that reads its prompt slowly is a seat that those who wait for one do not get.
       const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
       const mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
-      this.#addDrafts(decoding, plan, Math.min(wanted, mayPrompt));
+      // What waits for memory needs no rows yet.
+      const numLikely = sumMissing([...prompts, ...this.#admissible()]);
+      this.#addDrafts(decoding, plan, Math.min(plan.numTokens, numLikely, mayPrompt));
       plan.numTokens = Math.min(plan.numTokens, mayPrompt);
     }
     const hasPreempted = () => this.numPreemptions > preemptionsBefore;
@@ -218,11 +221,6 @@ export class Scheduler {
     return this.waiting.length > 0 && this.#freeSeats.length === 0;
   }
 
-  /** Prompt tokens that this step could compute, if all that wait found a place. */
-  #numPromptTokensWaiting(prompts: readonly Sequence[]): number {
-    return [...prompts, ...this.#admissible()].reduce((sum, sequence) => sum + numMissing(sequence), 0);
-  }
-
   /** Prompt tokens whose log-probabilities this step could compute. */
   #numScoredWaiting(): number {
     return [...this.running, ...this.#admissible()].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
@@ -264,6 +262,9 @@ interface Plan {
 }
 
 const numMissing = ({ numTokens, numComputedTokens }: Sequence): number => numTokens - numComputedTokens;
+
+const sumMissing = (sequences: readonly Sequence[]): number =>
+  sequences.reduce((sum, sequence) => sum + numMissing(sequence), 0);
 
 /** Both lists, which are in order, as one. */
 function merge(

@@ -215,9 +215,12 @@ export class Fleet {
     this.#warnOfMemory();
     for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
     for (const { spec } of added) this.#supervisor.addModel(spec);
-    const stay = planned.filter((each) => !added.includes(each) && !replaced.includes(each));
-    for (const { spec } of stay) {
-      // A model that is only attached from now on has no bounds of its own any more, one that was until now has them again.
+    // A model that is only attached from now on has no instances of its own any more, one that was until now has them again.
+    const isTurned = ({ spec, kept }: PlannedModel) =>
+      (before.get(spec.name)?.kept === undefined) !== (kept === undefined);
+    for (const { spec } of planned.filter(
+      (each) => !added.includes(each) && !replaced.includes(each) && isTurned(each),
+    )) {
       const count = this.#keeper.target(spec.name) ?? 0;
       this.#inBackground(`scaling ${spec.name}`, this.#supervisor.setInstances(spec.name, count));
     }

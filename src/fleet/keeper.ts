@@ -48,6 +48,12 @@ function seatsOf(ready: readonly Upstream[]): number {
   return byMemory.length === 0 ? said : Math.max(1, Math.min(said, Math.floor(mean)));
 }
 
+/** Whether whatever is not at rest has been given up, so that nothing is on its way. */
+function isGivenUpWhole(own: readonly (Upstream & { readonly isGivenUp: boolean })[]): boolean {
+  const awake = own.filter(({ state }) => state !== "stopped" && state !== "asleep");
+  return awake.length > 0 && awake.every(({ isGivenUp }) => isGivenUp);
+}
+
 class Kept {
   target: number;
   memory: ScaleMemory = NO_MEMORY;
@@ -123,8 +129,7 @@ export class Keeper {
 
   /** Of a model that is being unloaded for another one, the next turn comes; of one that cannot be started, nothing does. */
   #canStart(name: string): boolean {
-    const own = this.fleet.instances(name);
-    return own.length === 0 || own.some(({ isGivenUp }) => !isGivenUp);
+    return !isGivenUpWhole(this.fleet.instances(name));
   }
 
   /** @param asked a model that a request waits for, though it is not counted yet */
@@ -174,7 +179,7 @@ export class Keeper {
     const isReady = live.some(({ state }) => state === "ready");
     const count = Math.max(kept.target, live.length);
     // Given up, it takes nothing and is waited for in vain, until somebody starts it anew.
-    const isLost = own.length > 0 && own.every(({ isGivenUp }) => isGivenUp);
+    const isLost = isGivenUpWhole(own);
     const isWanted = kept.target > 0 && !isLost;
     const state = isWanted ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";
     return {
@@ -211,7 +216,6 @@ export class Keeper {
       // Whatever should be there and is not: starting, waking, or on its way back after a crash.
       starting: Math.max(0, kept.target - numLost - ready.length),
     };
-    if (numLost > 0 && sample.ready + sample.starting === 0) return;
     const left = { ...rules, min: Math.max(0, rules.min - numLost), max: Math.max(0, rules.max - numLost) };
     const { target: numAlive, reason, memory } = scale(left, kept.memory, sample);
     const target = numAlive + numLost;

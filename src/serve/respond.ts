@@ -102,6 +102,13 @@ export function streamResults(
     }
     const requestId = c.get("requestId");
     let endWatch = () => {};
+    // Thoughts that are not shown keep a stream alive; an engine that stands still does not, and is found out.
+    let [numUpdates, numSeen] = [0, 0];
+    const isDue = () => {
+      const hasGoneOn = numUpdates !== numSeen;
+      numSeen = numUpdates;
+      return hasGoneOn;
+    };
     const fail = (error: MillraceError) => {
       endWatch();
       if (!stream.isOpen) return reject(error);
@@ -114,7 +121,10 @@ export function streamResults(
       context,
       requests,
       {
-        onUpdate: (index, update) => stream.send(frames.onUpdate(index, update)),
+        onUpdate: (index, update) => {
+          numUpdates++;
+          stream.send(frames.onUpdate(index, update));
+        },
         onDone: (totals) => {
           endWatch();
           stream.send(frames.onDone(totals));
@@ -132,7 +142,7 @@ export function streamResults(
         ...corsHeaders(c.req.header("Origin"), context.corsOrigins),
       },
       maxBufferedBytes: context.limits.maxBufferedBytes,
-      heartbeat: frames.heartbeat === undefined ? undefined : { text: frames.heartbeat },
+      heartbeat: { isDue, ...(frames.heartbeat === undefined ? {} : { text: frames.heartbeat }) },
       onOverflow: (bufferedBytes) => {
         job.abort();
         endWatch();

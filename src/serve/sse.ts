@@ -13,10 +13,12 @@ const EVENT_STREAM_HEADERS: HeaderRecord = {
 interface Heartbeat {
   readonly text: string;
   readonly everyMs: number;
+  /** Whether there is somebody behind it that lives; asked at each beat. */
+  isDue(): boolean;
 }
 
 /** A comment, which clients pass over; of /kv_events, longer silence is a lost connection. */
-const DEFAULT_HEARTBEAT: Heartbeat = { text: ":\n\n", everyMs: 15_000 };
+const DEFAULT_HEARTBEAT: Heartbeat = { text: ":\n\n", everyMs: 15_000, isDue: () => true };
 
 export class SseStream {
   readonly #outgoing: ServerResponse;
@@ -69,7 +71,7 @@ export class SseStream {
 
   /** A client that takes nothing is not kept: it is cut off in its time. */
   #keepAlive(): void {
-    if (this.#outgoing.writableLength === 0) this.send(this.#heartbeat.text);
+    if (this.#outgoing.writableLength === 0 && this.#heartbeat.isDue()) this.send(this.#heartbeat.text);
     this.#beat?.refresh();
   }
 

@@ -138,3 +138,12 @@ describe("sliding windows", () => {
     kv.release(same);
   });
 });
+
+test("who only decodes is promised no more than the next block, windows or not", () => {
+  const kv = createManager();
+  const sequence = prompt(1, 40);
+  compute(kv, sequence);
+  expect(kv.promisedTo([sequence])).toEqual([0, 0]);
+  sequence.append(1);
+  expect(kv.promisedTo([sequence])).toEqual([1, 1]);
+});

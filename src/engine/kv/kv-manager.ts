@@ -169,7 +169,10 @@ export class KvManager {
   #numLacking(sequence: Sequence, group: number): number {
     const { windows, reservedTokens, maxStepTokens } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
-    return blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize) - numHeld(sequence, group);
+    const atOnce = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
+    // Of a window's blocks, no more than are still to come.
+    const numToCome = Math.ceil(numTokens / this.blockSize) - sequence.blockTables[group]!.length;
+    return Math.min(atOnce - numHeld(sequence, group), numToCome);
   }
 
   /** Makes the tables long enough for `numTokens` tokens; all or nothing. False when memory is short. */

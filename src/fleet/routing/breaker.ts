@@ -29,6 +29,11 @@ export function onTry(breaker: Breaker): Breaker {
   return breaker.state === "open" ? { ...breaker, state: "half-open" } : breaker;
 }
 
+/** An answer has begun: a probe may go on for minutes, in which others need not wait. What becomes of it still counts for as much as before. */
+export function onFirstByte(breaker: Breaker): Breaker {
+  return breaker.state === "half-open" ? { ...breaker, state: "closed", numFailures: FAILURES_TO_OPEN - 1 } : breaker;
+}
+
 export function onSuccess(breaker: Breaker): Breaker {
   return breaker === CLOSED ? breaker : CLOSED;
 }

@@ -263,8 +263,18 @@ test("an instance that is tried is trusted with the first byte of an answer that
   expect(router.breakerState("a")).toBe("half-open");
   probe.end("failed");
   clock.nowMs = 10_000;
-  take(4, ["b"]).promptDone(true);
+  const again = take(4, ["b"]);
+  again.promptDone(true);
   expect(router.breakerState("a")).toBe("closed");
+  // Its answer breaks off: one failure is enough.
+  again.end("failed");
+  expect(router.breakerState("a")).toBe("open");
+  for (let i = 0; i < 3; i++) {
+    const broken = take(200 + i, ["a"]);
+    broken.promptDone(true);
+    broken.end("failed");
+  }
+  expect(router.breakerState("b")).toBe("open");
 });
 
 test("a request larger than all seats goes where one is free, and waits where none is", () => {

@@ -1,7 +1,7 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
-import { type BreakerState, mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
+import { type BreakerState, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
 import { type Candidate, POLICIES, type RoutingPolicyName } from "./policies.js";
@@ -205,8 +205,7 @@ export class Router {
         if (!isOpen) return;
         record.end(0, tokens - heldTokens);
         tokens = heldTokens;
-        // It answers: whoever probes an instance may stream for minutes.
-        if (isWell) record.breaker = onSuccess(record.breaker);
+        if (isWell) record.breaker = onFirstByte(record.breaker);
       },
       end: (how) => {
         if (!isOpen) return;

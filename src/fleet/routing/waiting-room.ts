@@ -86,6 +86,8 @@ export class WaitingRoom {
         queue.remove(next);
         next.queue = own;
         own.push(next);
+        // It may have been asked already in this round.
+        this.#admitOf(own);
         continue;
       }
       const result = this.router.acquire(next.entrant.request, next.entrant.excluded);
