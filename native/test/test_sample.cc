@@ -9,6 +9,9 @@ namespace millrace::test {
 
 namespace {
 
+// Where nothing may come.
+constexpr int32_t kNoToken = -1;
+
 struct Settings {
   double temperature = 0;
   double topK = 0;
@@ -94,7 +97,8 @@ int32_t expectedChoice(const std::vector<float>& logits, const Settings& s, cons
     if (inOutput > 0) l[id] -= s.presence;
   }
   std::vector<int32_t> ids = sorted(l);
-  if (s.temperature == 0 || l[static_cast<size_t>(ids[0])] == -HUGE_VAL) return ids[0];
+  if (l[static_cast<size_t>(ids[0])] == -HUGE_VAL) return kNoToken;
+  if (s.temperature == 0) return ids[0];
   for (double& value : l) value /= s.temperature;
   const auto weight = [&](int32_t id) { return std::exp(l[static_cast<size_t>(id)] - l[static_cast<size_t>(ids[0])]); };
   ids.erase(std::remove_if(ids.begin(), ids.end(), [&](int32_t id) { return l[static_cast<size_t>(id)] == -HUGE_VAL || weight(id) < s.minP; }), ids.end());
@@ -170,6 +174,7 @@ void checkAgainstDefinition(const char* isa, std::vector<int32_t>& choices) {
     check(std::equal(expectedTop.begin(), expectedTop.end(), got.topLogprobs.begin(), [](double a, float b) { return a == b || std::fabs(a - b) < 2e-6; }) &&
               std::equal(order.begin(), order.begin() + static_cast<int64_t>(expectedTop.size()), got.topIds.begin()),
           "top tokens");
+    if (got.id == kNoToken) continue;
     check(got.rank == std::find(order.begin(), order.end(), got.id) - order.begin() + 1, "rank");
     check(got.logprob == static_cast<float>(logprob(got.id)) || std::fabs(got.logprob - logprob(got.id)) < 2e-6, "log-probability");
   }
@@ -179,8 +184,8 @@ void checkOddities(const char* isa) {
   Bench bench(isa, 1);
   Settings warm;
   warm.temperature = 1;
-  check(sampleOne(bench, {NAN, NAN, NAN}, warm).id == 0, "only NaN");
-  check(sampleOne(bench, {1, 2, 3}, warm, {{}, {}, {}, {}, {0, 1, 2}}).id == 0, "everything banned");
+  check(sampleOne(bench, {NAN, NAN, NAN}, warm).id == kNoToken, "only NaN");
+  check(sampleOne(bench, {1, 2, 3}, warm, {{}, {}, {}, {}, {0, 1, 2}}).id == kNoToken, "everything banned");
   const int32_t tied = sampleOne(bench, {0, HUGE_VALF, HUGE_VALF}, warm).id;
   check(tied == 1, "infinite logits tie to the lowest id");
   warm.topP = 0;

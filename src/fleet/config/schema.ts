@@ -133,7 +133,11 @@ const limits = () =>
   section({
     "max-body-bytes": byteSize().prefault("32MiB").describe("largest request"),
     "max-waiting-requests": integer(0, 1_000_000).prefault(1024).describe("requests of a model that wait before 429"),
-    "max-attempts": integer(1, 100).prefault(3).describe("instances a request is sent to, one after the other"),
+    "max-attempts": integer(1, 100)
+      .prefault(3)
+      .describe(
+        "instances a request is sent to, one after the other; two whose connection breaks before the answer at most",
+      ),
     "default-output-tokens": integer(1, MAX_TOKENS)
       .prefault(256)
       .describe("what a request without max_tokens counts as"),
