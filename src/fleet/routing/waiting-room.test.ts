@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { NamedPool } from "../named-pool.js";
+import type { UpstreamPool } from "../upstream.js";
 import { DEFAULT_ROUTING, type Lease, Router } from "./router.js";
 import { type Demand, type Entrant, WaitingRoom } from "./waiting-room.js";
 
@@ -21,16 +22,19 @@ const entrant = (tenant: string, fields: Partial<Entrant> = {}): Entrant => ({
   ...fields,
 });
 
-function setUp(seats: number, options: { readonly maxWaiting?: number; readonly demand?: Demand } = {}) {
-  const capacity = { seats, kvTokens: undefined, blockSize: undefined };
-  const pool = new TestPool([upstreamOf("a", { capacity })]);
-  const router = new Router(
+const routerOf = (pool: UpstreamPool, onRoom: () => void): Router =>
+  new Router(
     pool,
     () => DEFAULT_ROUTING,
     () => 32,
-    () => room.admit(),
+    onRoom,
     () => Date.now(),
   );
+
+function setUp(seats: number, options: { readonly maxWaiting?: number; readonly demand?: Demand } = {}) {
+  const capacity = { seats, kvTokens: undefined, blockSize: undefined };
+  const pool = new TestPool([upstreamOf("a", { capacity })]);
+  const router = routerOf(pool, () => room.admit());
   const limits = { maxWaiting: options.maxWaiting ?? 10, maxWaitMs: 5000 };
   const room = new WaitingRoom(router, limits, options.demand ?? (() => false));
   const order: string[] = [];
@@ -128,13 +132,7 @@ test("a model under two names has one queue, and a name that moves takes its req
   const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
   const pool = new NamedPool(new TestPool([upstreamOf("a", { capacity }), upstreamOf("b", { capacity, model: "n" })]));
   pool.configure(new Map([["m", ["m", "alias"]]]));
-  const router = new Router(
-    pool,
-    () => DEFAULT_ROUTING,
-    () => 32,
-    () => room.admit(),
-    () => Date.now(),
-  );
+  const router = routerOf(pool, () => room.admit());
   const limits = { maxWaiting: 10, maxWaitMs: 5000 };
   const room = new WaitingRoom(...([router, limits, () => false] as const), (name) => pool.modelOf(name) ?? name);
   const asFor = (model: string) => entrant("t", { request: { ...entrant("t").request, model } });
