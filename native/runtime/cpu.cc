@@ -37,15 +37,15 @@ int numUsableCpus() {
   return numCpus == 0 ? 1 : static_cast<int>(numCpus);
 }
 
-bool pinThread(pthread_t thread, int cpu) {
+bool pinThread(pthread_t thread, const std::vector<int>& cpus) {
 #if defined(__linux__)
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
   return pthread_setaffinity_np(thread, sizeof(set), &set) == 0;
 #else
   (void)thread;
-  (void)cpu;
+  (void)cpus;
   return false;
 #endif
 }

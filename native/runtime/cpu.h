@@ -31,8 +31,8 @@ const KernelTable& selectKernels(const char* isa);
 // CPUs the calling thread may run on.
 int numUsableCpus();
 
-// Keeps a thread on one CPU. False when the OS does not allow it, or knows no such thing.
-bool pinThread(pthread_t thread, int cpu);
+// Keeps a thread on these CPUs. False when the OS allows none of them, or knows no such thing.
+bool pinThread(pthread_t thread, const std::vector<int>& cpus);
 
 // Round to nearest even, subnormals kept, no traps: for as long as this object lives on the thread.
 class FloatingPointScope {

@@ -47,11 +47,15 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::pin(const std::vector<int>& cpus) {
-  for (size_t thread = 0; thread < static_cast<size_t>(numThreads_); thread++) {
-    const int cpu = cpus[thread % cpus.size()];
-    if (!pinThread(thread == 0 ? pthread_self() : workers_[thread - 1].native_handle(), cpu)) {
-      failArgument("pinThreads: expected CPU " + std::to_string(cpu) + " to be one this process may use, got a refusal from the operating system");
-    }
+  const auto pinTo = [](pthread_t thread, const std::vector<int>& all) {
+    if (pinThread(thread, all)) return;
+    failArgument("pinThreads: expected CPU " + std::to_string(all.front()) + " to be one this process may use, got a refusal from the operating system");
+  };
+  // Each alone: of a list, the OS takes what it allows and says nothing of the rest.
+  for (const int cpu : cpus) pinTo(pthread_self(), {cpu});
+  pinTo(pthread_self(), cpus);
+  for (size_t thread = 1; thread < static_cast<size_t>(numThreads_); thread++) {
+    pinTo(workers_[thread - 1].native_handle(), {cpus[thread % cpus.size()]});
   }
   isCrowded_.store(static_cast<size_t>(numThreads_) > cpus.size());
 }

@@ -20,7 +20,8 @@ class ThreadPool {
   ThreadPool(int numThreads, const KernelTable& kernels);
   ~ThreadPool();
 
-  // Thread i stays on CPU cpus[i % cpus.size()]; the caller is thread 0. Throws kernels_argument when the OS refuses one.
+  // Thread i stays on CPU cpus[i % cpus.size()]. The caller, thread 0, may be on any of them: threads that it starts later inherit where it may
+  // be, and would otherwise share one CPU with it. Throws kernels_argument when the OS refuses one.
   void pin(const std::vector<int>& cpus);
   int numThreads() const { return numThreads_; }
   // A plan nobody looks at any more, cleared; fill it in, then run() it.

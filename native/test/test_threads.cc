@@ -95,6 +95,19 @@ void checkPinned() {
     pool.pin({sched_getcpu()});
     check(runsRight(pool, random, 50, 10), "threads that share a CPU");
   }).join();
+  std::thread([] {
+    cpu_set_t allowed;
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+      if (CPU_ISSET(static_cast<size_t>(cpu), &allowed)) cpus.push_back(cpu);
+    }
+    ThreadPool pool(2, recordingKernels());
+    pool.pin(cpus);
+    int numUsable = 0;
+    std::thread([&numUsable] { numUsable = numUsableCpus(); }).join();
+    check(numUsable == static_cast<int>(cpus.size()), "a thread started by one whose threads are pinned may use all of their CPUs");
+  }).join();
 #endif
 }
 

@@ -59,7 +59,10 @@ export interface Device {
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
   /** A hint: all of `file` is about to be read, again and again. */
   prefetch(file: FileHandle): void;
-  /** Thread i stays on CPU cpus[i % cpus.length]; the calling thread is thread 0. Throws `kernels_argument` when the OS refuses one. */
+  /**
+   * Thread i stays on CPU cpus[i % cpus.length], the calling thread, 0, on any of them: threads that it starts later inherit that. Throws
+   * `kernels_argument` when the OS refuses one.
+   */
   pinThreads(cpus: readonly number[]): void;
   /**
    * A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`: row after row, or as the operation `pack` laid
