@@ -129,7 +129,7 @@ export interface EngineOptions {
   /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */
   readonly modelPath: string;
   readonly numThreads: number;
-  /** CPUs that kernel threads stay on, thread i on the i-th, around and around; undefined = wherever the OS puts them. */
+  /** CPUs that kernel threads stay on, thread i on the i-th, around and around, thread 0 on any of them; undefined = wherever the OS puts them. */
   readonly cpuAffinity: readonly number[] | undefined;
   /** Longest sequence, prompt and output together; undefined = the model's own context. */
   readonly maxModelLen: number | undefined;

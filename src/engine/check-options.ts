@@ -33,6 +33,12 @@ export function checkOptions(options: EngineOptions, maxModelLen: number, numKvB
       `expected --max-num-batched-tokens of at least --max-num-seqs (${options.maxNumSeqs}), got ${options.maxNumBatchedTokens}`,
     );
   }
+  if (options.prefixCacheDisk !== undefined && (!options.enablePrefixCaching || options.kvLayout !== "paged")) {
+    throw new MillraceError(
+      "invalid_option",
+      "expected --kv-layout paged and --enable-prefix-caching for --prefix-cache-disk, got one at most",
+    );
+  }
   const reservedBlocks = Math.ceil(maxModelLen / options.blockSize);
   if (options.kvLayout === "contiguous" && numKvBlocks < reservedBlocks) {
     throw new MillraceError(

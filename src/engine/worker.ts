@@ -1,7 +1,7 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
-import { freemem } from "node:os";
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { availableMemory } from "../core/available-memory.js";
 import { errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { loadKernels } from "../kernels/load.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";
@@ -18,9 +18,7 @@ function run(port: MessagePort, { options }: WorkerData): void {
     const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
     if (options.cpuAffinity !== undefined) device.pinThreads(options.cpuAffinity);
-    // A container may have less than its machine.
-    const freeBytes = Math.min(freemem(), process.availableMemory());
-    const core = new EngineCore(model, options, device, freeBytes, {
+    const core = new EngineCore(model, options, device, availableMemory(), {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
     });

@@ -18,6 +18,8 @@ export interface GuessRequest {
   readonly chunk?: number;
   /** Tokens of the prompt; those after it come one by one. */
   readonly numPrompt?: number;
+  /** No more guesses are wanted after so many. */
+  readonly numGuesses?: number;
 }
 
 /** Guesses at what follows each of the texts, all together. */
@@ -65,7 +67,9 @@ export function guessesAfter(
       return sequence;
     });
     const ready = heads.ready(sequences);
-    return heads.propose(ready, numTokens);
+    const numMade = requests.map(() => 0);
+    const goesOn = (index: number) => ++numMade[index]! < (requests[index]!.numGuesses ?? numTokens);
+    return heads.propose(ready, numTokens, goesOn).map(({ tokens }) => [...tokens]);
   } finally {
     device.destroy();
   }

@@ -42,6 +42,15 @@ describe("KV groups", () => {
     expect(numSequences).toBeGreaterThanOrEqual(2.5 * (4096 / (4096 / BLOCK_SIZE)));
   });
 
+  test("weights that leave no memory are named as the reason", () => {
+    const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
+    for (const freeBytes of [-(2 ** 30), 0, 1]) {
+      expect(() => planKvBudget(GEMMA3, groups, "f16", BLOCK_SIZE, DEMAND, freeBytes, undefined)).toThrow(
+        /got 0 bytes, a quarter of what is free beside the weights/,
+      );
+    }
+  });
+
   test("the memory asked for is used but for a rest, and what fits the main group can be computed alone", () => {
     const models = fc.array(fc.constantFrom(0, 24, 512, 4096), { minLength: 1, maxLength: 12 });
     const demands = fc.record({

@@ -65,17 +65,18 @@ export function planKvBudget(
     blocksBeside(numMain).reduce((sum, count, group) => sum + count * groups[group]!.layers.length * layerBytes, 0);
 
   const wanted = Math.ceil(demand.maxModelLen / blockSize) * demand.maxNumSeqs;
-  const bytes = explicitBytes ?? Math.min(bytesBeside(wanted), Math.floor(freeBytes / 4));
+  const bytes = explicitBytes ?? Math.min(bytesBeside(wanted), Math.floor(Math.max(0, freeBytes) / 4));
   // The most that fits, by halves: bytes grow with blocks.
   let numMain = 0;
   for (let step = 2 ** Math.ceil(Math.log2(bytes / layerBytes + 1)); step >= 1; step /= 2) {
     if (bytesBeside(numMain + step) <= bytes) numMain += step;
   }
   if (numMain < 1) {
+    const source = explicitBytes === undefined ? ", a quarter of what is free beside the weights" : "";
     throw new MillraceError(
       "invalid_option",
-      `expected KV memory for at least one block of ${blockSize} tokens (${bytesBeside(1)} bytes), got ${bytes} bytes`,
-      { hint: "Raise --kv-cache-memory-bytes, or lower --block-size." },
+      `expected KV memory for at least one block of ${blockSize} tokens (${bytesBeside(1)} bytes), got ${bytes} bytes${source}`,
+      { hint: "Raise --kv-cache-memory-bytes, lower --block-size, or take a smaller model." },
     );
   }
   return { numBlocks: blocksBeside(numMain), kvBytes: bytesBeside(numMain) };

@@ -17,8 +17,8 @@ export function openDiskTier(
   files: readonly string[],
   note: (text: string) => void,
 ): DiskTier | undefined {
-  const { prefixCacheDisk, enablePrefixCaching, kvLayout, activationDtype } = options;
-  if (prefixCacheDisk === undefined || !enablePrefixCaching || kvLayout !== "paged") return undefined;
+  const { prefixCacheDisk, activationDtype } = options;
+  if (prefixCacheDisk === undefined) return undefined;
   const { kvCacheDtype, blockSize, maxModelLen, isa } = parts.info;
   const facts = [fileFacts(files), kvCacheDtype, blockSize, maxModelLen, isa, activationDtype];
   const hash = createHash("sha256").update(JSON.stringify(facts)).update(knownAnswer(parts));

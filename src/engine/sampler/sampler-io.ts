@@ -106,10 +106,15 @@ export class SamplerIo {
   }
 
   /** The next logit row chooses the token at `position` of the sequence, were all before it right; rows of a sequence come one after another. */
-  addSampleRow(sequence: Sequence, position: number, mask?: PositionMask): void {
+  addSampleRow(
+    sequence: Sequence,
+    position: number,
+    mask?: PositionMask,
+    numTop = sequence.sampling.numLogprobs,
+  ): void {
     const { sampling, numPromptTokens } = sequence;
     const shared = this.#sharedOf(sequence);
-    const row = this.#row(MODE_SAMPLE, sampling.numLogprobs);
+    const row = this.#row(MODE_SAMPLE, numTop);
     row[SAMPLE_PARAM.temperature] = sampling.temperature < GREEDY_TEMPERATURE ? 0 : sampling.temperature;
     row[SAMPLE_PARAM.topK] = sampling.topK;
     row[SAMPLE_PARAM.topP] = sampling.topP;
@@ -135,6 +140,11 @@ export class SamplerIo {
     }
   }
 
+  /** As addSampleRow, for a guess: only the chosen token's probability is asked for. */
+  addGuessRow(sequence: Sequence, position: number): void {
+    this.addSampleRow(sequence, position, undefined, 0);
+  }
+
   /** The next logit row reports the log-probability of a prompt token. */
   addScoreRow(target: number, numTop: number): void {
     const row = this.#row(MODE_SCORE, numTop);
@@ -145,6 +155,11 @@ export class SamplerIo {
   tokenId(row: number): number | undefined {
     const id = this.#outIds[row]!;
     return id < 0 ? undefined : id;
+  }
+
+  /** Of the token chosen, before temperature and filters: 0 to 1. */
+  probability(row: number): number {
+    return Math.exp(this.#outLogprobs[row]!);
   }
 
   logprob(row: number, tokenId: number, numTop: number): TokenLogprob {

@@ -2,7 +2,7 @@
 
 /** Guesses after which an older one counts half: of one request. */
 const REQUEST_MEMORY = 48;
-/** What is estimated for everybody counts as much as this many guesses of the request's own. */
+/** What was expected counts as much as this many guesses that were checked. */
 const PRIOR_WEIGHT = 8;
 /** Steps without a draft after which half of what a request learnt is forgotten, so that a changed text is tried again. */
 const IDLE_MEMORY = 96;
@@ -20,8 +20,9 @@ export class Rate {
     this.#kept = 0.5 ** (1 / memory);
   }
 
-  count(isRight: boolean): void {
-    this.#right = this.#right * this.#kept + (isRight ? 1 : 0);
+  /** @param right 1 or 0, or how likely it is held to be right where nobody will know */
+  count(right: number): void {
+    this.#right = this.#right * this.#kept + right;
     this.#all = this.#all * this.#kept + 1;
   }
 
@@ -36,24 +37,30 @@ export class Rate {
   }
 }
 
-/** How the guesses for one request turn out, against what is estimated for everybody: a level of that is corrected on its own. */
-export class RequestAcceptance {
+/** How guesses turn out, for one request or for all, against what was expected of them: each level of expectation is corrected on its own. */
+export class Acceptance {
   readonly #levels: readonly Rate[];
 
-  constructor(numLevels: number) {
-    this.#levels = Array.from({ length: numLevels }, () => new Rate(REQUEST_MEMORY));
+  /** @param memory guesses after which an older one counts half */
+  constructor(numLevels: number, memory = REQUEST_MEMORY) {
+    this.#levels = Array.from({ length: numLevels }, () => new Rate(memory));
   }
 
-  /** Of a guess that is right with probability `chance` elsewhere. */
-  estimate(chance: number): number {
-    return this.#levelOf(chance).estimate(chance, PRIOR_WEIGHT);
+  /** Of a guess that is expected to be right with probability `chance`. @param prior what others have made of such guesses */
+  estimate(chance: number, prior = chance): number {
+    return this.#levelOf(chance).estimate(prior, PRIOR_WEIGHT);
   }
 
   /** Of the guesses, the first `numAccepted` were right; those after the first wrong one say nothing. */
   observe(chances: readonly number[], numAccepted: number): void {
     chances.slice(0, numAccepted + 1).forEach((chance, i) => {
-      this.#levelOf(chance).count(i < numAccepted);
+      this.#levelOf(chance).count(i < numAccepted ? 1 : 0);
     });
+  }
+
+  /** A guess that nobody checks, of which `chance` is expected. */
+  expect(chance: number): void {
+    this.#levelOf(chance).count(chance);
   }
 
   /** A step without a draft. */

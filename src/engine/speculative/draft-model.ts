@@ -16,7 +16,7 @@ import { Sequence } from "../sequence.js";
 import { StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
 import { addRow, writeBlockTables } from "../step-rows.js";
-import type { BatchDrafter } from "./drafter.js";
+import type { BatchDrafter, Draft, GoesOn, GrowingDraft } from "./drafter.js";
 
 export interface DraftModelCapacity {
   readonly maxNumSeqs: number;
@@ -120,33 +120,38 @@ export class DraftModel implements BatchDrafter {
     return caughtUp;
   }
 
-  /** `numTokens` guesses for each of the sequences, which are ready; fewer for those that end before, or whose memory does not suffice. */
-  propose(targets: readonly Sequence[], numTokens: number): number[][] {
-    const shadows = targets.map((target) => this.#shadows.get(target)!.sequence);
-    const drafts = targets.map((): number[] => []);
+  /** Fewer for those that end before, or whose memory does not suffice. */
+  propose(targets: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[] {
+    const drafts = targets.map((): GrowingDraft => ({ tokens: [], chances: [] }));
+    let active = targets.map((target, index) => ({ index, target, sequence: this.#shadows.get(target)!.sequence }));
     for (let i = 0; i < numTokens; i++) {
+      const startMs = performance.now();
       this.#batch.clear();
       this.#sampler.clear();
-      const computed = shadows.flatMap((sequence, index) => {
-        // The last token of an answer is not guessed: behind it the context may end.
-        const isOver = drafts[index]!.length < i || i >= targets[index]!.numTokensLeft - 1;
-        if (isOver || !this.#kv.ensureCapacity(sequence, sequence.numTokens)) return [];
+      // The last token of an answer is not guessed: behind it the context may end.
+      active = active.filter(
+        ({ target, sequence }) => i < target.numTokensLeft - 1 && this.#kv.ensureCapacity(sequence, sequence.numTokens),
+      );
+      if (active.length === 0) break;
+      for (const { sequence } of active) {
         this.#addRows(sequence, sequence.numTokens);
         this.#batch.logitRows.values[this.#batch.numLogitRows++] = this.#batch.numRows - 1;
-        this.#sampler.addSampleRow(sequence, sequence.numTokens);
-        return [index];
-      });
-      if (computed.length === 0) break;
-      const startMs = performance.now();
+        this.#sampler.addGuessRow(sequence, sequence.numTokens);
+      }
+      const { numRows } = this.#batch;
+      const numGuesses = active.length;
       this.#transformer.forward(this.#batch, this.#sampler.buffers);
-      if (i > 0) this.cost.observe(this.#batch.numRows, performance.now() - startMs);
-      computed.forEach((index, row) => {
+      active = active.filter(({ index, sequence }, row) => {
         const token = this.#sampler.tokenId(row);
         // A draft model that overflows guesses no further; what it serves goes on.
-        if (token === undefined) return;
-        drafts[index]!.push(token);
-        shadows[index]!.append(token);
+        if (token === undefined) return false;
+        const chance = this.#sampler.probability(row);
+        drafts[index]!.tokens.push(token);
+        drafts[index]!.chances.push(chance);
+        sequence.append(token);
+        return goesOn(index, chance, numGuesses);
       });
+      if (i > 0) this.cost.observe(numRows, performance.now() - startMs);
     }
     return drafts;
   }
@@ -212,7 +217,7 @@ export class DraftModel implements BatchDrafter {
       this.#addRows(sequence, numRows);
       for (let row = 0; row < numRows; row++) {
         this.#batch.logitRows.values[this.#batch.numLogitRows++] = row;
-        this.#sampler.addSampleRow(sequence, row + 1);
+        this.#sampler.addGuessRow(sequence, row + 1);
       }
       const startMs = performance.now();
       this.#transformer.forward(this.#batch, this.#sampler.buffers);

@@ -9,6 +9,12 @@ export interface Draft {
   readonly chances: readonly number[];
 }
 
+/** A draft in the making. */
+export interface GrowingDraft extends Draft {
+  readonly tokens: number[];
+  readonly chances: number[];
+}
+
 export interface Drafter {
   readonly name: string;
   /** The sequence begins to decode: reads what it has so far. Left out, the first question does. */
@@ -19,6 +25,11 @@ export interface Drafter {
   forget(sequence: Sequence): void;
 }
 
+/**
+ * @param chance that the guess had in the drafter's own distribution; @param numActive sequences that were guessed for together with it
+ */
+export type GoesOn = (index: number, chance: number, numActive: number) => boolean;
+
 /** A drafter that guesses for many sequences at once, at a cost that is worth weighing. */
 export interface BatchDrafter {
   readonly name: string;
@@ -28,8 +39,11 @@ export interface BatchDrafter {
   readonly maxTokens: number;
   /** Those of the sequences that it can guess for now. */
   ready(sequences: readonly Sequence[]): readonly Sequence[];
-  /** At most numTokens guesses for each of `sequences`, which are ready. */
-  propose(sequences: readonly Sequence[], numTokens: number): readonly (readonly number[])[];
+  /**
+   * At most numTokens guesses for each of `sequences`, which are ready.
+   * @param goesOn asked after each guess for sequences[index] whether another one is wanted
+   */
+  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[];
   forget(sequence: Sequence): void;
   /** A step has been laid out: asks for the hidden states that it wants to see. */
   tapHidden?(scheduled: readonly ScheduledSequence[]): void;

@@ -170,7 +170,7 @@ export class TextLookup implements Drafter {
   }
 
   #settle(reading: Reading, place: number, token: number): void {
-    for (const guess of reading.guesses[place] ?? []) this.#rates[guess.sort]!.count(guess.token === token);
+    for (const guess of reading.guesses[place] ?? []) this.#rates[guess.sort]!.count(guess.token === token ? 1 : 0);
     if (reading.draft[place] !== token) reading.guesses.length = Math.min(reading.guesses.length, place);
   }
 

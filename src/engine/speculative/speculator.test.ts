@@ -3,7 +3,7 @@ import { GREEDY_SAMPLING } from "../api.js";
 import { Sequence } from "../sequence.js";
 import { StepCost } from "../step-cost.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "./config.js";
-import type { Drafter } from "./drafter.js";
+import type { Drafter, GoesOn } from "./drafter.js";
 import { Speculator } from "./speculator.js";
 
 const config = { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: 8 };
@@ -99,4 +99,95 @@ test("looks for drafts less often where looking takes longer than they save", ()
   // A hundredth of 1,000 steps of 10 ms.
   expect(numAsked).toBeGreaterThan(90);
   expect(numAsked).toBeLessThan(110);
+});
+
+/** Guesses with these chances, again and again; a guess takes a tenth of a step. */
+function modelOf(chances: readonly number[]) {
+  const model = {
+    name: "fixed",
+    cost: new StepCost(() => 1, 1),
+    maxTokens: 100,
+    numGuesses: 0,
+    ready: (sequences: readonly Sequence[]) => sequences,
+    propose: (sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn) =>
+      sequences.map((_, index) => {
+        const draft = { tokens: [] as number[], chances: [] as number[] };
+        while (draft.tokens.length < numTokens) {
+          const chance = chances[draft.tokens.length % chances.length]!;
+          draft.tokens.push(7);
+          draft.chances.push(chance);
+          model.numGuesses++;
+          if (!goesOn(index, chance, sequences.length)) break;
+        }
+        return draft;
+      }),
+    forget: () => {},
+  };
+  return model;
+}
+
+/** A row costs a twentieth of the first. */
+const CHEAP = () => new StepCost((rows) => 9.5 + rows / 2, 32);
+
+test("a draft model guesses on as long as it is sure, and what it doubts is not checked", () => {
+  const doubtful = modelOf([0.99, 0.99, 0.99, 0.02]);
+  const speculator = new Speculator(undefined, CHEAP(), config, doubtful, () => 0);
+  expect(propose(speculator, [sequenceOf()])).toEqual([3]);
+  expect(doubtful.numGuesses).toBe(4);
+  const sure = modelOf([0.99]);
+  expect(propose(new Speculator(undefined, CHEAP(), config, sure, () => 0), [sequenceOf()])).toEqual([8]);
+});
+
+test("without adapting, a draft model guesses as much as it may", () => {
+  const speculator = new Speculator(undefined, DEAR(), { ...config, isAdaptive: false }, modelOf([0.01]), () => 0);
+  expect(propose(speculator, [sequenceOf(), sequenceOf()], 9)).toEqual([4, 4]);
+  // The step's own token is the last but one of what may come.
+  expect(propose(speculator, [sequenceOf(3)])).toEqual([1]);
+});
+
+test("of two requests whose guesses seem equally sure, the one whose guesses fail is guessed for no further", () => {
+  const speculator = new Speculator(undefined, CHEAP(), config, modelOf([0.9]), () => 0);
+  const [right, wrong] = [sequenceOf(2000), sequenceOf(2000)];
+  let counts: readonly number[] = [];
+  for (let step = 0; step < 30; step++) {
+    counts = propose(speculator, [right, wrong]);
+    speculator.observe(right, counts[0]!, counts[0]!);
+    speculator.observe(wrong, counts[1]!, 0);
+  }
+  expect(counts[0]).toBeGreaterThan(5);
+  expect(counts[1]).toBe(0);
+});
+
+test("guesses that others have found wrong are not checked, whatever chance they claim", () => {
+  const model = modelOf([0.55]);
+  const speculator = new Speculator(undefined, CHEAP(), config, model, () => 0);
+  for (let request = 0; request < 40; request++) {
+    const sequence = sequenceOf(2000);
+    for (let step = 0; step < 3; step++) {
+      const [count] = propose(speculator, [sequence]);
+      speculator.observe(sequence, count!, 0);
+    }
+  }
+  const before = model.numGuesses;
+  for (let step = 0; step < 100; step++) propose(speculator, [sequenceOf(2000)]);
+  expect(model.numGuesses - before).toBeLessThan(25);
+});
+
+test.each([
+  ["sure of itself but wrong", 0.99],
+  ["never sure", 0.05],
+])("a draft model that is %s is soon hardly asked", (_, chance) => {
+  const model = modelOf([chance]);
+  const speculator = new Speculator(undefined, CHEAP(), config, model, () => 0);
+  const sequence = sequenceOf(2000);
+  const guessesOf = (numSteps: number): number => {
+    const before = model.numGuesses;
+    for (let step = 0; step < numSteps; step++) {
+      const [count] = propose(speculator, [sequence]);
+      speculator.observe(sequence, count!, 0);
+    }
+    return model.numGuesses - before;
+  };
+  guessesOf(100);
+  expect(guessesOf(500)).toBeLessThan(100);
 });

@@ -5,7 +5,7 @@
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
 import type { StepCost } from "../step-cost.js";
-import { Rate, RequestAcceptance } from "./acceptance.js";
+import { Acceptance } from "./acceptance.js";
 import type { SpeculativeConfig } from "./config.js";
 import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
@@ -15,12 +15,11 @@ import type { SpeculationStats } from "./stats.js";
 const MIN_GAIN = 1.06;
 /** One step in so many has no drafts: what plain decoding takes must stay known where drafts are the rule. */
 const PLAIN_EVERY = 32;
-/** Of a request's guesses that were found, how often they come true is learnt apart for so many levels of what was expected. */
+/** How often guesses come true is learnt apart for so many levels of what was expected. */
 const NUM_LEVELS = 8;
-/** Guesses of a draft model after which an older one counts half, and what is believed of it at first, as if it were so many tries. */
+/** Guesses of a draft model after which an older one counts half, and what is believed of it at first. */
 const MODEL_MEMORY = 512;
 const MODEL_FIRST_GUESS = 0.7;
-const MODEL_FIRST_WEIGHT = 8;
 
 interface Candidate {
   readonly sequence: Sequence;
@@ -30,19 +29,28 @@ interface Candidate {
 }
 
 interface Planned {
-  readonly isByModel: boolean;
-  /** What the drafter expected of each token. */
+  /** What the drafter expected of each token that is to be checked. */
   readonly chances: readonly number[];
+  /** Of a draft model's guesses. */
+  readonly byModel?: {
+    /** How likely the first guess was held to be that is not worth checking, if there is one. */
+    readonly unchecked: number | undefined;
+  };
 }
 
-interface Acceptance {
-  readonly found: RequestAcceptance;
-  readonly byModel: RequestAcceptance;
+/** Of one request. */
+interface RequestAcceptance {
+  readonly found: Acceptance;
+  /** By the chance that the draft model gave its guess, and on the whole. */
+  readonly byModel: Acceptance;
+  readonly byModelAtAll: Acceptance;
 }
 
 export class Speculator {
-  readonly #modelRate = new Rate(MODEL_MEMORY);
-  readonly #ofRequest = new Map<Sequence, Acceptance>();
+  /** Of all requests, as in RequestAcceptance. */
+  readonly #byModel = new Acceptance(NUM_LEVELS, MODEL_MEMORY);
+  readonly #byModelAtAll = new Acceptance(1, MODEL_MEMORY);
+  readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();
   readonly #acceptedPerPosition: number[];
   readonly #account = new DraftAccount();
@@ -101,10 +109,19 @@ export class Speculator {
     return numFound + this.#askModel(this.model, others, sequences.length, numRows + numFound, numLeft);
   }
 
-  /** Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many. */
-  #keepBest(candidates: readonly Candidate[], numSequences: number, numRows: number, maxDraftRows: number): number {
+  /**
+   * Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many.
+   * @param spentMs what the drafts have cost already
+   */
+  #keepBest(
+    candidates: readonly Candidate[],
+    numSequences: number,
+    numRows: number,
+    maxDraftRows: number,
+    spentMs = 0,
+  ): number {
     const chances = candidates.flatMap(({ chances }) => chances).sort((a, b) => b - a);
-    const numWorth = this.config.isAdaptive ? this.#bestCount(chances, numSequences, numRows) : chances.length;
+    const numWorth = this.config.isAdaptive ? this.#bestCount(chances, numSequences, numRows, spentMs) : chances.length;
     const numChosen = Math.min(maxDraftRows, numWorth);
     if (numChosen === 0) return 0;
     const least = chances[numChosen - 1]!;
@@ -114,12 +131,12 @@ export class Speculator {
       if (numTokens === 0) continue;
       numLeft -= numTokens;
       sequence.setDraft(draft.tokens.slice(0, numTokens));
-      this.#planned.set(sequence, { isByModel: false, chances: draft.chances });
+      this.#planned.set(sequence, { chances: draft.chances.slice(0, numTokens) });
     }
     return numChosen - numLeft;
   }
 
-  /** Lets the draft model guess for the sequences nothing else was found for, as far as its own time pays too; returns how many tokens. */
+  /** Lets the draft model guess for the sequences nothing else was found for, as long as a further guess pays; returns how many tokens are to be checked. */
   #askModel(
     model: BatchDrafter,
     sequences: readonly Sequence[],
@@ -128,52 +145,66 @@ export class Speculator {
     maxRows: number,
   ): number {
     const ready = model.ready(sequences);
-    const chance = this.#modelRate.estimate(MODEL_FIRST_GUESS, MODEL_FIRST_WEIGHT);
-    const rates = ready.map((sequence) => {
-      const { byModel } = this.#requestOf(sequence);
+    if (ready.length === 0) return 0;
+    const { numSpeculativeTokens, isAdaptive } = this.config;
+    const most = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
+    const requests = ready.map((sequence) => this.#requestOf(sequence));
+    const chanceAtAll = this.#byModelAtAll.estimate(MODEL_FIRST_GUESS);
+    const rates = requests.map(({ byModel, byModelAtAll }) => {
       byModel.idle();
-      return byModel.estimate(chance);
+      byModelAtAll.idle();
+      return byModelAtAll.estimate(chanceAtAll);
     });
-    const numTokens = this.#bestLength(model, rates, numSequences, numRows, maxRows);
-    if (numTokens === 0) return 0;
-    let numDrafted = 0;
-    model.propose(ready, numTokens).forEach((tokens, i) => {
-      const sequence = ready[i]!;
-      const draft = tokens.slice(0, sequence.numTokensLeft - 1);
-      if (draft.length === 0) return;
-      sequence.setDraft(draft);
-      this.#planned.set(sequence, { isByModel: true, chances: draft.map(() => chance) });
-      numDrafted += draft.length;
+    const plan = this.#planGuesses(model, rates, most, numSequences, numRows);
+    if (isAdaptive && plan.numTokens === 0) return 0;
+    const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
+    const startMs = this.now();
+    const drafts = model.propose(ready, most, (index, chance, numActive) => {
+      const { expected, chances } = guessed[index]!;
+      expected.push(requests[index]!.byModel.estimate(chance, this.#byModel.estimate(chance)));
+      chances.push((chances.at(-1) ?? 1) * expected.at(-1)!);
+      const nextMs = model.cost.ms(numActive) / numActive + plan.rowMs;
+      return !isAdaptive || chances.at(-1)! * rates[index]! > plan.tokensPerMs * nextMs;
     });
-    return numDrafted;
+    const candidates = ready.map((sequence, index) => {
+      const numTokens = Math.max(0, sequence.numTokensLeft - 1);
+      return { sequence, draft: drafts[index]!, chances: guessed[index]!.chances.slice(0, numTokens) };
+    });
+    const numKept = this.#keepBest(candidates, numSequences, numRows, maxRows, this.now() - startMs);
+    ready.forEach((sequence, index) => {
+      const unchecked = guessed[index]!.expected[sequence.numDraftTokens];
+      const planned = this.#planned.get(sequence);
+      if (sequence.numDraftTokens === 0) this.#expectAtAll(requests[index]!, unchecked);
+      else if (planned !== undefined) this.#planned.set(sequence, { ...planned, byModel: { unchecked } });
+    });
+    return numKept;
   }
 
-  /** How far the draft model shall guess for all of them: 0, or what makes tokens per second the most. */
-  #bestLength(
+  /**
+   * How far the draft model would guess for all of them if it did not know how sure it is, the speed that would give, and what a row more
+   * costs the step then.
+   */
+  #planGuesses(
     model: BatchDrafter,
     rates: readonly number[],
+    most: number,
     numSequences: number,
     numRows: number,
-    maxRows: number,
-  ): number {
-    const most = Math.min(
-      this.config.numSpeculativeTokens,
-      model.maxTokens,
-      Math.floor(maxRows / Math.max(1, rates.length)),
-    );
-    if (rates.length === 0 || !this.config.isAdaptive) return rates.length === 0 ? 0 : most;
+  ): { numTokens: number; tokensPerMs: number; rowMs: number } {
     const guessMs = model.cost.ms(rates.length);
     let best = (numSequences / this.cost.ms(numRows)) * MIN_GAIN;
-    let bestLength = 0;
+    let numTokens = 0;
     let expected = numSequences;
     for (let length = 1; length <= most; length++) {
       expected += rates.reduce((sum, rate) => sum + rate ** length, 0);
       const speed = expected / (length * guessMs + this.cost.ms(numRows + length * rates.length));
       if (speed <= best) continue;
       best = speed;
-      bestLength = length;
+      numTokens = length;
     }
-    return bestLength;
+    const numNewRows = Math.max(1, numTokens) * rates.length;
+    const rowMs = (this.cost.ms(numRows + numNewRows) - this.cost.ms(numRows)) / numNewRows;
+    return { numTokens, tokensPerMs: best, rowMs };
   }
 
   /** The model has checked a sequence's draft. */
@@ -181,16 +212,29 @@ export class Speculator {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
     if (planned === undefined || numDrafted === 0) return;
-    const { found, byModel } = this.#requestOf(sequence);
+    const request = this.#requestOf(sequence);
+    // A grammar may have cut it.
     const chances = planned.chances.slice(0, numDrafted);
-    (planned.isByModel ? byModel : found).observe(chances, numAccepted);
-    if (planned.isByModel)
-      for (const i of chances.slice(0, numAccepted + 1).keys()) this.#modelRate.count(i < numAccepted);
+    if (planned.byModel === undefined) request.found.observe(chances, numAccepted);
+    else {
+      request.byModel.observe(chances, numAccepted);
+      this.#byModel.observe(chances, numAccepted);
+      request.byModelAtAll.observe(chances, numAccepted);
+      this.#byModelAtAll.observe(chances, numAccepted);
+      if (numAccepted === planned.chances.length) this.#expectAtAll(request, planned.byModel.unchecked);
+    }
     this.#account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
     this.#numDraftTokens += numDrafted;
     this.#numAcceptedTokens += numAccepted;
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
+  }
+
+  /** The first guess that was not worth checking, if there is one, counts by the chance it had: those that are left out are the unlikely ones. */
+  #expectAtAll(request: RequestAcceptance, chance: number | undefined): void {
+    if (chance === undefined) return;
+    request.byModelAtAll.expect(chance);
+    this.#byModelAtAll.expect(chance);
   }
 
   /** A step has been laid out. */
@@ -232,14 +276,14 @@ export class Speculator {
   }
 
   /** How many of the drafted tokens, likeliest first, make tokens per second the most. */
-  #bestCount(chances: readonly number[], numSequences: number, numRows: number): number {
-    const plain = numSequences / this.cost.ms(numRows);
+  #bestCount(chances: readonly number[], numSequences: number, numRows: number, spentMs: number): number {
+    const plain = numSequences / (spentMs + this.cost.ms(numRows));
     let best = plain * MIN_GAIN;
     let bestCount = 0;
     let expected = numSequences;
     chances.forEach((chance, i) => {
       expected += chance;
-      const speed = expected / this.cost.ms(numRows + i + 1);
+      const speed = expected / (spentMs + this.cost.ms(numRows + i + 1));
       if (speed <= best) return;
       best = speed;
       bestCount = i + 1;
@@ -247,10 +291,14 @@ export class Speculator {
     return bestCount;
   }
 
-  #requestOf(sequence: Sequence): Acceptance {
+  #requestOf(sequence: Sequence): RequestAcceptance {
     let request = this.#ofRequest.get(sequence);
     if (request === undefined) {
-      request = { found: new RequestAcceptance(NUM_LEVELS), byModel: new RequestAcceptance(1) };
+      request = {
+        found: new Acceptance(NUM_LEVELS),
+        byModel: new Acceptance(NUM_LEVELS),
+        byModelAtAll: new Acceptance(1),
+      };
       this.#ofRequest.set(sequence, request);
     }
     return request;

@@ -126,6 +126,13 @@ describe("trained heads", () => {
     expect(guesses).toEqual(expected);
   });
 
+  test("a text that is guessed for no further leaves the others their guesses", () => {
+    const texts = [promptOf(1), promptOf(2), promptOf(3).slice(0, 21)];
+    const requests = texts.map((ids, index) => ({ ids, numGuesses: [2, 6, 4][index]! }));
+    const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), requests, 6);
+    expect(guesses).toEqual(requests.map(({ ids, numGuesses }) => eagleGuesses(ids, 0, numGuesses)));
+  });
+
   test("a layer sees no more than its window, however long the text has become", () => {
     const ids = Array.from({ length: 150 }, (_, i) => (i * i) % 91);
     const request = { ids, numPrompt: 40, chunk: 16 };

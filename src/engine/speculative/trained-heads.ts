@@ -16,7 +16,7 @@ import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";
 import { allocateInts, type HostInts, StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
-import type { BatchDrafter } from "./drafter.js";
+import type { BatchDrafter, Draft, GoesOn, GrowingDraft } from "./drafter.js";
 import type { HeadNetwork } from "./head-network.js";
 
 /** Of the model that the heads belong to. */
@@ -123,23 +123,34 @@ export class TrainedHeads implements BatchDrafter {
     });
   }
 
-  propose(sequences: readonly Sequence[], numTokens: number): number[][] {
-    const drafts = sequences.map((): number[] => []);
-    for (let i = 0; i < Math.min(numTokens, this.maxTokens); i++) {
+  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[] {
+    const drafts = sequences.map((): GrowingDraft => ({ tokens: [], chances: [] }));
+    /** `row`: of the step before. */
+    let active = sequences.map((sequence, index) => ({ index, sequence, row: index }));
+    for (let i = 0; i < Math.min(numTokens, this.maxTokens) && active.length > 0; i++) {
       // A layer's first state is the model's, every later one its own.
       const isOwn = i > 0 && this.#hasLayer;
-      this.#clear();
-      sequences.forEach((sequence, index) => {
-        const seen = this.#seen.get(sequence)!;
-        const draft = drafts[index]!;
-        if (isOwn) this.#addRow(sequence.seat, seen.start, sequence.numTokens - 2 + i, draft[i - 1]!, index);
-        else this.#addPending(sequence, seen);
-        this.#addGuess(sequence, draft);
-      });
       const startMs = performance.now();
+      this.#clear();
+      for (const { index, sequence, row } of active) {
+        const seen = this.#seen.get(sequence)!;
+        const { tokens } = drafts[index]!;
+        if (isOwn) this.#addRow(sequence.seat, seen.start, sequence.numTokens - 2 + i, tokens[i - 1]!, row);
+        else this.#addPending(sequence, seen);
+        this.#addGuess(sequence, tokens);
+      }
+      const numGuesses = active.length;
       this.#forward(isOwn ? this.#transformer.tapped : this.#pending.buffer, i);
-      this.cost.observe(sequences.length, performance.now() - startMs);
-      for (const [row, draft] of drafts.entries()) draft.push(this.#sampler.tokenId(row) ?? ANY_TOKEN);
+      active = active
+        .map(({ index, sequence }, row) => ({ index, sequence, row }))
+        .filter(({ index, row }) => {
+          const token = this.#sampler.tokenId(row);
+          const chance = token === undefined ? 0 : this.#sampler.probability(row);
+          drafts[index]!.tokens.push(token ?? ANY_TOKEN);
+          drafts[index]!.chances.push(chance);
+          return goesOn(index, chance, numGuesses);
+        });
+      this.cost.observe(numGuesses, performance.now() - startMs);
     }
     for (const sequence of sequences) sequence.numDraftTokens = 0;
     return drafts;
@@ -234,7 +245,7 @@ export class TrainedHeads implements BatchDrafter {
     if (this.#hasLayer) batch.hiddenTaps.values[batch.numHiddenTaps++] = batch.numRows - 1;
     // Penalties count what has been guessed so far.
     sequence.setDraft(draft);
-    this.#sampler.addSampleRow(sequence, sequence.numTokens + draft.length);
+    this.#sampler.addGuessRow(sequence, sequence.numTokens + draft.length);
   }
 
   #forward(source: BufferHandle, depth: number): void {
