@@ -91,7 +91,8 @@ export class LoadGenerator {
     try {
       const results = await Promise.all(shares);
       const records = results.flatMap((result) => result.records).sort((a, b) => a.intendedMs - b.intendedMs);
-      return { records, lag: mergedLag(results), startMs, numWorkers };
+      const hasGivenUp = results.some((result) => result.hasGivenUp);
+      return { records, lag: mergedLag(results), hasGivenUp, startMs, numWorkers };
     } finally {
       this.#running = [];
     }

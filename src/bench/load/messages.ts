@@ -30,6 +30,7 @@ export interface Progress {
 export interface ShareResult {
   readonly records: readonly RequestRecord[];
   readonly lag: LoopLag;
+  readonly hasGivenUp: boolean;
 }
 
 export type FromWorker =

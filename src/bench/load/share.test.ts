@@ -45,6 +45,7 @@ test("clients take every session of theirs once, and are busy all the time", asy
   const load = { kind: "clients", startMs: [now(), now() + 5], first: 1, step: 2, count: 10 } as const;
   const run = share(load, sessions(1));
   await run.share.run();
+  expect(run.share.hasGivenUp).toBe(false);
   expect(run.records.map((record) => record.session).sort()).toEqual([1, 3, 5, 7, 9]);
   for (const { failure, numOutputTokens, chunkAtMs } of run.records) {
     expect({ failure, numOutputTokens, numChunks: chunkAtMs.length }).toEqual({
@@ -94,5 +95,9 @@ test("a server that is gone is given up, and every try is a failed record", asyn
   await run.share.run();
   expect(run.records.length).toBeGreaterThanOrEqual(16);
   expect(run.records.length).toBeLessThan(40);
+  expect(run.share.hasGivenUp).toBe(true);
+  const whole = share({ kind: "clients", startMs: [now()], first: 0, step: 1, count: 11 }, sessions(1));
+  await whole.share.run();
+  expect([whole.records.length, whole.share.hasGivenUp]).toEqual([11, false]);
   expect(new Set(run.records.map((record) => record.failure?.kind))).toEqual(new Set(["connect"]));
 });

@@ -37,7 +37,10 @@ const NO_ANSWER: readonly string[] = ["connect", "timeout", "broken"];
 const RETRY_MS = 250;
 
 export class Share {
+  /** Requests were left out since too many had failed. */
+  hasGivenUp = false;
   #numFailuresInARow = 0;
+  #isGivingUp = false;
   #isStopped = false;
   #nextSession = 0;
   #wakeUp: () => void = () => {};
@@ -93,6 +96,7 @@ export class Share {
       prepared = take();
       freeMs = await running;
     }
+    if (prepared !== undefined) this.#leaveOut();
   }
 
   async #arrivals(sessions: Extract<ShareLoad, { kind: "arrivals" }>["sessions"]): Promise<void> {
@@ -100,10 +104,17 @@ export class Share {
     for (const { index, atMs } of sessions) {
       const prepared = this.#prepare(index);
       await this.#until(atMs);
-      if (!this.#mayBegin()) break;
+      if (!this.#mayBegin()) {
+        this.#leaveOut();
+        break;
+      }
       running.push(this.#converse(prepared, atMs));
     }
     await Promise.all(running);
+  }
+
+  #leaveOut(): void {
+    this.hasGivenUp ||= this.#isGivingUp;
   }
 
   #until(dueMs: number): Promise<void> {
@@ -137,7 +148,10 @@ export class Share {
     if (load.kind === "arrivals" && !NO_ANSWER.includes(kind)) return this.connection.now();
     this.#numFailuresInARow++;
     const numClients = load.kind === "clients" ? load.startMs.length : 1;
-    if (this.#numFailuresInARow >= MAX_FAILURES + numClients) this.stop();
+    if (this.#numFailuresInARow >= MAX_FAILURES + numClients) {
+      this.#isGivingUp = true;
+      this.stop();
+    }
     await sleep(RETRY_MS);
     return this.connection.now();
   }

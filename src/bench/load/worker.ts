@@ -56,8 +56,9 @@ async function run(message: RunMessage): Promise<void> {
   if (isPolling) poll(share);
   await share.run();
   clearInterval(timer);
+  const { hasGivenUp } = share;
   share = undefined;
-  tell({ kind: "done", records, lag: watch.lag() });
+  tell({ kind: "done", records, lag: watch.lag(), hasGivenUp });
 }
 
 function poll(running: Share): void {
@@ -71,8 +72,8 @@ process.on("message", (message: ToWorker) => {
 });
 // The parent is gone, or through.
 process.on("disconnect", () => process.exit(0));
-// The parent decides what a Ctrl-C in the terminal ends.
-process.on("SIGINT", () => {});
+// The parent decides what a Ctrl-C in the terminal, or a SIGTERM to all of its group, ends.
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 try {
   setPriority(PRIORITY);
 } catch {

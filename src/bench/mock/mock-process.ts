@@ -6,5 +6,5 @@ const port = await new MockServer(timings).listen();
 const stayAwake = () => setImmediate(stayAwake);
 if (timings.isAwake === true) stayAwake();
 process.on("disconnect", () => process.exit(0));
-process.on("SIGINT", () => {});
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 process.send?.(port);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { checkedRows, parseBatchedBench, parseResultsJson } from "./parse.js";
+import { readRuns } from "./saved-runs.js";
 import type { Shape } from "./shapes.js";
 
 const recorded = (name: string): string => readFileSync(fixture(`peers/${name}.txt`), "utf8");
@@ -69,4 +70,8 @@ describe("rows are checked against what was asked", () => {
       expect.objectContaining({ code: "peer_failed", message: expect.stringContaining("and 0 tokens/s") }),
     );
   });
+});
+
+test("files of other results are refused as such", () => {
+  expect(() => readRuns(fixture("../../package.json"))).toThrow(/expected saved runs in .*package\.json, got.*runs/s);
 });

@@ -1,6 +1,7 @@
 /** Runs contenders in turn, one process at a time, and keeps every number they gave. */
 import { spawn } from "node:child_process";
 import { MillraceError } from "../../core/errors.js";
+import { endingWithUs } from "../run/launch.js";
 import type { Contender, PeerModel } from "./contenders.js";
 import { checkedRows } from "./parse.js";
 import type { Shape, SpeedRow } from "./shapes.js";
@@ -34,7 +35,7 @@ export function outputOf(name: string, command: readonly string[]): Promise<stri
       const message = `expected ${name} to measure, got ${got}`;
       reject(new MillraceError("peer_failed", message, { hint: `run it by hand: ${command.join(" ")}` }));
     };
-    const child = spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const child = endingWithUs(spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] }));
     const text = { stdout: "", stderr: "" };
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
       text.stdout += chunk;

@@ -36,7 +36,9 @@ export function mergeReports(a: BenchReport, b: BenchReport): BenchReport {
       { ...a.targets[0]!, name: first },
       { ...b.targets[0]!, name: second },
     ],
-    runs: [...renamed(a, first), ...renamed(b, second)].filter((run) => run.round <= rounds),
+    runs: [...renamed(a, first), ...renamed(b, second)].filter(
+      (run) => run.round <= rounds && cells.some((cell) => cell.name === run.cell),
+    ),
     notes: [...differences, ...a.notes, ...b.notes],
   };
 }

@@ -121,6 +121,13 @@ test("a server that does more of a cell, since time ends it, is held to the same
   expect(throughput!.value).toBeCloseTo(5, 3);
 });
 
+test("a round with a cell that was not answered has no time to the first token of all cells", () => {
+  const runs = ["a", "b"].flatMap((name) => one(name, name === "a" ? 1 : 2));
+  const silent = { ...runs[0]!, metrics: { ...runs[0]!.metrics, ttftMs: undefined } };
+  const [{ ttft }] = ratiosOf(report(["a", "b"], [silent, ...runs.slice(1)])) as [Ratios];
+  expect(ttft).toMatchObject({ value: expect.closeTo(2, 6), numRuns: 2 });
+});
+
 test("the frontier has the points that no other one beats in both", () => {
   const summaries = summarize(report(["a"], [run("a", 0, 1, 1), run("a", 1, 1, 2)]));
   expect(summaries.map((each) => isOnFrontier(each, summaries))).toEqual([false, true]);
@@ -142,6 +149,9 @@ test("two files become one report that says they were not measured in alternatio
   expect(merged.targets.map((target) => target.name)).toEqual(["a (a)", "a (b)"]);
   expect(merged.notes).toEqual([expect.stringContaining("not in alternation")]);
   expect(ratiosOf(merged)[0]!.throughput!.value).toBeCloseTo(1.5, 3);
+  const half = { ...report(["b"], one("b", 1)), plan: { ...plan, cells: plan.cells.slice(1) } };
+  const common = mergeReports(report(["a"], one("a", 3)), half);
+  expect(new Set(common.runs.map((each) => each.cell))).toEqual(new Set([plan.cells[1]!.name]));
   const other = { ...report(["b"], []), plan: { ...plan, cells: [] } };
   expect(() => mergeReports(report(["a"], []), other)).toThrow(/cells in common/);
 });

@@ -32,6 +32,14 @@ test("many are bound by products, prompts included but for what the cache had", 
   expect(rooflineTokensPerS(WORK, CEILINGS, traffic(64, 200, 150))).toBeCloseTo(100 / secondsFor(50), 6);
 });
 
+test("layers with a window look no further back", () => {
+  const windows = [{ tokens: 120, layerShare: 0.75 }];
+  // 100 tokens at 100 to 200: three quarters of the layers see at most 120.
+  const pairs = 0.25 * 100 * 150 + 0.75 * (20 * 110 + 80 * 120);
+  const rate = rooflineTokensPerS({ ...WORK, windows }, CEILINGS, traffic(1, 100));
+  expect(rate).toBeCloseTo(100 / ((100 * 1e9 + pairs * 1e4) / 40e9), 6);
+});
+
 test("without a reading, without one of an instruction, or without an answer there is none", () => {
   expect(rooflineTokensPerS(WORK, { ...CEILINGS, readings: [] }, traffic(1, 50))).toBeUndefined();
   expect(rooflineTokensPerS({ ...WORK, layerMacs: { wide: 1 } }, CEILINGS, traffic(1, 50))).toBeUndefined();

@@ -21,15 +21,23 @@ export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traf
   const middle = (value: (reading: Ceilings["readings"][number]) => number) => median(readings.map(value));
   const secondsOf = (macs: Readonly<Record<string, number>>) =>
     Object.entries(macs).reduce((sum, [mix, count]) => sum + count / middle(({ macsPerS }) => macsPerS[mix] ?? 0), 0);
-  const context = promptTokens + outputTokens / 2;
+  const looked = (from: number, to: number) => lookedAt(work, to) - lookedAt(work, from);
+  const outputPairs = looked(promptTokens, promptTokens + outputTokens);
   // What a prompt's tokens attend to grows from what was cached to the whole prompt.
-  const promptPairs = computedPromptTokens * (promptTokens - computedPromptTokens / 2);
-  const attention = work.attentionMacs * (outputTokens * context + promptPairs);
+  const promptPairs = looked(promptTokens - computedPromptTokens, promptTokens);
+  const attention = work.attentionMacs * (outputPairs + promptPairs);
   const arithmetic =
     (computedPromptTokens + outputTokens) * secondsOf(work.layerMacs) +
     outputTokens * secondsOf(work.outputMacs) +
     secondsOf({ [ATTENTION_MIX]: attention });
-  const bytes = outputTokens * (work.weightBytes / concurrency + context * work.kvBytesPerToken);
+  const bytes = (outputTokens * work.weightBytes) / concurrency + outputPairs * work.kvBytesPerToken;
   const seconds = Math.max(arithmetic, bytes / middle(({ bytesPerS }) => bytesPerS));
   return Number.isFinite(seconds) ? outputTokens / seconds : undefined;
+}
+
+/** Tokens that those of a sequence from its first one on have looked at, the mean of all layers: n tokens n² / 2, beyond a window w only w each. */
+function lookedAt({ windows = [] }: ModelWork, numTokens: number): number {
+  const beyond = ({ tokens, layerShare }: NonNullable<ModelWork["windows"]>[number]) =>
+    (layerShare * Math.max(0, numTokens - tokens) ** 2) / 2;
+  return windows.reduce((sum, window) => sum - beyond(window), numTokens ** 2 / 2);
 }

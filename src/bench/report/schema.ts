@@ -76,6 +76,8 @@ const modelWork = z.object({
   outputMacs: macs,
   /** In attention, for each token looked at. */
   attentionMacs: z.number(),
+  /** The share of the layers that look at the last so many tokens only. Absent: none does. */
+  windows: z.array(z.object({ tokens: z.number(), layerShare: z.number() })).optional(),
 });
 
 /** What memory and arithmetic of all cores gave while nothing else ran. */
@@ -93,7 +95,7 @@ const target = z.object({
   /** Whether answers of random workloads have exactly the length asked for. */
   ignoresEos: z.boolean(),
   tokensPerWord: z.number(),
-  /** Of a server that was started for the benchmark, without paths. */
+  /** Of a server that was started for the benchmark, without paths; of one started anew for each run under the first cell, and runs have their own. */
   command: z.string().optional(),
   /** Of a model whose file is at hand. */
   work: modelWork.optional(),
@@ -178,6 +180,8 @@ const run = z.object({
   cell: z.string(),
   round: z.number(),
   startedAt: z.string(),
+  /** Of the server that was started for this run, without paths. */
+  command: z.string().optional(),
   metrics,
   /** Why the run does not count; empty when it does. */
   voidReasons: z.array(z.string()),

@@ -261,7 +261,8 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
     ...{ first, second, isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)) },
     throughput: ratioOfRounds(rounds, (round, side) => 1 / timeForCommonTokens(round, side)),
     ttft: ratioOfRounds(rounds, (round, side) =>
-      round.reduce((sum, pair) => sum + (middleOf(pair[side].metrics.ttftMs) ?? 0), 0),
+      // Where a cell was not answered, the round has no sum.
+      round.reduce((sum, pair) => sum + (middleOf(pair[side].metrics.ttftMs) ?? Number.NaN), 0),
     ),
     cells: report.plan.cells.flatMap((cell): CellRatio[] => {
       const own = counted(pairs.filter((pair) => pair.cell === cell.name));

@@ -105,11 +105,15 @@ export function titleOf({ targets, plan }: BenchReport): string {
 }
 
 /** [name, what is known of it] of each server. */
-export function serverFacts({ targets }: BenchReport): (readonly [string, string])[] {
+export function serverFacts({ targets, runs }: BenchReport): (readonly [string, string])[] {
   return targets.map((target) => {
     const lengths = target.ignoresEos ? "exact lengths" : "lengths as the model ends";
     const version = target.version === undefined ? "" : ` ${target.version}`;
-    const command = target.command === undefined ? "" : `; ${target.command}`;
+    const commands = runs.flatMap((run) => (run.target === target.name ? (run.command ?? []) : []));
+    const size = commands.every((each) => each === target.command)
+      ? ""
+      : " (the first cell's; others have another size)";
+    const command = target.command === undefined ? "" : `; ${target.command}${size}`;
     return [target.name, `${target.model}${version}; prompts as ${target.promptsAs}, ${lengths}${command}`];
   });
 }

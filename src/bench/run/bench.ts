@@ -4,10 +4,10 @@ import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
 import { machineInfo, versions } from "../machine.js";
 import { type BenchReport, REPORT_VERSION } from "../report/schema.js";
-import { hasOwnText, longestRequest } from "../workload/workload.js";
+import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
-import type { Planned } from "./plan.js";
-import { Runner, type RunnerEvents, STOPPED } from "./runner.js";
+import { notesOn, type Planned } from "./plan.js";
+import { isCutShort, Runner, type RunnerEvents } from "./runner.js";
 import { aboutTarget, inCommon, type LiveTarget, openTarget, type Target } from "./target.js";
 
 /** Begins the note of what was in the way. */
@@ -34,8 +34,8 @@ export interface BenchEvents extends RunnerEvents {
   onReport(report: BenchReport): void;
 }
 
-/** @returns the report, complete or not; throws what keeps it from beginning */
-export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport> {
+/** @returns the report, complete or not; undefined when it was stopped before its servers had answered; throws what keeps it from beginning */
+export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport | undefined> {
   const { planned, numWorkers, isPolling, isFreshEachRun, signal } = job;
   const generator = await LoadGenerator.start(numWorkers, isPolling);
   let live: LiveTarget[] = [];
@@ -43,7 +43,7 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
   signal.addEventListener("abort", onAbort);
   try {
     for (const target of job.targets) {
-      const opened = await openTarget(target, planned.cells[0]!.shape);
+      const opened = await openTarget(target, planned.cells[0]!.shape, signal);
       live.push(opened);
       // Servers that are started anew for each run make room for each other.
       if (isFreshEachRun) await opened.close();
@@ -73,14 +73,19 @@ export async function runBench(job: BenchJob, events: BenchEvents): Promise<Benc
     try {
       report.isComplete = await runner.run();
     } catch (thrown) {
-      // What was measured before is worth more than the error alone.
-      if (report.runs.length === 0) throw thrown;
       report.isComplete = false;
-      report.notes.push(`${ENDED_EARLY}: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+      if (!signal.aborted) {
+        // What was measured before is worth more than the error alone.
+        if (report.runs.length === 0) throw thrown;
+        report.notes.push(`${ENDED_EARLY}: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+      }
     }
     addCeilings();
     events.onReport(report);
     return report;
+  } catch (thrown) {
+    if (signal.aborted && live.length < job.targets.length) return undefined;
+    throw thrown;
   } finally {
     signal.removeEventListener("abort", onAbort);
     generator.close();
@@ -94,14 +99,11 @@ function assertFits({ cells }: Planned, { name, facts: { maxModelLen } }: LiveTa
   if (maxModelLen === undefined || numTokens <= maxModelLen) return;
   const message = `expected requests of at most the ${maxModelLen} tokens that ${name} takes, got ${numTokens} in "${longest.name}"`;
   throw new MillraceError("invalid_option", message, {
-    hint: `make all lengths shorter: --scale ${(Math.floor((90 * maxModelLen) / numTokens) / 100).toFixed(2)}`,
+    hint:
+      longest.workload.kind === "entries"
+        ? "leave longer prompts out of the file, or serve a longer context"
+        : `make all lengths shorter: --scale ${(Math.floor((90 * maxModelLen) / numTokens) / 100).toFixed(2)}`,
   });
-}
-
-function notesOn(cells: Planned["cells"], numRounds: number): string[] {
-  const numRuns = cells.filter(({ workload }) => hasOwnText(workload)).length * numRounds;
-  if (numRuns < 2) return [];
-  return ["All runs send the same prompts: from the second one on, a server with a prefix cache may know them."];
 }
 
 function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readonly LiveTarget[]): BenchReport {
@@ -124,7 +126,7 @@ function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readon
     return {
       ...resumed,
       targets,
-      runs: resumed.runs.filter((run) => !run.voidReasons.includes(STOPPED)),
+      runs: resumed.runs.filter((run) => !isCutShort(run)),
       notes: resumed.notes.filter((note) => !note.startsWith(ENDED_EARLY)),
     };
   }

@@ -1,5 +1,5 @@
 /** Servers started for a benchmark: on a free port of loopback, waited for, and stopped. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -26,14 +26,15 @@ export interface LaunchedServer {
 const START_SECONDS = 120;
 const HEALTH_MS = 5000;
 
-/** Resolves when it is ready; rejects with peer_failed and the end of its output when it does not. */
+/** Resolves when it is ready; rejects with peer_failed and the end of its output when it does not. @param signal aborted: rejects, and it is stopped */
 export async function launchServer(
   { name, command, isReady = isHealthy }: Launch,
   shape?: ServerShape,
+  signal?: AbortSignal,
 ): Promise<LaunchedServer> {
   const port = await freePort();
   const [file, ...args] = command(port, shape);
-  const child = spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const child = endingWithUs(spawn(file!, args, { stdio: ["ignore", "pipe", "pipe"] }));
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -47,13 +48,34 @@ export async function launchServer(
   }
   child.on("error", () => {});
   const url = `http://127.0.0.1:${port}`;
-  for (let tries = 0; tries < START_SECONDS * 20; tries++) {
+  for (let tries = 0; tries < START_SECONDS * 20 && signal?.aborted !== true; tries++) {
     if (child.exitCode !== null || child.signalCode !== null) break;
     if (await isReady(url)) return { url, pid: child.pid!, stop: () => stop(child) };
     await sleep(50);
   }
   await stop(child);
+  signal?.throwIfAborted();
   throw new MillraceError("peer_failed", `expected ${name} to become ready, got:\n${output}`);
+}
+
+/** A compiled module of ours as a process of its own, which sends the port of loopback that it listens on. Rejects with peer_failed when it ends before. */
+export async function forkServer(path: string, args: readonly string[]): Promise<LaunchedServer> {
+  const child = fork(path, args);
+  const port = await new Promise<unknown>((resolve, reject) => {
+    const fail = (got: string) => reject(new MillraceError("peer_failed", `expected ${path} to listen, got ${got}`));
+    child.once("message", resolve);
+    child.once("error", (error) => fail(error.message));
+    child.once("exit", (code, signal) => fail(`exit ${code ?? signal}`));
+  });
+  return { url: `http://127.0.0.1:${port}`, pid: child.pid!, stop: () => stop(child) };
+}
+
+/** It is killed when this process exits before it. */
+export function endingWithUs<Child extends ChildProcess>(child: Child): Child {
+  const kill = () => void child.kill("SIGKILL");
+  process.once("exit", kill);
+  child.once("close", () => process.off("exit", kill));
+  return child;
 }
 
 async function isHealthy(url: string): Promise<boolean> {

@@ -24,6 +24,7 @@ export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | und
   const gguf = readGguf(path);
   const config = modelConfigFromGguf(gguf);
   const { numLayers, numHeads, headDim } = config;
+  const windows = config.layers.map(({ window }) => window);
   const matrices = [...gguf.tensors.values()].filter(({ shape }) => shape.length > 1);
   const isTable = ({ name }: GgufTensor) => name === "token_embd.weight" || name === "output.weight";
   const output = gguf.tensors.get("output.weight") ?? gguf.tensors.get("token_embd.weight");
@@ -33,5 +34,8 @@ export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | und
     layerMacs: macsOf(matrices.filter((tensor) => !isTable(tensor))),
     outputMacs: macsOf(output === undefined ? [] : [output]),
     attentionMacs: 2 * numLayers * numHeads * headDim,
+    windows: [...new Set(windows)]
+      .filter((tokens) => tokens > 0)
+      .map((tokens) => ({ tokens, layerShare: windows.filter((each) => each === tokens).length / numLayers })),
   };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { longestRequest } from "../workload/workload.js";
-import { type PlanWishes, planFor } from "./plan.js";
+import { notesOn, type PlanWishes, planFor } from "./plan.js";
 
 const plan = (wishes: Partial<PlanWishes>) =>
   planFor({ scenario: "quick", isReplay: false, scale: 1, seed: 0, ...wishes });
@@ -50,6 +50,10 @@ test("the user's own prompts are counted and digested in what is saved, and repl
   expect(JSON.stringify(plan({ entries: entries.slice(1), isReplay: true }).plan)).not.toBe(JSON.stringify(saved));
   const timeless = [{ prompt: "a", outputTokens: 4 }];
   expect(names({ entries: timeless })[0]).toBe("prompts, 1 at once");
+  const notes = (wishes: Partial<PlanWishes>) => notesOn(plan({ entries: timeless, ...wishes }).cells, 1);
+  expect(notes({ concurrency: [1] })).toEqual([]);
+  expect(notes({ numRequests: 2 })).toEqual([expect.stringMatching(/same/), expect.stringMatching(/first again/)]);
+  expect(notes({ concurrency: [1], durationS: 9 })).toEqual([expect.stringMatching(/first again/)]);
   expect(() => plan({ entries: timeless, isReplay: true })).toThrow(/timestamp on every line/);
 });
 

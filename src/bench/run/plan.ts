@@ -11,7 +11,7 @@ import {
   SCENARIOS,
   type Scenario,
 } from "../workload/scenarios.js";
-import { type Entry, scaled } from "../workload/workload.js";
+import { type Entry, hasOwnText, scaled } from "../workload/workload.js";
 
 export interface PlanWishes {
   readonly scenario: string;
@@ -103,6 +103,21 @@ function loadsFor(wishes: PlanWishes): readonly Load[] | undefined {
   }
   if (ratesPerS !== undefined) return ratesPerS.map((ratePerS) => ({ kind: "open", ratePerS, burstiness }));
   return concurrency === undefined ? undefined : closedLoads(concurrency === "sweep" ? SWEEP : concurrency);
+}
+
+/** What is to be said of prompts that come again. */
+export function notesOn(cells: readonly Cell[], numRounds: number): string[] {
+  const own = cells.filter(({ workload }) => hasOwnText(workload));
+  const isRepeated = ({ workload, numSessions = Number.POSITIVE_INFINITY }: Cell) =>
+    workload.kind === "entries" && numSessions > workload.entries.length;
+  const notes: string[] = [];
+  if (own.length * numRounds >= 2) {
+    notes.push("All runs send the same prompts: from the second one on, a server with a prefix cache may know them.");
+  }
+  if (own.some(isRepeated)) {
+    notes.push("Runs of more requests than there are prompts begin with the first again: a prefix cache knows those.");
+  }
+  return notes;
 }
 
 export function plannedCell(cell: Cell): PlannedCell {

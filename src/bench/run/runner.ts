@@ -38,8 +38,15 @@ export interface RunnerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Why a run that was interrupted does not count. */
-export const STOPPED = "stopped before its end";
+/** Why a run that was interrupted does not count: what it still had to ask is in no figure. */
+const STOPPED = "stopped before its end";
+const GAVE_UP = "requests failed, so many one after the other that no more were sent";
+const GONE = "requests failed, and the server is gone";
+const CUT_SHORT: readonly string[] = [STOPPED, GAVE_UP, GONE];
+
+/** Whether it is to be made again by whoever goes on with the results. */
+export const isCutShort = ({ voidReasons }: BenchRun): boolean =>
+  voidReasons.some((reason) => CUT_SHORT.includes(reason));
 
 /** A cell that gains less over the one before it, of the same workload, is the last. */
 const SATURATION_GAIN = 1.05;
@@ -91,16 +98,17 @@ export class Runner {
     this.events.onRunStart(place);
     const isFresh = this.options.isFreshEachRun && target.launch !== undefined;
     const opened = this.live[targetIndex]!;
-    const live = isFresh ? await openTarget(target, cell.shape, opened.facts) : opened;
+    const live = isFresh ? await openTarget(target, cell.shape, this.options.signal, opened.facts) : opened;
     try {
       const job = this.#job(live, cell, cellIndex, round);
       if (!isFresh) await this.#warmUp(live, cell, cellIndex);
       if (this.options.signal.aborted) return;
       const run = await this.#measure(live, job, place);
       if (this.options.signal.aborted) run.voidReasons.push(STOPPED);
+      else this.#isGone = run.metrics.failures.length > 0 && !(await isAlive(live));
+      if (this.#isGone) run.voidReasons.push(GONE);
       runs.push(run);
       this.events.onRun(place, run);
-      this.#isGone = run.metrics.failures.length > 0 && !(await isAlive(live));
     } finally {
       if (isFresh) await live.close();
     }
@@ -130,15 +138,22 @@ export class Runner {
     const startedAt = new Date().toISOString();
     const processWatch = live.pid === undefined ? undefined : new ProcessWatch(live.pid);
     const metricsWatch = await MetricsWatch.start(live.address.url);
-    const result = await this.generator.run(job, (progress) => this.events.onProgress(place, progress));
-    const process = processWatch?.finish();
-    const server = await metricsWatch.finish();
+    let result: LoadResult;
+    let process: BenchRun["process"];
+    let server: BenchRun["server"];
+    try {
+      result = await this.generator.run(job, (progress) => this.events.onProgress(place, progress));
+    } finally {
+      process = processWatch?.finish();
+      server = await metricsWatch.finish();
+    }
     const counted = result.records.filter((record) => record.session >= (place.cell.numUncounted ?? 0));
     const records = counted.map((record) => movedBy(record, -result.startMs));
     const metrics = measureRun(records, job.load, this.report.plan.slo);
     return {
       ...{ target: place.target, cell: place.cell.name, round: place.round, startedAt, metrics },
-      voidReasons: voidReasons(metrics, result.lag.typicalMs),
+      ...(this.options.isFreshEachRun && { command: live.command }),
+      voidReasons: [...voidReasons(metrics, result.lag.typicalMs), ...(result.hasGivenUp ? [GAVE_UP] : [])],
       client: clientOf(result),
       ...{ server, process, requests: records.map(requestOf) },
     };

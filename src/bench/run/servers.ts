@@ -1,7 +1,7 @@
 /** Servers that can be started to be measured: this one, llama.cpp's, and node-llama-cpp behind one of ours; and of what size, where they are compared. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
-import type { KvType } from "../../kernels/program.js";
+import { KV_TYPES, type KvType } from "../../kernels/program.js";
 import type { Cell, ServerShape } from "../workload/scenarios.js";
 import { longestRequest } from "../workload/workload.js";
 import type { Launch } from "./launch.js";
@@ -13,7 +13,7 @@ export interface ServedModel {
   readonly numThreads?: number | undefined;
   /** To give every server the same KV memory, where a cell says how much. */
   readonly kvBytesPerToken?: number | undefined;
-  /** That the server is told to keep; left out: f16. */
+  /** That the server is told to keep, where its flags depend on the size; else they say it. */
   readonly kvType?: KvType | undefined;
 }
 
@@ -26,7 +26,7 @@ export function millraceServer(
   const { path, numThreads, kvBytesPerToken = 0, kvType } = model;
   return {
     name,
-    work: modelWork(path, kvType),
+    work: modelWork(path, typeof extra === "function" ? kvType : kvTypeOf(extra)),
     command: (port, shape) => [
       ...[process.execPath, join(packageRoot(), "bin/millrace.js"), "engine", "--model", path, "--port", String(port)],
       ...(numThreads === undefined ? [] : ["--threads", String(numThreads)]),
@@ -40,6 +40,12 @@ export function millraceServer(
       ...(typeof extra !== "function" ? extra : shape === undefined ? [] : extra(shape)),
     ],
   };
+}
+
+/** Undefined: its own default. The last word counts. */
+function kvTypeOf(flags: readonly string[]): KvType | undefined {
+  const [, last] = /.*--kv-cache-dtype[ =](\S+)/.exec(flags.join(" ")) ?? [];
+  return KV_TYPES.find((type) => type === last);
 }
 
 /** As it serves many clients best: one KV memory for all slots, and its prompt cache. */

@@ -35,18 +35,25 @@ export interface LiveTarget {
 
 /**
  * Throws peer_failed when it cannot be started or measured.
+ * @param signal aborted: throws too, and nothing is left running
  * @param known what probing has shown before: it is not probed again
  */
-export async function openTarget(target: Target, shape?: ServerShape, known?: ServerFacts): Promise<LiveTarget> {
+export async function openTarget(
+  target: Target,
+  shape: ServerShape | undefined,
+  signal: AbortSignal,
+  known?: ServerFacts,
+): Promise<LiveTarget> {
+  signal.throwIfAborted();
   const { name, launch, model, apiKey, timeoutMs } = target;
-  const server: Partial<LaunchedServer> = launch === undefined ? {} : await launchServer(launch, shape);
+  const server: Partial<LaunchedServer> = launch === undefined ? {} : await launchServer(launch, shape, signal);
   const close = async () => server.stop?.();
   try {
     const url = (server.url ?? target.url)!.replace(/\/+$/, "").replace(/\/v1$/, "");
     const ownKey = apiKey ?? shape?.apiKeys?.[0];
     const key = ownKey === undefined ? {} : { authorization: `Bearer ${ownKey}` };
     const address = { url, headers: { "content-type": "application/json", ...key }, model, timeoutMs };
-    const facts = known ?? (await probeServer(address));
+    const facts = known ?? (await probeServer(address, signal));
     const command = launch?.command(0, shape).map(withoutFolder).join(" ");
     const [version, pid] = [await versionOf(address), server.pid ?? target.pid];
     return { name, address, facts, version, command, pid, work: launch?.work, close };

@@ -14,16 +14,22 @@ interface Habits {
   readonly takesIds?: boolean;
   readonly refuses?: string;
   readonly tokenize?: "prompt" | "content";
+  /** What /tokenize answers instead. */
+  readonly tokenizeBody?: string;
+  /** Takes ignore_eos and does nothing about it. */
+  readonly dropsIgnoreEos?: boolean;
 }
 
 const words = (text: string) => text.split(" ").length;
 
-async function serverWith({ paths, takesIds = false, refuses = "", tokenize }: Habits): Promise<string> {
+async function serverWith(habits: Habits): Promise<string> {
+  const { paths, takesIds = false, refuses = "", tokenize, tokenizeBody, dropsIgnoreEos = false } = habits;
   server = createServer(async (request, response) => {
     let text = "";
     for await (const chunk of request) text += chunk;
     const answer = (status: number, value: unknown) => response.writeHead(status).end(JSON.stringify(value));
     if (request.url === "/v1/models") return answer(200, { data: [{ id: "m", max_model_len: 99 }] });
+    if (request.url === "/tokenize" && tokenizeBody !== undefined) return response.end(tokenizeBody);
     const body = JSON.parse(text);
     if (request.url === "/tokenize" && tokenize !== undefined) {
       const given = body[tokenize] as string | undefined;
@@ -35,11 +41,11 @@ async function serverWith({ paths, takesIds = false, refuses = "", tokenize }: H
     const count = paths[request.url!];
     const prompt = body.prompt ?? body.messages?.[0].content;
     if (count === undefined || refuses in body || (typeof prompt !== "string" && !takesIds)) return answer(400, {});
-    const usage = {
-      prompt_tokens: count(typeof prompt === "string" ? words(prompt) : prompt.length),
-      completion_tokens: body.ignore_eos ? body.max_tokens : 1,
-    };
-    const events = [{ choices: [{ text: "x", finish_reason: "length" }] }, { choices: [], usage }];
+    const size = typeof prompt === "string" ? words(prompt) : prompt.length;
+    // A question ends by itself, prose goes on.
+    const isLong = String(prompt).includes("?") ? body.ignore_eos === true && !dropsIgnoreEos : true;
+    const usage = { prompt_tokens: count(size), completion_tokens: isLong ? body.max_tokens : 1 };
+    const events = [{ choices: [{ text: "x", finish_reason: isLong ? "length" : "stop" }] }, { choices: [], usage }];
     response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
   });
   await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
@@ -77,6 +83,35 @@ test("a chat alone, without ignore_eos", async () => {
   const paths = { [CHAT]: (size: number) => size + 12 };
   const facts = await probeServer(address(await serverWith({ paths, refuses: "ignore_eos" })));
   expect(facts).toMatchObject({ hasCompletions: false, hasChat: true, ignoresEos: false, chatOverhead: 12 });
+});
+
+test.each([COMPLETIONS, CHAT])("a server that takes ignore_eos and drops it is not believed (%s)", async (path) => {
+  const paths = { [path]: (size: number) => size };
+  const drops = await probeServer(address(await serverWith({ paths, dropsIgnoreEos: true })));
+  expect(drops.ignoresEos).toBe(false);
+});
+
+test.each([
+  "<!doctype html>",
+  '{"tokens":null}',
+  "null",
+  '{"tokens":["a"]}',
+])("what answers /tokenize without ids, such as %s, is no tokenizer", async (tokenizeBody) => {
+  const paths = { [COMPLETIONS]: (size: number) => size };
+  const facts = await probeServer(address(await serverWith({ paths, takesIds: true, tokenizeBody })));
+  expect(facts).toMatchObject({ tokenIds: [], tokensPerWord: 1, ignoresEos: true });
+});
+
+test("stopped, it does not wait for the answer under way", async () => {
+  const stopping = new AbortController();
+  const paths = {
+    [COMPLETIONS]: (size: number) => {
+      stopping.abort();
+      return size;
+    },
+  };
+  const probing = probeServer(address(await serverWith({ paths })), stopping.signal);
+  await expect(probing).rejects.toMatchObject({ code: "peer_failed" });
 });
 
 test("nothing to measure is an error that says what came", async () => {

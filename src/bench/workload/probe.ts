@@ -1,5 +1,6 @@
 /** Finds out by a few small requests how a server wants to be asked: which endpoints, prompts as ids or as text, how long its tokens are, which fields. */
 import { Pool } from "undici";
+import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { complete } from "../load/completion.js";
 import { LoopWatch } from "../load/loop-watch.js";
@@ -24,15 +25,22 @@ const FEW_WORDS = 32;
 const MANY_WORDS = 224;
 const PROBE_IDS = 64;
 const PROBE_TOKENS = 4;
-/** Answers to a question of a few words seldom go on for so long by themselves. */
-const PROBE_EOS_TOKENS = 24;
+/** The question's answer ends by itself long before. */
+const PROBE_EOS_TOKENS = 64;
+const ONE_WORD_QUESTION = "What is the capital of France? Answer with one word.";
+/** Of what has nothing to compute. */
+const LOOK_UP_MS = 10_000;
 
-/** Throws peer_failed when nothing that can be measured answers. */
-export async function probeServer(address: ServerAddress): Promise<ServerFacts> {
+/** Throws peer_failed when nothing that can be measured answers. @param signal aborted: nothing more is waited for */
+export async function probeServer(address: ServerAddress, signal?: AbortSignal): Promise<ServerFacts> {
   const prober = new Prober(address);
+  const onAbort = () => void prober.close();
+  signal?.addEventListener("abort", onAbort);
   try {
+    signal?.throwIfAborted();
     return await prober.probe();
   } finally {
+    signal?.removeEventListener("abort", onAbort);
     await prober.close();
   }
 }
@@ -45,13 +53,18 @@ interface Model {
 /** @returns undefined when nothing answers there */
 export async function listedModels({ url, headers }: ServerAddress): Promise<readonly Model[] | undefined> {
   try {
-    const response = await fetch(`${url}/v1/models`, { headers, signal: AbortSignal.timeout(10_000) });
+    const response = await fetch(`${url}/v1/models`, { headers, signal: AbortSignal.timeout(LOOK_UP_MS) });
     if (!response.ok) return [];
     return ((await response.json()) as { readonly data?: readonly Model[] }).data ?? [];
   } catch {
     return undefined;
   }
 }
+
+const tokenized = z.object({ tokens: z.array(z.int().min(0)) });
+
+const jsonOf = async (response: Response): Promise<unknown> =>
+  response.ok ? response.json().catch(() => undefined) : undefined;
 
 class Prober {
   readonly #pool: Pool;
@@ -83,7 +96,7 @@ class Prober {
     return {
       ...{ model, hasCompletions: completions !== undefined, hasChat: chat !== undefined, tokensPerWord },
       tokenIds: completions?.tokenIds ?? [],
-      ignoresEos: (completions ?? chat!).ignoresEos,
+      ignoresEos: await this.#ignoresEos(model, chat !== undefined),
       hasJsonMode: chat?.hasJsonMode ?? false,
       promptOverhead: completions?.overhead ?? 0,
       chatOverhead: chat === undefined ? 0 : Math.round(chat.fewTokens - FEW_WORDS * tokensPerWord),
@@ -100,17 +113,17 @@ class Prober {
     });
   }
 
-  /** vLLM's and llama.cpp's ways; empty when it has neither. */
+  /** vLLM's and llama.cpp's ways; empty when it has neither, whatever else answers there. */
   async #tokenize(model: string, text: string): Promise<readonly number[]> {
     for (const body of [{ model, prompt: text, add_special_tokens: false }, { content: text }]) {
-      const headers = { ...this.address.headers, "content-type": "application/json" };
-      const response = await fetch(`${this.address.url}/tokenize`, {
+      const request = {
         method: "POST",
-        headers,
+        headers: { ...this.address.headers, "content-type": "application/json" },
         body: JSON.stringify(body),
-      });
-      const { tokens = [] } = response.ok ? ((await response.json()) as { readonly tokens?: number[] }) : {};
-      if (tokens.length > 0) return tokens;
+        signal: AbortSignal.timeout(LOOK_UP_MS),
+      };
+      const { data } = tokenized.safeParse(await fetch(`${this.address.url}/tokenize`, request).then(jsonOf, () => {}));
+      if (data !== undefined && data.tokens.length > 0) return data.tokens;
     }
     return [];
   }
@@ -130,11 +143,16 @@ class Prober {
     return undefined;
   }
 
-  /** The same with and, if that is refused, without ignore_eos. */
-  async #askEos(path: string, fields: object) {
-    const exact = await this.#ask(path, { ...fields, ignore_eos: true }, PROBE_EOS_TOKENS);
-    const record = exact ?? (await this.#ask(path, fields));
-    return record === undefined ? undefined : { ...record, ignoresEos: exact?.numOutputTokens === PROBE_EOS_TOKENS };
+  /**
+   * Whether an answer of one word goes on to its limit when ignore_eos asks it to. One that does so without it too shows nothing: the field is then taken to
+   * be heeded, since lengths are checked, and answers that end early would be failed requests rather than other figures.
+   */
+  async #ignoresEos(model: string, hasChat: boolean): Promise<boolean> {
+    const [path, asked] = hasChat
+      ? ["/v1/chat/completions", { messages: [{ role: "user", content: ONE_WORD_QUESTION }] }]
+      : ["/v1/completions", { prompt: `Question: ${ONE_WORD_QUESTION}\nAnswer:` }];
+    const answer = await this.#ask(path, { model, ...asked, ignore_eos: true }, PROBE_EOS_TOKENS);
+    return answer?.numOutputTokens === PROBE_EOS_TOKENS && answer.finishReason === "length";
   }
 
   async #completions(model: string, tokenIds: readonly number[]) {
@@ -142,18 +160,18 @@ class Prober {
     if (tokenIds.length > 0) {
       const random = new Random(1);
       const prompt = Array.from({ length: PROBE_IDS }, () => random.pick(tokenIds));
-      const answer = await this.#askEos(path, { model, prompt });
+      const answer = await this.#ask(path, { model, prompt });
       if (answer !== undefined) {
         const overhead = answer.numPromptTokens - PROBE_IDS;
-        return { tokenIds, overhead, ignoresEos: answer.ignoresEos, tokensPerWord: 1 };
+        return { tokenIds, overhead, tokensPerWord: 1 };
       }
     }
-    const few = await this.#askEos(path, { model, prompt: prose(new Random(1), FEW_WORDS) });
+    const few = await this.#ask(path, { model, prompt: prose(new Random(1), FEW_WORDS) });
     const many = few && (await this.#ask(path, { model, prompt: prose(new Random(2), MANY_WORDS) }));
     if (few === undefined || many === undefined) return undefined;
     const tokensPerWord = wordLength(few, many);
     const overhead = Math.round(few.numPromptTokens - FEW_WORDS * tokensPerWord);
-    return { tokenIds: [], overhead, ignoresEos: few.ignoresEos, tokensPerWord };
+    return { tokenIds: [], overhead, tokensPerWord };
   }
 
   async #chat(model: string) {
@@ -162,12 +180,14 @@ class Prober {
       model,
       messages: [{ role: "user", content: prose(new Random(numWords), numWords) }],
     });
-    const few = await this.#askEos(path, fields(FEW_WORDS));
+    const few = await this.#ask(path, fields(FEW_WORDS));
     const many = few && (await this.#ask(path, fields(MANY_WORDS)));
     if (few === undefined || many === undefined) return undefined;
     const json = await this.#ask(path, { ...fields(FEW_WORDS), response_format: { type: "json_object" } });
-    const { numPromptTokens: fewTokens, ignoresEos } = few;
-    return { fewTokens, ignoresEos, hasJsonMode: json !== undefined, tokensPerWord: wordLength(few, many) };
+    return {
+      ...{ fewTokens: few.numPromptTokens, tokensPerWord: wordLength(few, many) },
+      hasJsonMode: json !== undefined,
+    };
   }
 }
 
