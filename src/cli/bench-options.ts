@@ -131,6 +131,16 @@ export function concurrencies(text: string): readonly number[] {
   return listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
 }
 
+/** Throws invalid_option for one of these options that stands on the command line. @param where what it does not go with */
+export function refuseGiven(command: Command, names: readonly string[], where: string, hint: string): void {
+  const given = command.options.find(
+    (option) =>
+      names.includes(option.attributeName()) && command.getOptionValueSource(option.attributeName()) === "cli",
+  );
+  if (given === undefined) return;
+  throw new MillraceError("invalid_option", `expected ${where}, got ${given.long}`, { hint });
+}
+
 /** A trace has its own times and as many requests as lines; prompts have their own lengths. */
 const CONTRADICTIONS = [
   ["concurrency", "rate"],
@@ -141,7 +151,7 @@ const CONTRADICTIONS = [
 ] as const;
 
 /** Throws invalid_option and file_unreadable. */
-export async function planFromFlags(flags: LoadFlags): Promise<Planned> {
+export async function planFromFlags(flags: LoadFlags, command: Command): Promise<Planned> {
   const [{ planFor }, { readEntries }] = await Promise.all([
     import("../bench/run/plan.js"),
     import("../bench/workload/entries.js"),
@@ -152,6 +162,13 @@ export async function planFromFlags(flags: LoadFlags): Promise<Planned> {
   for (const [first, second] of CONTRADICTIONS) {
     if (flags[first] === undefined || flags[second] === undefined) continue;
     throw new MillraceError("invalid_option", `expected either --${first} or --${second}, got both`);
+  }
+  if (flags.prompts !== undefined) {
+    const hint = "prompts are sent as they are: leave it out, or leave out --prompts";
+    refuseGiven(command, ["scale", "scenario"], "nothing about a scenario beside --prompts", hint);
+  }
+  if (flags.rate === undefined) {
+    refuseGiven(command, ["arrivals"], "--rate beside --arrivals", "clients that wait for answers have no times");
   }
   const burstiness = { constant: undefined, poisson: 1, gamma: flags.burstiness }[flags.arrivals];
   return planFor({

@@ -1,5 +1,6 @@
 /** What measuring servers ends with: files, a table on stdout, and an exit code that says whether everything was measured. */
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import type { BenchReport } from "../bench/report/schema.js";
 import type { Planned } from "../bench/run/plan.js";
 import type { Target } from "../bench/run/target.js";
@@ -23,6 +24,7 @@ export async function measureServers(
   flags: OutputFlags,
 ): Promise<void> {
   assertDistinct(targets.map((target) => target.name));
+  assertFolders(flags);
   const [{ runBench }, { writeReport }] = await Promise.all([
     import("../bench/run/bench.js"),
     import("../bench/report/schema.js"),
@@ -57,9 +59,23 @@ export async function measureServers(
         if (flags.json !== undefined) writeReport(flags.json, unfinished);
       },
     });
-    await presentReport(report, flags);
+    if (report === undefined) process.exitCode = 130;
+    else await presentReport(report, flags);
   } finally {
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+}
+
+/** Of commands that keep nothing: the first signal ends them, and with them what they have started. */
+export function exitOnSignals(): void {
+  process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
+}
+
+/** Throws invalid_option where a file could not be written when all is measured. */
+export function assertFolders({ json, html, svg, md }: Pick<OutputFlags, "json" | "html" | "svg" | "md">): void {
+  for (const [name, path] of Object.entries({ json, html, svg, md })) {
+    if (path === undefined || existsSync(dirname(path))) continue;
+    throw new MillraceError("invalid_option", `expected --${name} in a folder that exists, got ${path}`);
   }
 }
 
@@ -73,14 +89,16 @@ function assertDistinct(names: readonly string[]): void {
 
 export async function presentReport(
   report: BenchReport,
-  { html, svg, md }: Pick<OutputFlags, "html" | "svg" | "md">,
+  outputs: Pick<OutputFlags, "html" | "svg" | "md">,
 ): Promise<void> {
   const [{ htmlOf }, { pictureOf }, { markdownOf }] = await Promise.all([
     import("../bench/report/html.js"),
     import("../bench/report/picture.js"),
     import("../bench/report/markdown.js"),
   ]);
+  assertFolders(outputs);
   process.stdout.write(await textOf(report));
+  const { html, svg, md } = outputs;
   if (html !== undefined) writeFileSync(html, htmlOf(report));
   if (svg !== undefined) writeFileSync(svg, pictureOf(report));
   if (md !== undefined) writeFileSync(md, markdownOf(report));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import { cpuCores, cpusByCore, defaultNumThreads, parseCpuList } from "./cpu.js";
+import { cpuCores, cpusByCore, defaultNumThreads, numaNodes, parseCpuList } from "./cpu.js";
 
 /** A machine's /proc and /sys: allowed CPUs, each CPU's siblings, and whatever else is given. */
 function machine(allowed: string, siblings: readonly string[], more: Readonly<Record<string, string>> = {}): string {
@@ -21,6 +21,7 @@ test("CPU lists", () => {
   expect(parseCpuList("0-2,8")).toEqual([0, 1, 2, 8]);
   expect(parseCpuList("3")).toEqual([3]);
   expect(parseCpuList("nonsense")).toEqual([]);
+  expect(parseCpuList("3-99999999999")).toHaveLength(4096);
 });
 
 test("two hardware threads of a core count once", () => {
@@ -55,7 +56,7 @@ test("a machine that tells nothing is taken at Node's word", () => {
   expect(cpuCores(tempTree({}), 6)).toEqual({ numAvailable: 6, numPhysical: 6, cgroupLimit: undefined });
 });
 
-test("cores with their hardware threads, within affinity and quota", () => {
+test("cores with their hardware threads, within affinity", () => {
   expect(cpusByCore(machine("0-7", HYPERTHREADED))).toEqual([
     [0, 4],
     [1, 5],
@@ -63,7 +64,20 @@ test("cores with their hardware threads, within affinity and quota", () => {
     [3, 7],
   ]);
   expect(cpusByCore(machine("0,1,4", HYPERTHREADED))).toEqual([[0, 4], [1]]);
-  const quota = { "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "250000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000" };
-  expect(cpusByCore(machine("0-7", HYPERTHREADED, quota))).toHaveLength(2);
-  expect(cpusByCore(tempTree({}))).toEqual([[]]);
+  expect(cpusByCore(tempTree({}))).toEqual([]);
+});
+
+test("a quota says how many cores, not which", () => {
+  const quota = (us: number) => ({ "sys/fs/cgroup/cpu.max": `${us} 100000\n` });
+  expect(cpusByCore(machine("0-7", HYPERTHREADED, quota(250_000)))).toEqual([[], []]);
+  expect(cpusByCore(machine("0-7", HYPERTHREADED, quota(400_000)))).toHaveLength(4);
+  expect(cpusByCore(machine("0,4", HYPERTHREADED, quota(150_000)))).toEqual([[0, 4]]);
+});
+
+test("cores of one memory node come together", () => {
+  const nodes = { online: "0-1", "node0/cpulist": "0,2,4,6", "node1/cpulist": "1,3,5,7" };
+  const files = Object.entries(nodes).map(([path, text]) => [`sys/devices/system/node/${path}`, text]);
+  const root = machine("0-7", HYPERTHREADED, Object.fromEntries(files));
+  expect(numaNodes(root)).toHaveLength(2);
+  expect(cpusByCore(root).map(([first]) => first)).toEqual([0, 2, 1, 3]);
 });

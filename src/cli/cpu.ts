@@ -1,7 +1,7 @@
 /** How many cores this process may compute on: physical ones, inside its affinity mask and its cgroup's quota. */
-import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { cgroupFolders, readText } from "../core/cgroup.js";
 
 export interface CpuCores {
   /** Hardware threads this process may run on. */
@@ -12,39 +12,29 @@ export interface CpuCores {
   readonly cgroupLimit: number | undefined;
 }
 
-function readText(path: string): string | undefined {
-  try {
-    return existsSync(path) ? readFileSync(path, "utf8").trim() : undefined;
-  } catch {
-    // Some files below /sys and /proc may exist and yet refuse to be read; that is the same as not knowing.
-    return undefined;
-  }
-}
+/** More CPUs than any machine has. */
+const MAX_CPUS = 4096;
 
-/** @example parseCpuList("0-2,8") // [0, 1, 2, 8] */
+/** Ranges end at MAX_CPUS numbers. @example parseCpuList("0-2,8") // [0, 1, 2, 8] */
 export function parseCpuList(list: string): number[] {
   return list.split(",").flatMap((part) => {
     const match = /^\s*(\d+)(?:-(\d+))?\s*$/.exec(part);
     if (match === null) return [];
     const first = Number(match[1]);
     const last = Number(match[2] ?? match[1]);
-    return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+    return Array.from({ length: Math.min(MAX_CPUS, Math.max(0, last - first + 1)) }, (_, i) => first + i);
   });
 }
 
-/** The tightest quota of the process's own cgroup and those above it (v2), or of the v1 controller. */
+/** The tightest quota of the process's own cgroup and those above it. */
 function cgroupCpuLimit(root: string): number | undefined {
-  const limits: number[] = [];
-  const ownPath = /^0::(.*)$/m.exec(readText(join(root, "proc/self/cgroup")) ?? "")?.[1] ?? "/";
-  const parts = ownPath.split("/").filter((part) => part !== "" && part !== "..");
-  for (let depth = parts.length; depth >= 0; depth--) {
-    const text = readText(join(root, "sys/fs/cgroup", ...parts.slice(0, depth), "cpu.max"));
-    const [quota, period] = (text ?? "max").split(" ").map(Number);
-    if (quota! > 0 && period! > 0) limits.push(quota! / period!);
-  }
-  const quotaV1 = Number(readText(join(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us")) ?? "-1");
-  const periodV1 = Number(readText(join(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us")) ?? "0");
-  if (quotaV1 > 0 && periodV1 > 0) limits.push(quotaV1 / periodV1);
+  const quotas = [
+    ...cgroupFolders(root).map((folder) => (readText(join(folder, "cpu.max")) ?? "").split(" ")),
+    ...cgroupFolders(root, "cpu").map((folder) =>
+      ["cpu.cfs_quota_us", "cpu.cfs_period_us"].map((file) => readText(join(folder, file))),
+    ),
+  ];
+  const limits = quotas.map(([quota, period]) => Number(quota) / Number(period)).filter((limit) => limit > 0);
   return limits.length === 0 ? undefined : Math.min(...limits);
 }
 
@@ -54,15 +44,28 @@ export function allowedCpus(root = "/"): number[] {
   return allowed === undefined ? [] : parseCpuList(allowed);
 }
 
-/** The CPUs of each physical core this process may run on, as many cores as its cgroup allows; a single unnamed core where the OS does not tell. */
+/** The CPUs of each memory node; none where the OS does not tell. */
+export function numaNodes(root = "/"): readonly (readonly number[])[] {
+  const folder = join(root, "sys/devices/system/node");
+  const online = parseCpuList(readText(join(folder, "online")) ?? "");
+  return online.map((node) => parseCpuList(readText(join(folder, `node${node}/cpulist`)) ?? ""));
+}
+
+/**
+ * The CPUs of each physical core this process may run on, memory node by memory node; none where the OS does not tell.
+ * A quota below them says how many cores, but not which: they have no CPUs then, as whoever else has a quota would choose the same ones.
+ */
 export function cpusByCore(root = "/"): readonly (readonly number[])[] {
   const byCore = new Map<string, number[]>();
   for (const cpu of allowedCpus(root)) {
     const core = readText(join(root, `sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`)) ?? String(cpu);
     byCore.set(core, [...(byCore.get(core) ?? []), cpu]);
   }
-  const cores = [...byCore.values()];
-  return cores.length === 0 ? [[]] : cores.slice(0, Math.max(1, Math.floor(cgroupCpuLimit(root) ?? cores.length)));
+  const nodes = numaNodes(root);
+  const nodeOf = ([first]: readonly number[]) => nodes.findIndex((cpus) => cpus.includes(first!));
+  const cores = [...byCore.values()].toSorted((a, b) => nodeOf(a) - nodeOf(b));
+  const numAllowed = Math.max(1, Math.floor(cgroupCpuLimit(root) ?? cores.length));
+  return numAllowed < cores.length ? Array.from({ length: numAllowed }, () => []) : cores;
 }
 
 /** @param root "/" except in tests, which lay out their own /proc and /sys */

@@ -55,7 +55,7 @@ export function addEngineOptions(command: Command): Command {
     option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024)),
     option(
       "--cpu-affinity <list>",
-      "CPUs that the kernel threads stay on, such as 0-3,8; also sets their number, unless --threads does",
+      "CPUs that the kernel threads stay on, such as 0-3,8; also sets their number, unless --threads does; with --instances, what they share",
       cpuList("--cpu-affinity"),
     ),
     option(

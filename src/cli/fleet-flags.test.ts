@@ -2,6 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Command } from "commander";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { allowedCpus } from "./cpu.js";
 import { addFleetOptions, type FleetFlags, fleetConfigFrom, isFleet } from "./fleet-flags.js";
 import { addServerOptions } from "./start-server.js";
 
@@ -66,6 +67,13 @@ describe("simple fleets", () => {
     await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key beside/);
   });
 
+  test.skipIf(process.platform !== "linux")("the CPUs are those of all instances together", async () => {
+    const [cpu] = allowedCpus();
+    const config = await configOf("--instances", "2", "--cpu-affinity", `${cpu}`, "--threads", "1");
+    expect(config.models[0]).toMatchObject({ cores: [cpu], args: ["--threads", "1"] });
+    await expect(parse("--cpu-affinity", "0-99999999999")).rejects.toThrow(/--cpu-affinity to be a list of CPUs among/);
+  });
+
   test("auto, and the bundled model", async () => {
     expect(await configOf("--instances", "auto")).toMatchObject({ models: [{ name: "mill-base", instances: "auto" }] });
   });
@@ -88,6 +96,16 @@ describe("refused", () => {
     ["a file that is not there", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
     ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
     ["a server with a path", ["--attach", "http://127.0.0.1:1/v1", "--served-model-name", "m"], /expected valid flags/],
+    [
+      "an engine's flag for attached servers",
+      ["--attach", "http://h:1", "--max-num-seqs", "3"],
+      /expected no --max-num-seqs/,
+    ],
+    [
+      "keys that they do not isolate",
+      ["--attach", "http://h:1", "--instances", "1", "--isolate-api-keys", "--api-key", "a"],
+      /expected no --isolate/,
+    ],
     ["a server that is not there", ["--attach", "http://127.0.0.1:9"], /\/v1\/models to name a model, got no answer/],
   ])("%s", async (_, args, message) => {
     await expect(configOf(...args)).rejects.toThrow(message);

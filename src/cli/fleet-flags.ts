@@ -67,6 +67,15 @@ function assertNoSeed(written: readonly WrittenFlag[]): void {
   });
 }
 
+/** Servers that run already have their own flags, and know nobody's keys. */
+function assertNotForAttached(ofEngine: readonly WrittenFlag[], isAttachedOnly: boolean): void {
+  const unfit = ofEngine.find(({ flag }) => isAttachedOnly || flag === "--isolate-api-keys");
+  if (unfit === undefined) return;
+  throw new MillraceError("invalid_option", `expected no ${unfit.flag} for servers that are attached, got one`, {
+    hint: "start them with it, or serve instances alone",
+  });
+}
+
 function assertConfigAlone(written: readonly WrittenFlag[]): void {
   const other = written.find(({ flag }) => flag !== "--config");
   if (other === undefined) return;
@@ -91,13 +100,13 @@ async function askForName(url: string): Promise<string> {
   return id;
 }
 
-/** @param args as typed, without the command */
+/** @param typed words, without the command */
 export async function fleetConfigFrom(
   flags: FleetFlags,
   command: Command,
-  args: readonly string[],
+  typed: readonly string[],
 ): Promise<FleetConfig> {
-  const written = writtenFlags(command, args);
+  const written = writtenFlags(command, typed);
   const { readConfig } = await import("../fleet/config/read-config.js");
   if (flags.config !== undefined) {
     assertConfigAlone(written);
@@ -107,8 +116,12 @@ export async function fleetConfigFrom(
   assertKeysToIsolate(flags);
   assertNoSeed(written);
   const { apiKey = [], attach = [], instances } = flags;
-  const engineFlags = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag)).flatMap(({ words }) => words);
+  const ofEngine = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag));
   const isAttachedOnly = instances === undefined && flags.model === undefined;
+  if (attach.length > 0) assertNotForAttached(ofEngine, isAttachedOnly);
+  // Of all instances together: each gets its part.
+  const args = ofEngine.filter(({ flag }) => flag !== "--cpu-affinity").flatMap(({ words }) => words);
+  const cores = flags.cpuAffinity?.join(",");
   const { bundledModelPath, nameOf } = await import("./model.js");
   const model = isAttachedOnly ? undefined : (flags.model ?? bundledModelPath());
   const [name, ...aliases] = flags.servedModelName ?? [
@@ -124,7 +137,7 @@ export async function fleetConfigFrom(
       {
         name,
         aliases,
-        ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args: engineFlags }),
+        ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args, cores }),
         // To tell tenants apart, an engine must know their keys; in its environment nobody else reads them.
         ...(flags.isolateApiKeys === true && { env: { MILLRACE_API_KEY: apiKey.join(",") } }),
         attach: attach.map((url) => ({ url })),

@@ -29,23 +29,42 @@ function engineArgs({ options, args }: ModelConfig): readonly string[] {
 const shown = ({ instances, coresPerInstance, tokensPerS }: Split & { readonly tokensPerS: number }): string =>
   `${instances} × ${coresPerInstance} cores: ${Math.round(tokensPerS)} tokens/s`;
 
-async function measureSplit(model: ModelConfig, cores: Machine["cores"], startStage: StartStage): Promise<Split> {
-  const [{ bestSplit }, { locateModel }] = await Promise.all([import("./measure-splits.js"), import("./model.js")]);
+interface Moment {
+  /** Measured while others are served, a split would be held up by them, hold them up, and be kept for later starts. */
+  readonly isServing: boolean;
+}
+
+async function splitFor(
+  model: ModelConfig,
+  cores: Machine["cores"],
+  startStage: StartStage,
+  { isServing }: Moment,
+): Promise<Split> {
+  const [{ bestSplit, keptSplit }, { locateModel }] = await Promise.all([
+    import("./measure-splits.js"),
+    import("./model.js"),
+  ]);
   const { path } = await locateModel(model.model, startStage);
   const stage = startStage("instances");
   const usable = model.cores === undefined ? cores : model.cores.map((cpu) => [cpu]);
   if (usable.length === 0) return { instances: 1, coresPerInstance: 1 };
   const concurrency = model.options.maxNumSeqs ?? EXPECTED_REQUESTS;
   const question = { modelPath: path, cores: usable, concurrency, engineArgs: engineArgs(model) };
+  const whole = { instances: 1, coresPerInstance: usable.length };
   try {
-    const { chosen, measured, wasKnown } = await bestSplit(question, (split) => stage.update(shown(split)));
+    const answer = isServing ? keptSplit(question) : await bestSplit(question, (split) => stage.update(shown(split)));
+    if (answer === undefined) {
+      stage.note(`${model.name} gets one instance: how many are fastest is measured at a start only`);
+      return whole;
+    }
+    const { chosen, measured, wasKnown } = answer;
     const known = wasKnown ? " (measured before)" : "";
     stage.done(`${measured.map(shown).join(", ")}; ${chosen.instances} of ${model.name}${known}`);
     return chosen;
   } catch (thrown) {
     const { message } = toMillraceError(thrown);
     stage.note(`${model.name} could not be measured, so it gets one instance: ${message.slice(-500)}`);
-    return { instances: 1, coresPerInstance: usable.length };
+    return whole;
   }
 }
 
@@ -58,13 +77,13 @@ async function fetchModels(config: FleetConfig, startStage: StartStage): Promise
   }
 }
 
-export async function machineFor(config: FleetConfig, startStage: StartStage): Promise<Machine> {
+export async function machineFor(config: FleetConfig, startStage: StartStage, moment: Moment): Promise<Machine> {
   await fetchModels(config, startStage);
-  const cores = cpusByCore().filter((cpus) => cpus.length > 0);
+  const cores = cpusByCore();
   const splits = new Map<string, Split>();
   // One after the other: each is measured on the whole machine.
   for (const model of config.models) {
-    if (model.instances === "auto") splits.set(model.name, await measureSplit(model, cores, startStage));
+    if (model.instances === "auto") splits.set(model.name, await splitFor(model, cores, startStage, moment));
   }
   return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
 }

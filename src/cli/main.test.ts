@@ -1,7 +1,7 @@
 /** Commands that need no engine, from arguments to output, errors and exit codes. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
@@ -198,6 +198,12 @@ describe("inspect", () => {
     expect(stdout).toMatch(/^architecture +llama$/m);
     expect(stdout).toMatch(/^KV f16 +[\d.]+ \w+ per token$/m);
   });
+});
+
+test("cache clear prints JSON, though its parent has the flag too", async () => {
+  vi.stubEnv("MILLRACE_CACHE", tempTree({}));
+  expect(JSON.parse((await runMain("cache", "clear", "--json")).stdout)).toEqual({ cleared: [] });
+  vi.unstubAllEnvs();
 });
 
 describe("doctor", () => {

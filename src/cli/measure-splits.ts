@@ -13,7 +13,7 @@ import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../fleet/
 export interface SplitQuestion {
   /** A file or folder on this machine. */
   readonly modelPath: string;
-  /** CPUs of each physical core that may be used. */
+  /** CPUs of each physical core that may be used; none: the system chooses. */
   readonly cores: readonly (readonly number[])[];
   /** Requests at once. */
   readonly concurrency: number;
@@ -81,14 +81,14 @@ function keep(file: string, measured: readonly MeasuredSplit[]): void {
 /** What one instance of a split does beside the others, as `millrace bench engine` sees it. */
 async function benchOne(
   question: SplitQuestion,
-  cpuList: readonly number[],
+  place: Readonly<Record<string, string | number>>,
   batch: number,
   signal: AbortSignal,
 ): Promise<number> {
   const command = join(packageRoot(), "bin/millrace.js");
   const flags = {
     model: question.modelPath,
-    "cpu-affinity": cpuList.join(","),
+    ...place,
     batch,
     "prompt-tokens": PROMPT_TOKENS,
     "gen-tokens": GEN_TOKENS,
@@ -116,7 +116,8 @@ async function measure(
     const own = question.cores.slice(i * coresPerInstance, (i + 1) * coresPerInstance);
     // One thread for each physical core.
     const threads = own.flatMap(([first]) => first ?? []);
-    return benchOne(question, threads, Math.ceil(question.concurrency / instances), signal);
+    const place = threads.length > 0 ? { "cpu-affinity": threads.join(",") } : { threads: own.length };
+    return benchOne(question, place, Math.ceil(question.concurrency / instances), signal);
   });
   const speeds = await Promise.all(runs);
   return { instances, coresPerInstance, tokensPerS: speeds.reduce((sum, each) => sum + each, 0) };
@@ -125,28 +126,32 @@ async function measure(
 /** Runs that measure end with their task, and with us: nobody else would end them. */
 async function withRuns<T>(task: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const ended = new AbortController();
-  const onSignal = (signal: NodeJS.Signals): void => {
-    ended.abort();
-    process.exit(signal === "SIGINT" ? 130 : 143);
-  };
-  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  const end = () => ended.abort();
+  process.on("exit", end);
   try {
     return await task(ended.signal);
   } finally {
-    ended.abort();
-    process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
+    end();
+    process.off("exit", end);
   }
 }
 
-/** @param onMeasured called after each split */
+const fileOf = (question: SplitQuestion): string => join(cacheFolder(), "plans", `${keyOf(question)}.json`);
+
+/** What was measured before; undefined: nothing. */
+export function keptSplit(question: SplitQuestion): SplitAnswer | undefined {
+  const measured = readKept(fileOf(question));
+  const chosen = chooseSplit(measured);
+  return chosen === undefined ? undefined : { chosen, measured, wasKnown: true };
+}
+
+/** What was measured before, else now, on a machine that does nothing else meanwhile. @param onMeasured called after each split */
 export async function bestSplit(
   question: SplitQuestion,
   onMeasured: (measured: MeasuredSplit) => void,
 ): Promise<SplitAnswer> {
-  const file = join(cacheFolder(), "plans", `${keyOf(question)}.json`);
-  const kept = readKept(file);
-  const known = chooseSplit(kept);
-  if (known !== undefined) return { chosen: known, measured: kept, wasKnown: true };
+  const known = keptSplit(question);
+  if (known !== undefined) return known;
   const measured: MeasuredSplit[] = [];
   await withRuns(async (signal) => {
     // One after the other: they would take each other's cores.
@@ -157,6 +162,6 @@ export async function bestSplit(
   });
   const chosen = chooseSplit(measured);
   if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the cores, got none");
-  keep(file, measured);
+  keep(fileOf(question), measured);
   return { chosen, measured, wasKnown: false };
 }

@@ -9,6 +9,7 @@ import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
 import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
 import { machineFor } from "./fleet-machine.js";
+import { FleetSignals } from "./fleet-signals.js";
 import { formatTable } from "./format.js";
 import { reportError } from "./report-error.js";
 import { stagesTo } from "./stages.js";
@@ -41,14 +42,14 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
   return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
 }
 
-/** SIGHUP reads the file again; a bad one changes nothing, and one that was read before a newer one, but took longer, neither. */
-function reloadOnHangup(fleet: Fleet, readAgain: () => Promise<FleetConfig>): void {
+/** Reads the file again; a bad one changes nothing, and one that was read before a newer one, but took longer, neither. */
+function reloading(fleet: Fleet, readAgain: () => Promise<FleetConfig>): () => Promise<void> {
   let numReads = 0;
-  process.on("SIGHUP", async () => {
+  return async () => {
     const read = ++numReads;
     try {
       const config = await readAgain();
-      const machine = await machineFor(config, stagesTo(process.stderr));
+      const machine = await machineFor(config, stagesTo(process.stderr), { isServing: true });
       if (read !== numReads) {
         process.stderr.write("a newer configuration has been read meanwhile; this one is not applied\n");
         return;
@@ -58,34 +59,19 @@ function reloadOnHangup(fleet: Fleet, readAgain: () => Promise<FleetConfig>): vo
       reportError(thrown, { json: false });
       process.stderr.write("the configuration from before stays\n");
     }
-  });
-}
-
-/** SIGTERM and SIGINT finish the running requests and exit with 0; a second one exits at once. */
-function stopOnSignals(fleet: Fleet): void {
-  let isStopping = false;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
-    isStopping = true;
-    process.stderr.write("finishing the running requests; once more to stop at once\n");
-    fleet.drain().then(
-      () => process.exit(0),
-      (thrown: unknown) => process.exit(reportError(thrown, { json: false })),
-    );
   };
-  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
 }
 
 /** @param args as typed, without the command */
 export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
-  const config = await fleetConfigFrom(flags, command, args);
-  const { config: file } = flags;
-  await runFleet(config, {
-    readAgain: file === undefined ? undefined : () => fleetConfigFrom(flags, command, args),
-  });
+  const read = () => fleetConfigFrom(flags, command, args);
+  const hasFile = flags.config !== undefined;
+  const signals = new FleetSignals(hasFile);
+  await runFleet(await read(), { signals, readAgain: hasFile ? read : undefined });
 }
 
 interface FleetRun {
+  readonly signals: FleetSignals;
   /** For SIGHUP. */
   readonly readAgain: (() => Promise<FleetConfig>) | undefined;
   /** A page for /report, once it is there. */
@@ -93,9 +79,9 @@ interface FleetRun {
 }
 
 /** Resolves when the fleet is ready; it stays until a signal. */
-export async function runFleet(config: FleetConfig, { readAgain, reportFile }: FleetRun): Promise<Fleet> {
+export async function runFleet(config: FleetConfig, { signals, readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
-  const machine = await machineFor(config, startStage);
+  const machine = await machineFor(config, startStage, { isServing: false });
   const { Fleet } = await import("../fleet/fleet.js");
   const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
@@ -104,8 +90,7 @@ export async function runFleet(config: FleetConfig, { readAgain, reportFile }: F
     ...{ config, machine, logger, logFolder: folder, ...(reportFile && { reportFile }) },
     loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
   });
-  stopOnSignals(fleet);
-  if (readAgain !== undefined) reloadOnHangup(fleet, readAgain);
+  signals.fleetIsThere(fleet, readAgain === undefined ? undefined : reloading(fleet, readAgain));
   try {
     await fleet.whenStarted();
     assertStarted(fleet);

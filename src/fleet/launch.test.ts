@@ -129,7 +129,7 @@ describe("a command line", () => {
 
 describe("cores and GPUs", () => {
   it("are divided among the instances", async () => {
-    const machine = { cores: [0, 1, 2, 3], gpus: ["0", "1", "2", "3"], gpusPerInstance: 2 };
+    const machine = { cores: [[0], [1], [2], [3]], gpus: ["0", "1", "2", "3"], gpusPerInstance: 2 };
     const { command, env } = await launch(spec("millrace", {}, machine), 1);
     if (process.platform === "linux") expect(command.slice(0, 4)).toEqual(["taskset", "-c", "2,3", "engine"]);
     expect(env.CUDA_VISIBLE_DEVICES).toBe("2,3");
@@ -137,6 +137,13 @@ describe("cores and GPUs", () => {
     expect(
       (await launch(spec("vllm", { tensorParallelSize: 4 }, { gpus: machine.gpus }), 1)).env.CUDA_VISIBLE_DEVICES,
     ).toBe("0,1,2,3");
+  });
+
+  it("stay whole, and cores without CPUs pin nobody", async () => {
+    const cores = [[0, 3], [1, 4], [2]];
+    const { command } = await launch(spec("millrace", {}, { cores, coresPerInstance: 1 }), 1);
+    if (process.platform === "linux") expect(command.slice(0, 3)).toEqual(["taskset", "-c", "1,4"]);
+    expect((await launch(spec("millrace", {}, { cores: [[], []] }))).command[0]).toBe("engine");
   });
 
   it("belong to one instance each, as long as they last", () => {

@@ -65,7 +65,7 @@ export function shareOf<T>(all: readonly T[], perInstance: number, slot: number)
 
 function coresOf({ cores, coresPerInstance, instances }: ModelSpec, slot: number): readonly number[] {
   if (cores === undefined || cores.length === 0) return [];
-  return shareOf(cores, coresPerInstance ?? Math.floor(cores.length / Math.max(1, instances)), slot);
+  return shareOf(cores, coresPerInstance ?? Math.floor(cores.length / Math.max(1, instances)), slot).flat();
 }
 
 async function pinnedTo(

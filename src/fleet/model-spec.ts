@@ -16,8 +16,8 @@ export interface ModelSpec {
   readonly host: string;
   /** Processes to start with; `Supervisor.setInstances` changes it. */
   readonly instances: number;
-  /** CPUs to divide among the instances: the first `coresPerInstance` are instance 0's, and so on, from the start again where they end. */
-  readonly cores?: readonly number[];
+  /** CPUs of each core to divide among the instances: the first `coresPerInstance` cores are instance 0's, and so on, from the start again where they end. Cores without CPUs pin nobody. */
+  readonly cores?: readonly (readonly number[])[];
   /** Default: the cores divided evenly by `instances`. */
   readonly coresPerInstance?: number;
   /** As CUDA_VISIBLE_DEVICES has them (numbers, UUIDs or MIG names), divided like cores. */

@@ -45,5 +45,8 @@ export function proxyTimeouts(config: () => FleetConfig): ProxyTimeouts {
     get stalledClientMs() {
       return config().timeouts.stalledClient;
     },
+    get drainMs() {
+      return config().timeouts.drain;
+    },
   };
 }

@@ -11,10 +11,10 @@ const CORES = [
 ];
 
 /** The first model of a configuration, on a machine of four cores with two threads each. */
-function planned(model: string, more = "", splits: readonly [string, Split][] = []): PlannedModel {
+function planned(model: string, more = "", splits: readonly [string, Split][] = [], cores = CORES): PlannedModel {
   const { config, problems } = checkConfig(`${more}\nmodels: [{ name: m, ${model} }]`, { SECRET: "s3cret" });
   if (config === undefined) expect.fail(JSON.stringify(problems));
-  const machine: Machine = { cores: CORES, splits: new Map(splits), millraceSeats: 64 };
+  const machine: Machine = { cores, splits: new Map(splits), millraceSeats: 64 };
   return planModels(config, machine)[0]!;
 }
 
@@ -34,7 +34,7 @@ describe("how many", () => {
 
   test("auto is what was measured", () => {
     const { spec, kept } = planned("model: x, instances: auto", "", [["m", { instances: 2, coresPerInstance: 2 }]]);
-    expect(spec).toMatchObject({ instances: 2, cores: CORES.flat(), coresPerInstance: 4 });
+    expect(spec).toMatchObject({ instances: 2, cores: CORES, coresPerInstance: 2 });
     expect(kept?.rules).toMatchObject({ min: 2, max: 2 });
   });
 
@@ -50,11 +50,24 @@ describe("how many", () => {
 describe("where", () => {
   test("several instances of the embedded engine share the machine, whole cores each", () => {
     const { spec } = planned("model: x, instances: 2");
-    expect(spec).toMatchObject({ cores: [0, 4, 1, 5, 2, 6, 3, 7], coresPerInstance: 4 });
+    expect(spec).toMatchObject({ cores: CORES, coresPerInstance: 2 });
+    expect(planned("model: x, instances: 3").spec).toMatchObject({ cores: CORES, coresPerInstance: 1 });
+  });
+
+  test("under a quota they get threads instead, at least one each", () => {
+    const two = [[], []];
+    const threadsOf = (model: string) => planned(model, "", [], two).spec.options.threads;
+    expect([threadsOf("model: x, instances: 2"), threadsOf("model: x, instances: 9")]).toEqual([1, 1]);
+    expect(threadsOf("model: x, instances: 2, options: { threads: 2 }")).toBe(2);
+    expect(threadsOf("model: x, instances: 2, cores: 0-1")).toBeUndefined();
   });
 
   test("one instance goes where it likes, and so do engines on GPUs", () => {
     expect(planned("model: x").spec.cores).toBeUndefined();
+    expect(planned("model: x, instances: 3, cores: 0-1").spec).toMatchObject({
+      cores: [[0], [1]],
+      coresPerInstance: 1,
+    });
     const { spec } = planned("model: x, engine: vllm, instances: 2, gpus: [0, 1], gpus-per-instance: 1");
     expect(spec).toMatchObject({ gpus: ["0", "1"], gpusPerInstance: 1 });
     expect(spec.cores).toBeUndefined();
@@ -66,7 +79,7 @@ describe("where", () => {
 
   test("llama-server is told how many threads its cores are for", () => {
     const { spec } = planned("model: x, engine: llama-server, cores: 0-3, cores-per-instance: 2");
-    expect(spec).toMatchObject({ cores: [0, 1, 2, 3], coresPerInstance: 2, options: { threads: 2 } });
+    expect(spec).toMatchObject({ cores: [[0], [1], [2], [3]], coresPerInstance: 2, options: { threads: 2 } });
   });
 });
 

@@ -8,7 +8,7 @@ import type { ModelSpec } from "./model-spec.js";
 
 /** What the machine has, and what was measured on it. */
 export interface Machine {
-  /** CPUs of each physical core that may be used; empty: not known. */
+  /** CPUs of each physical core that may be used, or none where only their number is given, by a quota; empty: not known. */
   readonly cores: readonly (readonly number[])[];
   /** For models with `instances: auto`. */
   readonly splits: ReadonlyMap<string, Split>;
@@ -42,11 +42,15 @@ function boundsOf({ instances, load, model }: ModelConfig, split: Split | undefi
   return { min: load === "on-demand" ? 0 : min, max };
 }
 
-/** CPUs of all instances and of each; undefined: wherever the system puts them. */
+const isNamed = (cores: Machine["cores"]): boolean => cores.some((cpus) => cpus.length > 0);
+
+/** Cores of all instances, and how many of them are each one's; undefined: nothing is divided. */
 function coresOf(config: ModelConfig, max: number, { cores: machine, splits }: Machine) {
   const { engine, cores, coresPerInstance, name } = config;
-  const all = cores ?? machine.flat();
-  const perInstance = coresPerInstance ?? Math.floor(all.length / Math.max(1, max));
+  const all = cores?.map((cpu) => [cpu]) ?? machine;
+  // Those that are asked for are kept to even where instances have to share them.
+  const least = cores !== undefined || !isNamed(all) ? 1 : 0;
+  const perInstance = coresPerInstance ?? Math.max(least, Math.floor(all.length / Math.max(1, max)));
   const isAsked = cores !== undefined || coresPerInstance !== undefined;
   // Instances of the embedded engine that share cores would only be in each other's way.
   const isDivided = engine === "millrace" && max > 1;
@@ -61,7 +65,9 @@ function specOf(
   machine: Machine,
 ): ModelSpec {
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
-  const pinned = coresOf(config, bounds.max, machine);
+  const share = coresOf(config, bounds.max, machine);
+  // llama.cpp counts the machine's cores, whatever it may run on; our own engine all that a quota allows.
+  const isTold = share && (engine === "llama-server" || (engine === "millrace" && !isNamed(share.cores)));
   const options = present(config.options);
   const [program, ...programArgs] = config.program ?? [];
   return {
@@ -72,16 +78,13 @@ function specOf(
       ...(engine === "millrace" ? { maxNumSeqs: machine.millraceSeats } : {}),
       ...options,
       model: model ?? name,
-      // llama.cpp counts the machine's cores, whatever it may run on.
-      ...(pinned !== undefined && engine === "llama-server"
-        ? { threads: options.threads ?? pinned.coresPerInstance }
-        : {}),
+      ...(isTold ? { threads: options.threads ?? share.coresPerInstance } : {}),
     },
     args,
     env: Object.fromEntries(Object.entries(env).map(([key, value]) => [key, value.reveal()])),
     host: INSTANCE_HOST,
     instances: bounds.min,
-    ...pinned,
+    ...share,
     ...(gpus === undefined ? {} : { gpus: gpus.map(String) }),
     ...present({ gpusPerInstance, startTimeoutMs: startTimeout }),
     attach: attach.map(({ url, apiKey, modelName }) => ({

@@ -43,6 +43,8 @@ function serviceUnit({ numGpus }: ImageFleet): string {
     "Restart=on-failure",
     "RestartSec=10",
     `TimeoutStopSec=${STOP_SECONDS}`,
+    // Stopped before there was a fleet.
+    "SuccessExitStatus=143",
     // Only the server gets the first signal: it ends its engines when their requests are done.
     "KillMode=mixed",
     "LimitNOFILE=65536",

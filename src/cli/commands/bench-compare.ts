@@ -1,8 +1,8 @@
 /** `millrace bench compare`: two servers in alternation, or two files of results, and the ratios between them. */
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { addLoadOptions, type LoadFlags, planFromFlags } from "../bench-options.js";
-import { measureServers, presentReport } from "../bench-report.js";
+import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
+import { assertFolders, measureServers, presentReport } from "../bench-report.js";
 import { urlTarget } from "./bench-run.js";
 
 export function benchCompareCommand(): Command {
@@ -18,7 +18,7 @@ export function benchCompareCommand(): Command {
 const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
 
 /** What two files are read with; all else is about measuring. */
-const OF_FILES: readonly string[] = ["json", "html", "md", "workers", "apiKey"];
+const OF_FILES: readonly string[] = ["json", "html", "svg", "md"];
 
 async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: Command): Promise<void> {
   if (isUrl(a) !== isUrl(b)) {
@@ -26,18 +26,12 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: 
   }
   if (isUrl(a)) {
     const targets = [a, b].map((text) => urlTarget(text, flags));
-    await measureServers({ targets, planned: await planFromFlags(flags) }, flags);
+    await measureServers({ targets, planned: await planFromFlags(flags, command) }, flags);
     return;
   }
-  const unused = command.options.find(
-    (option) =>
-      command.getOptionValueSource(option.attributeName()) === "cli" && !OF_FILES.includes(option.attributeName()),
-  );
-  if (unused !== undefined) {
-    throw new MillraceError("invalid_option", `expected ${unused.long} beside two URLs, got two files`, {
-      hint: "files are compared as they were measured",
-    });
-  }
+  const unused = command.options.map((option) => option.attributeName()).filter((name) => !OF_FILES.includes(name));
+  refuseGiven(command, unused, "two URLs, or two files to compare as they were measured", "leave it out");
+  assertFolders(flags);
   const [{ readReport, writeReport }, { mergeReports }] = await Promise.all([
     import("../../bench/report/schema.js"),
     import("../../bench/report/merge.js"),

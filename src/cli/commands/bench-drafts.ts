@@ -1,12 +1,10 @@
 /** `millrace bench drafts`: what speculation wins on chats of one's own, against plain decoding in the same process. */
-import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/drafts-bench.js";
 import type { Estimate } from "../../bench/measure/intervals.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../../engine/speculative/config.js";
-import type { ChatMessage } from "../../text/chat-template.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { packFolder } from "../engine-options.js";
 import { formatTable } from "../format.js";
@@ -85,7 +83,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     { batch: numPrompts, promptTokens: RANDOM_PROMPT_TOKENS, sharedPrefix: 0, vocabSize: model.config.vocabSize },
     1,
   );
-  const chats = flags.chats === undefined ? [] : readSets(flags.chats, await loadTextSide(path));
+  const chats = flags.chats === undefined ? [] : await readSets(flags.chats, await loadTextSide(path));
   const sets = [...chats, { name: "random", prompts: random.map((ids) => [...ids]), stopTokenIds: [] }];
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
   const device = loadKernels().createDevice({ numThreads });
@@ -112,34 +110,19 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   device.destroy();
 }
 
-interface ChatLine {
-  readonly family?: string;
-  readonly messages: readonly ChatMessage[];
-}
-
-/** By family, in the order of the file. Throws file_unreadable, template_missing. */
-function readSets(file: string, { tokenizer, chatTemplate }: TextSide): PromptSet[] {
+/** By family, in the order of the file, each prompt once. Throws file_unreadable, template_missing, and invalid_option naming the line. */
+async function readSets(file: string, { tokenizer, chatTemplate }: TextSide): Promise<PromptSet[]> {
+  const { readPrompts } = await import("../../distill/prompts.js");
   if (chatTemplate === undefined) {
     throw new MillraceError("template_missing", "expected a model with a chat template for --chats, got one without");
   }
   const sets = new Map<string, number[][]>();
-  for (const { family = "chats", messages } of readLines(file)) {
-    const before = messages.at(-1)?.role === "assistant" ? messages.slice(0, -1) : messages;
+  for (const { family = "chats", messages } of readPrompts(file)) {
     const prompts = sets.get(family) ?? [];
-    prompts.push(chatPromptIds(tokenizer, chatTemplate, before));
+    prompts.push(chatPromptIds(tokenizer, chatTemplate, messages));
     sets.set(family, prompts);
   }
   return [...sets].map(([name, prompts]) => ({ name, prompts, stopTokenIds: [...tokenizer.stopIds] }));
-}
-
-function readLines(file: string): ChatLine[] {
-  try {
-    const lines = readFileSync(file, "utf8").split("\n");
-    return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line) as ChatLine);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new MillraceError("file_unreadable", `expected JSON lines with chats in ${file}, got ${reason}`, { cause });
-  }
 }
 
 function shownRatio({ value, low, high }: Estimate): string {

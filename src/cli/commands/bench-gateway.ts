@@ -1,5 +1,6 @@
 /** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
 import { Command } from "commander";
+import { exitOnSignals } from "../bench-report.js";
 import { formatBytes, formatTable } from "../format.js";
 import type { FirstByte, RunningGateway, Throughput } from "../gateway-bench/measure.js";
 import { integerIn } from "../option-values.js";
@@ -54,6 +55,7 @@ export function benchGatewayCommand(): Command {
 }
 
 async function runBenchGateway(flags: GatewayFlags): Promise<void> {
+  exitOnSignals();
   const [{ STREAM_TIMINGS, firstByte, startGateway, startPeerGateway, throughput }, { startMock }, { LoadGenerator }] =
     await Promise.all([
       import("../gateway-bench/measure.js"),

@@ -1,10 +1,11 @@
 /** `millrace bench peers` (`npm run bench:peers`): ours and other engines in turn on the same files, and the ratios of their medians. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import type { Contender, PeerModel } from "../../bench/peers/contenders.js";
 import type { PeerJob, PeerRun } from "../../bench/peers/run.js";
 import type { Shape } from "../../bench/peers/shapes.js";
 import { MillraceError } from "../../core/errors.js";
+import { assertFolders, exitOnSignals } from "../bench-report.js";
 import { defaultNumThreads } from "../cpu.js";
 import { nameOf } from "../model.js";
 import { integerIn, listOf, oneOf } from "../option-values.js";
@@ -130,28 +131,19 @@ async function jobOf(flags: PeersFlags, numThreads: number): Promise<PeerJob> {
 }
 
 async function runBenchPeers(flags: PeersFlags): Promise<void> {
-  const report = flags.from === undefined ? await measure(flags) : savedReport(flags.from);
-  const { markdownOf, ratiosOf } = await import("../../bench/peers/ratios.js");
-  const cells = ratiosOf(report.runs);
+  assertFolders(flags);
+  const [{ markdownOf, ratiosOf }, { readRuns }] = await Promise.all([
+    import("../../bench/peers/ratios.js"),
+    import("../../bench/peers/saved-runs.js"),
+  ]);
+  const cells = ratiosOf(flags.from === undefined ? await measure(flags) : flags.from.flatMap(readRuns));
   process.stdout.write(`${markdownOf(cells)}\n`);
   if (flags.svg === undefined) return;
   const { pictureOf } = await import("../../bench/peers/picture.js");
   writeFileSync(flags.svg, pictureOf(cells));
 }
 
-/** Runs of several files together; machine and versions are the first one's. */
-function savedReport(paths: readonly string[]): PeersReport {
-  const reports = paths.map((path) => {
-    try {
-      return JSON.parse(readFileSync(path, "utf8")) as PeersReport;
-    } catch (cause) {
-      throw new MillraceError("file_unreadable", `expected saved runs in ${path}, got ${String(cause)}`, { cause });
-    }
-  });
-  return { ...reports[0]!, runs: reports.flatMap(({ runs }) => runs) };
-}
-
-async function measure(flags: PeersFlags): Promise<PeersReport> {
+async function measure(flags: PeersFlags): Promise<PeerRun[]> {
   const numThreads = flags.threads ?? defaultNumThreads();
   const job = await jobOf(flags, numThreads);
   const [{ runPeers }, { machineInfo, versions }] = await Promise.all([
@@ -168,6 +160,7 @@ async function measure(flags: PeersFlags): Promise<PeersReport> {
   }));
   const about = { machine: machineInfo(), versions: versions(), numThreads };
   const report: PeersReport = { ...about, contenders, runs: [] };
+  exitOnSignals();
   await runPeers(job, (run) => {
     report.runs.push(run);
     const speeds = run.rows.map((row) => `${row.prefillTokensPerS.toFixed(1)}/${row.decodeTokensPerS.toFixed(1)}`);
@@ -175,5 +168,5 @@ async function measure(flags: PeersFlags): Promise<PeersReport> {
     process.stderr.write(`${about}: prefill/decode tokens/s ${speeds.join(", ")}\n`);
     if (flags.json !== undefined) writeFileSync(flags.json, `${JSON.stringify(report, null, 1)}\n`);
   });
-  return report;
+  return report.runs;
 }

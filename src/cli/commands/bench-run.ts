@@ -3,7 +3,7 @@ import { Command } from "commander";
 import type { Planned } from "../../bench/run/plan.js";
 import type { Target } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
-import { addLoadOptions, type LoadFlags, planFromFlags } from "../bench-options.js";
+import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { locateModel } from "../model.js";
@@ -65,23 +65,20 @@ export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeou
 
 const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
 
+/** Options of servers that are started. */
+const OF_STARTED = ["threads", "serverArgs", "llamaServer", "nodeLlamaCpp"];
+
 /** What is measured, and the plan with the size that servers are started with where there are several. */
 async function jobOf(
   flags: RunFlags,
+  command: Command,
   planned: Planned,
 ): Promise<{ readonly targets: Target[]; readonly planned: Planned }> {
   const peers = flags.peer.map((text) => urlTarget(text, flags));
-  const timeoutMs = 1000 * flags.timeout;
+  const rest = { apiKey: flags.apiKey, timeoutMs: 1000 * flags.timeout };
   if (flags.url !== undefined) {
-    if (flags.llamaServer !== undefined || flags.nodeLlamaCpp !== undefined) {
-      throw new MillraceError(
-        "invalid_option",
-        "expected --llama-server and --node-llama-cpp without --url, got both",
-        {
-          hint: "name the file that all are to serve with --model, and running servers with --peer",
-        },
-      );
-    }
+    const hint = "name the file that is to be served with --model, and running servers with --peer";
+    refuseGiven(command, OF_STARTED, "nothing about servers to start beside --url", hint);
     const target = urlTarget(flags.url, flags);
     const own = { ...target, name: flags.name ?? target.name, model: flags.model, pid: flags.pid };
     return { targets: [own, ...peers], planned };
@@ -93,7 +90,7 @@ async function jobOf(
   const extra = words(flags.serverArgs);
   if (isAlone) {
     const launch = servers.millraceServer(name, { path, numThreads: flags.threads }, extra);
-    return { targets: [{ name, launch, timeoutMs }], planned };
+    return { targets: [{ name, launch, ...rest }], planned };
   }
   const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../engine/model/open-model.js"),
@@ -103,7 +100,7 @@ async function jobOf(
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
   const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(config, "f16") };
   const launches = [
-    servers.millraceServer(name, model, () => extra),
+    servers.millraceServer(name, model, extra),
     ...(flags.llamaServer === undefined ? [] : [servers.llamaServer(flags.llamaServer, model)]),
     ...(flags.nodeLlamaCpp === undefined
       ? []
@@ -111,11 +108,11 @@ async function jobOf(
   ];
   const shape = servers.shapeFor(planned.cells, config.contextLength);
   return {
-    targets: [...launches.map((launch) => ({ name: launch.name, launch, timeoutMs })), ...peers],
+    targets: [...launches.map((launch) => ({ name: launch.name, launch, ...rest })), ...peers],
     planned: { ...planned, cells: planned.cells.map((cell) => ({ ...cell, shape })) },
   };
 }
 
-async function runBenchRun(flags: RunFlags): Promise<void> {
-  await measureServers(await jobOf(flags, await planFromFlags(flags)), flags);
+async function runBenchRun(flags: RunFlags, command: Command): Promise<void> {
+  await measureServers(await jobOf(flags, command, await planFromFlags(flags, command)), flags);
 }

@@ -7,6 +7,7 @@ import { cacheFolder } from "../../core/cache-folder.js";
 import { toMillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import type { Fleet } from "../../fleet/fleet.js";
+import { FleetSignals } from "../fleet-signals.js";
 import { stagesTo } from "../stages.js";
 
 /** A log has no line that rewrites itself. */
@@ -28,6 +29,8 @@ export function bootCommand(): Command {
 }
 
 async function runBoot({ config: file, state }: BootFlags): Promise<void> {
+  // Before anything that takes its time.
+  const signals = new FleetSignals(true);
   const [{ assertClosed, provideKey }, { pullModels }, { readConfig, readConfigText }, { runFleet }] =
     await Promise.all([
       import("../boot/api-key.js"),
@@ -45,7 +48,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   };
   const config = await readAndPull();
   const reportFile = join(state, "report.html");
-  const fleet = await runFleet(config, { readAgain: readAndPull, reportFile });
+  const fleet = await runFleet(config, { signals, readAgain: readAndPull, reportFile });
   if (isOwnKey) process.stdout.write(`\n  key    ${keyFile}\n`);
   process.stdout.write(`\n  report ${fleet.url}/report\n`);
   if (!existsSync(reportFile)) await measureOnce(fleet, config, state);

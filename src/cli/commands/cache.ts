@@ -14,7 +14,10 @@ export function cacheCommand(): Command {
     .description("Remove the packed weights of a model (its name, or eight digits of its key), or of all models.")
     .argument("[name]")
     .option("--json", "print one JSON object")
-    .action(async (name: string | undefined, flags: CacheFlags) => runClear(await openCache(), name, flags));
+    // `cache` has the flag too, and takes it wherever it stands.
+    .action(async (name: string | undefined, _: CacheFlags, own: Command) =>
+      runClear(await openCache(), name, own.optsWithGlobals()),
+    );
   return new Command("cache")
     .description("List the packed weights that make later starts fast.")
     .option("--json", "print one JSON object")

@@ -63,6 +63,10 @@ class Conversation {
       if (this.#answering === undefined) this.terminal.close();
       else this.#answering.abort();
     });
+    let isClosed = false;
+    this.terminal.once("close", () => {
+      isClosed = true;
+    });
     this.terminal.prompt();
     for await (const line of this.terminal) {
       const text = line.trim();
@@ -70,7 +74,8 @@ class Conversation {
       if (text === "/reset") this.#reset();
       else if (text.startsWith("/")) process.stdout.write("/reset starts over, /exit ends\n");
       else if (text !== "") await this.#answer(text);
-      this.terminal.prompt();
+      // Piped input is over before its last answer.
+      if (!isClosed) this.terminal.prompt();
     }
   }
 

@@ -1,10 +1,11 @@
 /** `millrace doctor`: what this machine offers an inference server, and what is missing. Looks, never changes anything, always exits 0. */
 import { execFile } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
-import { cpus, freemem, totalmem } from "node:os";
+import { cpus, totalmem } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { Command } from "commander";
+import { availableMemory } from "../../core/available-memory.js";
 import { toMillraceError } from "../../core/errors.js";
 import { packageVersion } from "../../core/package-root.js";
 import { type CpuCores, cpuCores, defaultNumThreads } from "../cpu.js";
@@ -73,7 +74,7 @@ async function examine(): Promise<DoctorReport> {
       defaultThreads: defaultNumThreads(cores),
       features: cpuFeatures(),
     },
-    memory: { totalBytes: totalmem(), availableBytes: Math.min(freemem(), process.availableMemory()) },
+    memory: { totalBytes: totalmem(), availableBytes: availableMemory() },
     compiler,
     kernels,
     gpus,

@@ -42,6 +42,7 @@ test("--json has the same for programs; this version is what is installed", asyn
   const { target, files, next } = JSON.parse(stdout);
   expect(target).toBe("docker");
   expect(files.map(({ path }: { path: string }) => path)).toEqual([".dockerignore", "Dockerfile", "millrace.yaml"]);
+  expect(next[1].command).toMatch(/^docker run -d --init --stop-timeout 330 /);
   expect(next[0].command).toBe(`docker build -t millrace-ok '${out.replaceAll("'", "'\\''")}'`);
   expect(readFileSync(join(out, "Dockerfile"), "utf8")).toContain(`"millrace@${packageVersion()}"`);
 });

@@ -51,13 +51,11 @@ export function trainDrafterCommand(): Command {
 }
 
 async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, signal: AbortSignal): Promise<void> {
-  const [{ readPrompts, splitPrompts }, { findPython, untrainable }, { readGguf }, { acceptanceOfHeads }] =
-    await Promise.all([
-      import("../../distill/prompts.js"),
-      import("../../distill/trainer.js"),
-      import("../../formats/gguf/read.js"),
-      import("../../distill/acceptance.js"),
-    ]);
+  const [{ readPrompts, splitPrompts }, { findPython, untrainable }, { readGguf }] = await Promise.all([
+    import("../../distill/prompts.js"),
+    import("../../distill/trainer.js"),
+    import("../../formats/gguf/read.js"),
+  ]);
   const isDraft = flags.kind === "draft";
   if (!isDraft && flags.initFrom !== undefined) throw optionError("--init-from", "left out for heads", flags.initFrom);
   const split = splitPrompts(readPrompts(flags.prompts), flags.holdoutShare);
@@ -73,7 +71,7 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
   const contentHash = await modelHash(path, startStage);
   await inOwnFolder(flags, startStage, signal, async () => {
     const { corpora } = await collectCorpora({ name, path, contentHash }, split, greedy, startStage, signal);
-    const outPath = join(flags.out, isDraft ? "draft.gguf" : "heads.gguf");
+    const outPath = join(flags.out, `${flags.kind}.gguf`);
     const kindArgs = isDraft
       ? ["distill", "--preset", "draft"]
       : ["heads", "--kind", flags.kind, "--depth", String(flags.depth)];
@@ -81,12 +79,12 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
     const args = [...kindArgs, "--max-length", String(contextLength - (isDraft ? 0 : flags.depth))];
     const base = { flag: isDraft ? "--teacher" : "--base", path, contentHash };
     const trained = await trainInStage({ python, args, model: base, corpora, outPath }, flags, startStage, signal);
-    const acceptance = isDraft
-      ? await measureDrafts(flags, { path, contextLength }, outPath, corpora, startStage, signal)
-      : acceptanceOfHeads(trained.agreement ?? []);
+    const acceptance = await measureDrafts(flags, { path, contextLength }, outPath, corpora, startStage, signal);
     await writeReport(flags, { name, outPath, corpora, acceptance, trained });
   });
 }
+
+const methodOf = ({ kind }: DrafterFlags) => (kind === "draft" ? "draft_model" : kind);
 
 /** Lets the engine answer the held-out prompts with the drafter and nothing else, always drafting to its depth. */
 async function measureDrafts(
@@ -103,7 +101,7 @@ async function measureDrafts(
   ]);
   const speculativeConfig: SpeculativeConfig = {
     ...DEFAULT_SPECULATIVE_CONFIG,
-    ...{ method: "draft_model", draftModelPath, numSpeculativeTokens: flags.depth, isAdaptive: false },
+    ...{ method: methodOf(flags), draftModelPath, numSpeculativeTokens: flags.depth, isAdaptive: false },
   };
   // So many rows of a step are drafts that no sequence has to do with fewer.
   const wholePrompt = flags.enableChunkedPrefill ? 128 : (flags.maxModelLen ?? contextLength);
@@ -119,7 +117,7 @@ async function measureDrafts(
       stage.update(`${++numDone} of ${heldOut.length}`);
     });
     const acceptance = acceptanceOf(session.engine.stats().speculation, flags.depth);
-    stage.done(`${acceptance.tokensPerStep!.toFixed(2)} tokens a step over ${acceptance.numDrafts} drafts`);
+    stage.done(`${acceptance.tokensPerStep.toFixed(2)} tokens a step over ${acceptance.numDrafts} drafts`);
     return acceptance;
   } finally {
     await session.close();
@@ -159,15 +157,9 @@ async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
     ["position", ...shown.map((_, i) => String(i + 1))],
     ["accepted", ...shown],
   ]);
-  const how =
-    acceptance.measuredBy === "engine"
-      ? `Greedy answers to ${corpora.heldOut.length} held-out prompts: ${acceptance.numDrafts} drafts of up to ${depth} tokens, ${acceptance.tokensPerStep!.toFixed(2)} tokens per step of the model; a position counts where all before it were accepted.`
-      : `Agreement with the model's choice on its answers to ${corpora.heldOut.length} held-out prompts, each depth by itself, as the trainer counts it: not yet measured in the engine.`;
-  const use =
-    acceptance.measuredBy === "engine"
-      ? `To serve with it: --speculative-config '${JSON.stringify({ method: "draft_model", model: outPath })}'`
-      : "";
-  writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
+  const how = `Greedy answers to ${corpora.heldOut.length} held-out prompts: ${acceptance.numDrafts} drafts of up to ${depth} tokens, ${acceptance.tokensPerStep.toFixed(2)} tokens per step of the model; a position counts where all before it were accepted.`;
+  const use = `To serve with it: --speculative-config '${JSON.stringify({ method: methodOf(flags), model: outPath })}'`;
+  writeFileSync(join(flags.out, `${kind}-report.json`), `${JSON.stringify(report, undefined, 1)}\n`);
   const markdown = [
     `# ${kind === "draft" ? "Draft model" : `Heads (${kind})`} for ${name}`,
     "",
@@ -176,8 +168,9 @@ async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
     `| accepted | ${shown.join(" | ")} |`,
     "",
     how,
-    ...(use === "" ? [] : ["", use]),
+    "",
+    use,
   ];
-  writeFileSync(join(flags.out, "report.md"), `${markdown.join("\n")}\n`);
-  process.stdout.write(`${table}\n\n${how}\n${use === "" ? "" : `${use}\n`}`);
+  writeFileSync(join(flags.out, `${kind}-report.md`), `${markdown.join("\n")}\n`);
+  process.stdout.write(`${table}\n\n${how}\n${use}\n`);
 }

@@ -1,13 +1,11 @@
 /** What a gateway costs: added time to the first byte among many streams, small requests a second, memory over very many of them. */
-import { fork } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
 import { Pool } from "undici";
 import type { LoadGenerator } from "../../bench/load/generator.js";
 import { percentile } from "../../bench/measure/percentiles.js";
 import { snapshotOf } from "../../bench/measure/process-usage.js";
 import { MOCK_FACTS } from "../../bench/mock/self-test.js";
-import { type LaunchedServer, launchServer } from "../../bench/run/launch.js";
+import { forkServer, type LaunchedServer, launchServer } from "../../bench/run/launch.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
 
@@ -27,18 +25,8 @@ export interface RunningGateway extends LaunchedServer {
 }
 
 export async function startGateway(upstreamUrl: string): Promise<RunningGateway> {
-  const child = fork(join(packageRoot(), PROXY_PROCESS), [upstreamUrl, MOCK_FACTS.model]);
-  const [port] = (await once(child, "message")) as [number];
-  return {
-    name: "millrace",
-    url: `http://127.0.0.1:${port}`,
-    pid: child.pid!,
-    stop: async () => {
-      const ended = once(child, "exit");
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
+  const server = await forkServer(join(packageRoot(), PROXY_PROCESS), [upstreamUrl, MOCK_FACTS.model]);
+  return { name: "millrace", ...server };
 }
 
 /** @param commandLine words, in which {port} and {upstream} are filled in */

@@ -25,5 +25,5 @@ const proxy = await startProxy({
   timeouts: DEFAULT_PROXY_TIMEOUTS,
 });
 process.on("disconnect", () => process.exit(0));
-process.on("SIGINT", () => {});
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 process.send?.(proxy.port);

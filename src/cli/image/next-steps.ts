@@ -1,6 +1,7 @@
 /** What to type after `image render`. */
 import { KEY_VARIABLE } from "../../image/image-fleet.js";
 import type { ImageFleet, ImageRequest, Target } from "../../image/image-request.js";
+import { STOP_SECONDS } from "../../image/machine.js";
 import { shellWord } from "../../image/systemd.js";
 
 export interface NextStep {
@@ -27,7 +28,7 @@ const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
   docker: ({ out, fleet: { slug, numGpus, config, variables } }) => [
     step(`docker build -t millrace-${slug} ${out}`, "no compiler is needed"),
     step(
-      `docker run -d ${numGpus > 0 ? "--gpus all --shm-size 16g " : ""}${CONFINED} -v millrace:/var/lib/millrace ${variables.map((name) => `-e ${name} `).join("")}-p ${config.port}:${config.port} millrace-${slug}`,
+      `docker run -d --init --stop-timeout ${STOP_SECONDS} ${numGpus > 0 ? "--gpus all --shm-size 16g " : ""}${CONFINED} -v millrace:/var/lib/millrace ${variables.map((name) => `-e ${name} `).join("")}-p ${config.port}:${config.port} millrace-${slug}`,
       "hands on the key of your environment",
     ),
   ],

@@ -2,13 +2,13 @@
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { freemem } from "node:os";
 import { promisify } from "node:util";
+import { availableMemory } from "../../core/available-memory.js";
 import { MillraceError } from "../../core/errors.js";
 import { lastingSpeeds, type MachineSpeeds } from "../../core/machine-speeds.js";
 import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
-import { allowedCpus, defaultNumThreads, parseCpuList } from "../cpu.js";
+import { allowedCpus, defaultNumThreads, numaNodes } from "../cpu.js";
 
 const SMI_TIMEOUT_MS = 10_000;
 
@@ -24,7 +24,7 @@ export interface DetectOptions {
 
 export async function detectMachine(options: DetectOptions): Promise<Machine> {
   const names = options.ignoreGpus ? [] : await gpuNames();
-  return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numaNodes());
+  return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numUsedNodes());
 }
 
 async function gpuNames(): Promise<readonly string[]> {
@@ -88,8 +88,7 @@ async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<C
   return {
     id: "cpu",
     label: `${numCores} cores of ${name}`,
-    // A container may have less than its machine.
-    memoryBytes: Math.min(freemem(), process.availableMemory()),
+    memoryBytes: availableMemory(),
     ...ceilingsOf(speeds),
     ...{ numCores, isa: isaOf(), source: speeds.source },
   };
@@ -138,16 +137,10 @@ function readProc(name: string): string {
   }
 }
 
-/** Of those whose CPUs this process may use. */
-function numaNodes(): number {
+/** Memory nodes whose CPUs this process may use. */
+function numUsedNodes(): number {
   const allowed = new Set(allowedCpus());
-  try {
-    const nodes = parseCpuList(readFileSync("/sys/devices/system/node/online", "utf8"));
-    const cpusOf = (node: number) => parseCpuList(readFileSync(`/sys/devices/system/node/node${node}/cpulist`, "utf8"));
-    return Math.max(1, nodes.filter((node) => cpusOf(node).some((cpu) => allowed.has(cpu))).length);
-  } catch {
-    return 1;
-  }
+  return Math.max(1, numaNodes().filter((cpus) => cpus.some((cpu) => allowed.has(cpu))).length);
 }
 
 const ISAS = [

@@ -73,7 +73,9 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .meta({ title: "a number, auto, or a range such as {min: 1, max: 4}" })
       .describe("how many run; auto: as many as were measured to be fastest"),
     cores: cpuList().optional().describe("CPUs of all its instances together"),
-    "cores-per-instance": integer(1, 1024).optional().describe("CPUs that each instance is pinned to"),
+    "cores-per-instance": integer(1, 1024)
+      .optional()
+      .describe("how many of cores, else physical cores, each instance is pinned to"),
     gpus: z
       .array(z.union([integer(0, 1023), text()]).meta({ title: "a GPU's number or UUID" }))
       .min(1)
@@ -126,7 +128,9 @@ const timeouts = () =>
     "stalled-client": duration()
       .prefault("1m")
       .describe("a client that takes nothing of its answer; fixed at the start"),
-    drain: duration().prefault("5m").describe("how long requests may go on when their instance is to end"),
+    drain: duration()
+      .prefault("5m")
+      .describe("how long requests may go on when their instance, or the fleet, is to end"),
   });
 
 const limits = () =>

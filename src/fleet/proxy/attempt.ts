@@ -72,9 +72,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** The client left: the instance stops computing, since its connection closes. */
-  cancel(): void {
+  /** The instance stops computing, since its connection closes. @param error ends an answer that has begun; undefined: the client left */
+  cancel(error?: MillraceError): void {
     if (this.#state === "over" || this.#state === "discarding") return;
+    if (error !== undefined && this.#state === "passing") this.#breakOff(error);
     this.#finish({ kind: "cancelled" });
     this.#abort();
   }
@@ -158,11 +159,15 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#finish({ kind: "refused", error, isAway: true, isReset, status: undefined });
       return;
     }
+    this.#breakOff(error);
+    this.#finish({ kind: "broken", error, status: this.#status });
+  }
+
+  #breakOff(error: MillraceError): void {
     const { outgoing, dialect, requestId } = this.context;
     // Any other kind of answer can only be ended by cutting the connection, or it would pass for a whole one.
     if (this.#events === undefined) outgoing.destroy();
     else outgoing.end(dialect.streamError(error, requestId));
-    this.#finish({ kind: "broken", error, status: this.#status });
   }
 
   #watch(ms: number): void {

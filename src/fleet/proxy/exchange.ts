@@ -45,8 +45,9 @@ interface Sendable {
 export class Exchange {
   #observer: RequestObserver | undefined;
   /** Gives up what it waits for: its turn, or an instance's answer. */
-  #giveUp: (() => void) | undefined;
+  #giveUp: ((error?: MillraceError) => void) | undefined;
   #isGone = false;
+  #farewell: MillraceError | undefined;
   #drawnSeed: number | undefined;
 
   constructor(
@@ -54,10 +55,11 @@ export class Exchange {
     private readonly arrival: Arrival,
   ) {}
 
-  /** The client's connection closed. Called too when it does after the whole answer. */
-  abandon(): void {
+  /** The client's connection closed. Called too when it does after the whole answer. @param error what the client is told, if it is the gateway that goes */
+  abandon(error?: MillraceError): void {
     this.#isGone = true;
-    this.#giveUp?.();
+    this.#farewell ??= error;
+    this.#giveUp?.(error);
   }
 
   /** Never rejects. */
@@ -66,7 +68,7 @@ export class Exchange {
       const sendable = await this.#read();
       await this.#send(sendable);
     } catch (thrown) {
-      this.#refuse(toMillraceError(thrown));
+      this.#refuse(this.#farewell ?? toMillraceError(thrown));
     }
   }
 
@@ -136,7 +138,7 @@ export class Exchange {
       },
       onUsage: route.isGeneration || path.endsWith("/embeddings") ? this.#observer?.used : undefined,
     });
-    this.#giveUp = () => attempt.cancel();
+    this.#giveUp = (error) => attempt.cancel(error);
     this.#observer?.routed(upstream.id, lease.matchedFraction);
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed(sendable.body) : undefined;
     const headers = requestHeaders(incoming.headers, upstream, target, requestId, this.#observer?.traceparent);
@@ -159,6 +161,7 @@ export class Exchange {
         this.#end("answered", result.status);
         return;
       case "cancelled":
+        if (this.#farewell !== undefined) throw this.#farewell;
         this.#end("cancelled", 499, "client_closed");
         return;
       case "broken":

@@ -54,6 +54,8 @@ export interface ProxyTimeouts {
   readonly idleMs: number;
   /** A client that takes nothing of what waits for it, or asks nothing. */
   readonly stalledClientMs: number;
+  /** How long running requests may go on when the proxy is to end. */
+  readonly drainMs: number;
 }
 
 export const DEFAULT_PROXY_TIMEOUTS: ProxyTimeouts = {
@@ -61,6 +63,7 @@ export const DEFAULT_PROXY_TIMEOUTS: ProxyTimeouts = {
   firstByteMs: 600_000,
   idleMs: 120_000,
   stalledClientMs: 60_000,
+  drainMs: 300_000,
 };
 
 export interface ProxyOptions {

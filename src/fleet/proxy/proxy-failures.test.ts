@@ -72,6 +72,22 @@ describe("a client that leaves", () => {
   });
 });
 
+test("a drain that takes too long tells whoever still waits, in a stream as its last event, and ends", async () => {
+  const capacity = { seats: 2, kvTokens: undefined, blockSize: undefined };
+  const behaviour: Behaviour = (...exchange) => (exchange[0].body.stream ? stall : never)(...exchange);
+  const options = { upstream: { capacity }, timeouts: { drainMs: 0 } };
+  const { post, standIns, proxy, pool } = await start([behaviour], options);
+  const stream = await post(chat, { ...request, stream: true });
+  const whole = post(chat, request);
+  await until(() => standIns[0]!.received.length === 2);
+  const waiting = post(chat, request);
+  await until(() => proxy.numWaiting("m") === 1);
+  await proxy.drain();
+  expect(await stream.text()).toMatch(/"n":2\}\n\ndata: \{"error":.*"shutting_down".*\n\n$/);
+  for (const response of [await whole, await waiting]) expect(await code(response)).toEqual([503, "shutting_down"]);
+  expect(pool.failures).toEqual([]);
+});
+
 describe("an instance that does not take a request: another does, and the client does not notice", () => {
   test.each<[string, Behaviour]>([
     ["it closes the connection", cut],

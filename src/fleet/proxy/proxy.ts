@@ -30,7 +30,7 @@ export interface RunningProxy {
   numInFlight(id: string): number;
   /** Of an instance's circuit breaker. */
   breakerState(id: string): BreakerState;
-  /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
+  /** New requests get shutting_down, and so do those that still run after `drainMs`; resolves when every connection is closed. */
   drain(): Promise<void>;
   /** Cuts every connection, to clients and instances. */
   close(): Promise<void>;
@@ -71,17 +71,25 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     breakerState: (id) => router.breakerState(id),
     async drain() {
       door.isDraining = true;
-      await door.whenIdle();
+      const { drainMs } = options.timeouts;
+      if (!(await door.whenIdle(drainMs))) {
+        door.breakOff(`expected the whole answer within ${drainMs} ms of the order to stop, got a part`);
+        await door.whenIdle(FAREWELL_MS);
+      }
       await close();
     },
     close,
   };
 }
 
+/** For the last bytes on their way to clients. */
+const FAREWELL_MS = 1000;
+
 /** Says what becomes of each request, and knows which are not answered yet. */
 class Door {
   isDraining = false;
   readonly unanswered = new Set<ServerResponse>();
+  readonly #exchanges = new Set<Exchange>();
   #onIdle = () => {};
 
   constructor(private readonly context: ExchangeContext) {}
@@ -91,6 +99,7 @@ class Door {
     this.unanswered.add(outgoing);
     const settle = () => {
       endWatch();
+      if (exchange !== undefined) this.#exchanges.delete(exchange);
       exchange?.abandon();
       if (this.unanswered.delete(outgoing) && this.unanswered.size === 0) this.#onIdle();
     };
@@ -103,6 +112,7 @@ class Door {
     if (this.isDraining) outgoing.shouldKeepAlive = false;
     if (incoming.headers.origin !== undefined && this.#answerPreflight(incoming, outgoing)) return;
     exchange = this.#serve(incoming, outgoing);
+    if (exchange !== undefined) this.#exchanges.add(exchange);
     void exchange?.run();
   }
 
@@ -118,11 +128,21 @@ class Door {
     return isPreflight;
   }
 
-  async whenIdle(): Promise<void> {
-    if (this.unanswered.size === 0) return;
-    await new Promise<void>((resolve) => {
-      this.#onIdle = resolve;
+  /** @returns whether everybody was answered in time */
+  async whenIdle(limitMs: number): Promise<boolean> {
+    if (this.unanswered.size === 0) return true;
+    return await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => resolve(false), limitMs);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
     });
+  }
+
+  /** Ends what is not answered, and says why. */
+  breakOff(reason: string): void {
+    for (const exchange of this.#exchanges) exchange.abandon(new MillraceError("shutting_down", reason));
   }
 
   /** @returns what is left to do, unless all is done */

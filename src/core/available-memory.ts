@@ -1,0 +1,25 @@
+/** Memory that this process can still get: of its machine, and of the tightest cgroup around it. */
+import { freemem } from "node:os";
+import { join } from "node:path";
+import { cgroupFolders, readText } from "./cgroup.js";
+
+/** Cached files count as used, and are dropped when memory is short: a model that was read or downloaded would look like one in use. */
+function leftIn(folder: string, limitFile: string, usageFile: string, ofTree: string): number {
+  const [limit, usage] = [limitFile, usageFile].map((file) => Number(readText(join(folder, file)) ?? Number.NaN));
+  // "max", or nothing.
+  if (!(limit! >= 0 && usage! >= 0)) return Number.POSITIVE_INFINITY;
+  const stat = readText(join(folder, "memory.stat")) ?? "";
+  const sizes = ["inactive_file", "active_file"].map((name) => new RegExp(`^${ofTree}${name} (\\d+)`, "m").exec(stat));
+  return Math.max(0, limit! - Math.max(0, usage! - sizes.reduce((sum, size) => sum + Number(size?.[1] ?? 0), 0)));
+}
+
+/** In bytes. @param root "/" except in tests, which lay out their own /proc and /sys */
+export function availableMemory(root = "/", freeBytes = freemem()): number {
+  return Math.min(
+    freeBytes,
+    ...cgroupFolders(root).map((folder) => leftIn(folder, "memory.max", "memory.current", "")),
+    ...cgroupFolders(root, "memory").map((folder) =>
+      leftIn(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ),
+  );
+}
