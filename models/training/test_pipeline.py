@@ -23,6 +23,7 @@ from config import PRESETS, TrainConfig
 from export import add_tokenizer, export, load_gguf, write_file
 from heads import create_heads, export_heads
 from network import Mill
+from quantize import quantize
 from reference import Reference
 from score import largest_difference
 from train import MODELS, create_run, parse_args
@@ -75,6 +76,17 @@ class Pipeline(unittest.TestCase):
         network, _ = load_gguf(path)
         network.load_state_dict(torch.load(self.folder / "base/checkpoint.pt")["model"])
         self.assertLess(largest_difference(Reference(path), network), 1e-3)
+
+    def test_quantised_file_is_the_same_but_for_rounding(self) -> None:
+        source, target = self.folder / "base.gguf", self.folder / "base-q8_0.gguf"
+        quantize(source, target)
+        before, after = gguf.GGUFReader(str(source)), gguf.GGUFReader(str(target))
+        contents = lambda reader: {key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")}
+        self.assertEqual(contents(after), {**contents(before), "general.file_type": gguf.LlamaFileType.MOSTLY_Q8_0})
+        for one, other in zip(before.tensors, after.tensors, strict=True):
+            values = gguf.quants.dequantize(other.data, other.tensor_type)
+            self.assertEqual((one.name, one.data.shape), (other.name, values.shape))
+            self.assertLessEqual(np.abs(one.data - values).max(), np.abs(one.data).max() / 127)
 
     def test_cut_chats_have_an_answer(self) -> None:
         chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")

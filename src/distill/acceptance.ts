@@ -2,13 +2,11 @@
 import type { SpeculationStats } from "../engine/speculative/stats.js";
 
 export interface Acceptance {
-  /** engine: drafts checked by the engine as it answered. heads: agreement of guesses with the model's choice on given text, each depth by itself. */
-  readonly measuredBy: "engine" | "heads";
-  /** Share accepted at each place. By the engine: of all drafts, so that a place counts only where those before it were accepted. */
+  /** Share of all drafts whose guess at each place was accepted, and so those before it. */
   readonly byPosition: readonly number[];
-  readonly numDrafts: number | undefined;
+  readonly numDrafts: number;
   /** Tokens a step of the model yields with such drafts: those accepted, and its own. */
-  readonly tokensPerStep: number | undefined;
+  readonly tokensPerStep: number;
 }
 
 /** Of drafts of up to `numPositions` tokens. */
@@ -16,14 +14,8 @@ export function acceptanceOf(stats: SpeculationStats, numPositions: number): Acc
   const { numDrafts, numAcceptedTokens, numAcceptedTokensPerPosition } = stats;
   const shareOf = (count: number): number => (numDrafts === 0 ? 0 : count / numDrafts);
   return {
-    measuredBy: "engine",
     byPosition: Array.from({ length: numPositions }, (_, i) => shareOf(numAcceptedTokensPerPosition[i] ?? 0)),
     numDrafts,
     tokensPerStep: 1 + shareOf(numAcceptedTokens),
   };
-}
-
-/** @param agreement by depth, as the trainer of heads logs it on held-out text */
-export function acceptanceOfHeads(agreement: readonly number[]): Acceptance {
-  return { measuredBy: "heads", byPosition: agreement, numDrafts: undefined, tokensPerStep: undefined };
 }

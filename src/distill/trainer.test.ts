@@ -60,7 +60,7 @@ test("a run that was stopped before its last step is not taken for a finished on
       { step: 31, loss: 1.2 },
     ];
     writeFileSync(join(folder, "log.jsonl"), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
-    expect(heldOutLog(folder, 20)).toEqual({ losses: { all: 1.5 }, agreement: undefined, numUsed: 9, numCut: 2 });
+    expect(heldOutLog(folder, 20)).toEqual({ losses: { all: 1.5 }, numUsed: 9, numCut: 2 });
     expect(() => heldOutLog(folder, 40)).toThrow(/to go on to step 40, got its end at step 31/);
   } finally {
     rmSync(folder, { recursive: true, force: true });

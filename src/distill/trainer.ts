@@ -69,8 +69,6 @@ export interface Training {
 export interface HeldOutLog {
   /** Nats per answer token; the family "all" is all of them. */
   readonly losses: Readonly<Record<string, number>>;
-  /** By depth, of heads. */
-  readonly agreement: readonly number[] | undefined;
   /** Chats for which the context has room, and those among them whose end it has none for. */
   readonly numUsed: number;
   readonly numCut: number;
@@ -79,7 +77,6 @@ export interface HeldOutLog {
 interface LogEntry {
   readonly step: number;
   readonly held_out?: Record<string, number>;
-  readonly agreement?: number[];
   readonly chats?: { readonly used: number; readonly cut: number };
 }
 
@@ -131,11 +128,10 @@ const failure = (message: string): MillraceError =>
 export function heldOutLog(runFolder: string, steps: number): HeldOutLog {
   const lines = readFileSync(join(runFolder, "log.jsonl"), "utf8").trim().split("\n");
   const entries = lines.map((line) => JSON.parse(line) as LogEntry);
-  const { held_out: losses, agreement } =
-    entries.findLast((entry) => entry.held_out !== undefined && entry.step === steps) ?? {};
+  const losses = entries.findLast((entry) => entry.held_out !== undefined && entry.step === steps)?.held_out;
   if (losses === undefined) {
     throw failure(`expected the training to go on to step ${steps}, got its end at step ${entries.at(-1)?.step ?? 0}`);
   }
   const { used = 0, cut = 0 } = entries.findLast(({ chats }) => chats !== undefined)?.chats ?? {};
-  return { losses, agreement, numUsed: used, numCut: cut };
+  return { losses, numUsed: used, numCut: cut };
 }

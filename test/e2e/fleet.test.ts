@@ -223,7 +223,7 @@ describe("scaling", () => {
     if (!existsSync("/usr/bin/taskset")) return;
     await using fleet = testFleet();
     const [first] = /Cpus_allowed_list:\s*(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))!.slice(1);
-    fleet.supervisor.addModel(modelSpec({ cores: [Number(first)] }));
+    fleet.supervisor.addModel(modelSpec({ cores: [[Number(first)]] }));
     await fleet.supervisor.whenReady("m");
     const status = readFileSync(`/proc/${fleet.supervisor.instances()[0]!.pid}/status`, "utf8");
     expect(/Cpus_allowed_list:\s*(\S+)/.exec(status)?.[1]).toBe(first);

@@ -29,8 +29,8 @@ test.each(chats)("chat of $messages.length messages", async (chat) => {
   await expectReference(server.url, [chat]);
 });
 
-test.each(chats)("greedy answer of a chat of $messages.length messages", async ({ tokens, completion }) => {
-  const answer = await post<{ choices: [{ logprobs: { tokens: string[] } }] }>(`${server.url}/v1/completions`, {
+async function expectGreedy(url: string, { tokens, completion }: ExpectedChat): Promise<void> {
+  const answer = await post<{ choices: [{ logprobs: { tokens: string[] } }] }>(`${url}/v1/completions`, {
     prompt: tokens,
     temperature: 0,
     max_tokens: completion.length,
@@ -38,4 +38,19 @@ test.each(chats)("greedy answer of a chat of $messages.length messages", async (
     return_tokens_as_token_ids: true,
   });
   expect(answer.choices[0].logprobs.tokens).toEqual(completion.map((id) => `token_id:${id}`));
+}
+
+test.each(chats)("greedy answer of a chat of $messages.length messages", async (chat) => {
+  await expectGreedy(server.url, chat);
+});
+
+test("with the bundled heads the answers are the same, and most guesses come true", async () => {
+  const heads = { model: join(repositoryRoot(), "models/mill-heads.gguf"), num_speculative_tokens: 4, adaptive: false };
+  await using guessing = await startTestServer(["--speculative-config", JSON.stringify({ method: "heads", ...heads })]);
+  for (const chat of chats) await expectGreedy(guessing.url, chat);
+  const metrics = await (await fetch(`${guessing.url}/metrics`)).text();
+  const count = (name: string) =>
+    Number(new RegExp(`^millrace:spec_decode_num_${name}_total\\S* (\\d+)`, "m").exec(metrics)?.[1]);
+  expect(count("draft_tokens")).toBeGreaterThan(50);
+  expect(count("accepted_tokens") / count("draft_tokens")).toBeGreaterThan(0.5);
 });
