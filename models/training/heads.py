@@ -2,8 +2,11 @@
 
 Both share the base's embeddings and learn the base's own distributions on answers; the base is not changed. Names of the exported
 tensors are in `export_heads`.
+
+Beside a small base, most of a guess is the base's output matrix: a layer narrower than the base has a matrix of its own, of its width.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -51,31 +54,60 @@ class MedusaHeads(nn.Module):
         return len(self.blocks)
 
     def forward(self, base: Mill, hidden: Tensor, ids: Tensor) -> list[Tensor]:
-        """hidden [rows, time, hidden_size] after the base's final norm -> per head a vector of that shape, to be projected onto the vocabulary."""
+        """hidden [rows, time, hidden_size] after the base's final norm -> per head a vector of that shape, for `logits`."""
         return [block(hidden) for block in self.blocks]
+
+    def logits(self, base: Mill, state: Tensor) -> Tensor:
+        return base.logits(state)
 
 
 class Eagle(nn.Module):
-    """One layer over (hidden state of t, token t + 1) that yields what stands for the hidden state of t + 1, and so on."""
+    """One layer over (hidden state of t, token t + 1) that yields what stands for the hidden state of t + 1, and so on.
+
+    A narrow one, of `width` below the base's, joins its own states by another matrix than the base's.
+    """
 
     kind = "eagle"
 
-    def __init__(self, config: ModelConfig, num_depths: int) -> None:
+    def __init__(self, base: ModelConfig, num_depths: int, width: int) -> None:
         super().__init__()
         self.num_depths = num_depths
-        self.config = config
-        self.join = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
-        nn.init.normal_(self.join.weight, std=0.03)
+        share = width / base.hidden_size
+        heads = {name: max(1, round(share * getattr(base, name))) for name in ("num_heads", "num_kv_heads")}
+        self.config = config = replace(base, hidden_size=width, ffn_size=round(share * base.ffn_size), **heads)
+        if config.head_size != base.head_size or config.num_heads % config.num_kv_heads != 0:
+            raise ValueError(f"expected a width that the base's attention heads of {base.head_size} fill, got {width}")
+        self.is_narrow = width < base.hidden_size
+        self.join_hidden = nn.Linear(base.hidden_size, width, bias=False)
+        self.join_embed = nn.Linear(base.hidden_size, width, bias=False)
+        joins = [self.join_hidden, self.join_embed]
+        if self.is_narrow:
+            self.join_state = nn.Linear(width, width, bias=False)
+            self.output = nn.Linear(width, base.vocab_size, bias=False)
+            nn.init.normal_(self.output.weight, std=0.02)
+            joins.append(self.join_state)
         self.layer = Layer(config)
-        for matrix in (self.layer.qkv.weight, self.layer.gate_up.weight):
-            nn.init.normal_(matrix, std=0.03)
-        for matrix in (self.layer.o.weight, self.layer.down.weight):
-            nn.init.normal_(matrix, std=0.005)
-        self.embed_norm = nn.Parameter(torch.ones(config.hidden_size))
-        self.norm = nn.Parameter(torch.ones(config.hidden_size))
+        for matrix in (*joins, self.layer.qkv, self.layer.gate_up):
+            nn.init.normal_(matrix.weight, std=0.03)
+        for matrix in (self.layer.o, self.layer.down):
+            nn.init.normal_(matrix.weight, std=0.005)
+        self.embed_norm = nn.Parameter(torch.ones(base.hidden_size))
+        self.norm = nn.Parameter(torch.ones(width))
+
+    @torch.no_grad()
+    def start_from(self, base: Mill) -> None:
+        """A narrow layer begins with the directions in which the base's output matrix differs most."""
+        if not self.is_narrow:
+            return
+        _, _, directions = torch.linalg.svd(base.embed.weight, full_matrices=False)
+        directions = directions[: self.config.hidden_size]
+        self.output.weight.copy_(base.embed.weight @ directions.T)
+        self.join_hidden.weight.copy_(directions)
 
     def sections(self) -> dict[str, tuple[nn.Parameter, slice]]:
-        return {"join": (self.join.weight, slice(None)), **self.layer.sections()}
+        """GGUF's names of the matrices -> the parameter and its rows."""
+        joins = ["join_hidden", "join_embed", *(["join_state"] if self.is_narrow else [])]
+        return {**{name: (getattr(self, name).weight, slice(None)) for name in joins}, **self.layer.sections()}
 
     @property
     def layers(self) -> list[nn.Module]:
@@ -86,17 +118,22 @@ class Eagle(nn.Module):
         time = ids.shape[1]
         out: list[Tensor] = []
         chain: list[tuple[Tensor, Tensor]] = []
-        state = hidden
+        state, join_state = hidden, self.join_hidden
         for step in range(self.num_depths):
             # Beyond the row's end any token will do: nothing is learnt there.
             following = base.embed(F.pad(ids[:, step + 1 :], (0, min(step + 1, time))))
-            x = self.join(torch.cat((state, F.rms_norm(following, following.shape[-1:], self.embed_norm, self.config.norm_eps)), dim=-1))
+            embedded = F.rms_norm(following, following.shape[-1:], self.embed_norm, self.config.norm_eps)
+            x = join_state(state) + self.join_embed(embedded)
             q, k, v = self.layer.project(x, base.cos[step : step + time, None], base.sin[step : step + time, None])
             chain.append((k, v))
             x = self.layer.finish(x, attend_chain(q, chain))
             state = F.rms_norm(x, x.shape[-1:], self.norm, self.config.norm_eps)
             out.append(state)
+            join_state = self.join_state if self.is_narrow else self.join_hidden
         return out
+
+    def logits(self, base: Mill, state: Tensor) -> Tensor:
+        return self.output(state) if self.is_narrow else base.logits(state)
 
 
 def attend_chain(q: Tensor, chain: list[tuple[Tensor, Tensor]]) -> Tensor:
@@ -142,7 +179,7 @@ class MatchBase(Objective):
             # The guess made at t - depth - 1 is for the same token.
             can_guess = last >= depth + 1
             wanted = predicted[can_guess]
-            got = self.base.logits(state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
+            got = self.heads.logits(self.base, state.flatten(0, 1)[one.positions[can_guess] - depth - 1]).float().log_softmax(-1)
             divergence = F.kl_div(got, wanted, reduction="none", log_target=True).sum(-1)
             total = total + self.DISCOUNT**depth * (divergence * one.weights[can_guess]).sum()
             nll[can_guess] += divergence.detach() / self.heads.num_depths
@@ -162,19 +199,21 @@ class MatchBase(Objective):
         return {"agreement": [round(rate, 4) for rate in rates]}
 
 
-def create_heads(kind: str, config: ModelConfig, num_depths: int) -> MedusaHeads | Eagle:
-    return {"medusa": MedusaHeads, "eagle": Eagle}[kind](config, num_depths)
+def create_heads(kind: str, config: ModelConfig, num_depths: int, width: int | None = None) -> MedusaHeads | Eagle:
+    """`width`: of an EAGLE-style layer (default: the base's)."""
+    return MedusaHeads(config, num_depths) if kind == "medusa" else Eagle(config, num_depths, width or config.hidden_size)
 
 
 @torch.no_grad()
 def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) -> None:
-    """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.vocab_size`, `.depth`, and
-    for eagle `.attention.head_count`, `.attention.head_count_kv`, `.feed_forward_length`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
+    """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.vocab_size`, `.depth`, and for eagle
+    `.layer_length` (its width), `.attention.head_count`, `.attention.head_count_kv`, `.feed_forward_length`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
 
     medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's output matrix.
-    eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [hidden, hidden], of the hidden state after the base's output_norm and of the
+    eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [layer, hidden], of the hidden state after the base's output_norm and of the
     embedding of the token after it, normed by `eagle.embed_norm`, to be added up; one llama layer under `eagle.` by GGUF's names (attn_norm,
-    attn_q, ...); `eagle.norm`; then the base's output matrix.
+    attn_q, ...); `eagle.norm`; then the base's output matrix. Narrower than the base, it has `eagle.join_state.weight` [layer, layer] for states of its
+    own, in place of join_hidden, and `eagle.output.weight` [vocabulary, layer] in place of the base's.
     """
     partial = path.with_suffix(".partial")
     writer = gguf.GGUFWriter(str(partial), "mill-heads")
@@ -192,20 +231,20 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
         for index, block in enumerate(heads.blocks):
             writer.add_tensor(f"heads.{index}.weight", half(block.linear.weight))
     else:
-        writer.add_head_count(config.num_heads)
-        writer.add_head_count_kv(config.num_kv_heads)
-        writer.add_feed_forward_length(config.ffn_size)
-        writer.add_rope_freq_base(config.rope_base)
-        writer.add_layer_norm_rms_eps(config.norm_eps)
+        layer = heads.config
+        writer.add_uint32("mill-heads.layer_length", layer.hidden_size)
+        writer.add_head_count(layer.num_heads)
+        writer.add_head_count_kv(layer.num_kv_heads)
+        writer.add_feed_forward_length(layer.ffn_size)
+        writer.add_rope_freq_base(layer.rope_base)
+        writer.add_layer_norm_rms_eps(layer.norm_eps)
         for name, vector in {"embed_norm": heads.embed_norm, "attn_norm": heads.layer.attn_norm, "ffn_norm": heads.layer.ffn_norm, "norm": heads.norm}.items():
             writer.add_tensor(f"eagle.{name}.weight", full(vector))
         for name, (parameter, rows) in heads.sections().items():
             matrix = parameter[rows]
             if name in ROTATED:
-                matrix = interleave(matrix, getattr(config, ROTATED[name]))
-            if name == "join":
-                for part, columns in zip(("join_hidden", "join_embed"), matrix.split(config.hidden_size, dim=1)):
-                    writer.add_tensor(f"eagle.{part}.weight", half(columns))
-            else:
-                writer.add_tensor(f"eagle.{name}.weight", half(matrix))
+                matrix = interleave(matrix, getattr(layer, ROTATED[name]))
+            writer.add_tensor(f"eagle.{name}.weight", half(matrix))
+        if heads.is_narrow:
+            writer.add_tensor("eagle.output.weight", half(heads.output.weight))
     write_file(writer, partial, path)

@@ -66,6 +66,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     heads.add_argument("--base", type=Path, required=True)
     heads.add_argument("--kind", choices=["medusa", "eagle"], default="eagle")
     heads.add_argument("--depth", type=int, default=4, help="tokens guessed ahead")
+    heads.add_argument("--width", type=int, help="of an EAGLE-style layer; below the base's it has an output matrix of its own (default: the base's)")
     return parser.parse_args(argv)
 
 
@@ -122,7 +123,9 @@ def create_run(args: argparse.Namespace) -> Run:
         torch.manual_seed(args.seed)
         base, tokenizer = load_gguf(args.base)
         base.to(args.device).requires_grad_(False)
-        model = create_heads(args.kind, base.config, args.depth).to(args.device)
+        model = create_heads(args.kind, base.config, args.depth, args.width).to(args.device)
+        if args.kind == "eagle":
+            model.start_from(base)
         objective, export_file = MatchBase(model, base), partial(export_heads, model, base.config, args.out)
         max_length = base.config.context_length - args.depth
     else:

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+
+#include "../runtime/cpu.h"
 #include "../runtime/thread_pool.h"
 #include "check.h"
 #if defined(__linux__)

@@ -156,6 +156,10 @@ export class Transformer implements BlockMemory {
     this.device.submit(program.words, program.numWords);
   }
 
+  get width(): number {
+    return this.config.width;
+  }
+
   /** [*, width]: hidden states of the latest step's taps, until the next step. */
   get tapped(): BufferHandle {
     return this.#scratch.tapped;

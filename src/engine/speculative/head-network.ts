@@ -18,9 +18,14 @@ export interface HeadNetwork {
   readonly window: number;
   /**
    * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on), for each row of the batch, whose token is the one after its position.
-   * @param states [rows, width], for each row the hidden state at its position
+   * @param states for each row the hidden state at its position: the model's [rows, model's width], or what a layer made itself [rows, width]
    */
-  recordInput(program: Program, hidden: BufferHandle, states: BufferHandle, batch: StepBatch, depth: number): void;
+  recordInput(program: Program, hidden: BufferHandle, states: States, batch: StepBatch, depth: number): void;
+}
+
+export interface States {
+  readonly buffer: BufferHandle;
+  readonly areOwn: boolean;
 }
 
 /** What heads read of the model they guess for. */
@@ -49,29 +54,40 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
   return (file.kind === "eagle" ? createEagle : createMedusa)(file, target, place);
 }
 
-/** One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. */
+/**
+ * One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. Beside a
+ * small model, most of a guess would be the model's output matrix: a layer that is narrower than the model has one of its own.
+ */
 function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
   const { device, maxRows, activationDtype, window = EAGLE_WINDOW } = place;
   const config = headsConfig(file, target.config, window);
-  const { width, rmsEps } = config;
-  const layer = bindHeads(file, place, activationDtype, (binder) => bindLayer(binder, config, "eagle."));
+  const { width, vocabSize, rmsEps } = config;
+  const modelWidth = target.config.width;
+  const isNarrow = width < modelWidth;
+  const { layer, output } = bindHeads(file, place, activationDtype, (binder) => ({
+    layer: bindLayer(binder, config, "eagle."),
+    output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
+  }));
   const own = bindHeads(file, place, "f32", (binder) => ({
-    joinHidden: binder.linear("eagle.join_hidden", width, width).weight,
-    joinEmbed: binder.linear("eagle.join_embed", width, width).weight,
-    embedNorm: binder.vector("eagle.embed_norm.weight", width),
+    joinHidden: binder.linear("eagle.join_hidden", width, modelWidth).weight,
+    joinState: isNarrow ? binder.linear("eagle.join_state", width, width).weight : undefined,
+    joinEmbed: binder.linear("eagle.join_embed", width, modelWidth).weight,
+    embedNorm: binder.vector("eagle.embed_norm.weight", modelWidth),
     norm: binder.vector("eagle.norm.weight", width),
   }));
-  const embedded = device.allocate(maxRows * width * 4);
+  const joinState = own.joinState ?? own.joinHidden;
+  const embedded = device.allocate(maxRows * modelWidth * 4);
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [layer], outputNorm: own.norm },
+    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [layer], outputNorm: own.norm, output },
     maxTokens: Number.POSITIVE_INFINITY,
     window,
     recordInput(program, hidden, states, { tokenIds, numRows }) {
-      program.linear(hidden, states, own.joinHidden, NO_BUFFER, numRows, { concurrent: true });
+      const join = states.areOwn ? joinState : own.joinHidden;
+      program.linear(hidden, states.buffer, join, NO_BUFFER, numRows, { concurrent: true });
       program.embed(embedded, target.weights.embedding, tokenIds.buffer, numRows, 1);
-      program.rmsNorm(embedded, embedded, own.embedNorm, numRows, width, rmsEps);
+      program.rmsNorm(embedded, embedded, own.embedNorm, numRows, modelWidth, rmsEps);
       program.linear(hidden, embedded, own.joinEmbed, NO_BUFFER, numRows, { accumulate: true });
     },
   };
@@ -99,8 +115,8 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
     window: 0,
     recordInput(program, hidden, states, { numRows }, depth) {
       const { weight, bias } = blocks[depth]!;
-      program.gatedLinear(hidden, room, { x: states, weight, bias }, one, numRows, "silu");
-      program.add(hidden, states, numRows, width);
+      program.gatedLinear(hidden, room, { x: states.buffer, weight, bias }, one, numRows, "silu");
+      program.add(hidden, states.buffer, numRows, width);
     },
   };
 }

@@ -61,7 +61,7 @@ export function readHeads(path: string, method: string, target: ModelConfig): He
   return { kind, depth: read.size("depth", MAX_DEPTH), gguf };
 }
 
-/** What the heads compute themselves, by the model's terms: no layer or one, whose attention sees `window` entries. */
+/** What the heads compute themselves, by the model's terms: no layer or one, as wide as the model or narrower, whose attention sees `window` entries. */
 export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig, window: number): ModelConfig {
   const read = new Reader(gguf.metadata, ARCHITECTURE);
   const own = {
@@ -73,17 +73,19 @@ export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig, wind
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
   } as const;
   if (kind === "medusa") return { ...own, numLayers: 0, ropes: [], layers: [] };
+  const width = read.size("layer_length", target.width, target.width);
   const numHeads = read.size("attention.head_count", MODEL_LIMITS.heads);
   const numKvHeads = read.size("attention.head_count_kv", numHeads, numHeads);
-  if (target.width % numHeads !== 0 || numHeads % numKvHeads !== 0) {
+  if (width % numHeads !== 0 || numHeads % numKvHeads !== 0) {
     throw new MillraceError(
       "gguf_metadata",
-      `expected query heads that divide ${target.width} and are a multiple of key/value heads, got ${numHeads} and ${numKvHeads}`,
+      `expected query heads that divide ${width} and are a multiple of key/value heads, got ${numHeads} and ${numKvHeads}`,
     );
   }
-  const headDim = target.width / numHeads;
+  const headDim = width / numHeads;
   return {
     ...own,
+    width,
     numLayers: 1,
     numHeads,
     numKvHeads,

@@ -61,11 +61,11 @@ export class TrainedHeads implements BatchDrafter {
   readonly #seen = new Map<Sequence, Seen>();
   /** Blocks of a seat, used in a circle. */
   readonly #blocksPerSeat: number;
-  /** [maxNumSeqs, PENDING, width]: by seat and position mod PENDING, the hidden states seen last. */
+  /** [maxNumSeqs, PENDING, model's width]: by seat and position mod PENDING, the hidden states seen last. */
   readonly #pending: { readonly buffer: BufferHandle; readonly values: Float32Array };
-  /** [maxRows]: for each row of the batch, the row of `#source` that has its hidden state. */
+  /** [maxRows]: for each row of the batch, the row with its hidden state: of what is pending, or of what a layer made in the step before. */
   readonly #sourceRows: HostInts;
-  #source: BufferHandle;
+  #readsOwn = false;
   #depth = 0;
   /** What was tapped in the present step, from the batch's tap `#firstTap` on. */
   #tapped: { readonly sequence: Sequence; readonly position: number }[] = [];
@@ -89,11 +89,11 @@ export class TrainedHeads implements BatchDrafter {
     const tables = this.#batch.blockTables[0]!.values;
     for (let i = 0; i < tables.length; i++) tables[i] = this.#block(Math.floor(i / tableStride), i % tableStride);
     this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
-    const pending = device.allocate(maxRows * config.width * 4);
+    const modelWidth = model.transformer.width;
+    const pending = device.allocate(maxRows * modelWidth * 4);
     this.#pending = { buffer: pending, values: new Float32Array(device.view(pending)) };
     this.#sourceRows = allocateInts(device, maxRows);
-    this.#source = pending;
-    const states = device.allocate(maxRows * config.width * 4);
+    const states = device.allocate(maxRows * modelWidth * 4);
     const layers = config.layers.map((_, index) => index);
     this.#transformer = new Transformer(
       config,
@@ -108,8 +108,9 @@ export class TrainedHeads implements BatchDrafter {
       },
       this.#batch,
       (program, hidden, batch) => {
-        program.gatherRows(states, this.#source, this.#sourceRows.buffer, batch.numRows, config.width);
-        network.recordInput(program, hidden, states, batch, this.#depth);
+        const [source, width] = this.#readsOwn ? [this.#transformer.tapped, config.width] : [pending, modelWidth];
+        program.gatherRows(states, source, this.#sourceRows.buffer, batch.numRows, width);
+        network.recordInput(program, hidden, { buffer: states, areOwn: this.#readsOwn }, batch, this.#depth);
       },
     );
     this.cost = new StepCost((numRows) => this.#measure(numRows), Math.min(32, maxNumSeqs));
@@ -140,7 +141,7 @@ export class TrainedHeads implements BatchDrafter {
         this.#addGuess(sequence, tokens);
       }
       const numGuesses = active.length;
-      this.#forward(isOwn ? this.#transformer.tapped : this.#pending.buffer, i);
+      this.#forward(isOwn, i);
       active = active
         .map(({ index, sequence }, row) => ({ index, sequence, row }))
         .filter(({ index, row }) => {
@@ -181,7 +182,6 @@ export class TrainedHeads implements BatchDrafter {
 
   takeHidden(): void {
     const { transformer } = this.model;
-    const { width } = this.network.config;
     this.#tapped.forEach(({ sequence, position }, index) => {
       // It has ended, or the token at this position was a guess that did not come true.
       if (sequence.seat < 0 || position >= sequence.numComputedTokens) return;
@@ -189,10 +189,10 @@ export class TrainedHeads implements BatchDrafter {
       if (position - seen.computed === PENDING) {
         this.#clear();
         this.#addPending(sequence, seen);
-        this.#forward(this.#pending.buffer, 0);
+        this.#forward(false, 0);
       }
       const hidden = transformer.tappedHidden(this.#firstTap + index);
-      this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * width);
+      this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * transformer.width);
       seen.end = position + 1;
       if (!this.#hasLayer) seen.computed = position;
     });
@@ -248,8 +248,8 @@ export class TrainedHeads implements BatchDrafter {
     this.#sampler.addGuessRow(sequence, sequence.numTokens + draft.length);
   }
 
-  #forward(source: BufferHandle, depth: number): void {
-    this.#source = source;
+  #forward(readsOwn: boolean, depth: number): void {
+    this.#readsOwn = readsOwn;
     this.#depth = depth;
     this.#transformer.forward(this.#batch, this.#sampler.buffers);
   }
@@ -274,7 +274,7 @@ export class TrainedHeads implements BatchDrafter {
     let fastest = Number.POSITIVE_INFINITY;
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      this.#forward(this.#pending.buffer, 0);
+      this.#forward(false, 0);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     return fastest;
