@@ -181,17 +181,22 @@ class Pipeline(unittest.TestCase):
         self.assertEqual([entry["step"] for entry in log() if "held_out" in entry], [STEPS, STEPS])
 
     def test_trains_heads(self) -> None:
-        for kind in ("medusa", "eagle"):
-            losses = self.train("heads", kind, "--base", f"{self.folder}/base.gguf", "--kind", kind, "--depth", "2")
+        for name, options in {"medusa": ["--kind", "medusa"], "eagle": [], "narrow": ["--width", "32"]}.items():
+            losses = self.train("heads", name, "--base", f"{self.folder}/base.gguf", "--depth", "2", *options)
             # A base of eight steps has hardly anything to say that could be guessed.
             self.assertTrue(all(math.isfinite(loss) for loss in losses))
-            self.assertTrue((self.folder / f"{kind}.gguf").exists())
+            self.assertTrue((self.folder / f"{name}.gguf").exists())
 
     def test_eagle_chain_sees_only_what_was_certain(self) -> None:
+        for width in (64, 32):
+            with self.subTest(width=width):
+                self.check_chain(width)
+
+    def check_chain(self, width: int) -> None:
         """A guess made at t must not change with tokens after those it was made from."""
         base, _ = load_gguf(self.folder / "base.gguf")
         torch.manual_seed(1)
-        heads = create_heads("eagle", base.config, 3)
+        heads = create_heads("eagle", base.config, 3, width)
         ids = torch.randint(3, 500, (1, 20))
         changed = ids.clone()
         changed[0, 14:] = 5
@@ -208,22 +213,22 @@ class Pipeline(unittest.TestCase):
         _, tokenizer = load_gguf(self.folder / "base.gguf")
         torch.manual_seed(1)
         base = Mill(PRESETS["toy"])
-        networks = {"base": base, **{kind: create_heads(kind, base.config, 4) for kind in ("medusa", "eagle")}}
-        for parameter in (p for network in networks.values() for p in network.parameters() if p.dim() == 2):
+        heads = {"medusa": create_heads("medusa", base.config, 4), "eagle": create_heads("eagle", base.config, 4), "narrow": create_heads("eagle", base.config, 4, 32)}
+        for parameter in (p for network in (base, *heads.values()) for p in network.parameters() if p.dim() == 2):
             # Sharper than at the start of training, so that guesses differ, and as the files store it.
             parameter.copy_((torch.randn_like(parameter) / parameter.shape[1] ** 0.5).half())
         export(base, tokenizer, self.folder / "random.gguf")
         lines = []
-        for kind in ("medusa", "eagle"):
-            export_heads(networks[kind], base.config, self.folder / f"random-{kind}.gguf")
+        for name, network in heads.items():
+            export_heads(network, base.config, self.folder / f"random-{name}.gguf")
             for length in (12, 40, 97):
                 ids = torch.randint(3, 500, (1, length))
                 guesses: list[int] = []
                 for depth in range(4):
                     known = torch.cat((ids, torch.tensor([guesses], dtype=torch.long)), dim=1)
-                    state = networks[kind](base, base.hidden(known), known)[depth][0, length - 2]
-                    guesses.append(int(base.logits(state).argmax()))
-                lines.append(json.dumps({"kind": kind, "ids": ids[0].tolist(), "guesses": guesses}))
+                    state = network(base, base.hidden(known), known)[depth][0, length - 2]
+                    guesses.append(int(network.logits(base, state).argmax()))
+                lines.append(json.dumps({"heads": name, "ids": ids[0].tolist(), "guesses": guesses}))
         (self.folder / "guesses.jsonl").write_text("\n".join(lines))
 
     def test_writes_token_ids_for_the_engine(self) -> None:

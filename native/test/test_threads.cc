@@ -3,7 +3,6 @@
 #include <chrono>
 #include <thread>
 
-
 #include "../runtime/cpu.h"
 #include "../runtime/thread_pool.h"
 #include "check.h"

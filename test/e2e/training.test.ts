@@ -34,8 +34,8 @@ test.skipIf(!isPresent)(
         expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true })).toEqual(tokens);
       }
       for (const line of readFileSync(join(folder, "guesses.jsonl"), "utf8").split("\n")) {
-        const { kind, ids, guesses } = JSON.parse(line) as { kind: string; ids: number[]; guesses: number[] };
-        const heads = join(folder, `random-${kind}.gguf`);
+        const { heads: name, ids, guesses } = JSON.parse(line) as { heads: string; ids: number[]; guesses: number[] };
+        const heads = join(folder, `random-${name}.gguf`);
         expect(guessesAfter(join(folder, "random.gguf"), heads, [{ ids, chunk: 16 }], 4)).toEqual([guesses]);
       }
     } finally {

@@ -59,38 +59,51 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
 
-/** Trained heads that were not trained, for a model that `writeRandomModel` wrote. */
-export function writeRandomHeads(path: string, kind: "medusa" | "eagle", model: RandomModelOptions): void {
-  const { width, heads, kvHeads, ff, seed, type } = completed(model);
+export type RandomHeads = "medusa" | "eagle" | "narrow eagle";
+
+/** Trained heads that were not trained, for a model that `writeRandomModel` wrote. A narrow layer has half of its width. */
+export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomModelOptions): void {
+  const { width: modelWidth, vocab, seed, type } = completed(model);
+  const { width, heads, kvHeads, ff } = layerSizes(kind, model);
   const dimensions = completed({ architecture: "llama", seed: seed + 1, type, width, heads, kvHeads, ff });
   const create = new TensorFactory(dimensions);
-  const square = (name: string) => create.matrix(`${name}.weight`, width, width);
+  const matrix = (name: string, rows: number, cols: number) => create.matrix(`${name}.weight`, cols, rows);
   const inLayer = layerTensors(create, dimensions, 0);
   const tensors =
     kind === "medusa"
-      ? Array.from({ length: RANDOM_HEADS_DEPTH }, (_, depth) => square(`heads.${depth}`))
+      ? Array.from({ length: RANDOM_HEADS_DEPTH }, (_, depth) => matrix(`heads.${depth}`, width, width))
       : [
-          ...["eagle.join_hidden", "eagle.join_embed"].map(square),
-          ...["eagle.embed_norm.weight", "eagle.norm.weight"].map((name) => create.norm(name, width)),
+          ...["eagle.join_hidden", "eagle.join_embed"].map((name) => matrix(name, width, modelWidth)),
+          create.norm("eagle.embed_norm.weight", modelWidth),
+          create.norm("eagle.norm.weight", width),
           ...inLayer.map((tensor) => ({ ...tensor, name: tensor.name.replace("blk.0", "eagle") })),
+          ...(kind === "eagle" ? [] : [matrix("eagle.join_state", width, width), matrix("eagle.output", vocab, width)]),
         ];
   writeGguf(path, { metadata: headsMetadata(kind, model), tensors });
 }
 
-export function headsMetadata(kind: "medusa" | "eagle", model: RandomModelOptions): Record<string, WritableValue> {
-  const { width, heads, kvHeads, ff, vocab } = completed(model);
+export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Record<string, WritableValue> {
+  const { width: modelWidth, vocab } = completed(model);
+  const { width, heads, kvHeads, ff } = layerSizes(kind, model);
   const key = (name: string) => `mill-heads.${name}`;
   return {
     "general.architecture": str("mill-heads"),
-    [key("kind")]: str(kind),
+    [key("kind")]: str(kind === "medusa" ? kind : "eagle"),
     [key("base")]: str("random"),
     [key("depth")]: u32(RANDOM_HEADS_DEPTH),
-    [key("embedding_length")]: u32(width),
+    [key("embedding_length")]: u32(modelWidth),
+    ...(kind === "narrow eagle" ? { [key("layer_length")]: u32(width) } : {}),
     [key("vocab_size")]: u32(vocab),
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
   };
+}
+
+function layerSizes(kind: RandomHeads, model: RandomModelOptions) {
+  const { width, heads, kvHeads, ff } = completed(model);
+  if (kind !== "narrow eagle") return { width, heads, kvHeads, ff };
+  return { width: width / 2, heads: heads / 2, kvHeads: kvHeads / 2, ff: ff / 2 };
 }
 
 const RANDOM_HEADS_DEPTH = 3;

@@ -27,6 +27,7 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-heads-"));
   writeRandomModel(pathOf("model"), MODEL);
   writeRandomHeads(pathOf("eagle"), "eagle", MODEL);
+  writeRandomHeads(pathOf("narrow"), "narrow eagle", MODEL);
   writeRandomHeads(pathOf("medusa"), "medusa", MODEL);
   writeRandomHeads(pathOf("wide"), "eagle", { ...MODEL, width: 128 });
   writeRandomHeads(pathOf("worded"), "eagle", { ...MODEL, vocab: 400 });
@@ -35,6 +36,7 @@ beforeAll(() => {
     foreign: { [key("base")]: str("other") },
     kindless: { [key("kind")]: str("hydra") },
     endless: { [key("depth")]: u32(65) },
+    broader: { [key("layer_length")]: u32(128) },
     uneven: { [key("attention.head_count")]: u32(3), [key("attention.head_count_kv")]: u32(1) },
     empty: {},
     "empty-medusa": { [key("kind")]: str("medusa") },
@@ -90,6 +92,7 @@ const guessedBy = (name: string, method: SpeculativeConfig["method"] = "heads"):
 describe("trained heads", () => {
   test.each([
     "eagle",
+    "narrow",
     "medusa",
   ])("%s: tokens are those of plain decoding, with prefixes shared and memory short", (kind) => {
     const plain = run(NO_SPECULATION);
@@ -113,13 +116,16 @@ describe("trained heads", () => {
     expect(crowded.stats.speculation.numDraftTokens).toBeGreaterThan(100);
   });
 
-  test("a layer guesses what its definition says, from what it has seen, alone and beside others", () => {
+  test.each([
+    "eagle",
+    "narrow",
+  ])("%s: a layer guesses what its definition says, from what it has seen, alone and beside others", (name) => {
     const texts = [promptOf(1), promptOf(3).slice(0, 21), promptOf(2)];
-    const expected = [eagleGuesses(texts[0]!, 0, 6), eagleGuesses(texts[1]!, 0, 6), eagleGuesses(texts[2]!, 16, 6)];
+    const expected = texts.map((ids, index) => eagleGuesses(ids, 6, { name, start: index === 2 ? 16 : 0 }));
     expect(new Set(expected.flat()).size).toBeGreaterThan(6);
     const guesses = guessesAfter(
       pathOf("model"),
-      pathOf("eagle"),
+      pathOf(name),
       [{ ids: texts[0]! }, { ids: texts[1]!, chunk: 3 }, { ids: texts[2]!, numSkipped: 16, chunk: 7 }],
       6,
     );
@@ -130,15 +136,15 @@ describe("trained heads", () => {
     const texts = [promptOf(1), promptOf(2), promptOf(3).slice(0, 21)];
     const requests = texts.map((ids, index) => ({ ids, numGuesses: [2, 6, 4][index]! }));
     const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), requests, 6);
-    expect(guesses).toEqual(requests.map(({ ids, numGuesses }) => eagleGuesses(ids, 0, numGuesses)));
+    expect(guesses).toEqual(requests.map(({ ids, numGuesses }) => eagleGuesses(ids, numGuesses)));
   });
 
   test("a layer sees no more than its window, however long the text has become", () => {
     const ids = Array.from({ length: 150 }, (_, i) => (i * i) % 91);
     const request = { ids, numPrompt: 40, chunk: 16 };
     const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6, 24);
-    expect(guesses).toEqual([eagleGuesses(ids, 0, 6, 24)]);
-    expect(guesses).not.toEqual([eagleGuesses(ids, 0, 6)]);
+    expect(guesses).toEqual([eagleGuesses(ids, 6, { window: 24 })]);
+    expect(guesses).not.toEqual([eagleGuesses(ids, 6)]);
   });
 
   test("blocks guess what their definition says", () => {
@@ -166,6 +172,7 @@ describe("trained heads", () => {
     ["eagle", "draft_model", "architecture_unsupported", /expected one of llama, .*, got mill-heads/],
     ["kindless", "heads", "gguf_metadata", /expected mill-heads.kind among medusa, eagle, got hydra/],
     ["endless", "heads", "gguf_metadata", /expected mill-heads.depth to be an integer in \[1, 64\], got 65/],
+    ["broader", "heads", "gguf_metadata", /expected mill-heads.layer_length to be an integer in \[1, 64\], got 128/],
     ["uneven", "heads", "gguf_metadata", /expected query heads that divide 64 .*, got 3 and 1/],
     ["empty", "eagle", "gguf_tensor", /expected a tensor eagle.attn_q.weight of shape \[64,64\], got none/],
     ["empty-medusa", "medusa", "gguf_tensor", /expected a tensor heads.0.weight of shape \[64,64\], got none/],
@@ -230,10 +237,8 @@ function tensorsOf(name: string): ReturnType<typeof readTensors> {
 const silu = (x: number) => x / (1 + Math.exp(-x));
 const add = (a: readonly number[], b: readonly number[]) => a.map((v, i) => v + b[i]!);
 
-function mostLikely(h: readonly number[]): number {
-  const logits = tensorsOf("model").multiply("output", h);
-  return logits.indexOf(Math.max(...logits));
-}
+const indexOfMost = (logits: readonly number[]) => logits.indexOf(Math.max(...logits));
+const mostLikely = (h: readonly number[]) => indexOfMost(tensorsOf("model").multiply("output", h));
 
 /** Heads of 16, four for queries and two for keys, as the random model has; pairs (2i, 2i + 1) are rotated. */
 function rotated(x: readonly number[], position: number): number[] {
@@ -249,16 +254,19 @@ function rotated(x: readonly number[], position: number): number[] {
 /** What models/training/heads.py defines, in plain loops; the first `start` positions were not seen. */
 function eagleGuesses(
   ids: readonly number[],
-  start: number,
   numTokens: number,
-  window = ids.length + numTokens,
+  { name = "eagle", start = 0, window = ids.length + numTokens } = {},
 ): number[] {
-  const heads = tensorsOf("eagle");
+  const heads = tensorsOf(name);
   const model = tensorsOf("model");
+  const isNarrow = name === "narrow";
+  const joinState = isNarrow ? "eagle.join_state" : "eagle.join_hidden";
+  const guess = (state: readonly number[]) =>
+    isNarrow ? indexOfMost(heads.multiply("eagle.output", state)) : mostLikely(state);
   const past: { readonly k: number[]; readonly v: number[] }[] = [];
-  const layer = (state: readonly number[], nextToken: number, position: number): number[] => {
+  const layer = (join: string, state: readonly number[], nextToken: number, position: number): number[] => {
     const embedded = heads.norm("eagle.embed_norm", model.rowOf("token_embd", nextToken));
-    const x = add(heads.multiply("eagle.join_hidden", state), heads.multiply("eagle.join_embed", embedded));
+    const x = add(heads.multiply(join, state), heads.multiply("eagle.join_embed", embedded));
     const normed = heads.norm("eagle.attn_norm", x);
     const q = rotated(heads.multiply("eagle.attn_q", normed), position);
     past.push({
@@ -285,11 +293,11 @@ function eagleGuesses(
   };
   const hidden = hiddenStates(ids);
   let state: number[] = [];
-  for (let t = start; t < ids.length - 1; t++) state = layer(hidden[t]!, ids[t + 1]!, t);
-  const guesses = [mostLikely(state)];
+  for (let t = start; t < ids.length - 1; t++) state = layer("eagle.join_hidden", hidden[t]!, ids[t + 1]!, t);
+  const guesses = [guess(state)];
   while (guesses.length < numTokens) {
-    state = layer(state, guesses.at(-1)!, ids.length - 2 + guesses.length);
-    guesses.push(mostLikely(state));
+    state = layer(joinState, state, guesses.at(-1)!, ids.length - 2 + guesses.length);
+    guesses.push(guess(state));
   }
   return guesses;
 }
