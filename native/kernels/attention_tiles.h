@@ -17,19 +17,27 @@ constexpr int kTileQueries = 4;
 constexpr int kTileQueries = 3;
 #endif
 constexpr int kTileVectors = 4;
+// Twice as many queries, of half as many vectors each, read K and V as they are stored: reading once is worth more than the fuller tile.
+constexpr int kDirectQueries = 2 * kTileQueries;
+constexpr int tileVectors(int numQueries) { return numQueries > kTileQueries ? kTileVectors / 2 : kTileVectors; }
 // Octets that are widened at once and stay in the first-level cache while all queries pass over them.
 constexpr int64_t kChunkOctets = kTileVectors * kEights;
 // Floats from one query's weights to the next one's: off a power of two, which would put them all into the same cache sets. A chunk's last
 // scores may reach beyond the part.
 constexpr int64_t kScorePitch = kAttentionPart + 16;
 
-// Calls body with `size`, 1 to kTileQueries, as a constant.
-template <class Body>
+// Calls body with `size`, 1 to kMost, as a constant.
+template <int kMost, class Body>
 MILLRACE_INLINE void withSize(int64_t size, Body body) {
-  if (size == 1) return body(std::integral_constant<int, 1>{});
-  if (size == 2) return body(std::integral_constant<int, 2>{});
-  if (size == 3) return body(std::integral_constant<int, 3>{});
-  if constexpr (kTileQueries == 4) body(std::integral_constant<int, 4>{});
+  if (size == kMost) return body(std::integral_constant<int, kMost>{});
+  if constexpr (kMost > 1) withSize<kMost - 1>(size, body);
+}
+
+// Covers items [begin, end) by tiles of kMost, a power of two, or fewer: calls tile(count, first).
+template <int kMost, class Tile>
+MILLRACE_INLINE void inTiles(int64_t begin, int64_t end, Tile tile) {
+  for (; begin + kMost <= end; begin += kMost) tile(std::integral_constant<int, kMost>{}, begin);
+  if constexpr (kMost > 1) inTiles<kMost / 2>(begin, end, tile);
 }
 
 // Calls body with the type of the stored values as a constant.
@@ -182,10 +190,9 @@ void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* keys, c
 // Scores of kQueries queries against numVectors vectors of widened keys.
 template <int kQueries>
 void scoreVectors(const float* q, const float* keys, int64_t headDim, int64_t numVectors, float* scores) {
-  int64_t v = 0;
-  for (; v + 4 <= numVectors; v += 4) scoreTile<kQueries, 4>(q, keys + kLanes * v * headDim, headDim, scores + kLanes * v);
-  for (; v + 2 <= numVectors; v += 2) scoreTile<kQueries, 2>(q, keys + kLanes * v * headDim, headDim, scores + kLanes * v);
-  for (; v < numVectors; v++) scoreTile<kQueries, 1>(q, keys + kLanes * v * headDim, headDim, scores + kLanes * v);
+  inTiles<kTileVectors>(0, numVectors, [&](auto vectors, int64_t v) {
+    scoreTile<kQueries, vectors>(q, keys + kLanes * v * headDim, headDim, scores + kLanes * v);
+  });
 }
 
 // weights: [kQueries, kScorePitch]; values: [numEntries, paddedDim], at least one entry; adds weight · value to kVectors vectors of out [kQueries, paddedDim].
@@ -220,10 +227,9 @@ void valueTile(const float* weights, const float* values, int64_t numEntries, in
 template <int kQueries>
 void valueEntries(const float* weights, const float* values, int64_t numEntries, int64_t paddedDim, float* out) {
   if (numEntries <= 0) return;
-  int64_t d = 0;
-  for (; d + 4 * kLanes <= paddedDim; d += 4 * kLanes) valueTile<kQueries, 4>(weights, values + d, numEntries, paddedDim, out + d);
-  for (; d + 2 * kLanes <= paddedDim; d += 2 * kLanes) valueTile<kQueries, 2>(weights, values + d, numEntries, paddedDim, out + d);
-  for (; d < paddedDim; d += kLanes) valueTile<kQueries, 1>(weights, values + d, numEntries, paddedDim, out + d);
+  inTiles<kTileVectors>(0, paddedDim / kLanes, [&](auto vectors, int64_t v) {
+    valueTile<kQueries, vectors>(weights, values + kLanes * v, numEntries, paddedDim, out + kLanes * v);
+  });
 }
 
 // As valueTile, of entries [begin, end) as they are stored in `octets`, from column d on; `next` are the octets that come a chunk later.

@@ -88,7 +88,9 @@ Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
 
 // As few groups as there can be, of nearly equal sizes.
 void formGroups(Workspace& work) {
-  work.numGroups = (work.numQueries + kTileQueries - 1) / kTileQueries;
+  // What one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
+  work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % kLanes == 0;
+  work.numGroups = work.isDirect ? 1 : (work.numQueries + kTileQueries - 1) / kTileQueries;
   int64_t query = 0;
   for (int64_t g = 0; g < work.numGroups; g++) {
     const int64_t groupsLeft = work.numGroups - g;
@@ -96,8 +98,6 @@ void formGroups(Workspace& work) {
     work.groups[g] = {query, size, 0, 0};
     query += size;
   }
-  // What one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
-  work.isDirect = work.numGroups == 1 && work.kv->headDim % kLanes == 0;
 }
 
 // Copies kQueries queries' vectors, times the scale, so that their values of one dimension lie together.
@@ -114,7 +114,7 @@ void loadQueries(const PagedAttentionArgs& args, const int32_t* rows, int64_t kv
   const int64_t perRow = kv.numHeads / kv.numKvHeads;
   for (int64_t g = 0; g < work.numGroups; g++) {
     const Group& group = work.groups[g];
-    const float* q[kTileQueries];
+    const float* q[kDirectQueries];
     for (int64_t i = 0; i < group.size; i++) {
       const int64_t query = group.firstQuery + i;
       const int64_t m = rows[query / perRow];
@@ -124,7 +124,7 @@ void loadQueries(const PagedAttentionArgs& args, const int32_t* rows, int64_t kv
       work.queries[query] = {begin, length, 0, 0, kEmpty, kEmpty};
     }
     float* packed = work.q + group.firstQuery * kv.headDim;
-    withSize(group.size, [&](auto size) { packQueries<size>(q, kv.headDim, args.scale, packed); });
+    withSize<kDirectQueries>(group.size, [&](auto size) { packQueries<size>(q, kv.headDim, args.scale, packed); });
   }
 }
 
@@ -199,18 +199,14 @@ Octets upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, c
 // The group's scores of vectors [begin, end) of the chunk that begins at octet `from`, of stored keys.
 template <KvType kType, int kQueries>
 void scoreStored(const Workspace& work, const Part& part, int64_t from, int64_t begin, int64_t end, const float* q, float* scores) {
-  const auto tile = [&](auto vectors, int64_t v) {
+  inTiles<tileVectors(kQueries)>(begin, end, [&](auto vectors, int64_t v) {
     Octets keys[vectors], next[vectors];
     for (int64_t i = 0; i < vectors; i++) {
       keys[i] = octetsAt(part.keys, from + (v + i) * kEights, part);
       next[i] = upcoming(part.keys, from + (v + i) * kEights, part, part.values, &part);
     }
     scoreStoredTile<kType, kQueries, vectors>(*work.kv, q, keys, next, scores + v * kLanes);
-  };
-  int64_t v = begin;
-  for (; v + 4 <= end; v += 4) tile(std::integral_constant<int, 4>{}, v);
-  for (; v + 2 <= end; v += 2) tile(std::integral_constant<int, 2>{}, v);
-  for (; v < end; v++) tile(std::integral_constant<int, 1>{}, v);
+  });
 }
 
 // Scores of the group in the chunk of octets [from, to), which work.widened holds unless keys are read as they are stored.
@@ -224,12 +220,12 @@ void scoreGroup(const Workspace& work, const Group& group, const Part& part, int
   float* scores = work.scores + group.firstQuery * kScorePitch + from * kKvOctet;
   if (work.isDirect) {
     withType(kv.type, [&](auto type) {
-      withSize(group.size, [&](auto size) { scoreStored<type, size>(work, part, from, begin, end, q, scores); });
+      withSize<kDirectQueries>(group.size, [&](auto size) { scoreStored<type, size>(work, part, from, begin, end, q, scores); });
     });
     return;
   }
   const float* keys = work.widened + begin * kLanes * kv.headDim;
-  withSize(group.size, [&](auto size) { scoreVectors<size>(q, keys, kv.headDim, end - begin, scores + begin * kLanes); });
+  withSize<kTileQueries>(group.size, [&](auto size) { scoreVectors<size>(q, keys, kv.headDim, end - begin, scores + begin * kLanes); });
 }
 
 void scorePart(const Workspace& work, const Part& part) {
@@ -302,13 +298,10 @@ void valueStored(const Workspace& work, const Part& part, const Part* nextPart, 
   }
   const int64_t base = from * kKvOctet;
   const auto entries = [&](auto count, const float* weights, int64_t begin, int64_t end, float* out) {
-    const auto tile = [&](auto vectors, int64_t d) {
+    inTiles<tileVectors(count)>(0, kv.headDim / kLanes, [&](auto vectors, int64_t v) {
+      const int64_t d = v * kLanes;
       valueStoredTile<kType, count, vectors>(kv, weights + base, part.values + from, next, begin - base, end - base, d, out + d);
-    };
-    int64_t d = 0;
-    for (; d + 4 * kLanes <= kv.headDim; d += 4 * kLanes) tile(std::integral_constant<int, 4>{}, d);
-    for (; d + 2 * kLanes <= kv.headDim; d += 2 * kLanes) tile(std::integral_constant<int, 2>{}, d);
-    for (; d < kv.headDim; d += kLanes) tile(std::integral_constant<int, 1>{}, d);
+    });
   };
   valueGroup<kQueries>(work, work.groups[0], base, to * kKvOctet, entries);
 }
@@ -327,7 +320,7 @@ void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
     const int64_t to = minOf(from + kChunkOctets, part.endOctet());
     if (work.isDirect) {
       withType(kv.type, [&](auto type) {
-        withSize(work.numQueries, [&](auto size) { valueStored<type, size>(work, part, nextPart, from, to); });
+        withSize<kDirectQueries>(work.numQueries, [&](auto size) { valueStored<type, size>(work, part, nextPart, from, to); });
       });
       continue;
     }
@@ -339,7 +332,7 @@ void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
     for (int64_t g = 0; g < work.numGroups; g++) {
       const Group& group = work.groups[g];
       if (group.first >= to * kKvOctet || group.last <= from * kKvOctet) continue;
-      withSize(group.size, [&](auto size) { valueWidened<size>(work, group, from * kKvOctet, to * kKvOctet); });
+      withSize<kTileQueries>(group.size, [&](auto size) { valueWidened<size>(work, group, from * kKvOctet, to * kKvOctet); });
     }
   }
 }

@@ -1,6 +1,8 @@
 // Chunks of a stage are claimed through a counter and a stage is over when its chunks are done, not when all threads have arrived: a
-// thread that the OS descheduled between chunks holds nobody up. Waiting spins for up to 50 µs, then parks; where threads outnumber CPUs it
-// yields instead of spinning, as the thread it waits for may need its CPU.
+// thread that the OS descheduled between chunks holds nobody up. Waiting spins for 50 µs, then goes on but lets others have the CPU, and parks
+// after 500: between two steps of decoding lie some 100 µs of JavaScript, and a thread that has to be woken misses the beginning of the step, on
+// a virtual machine up to half of it (docs/decisions.md, 83). Where threads outnumber CPUs it yields from the start, as the thread it waits for
+// may need its CPU, and parks early.
 #include "thread_pool.h"
 
 #include <chrono>
@@ -13,6 +15,7 @@ namespace millrace {
 
 namespace {
 constexpr auto kSpinTime = std::chrono::microseconds(50);
+constexpr auto kYieldTime = std::chrono::microseconds(500);
 
 inline void pauseCpu() {
 #if defined(__x86_64__)
@@ -63,15 +66,16 @@ void ThreadPool::pin(const std::vector<int>& cpus) {
 template <typename Condition>
 void ThreadPool::waitUntil(Condition condition) {
   if (condition()) return;
-  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   const bool isCrowded = isCrowded_.load(std::memory_order_relaxed);
-  do {
-    if (isCrowded) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  const auto deadline = start + (isCrowded ? kSpinTime : kYieldTime);
+  for (auto now = start; now < deadline; now = std::chrono::steady_clock::now()) {
+    if (isCrowded || now - start >= kSpinTime) std::this_thread::yield();
     for (int i = 0; i < 16; i++) {
       if (condition()) return;
       pauseCpu();
     }
-  } while (std::chrono::steady_clock::now() < deadline);
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   // Announced before the condition is looked at again: whoever makes it true afterwards sees a sleeper.
   numSleepers_.fetch_add(1);

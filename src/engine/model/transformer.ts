@@ -52,11 +52,17 @@ interface RopeTable {
   readonly magnitude: number;
 }
 
-/** Records what fills `hidden` [rows, width] before the first layer. */
-export type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch) => void;
+/** Records what fills `hidden` [rows, width] before the first layer. @param variant that `forward` was called with */
+export type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
+
+/** Steps of decoding have few shapes, and have them again and again. */
+const MAX_RECORDED = 32;
 
 export class Transformer implements BlockMemory {
-  readonly #program = new Program();
+  #program = new Program();
+  /** By shape, those used last at the end. All that changes between two steps of a shape lies in buffers. */
+  readonly #recorded = new Map<string, Program>();
+  #recordedSamples: SampleBuffers | undefined;
   readonly #scratch: Scratch;
   readonly #tapped: Float32Array;
   readonly #logitValues: Float32Array;
@@ -130,19 +136,35 @@ export class Transformer implements BlockMemory {
     });
   }
 
-  /** Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows. */
-  forward(batch: StepBatch, samples: SampleBuffers): void {
+  /**
+   * Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows.
+   * @param batch always the one that the transformer was made with; @param variant of the input, for its recorder
+   */
+  forward(batch: StepBatch, samples: SampleBuffers, variant = 0): void {
+    const { numRows, numLogitRows, numHiddenTaps } = batch;
+    const shape = `${numRows} ${numLogitRows} ${numHiddenTaps} ${variant}`;
+    if (samples !== this.#recordedSamples) this.#recorded.clear();
+    this.#recordedSamples = samples;
+    const known = this.#recorded.get(shape);
+    this.#program = known ?? new Program();
+    if (known === undefined) this.#record(batch, samples, variant);
+    this.#recorded.delete(shape);
+    this.#recorded.set(shape, this.#program);
+    if (this.#recorded.size > MAX_RECORDED) this.#recorded.delete(this.#recorded.keys().next().value!);
+    this.device.submit(this.#program.words, this.#program.numWords);
+  }
+
+  #record(batch: StepBatch, samples: SampleBuffers, variant: number): void {
     const program = this.#program;
     const { weights } = this;
     const { hidden } = this.#scratch;
     const numRows = batch.numRows;
-    program.clear();
     for (const rope of this.#ropes) {
       program.ropeTable(rope.table, batch.positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude, {
         concurrent: true,
       });
     }
-    this.recordInput(program, hidden, batch);
+    this.recordInput(program, hidden, batch, variant);
     // Where nobody reads what comes out, the last layer only stores its keys and values.
     const isRead = batch.numLogitRows + batch.numHiddenTaps > 0;
     weights.layers.forEach((layer, index) => {
@@ -153,7 +175,6 @@ export class Transformer implements BlockMemory {
     });
     if (batch.numLogitRows > 0) this.#logits(batch, samples);
     if (batch.numHiddenTaps > 0) this.#tap(batch);
-    this.device.submit(program.words, program.numWords);
   }
 
   get width(): number {

@@ -17,7 +17,8 @@ export interface HeadNetwork {
   /** Positions before the last one whose hidden state it reads too. */
   readonly window: number;
   /**
-   * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on), for each row of the batch, whose token is the one after its position.
+   * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on; 1 for all later ones of a layer), for each row of the batch, whose token
+   * is the one after its position.
    * @param states for each row the hidden state at its position: the model's [rows, model's width], or what a layer made itself [rows, width]
    */
   recordInput(program: Program, hidden: BufferHandle, states: States, batch: StepBatch, depth: number): void;

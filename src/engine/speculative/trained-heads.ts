@@ -65,8 +65,6 @@ export class TrainedHeads implements BatchDrafter {
   readonly #pending: { readonly buffer: BufferHandle; readonly values: Float32Array };
   /** [maxRows]: for each row of the batch, the row with its hidden state: of what is pending, or of what a layer made in the step before. */
   readonly #sourceRows: HostInts;
-  #readsOwn = false;
-  #depth = 0;
   /** What was tapped in the present step, from the batch's tap `#firstTap` on. */
   #tapped: { readonly sequence: Sequence; readonly position: number }[] = [];
   #firstTap = 0;
@@ -107,10 +105,11 @@ export class TrainedHeads implements BatchDrafter {
         maxModelLen,
       },
       this.#batch,
-      (program, hidden, batch) => {
-        const [source, width] = this.#readsOwn ? [this.#transformer.tapped, config.width] : [pending, modelWidth];
+      (program, hidden, batch, depth) => {
+        const areOwn = this.#readsOwn(depth);
+        const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [pending, modelWidth];
         program.gatherRows(states, source, this.#sourceRows.buffer, batch.numRows, width);
-        network.recordInput(program, hidden, { buffer: states, areOwn: this.#readsOwn }, batch, this.#depth);
+        network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
     );
     this.cost = new StepCost((numRows) => this.#measure(numRows), Math.min(32, maxNumSeqs));
@@ -129,8 +128,7 @@ export class TrainedHeads implements BatchDrafter {
     /** `row`: of the step before. */
     let active = sequences.map((sequence, index) => ({ index, sequence, row: index }));
     for (let i = 0; i < Math.min(numTokens, this.maxTokens) && active.length > 0; i++) {
-      // A layer's first state is the model's, every later one its own.
-      const isOwn = i > 0 && this.#hasLayer;
+      const isOwn = this.#readsOwn(i);
       const startMs = performance.now();
       this.#clear();
       for (const { index, sequence, row } of active) {
@@ -141,7 +139,7 @@ export class TrainedHeads implements BatchDrafter {
         this.#addGuess(sequence, tokens);
       }
       const numGuesses = active.length;
-      this.#forward(isOwn, i);
+      this.#forward(i);
       active = active
         .map(({ index, sequence }, row) => ({ index, sequence, row }))
         .filter(({ index, row }) => {
@@ -189,7 +187,7 @@ export class TrainedHeads implements BatchDrafter {
       if (position - seen.computed === PENDING) {
         this.#clear();
         this.#addPending(sequence, seen);
-        this.#forward(false, 0);
+        this.#forward(0);
       }
       const hidden = transformer.tappedHidden(this.#firstTap + index);
       this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * transformer.width);
@@ -248,10 +246,14 @@ export class TrainedHeads implements BatchDrafter {
     this.#sampler.addGuessRow(sequence, sequence.numTokens + draft.length);
   }
 
-  #forward(readsOwn: boolean, depth: number): void {
-    this.#readsOwn = readsOwn;
-    this.#depth = depth;
-    this.#transformer.forward(this.#batch, this.#sampler.buffers);
+  /** Its guesses after the first are all one program. */
+  #forward(depth: number): void {
+    this.#transformer.forward(this.#batch, this.#sampler.buffers, this.#hasLayer ? Math.min(1, depth) : depth);
+  }
+
+  /** A layer's first state is the model's, every later one its own. */
+  #readsOwn(depth: number): boolean {
+    return this.#hasLayer && depth > 0;
   }
 
   #block(seat: number, index: number): number {
@@ -274,7 +276,7 @@ export class TrainedHeads implements BatchDrafter {
     let fastest = Number.POSITIVE_INFINITY;
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      this.#forward(false, 0);
+      this.#forward(0);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     return fastest;
