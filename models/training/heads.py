@@ -72,11 +72,17 @@ class Eagle(nn.Module):
     def __init__(self, base: ModelConfig, num_depths: int, width: int) -> None:
         super().__init__()
         self.num_depths = num_depths
-        share = width / base.hidden_size
-        heads = {name: max(1, round(share * getattr(base, name))) for name in ("num_heads", "num_kv_heads")}
-        self.config = config = replace(base, hidden_size=width, ffn_size=round(share * base.ffn_size), **heads)
-        if config.head_size != base.head_size or config.num_heads % config.num_kv_heads != 0:
-            raise ValueError(f"expected a width that the base's attention heads of {base.head_size} fill, got {width}")
+        if width > base.hidden_size or width % base.head_size != 0:
+            raise ValueError(f"expected a width up to {base.hidden_size} that attention heads of {base.head_size} fill, got {width}")
+        num_heads = width // base.head_size
+        num_kv_heads = max(1, num_heads * base.num_kv_heads // base.num_heads)
+        self.config = config = replace(
+            base,
+            hidden_size=width,
+            ffn_size=width * base.ffn_size // base.hidden_size,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads if num_heads % num_kv_heads == 0 else num_heads,
+        )
         self.is_narrow = width < base.hidden_size
         self.join_hidden = nn.Linear(base.hidden_size, width, bias=False)
         self.join_embed = nn.Linear(base.hidden_size, width, bias=False)

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { chatAt, readMixture } from "../../models/corpus/families.js";
+import { readGguf } from "../../src/formats/gguf/read.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { canTrain, python } from "../helpers/python.js";
 import { startTestServer } from "../helpers/server.js";
@@ -120,6 +121,17 @@ test("what cannot work is said before any work", async () => {
       stderr: expect.stringMatching(message),
     });
   }
+  const drafter = ["train-drafter", "--prompts", prompts];
+  const widths: [string[], RegExp][] = [
+    [["--kind", "draft", "--width", "128"], /--width to be left out for kind draft/],
+    [["--kind", "eagle", "--width", "96"], /--width to be a multiple of 64 up to 256/],
+  ];
+  for (const [args, message] of widths) {
+    expect(await millrace(...drafter, ...args, ...out)).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(message),
+    });
+  }
   expect(existsSync(at("never"))).toBe(false);
 });
 
@@ -180,9 +192,10 @@ test.skipIf(!isPresent)(
     for (const [args, message] of refusals) {
       expect(await millrace(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(message) });
     }
-    const heads = await millrace(...drafter, "--kind", "medusa", "--out", at("draft"));
+    const heads = await millrace(...drafter, "--kind", "eagle", "--width", "32", "--out", at("draft"));
     expect(heads).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("of them from before") });
-    expect(acceptanceOf("medusa")).toMatchObject({ numDrafts: expect.any(Number) });
+    expect(readGguf(at("draft", "eagle.gguf")).tensors.has("eagle.output.weight")).toBe(true);
+    expect(acceptanceOf("eagle")).toMatchObject({ numDrafts: expect.any(Number) });
     expect(acceptanceOf("draft")).toEqual(acceptance);
   },
 );
