@@ -1,9 +1,10 @@
 /** The two kinds of trained heads, as what their networks compute before and around the transformer that runs them. */
 import { type BufferHandle, type Device, NO_BUFFER } from "../../kernels/kernels.js";
+import { activationRowBytes } from "../../kernels/packing.js";
 import type { Program } from "../../kernels/program.js";
 import type { ModelConfig } from "../model/config.js";
 import type { ActivationDtype, LoadReport } from "../model/weight-packer.js";
-import { bindLayer, type ModelWeights } from "../model/weights.js";
+import { bindLayer, type Linear, type ModelWeights } from "../model/weights.js";
 import type { StepBatch } from "../step-batch.js";
 import { bindHeads, type HeadsFile, headsConfig } from "./heads-file.js";
 
@@ -44,7 +45,7 @@ export interface HeadsPlace {
   /** Of a batch. */
   readonly maxRows: number;
   readonly report: LoadReport;
-  /** Of the layer's matrices; all others stay as they are stored. */
+  /** Of an eagle layer's matrices; those of medusa's blocks stay as they are stored. */
   readonly activationDtype: ActivationDtype;
   /** Entries of its own past that a layer sees at most. */
   readonly window?: number;
@@ -65,33 +66,60 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
   const { width, vocabSize, rmsEps } = config;
   const modelWidth = target.config.width;
   const isNarrow = width < modelWidth;
-  const { layer, output } = bindHeads(file, place, activationDtype, (binder) => ({
+  const own = bindHeads(file, place, activationDtype, (binder) => ({
     layer: bindLayer(binder, config, "eagle."),
     output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
-  }));
-  const own = bindHeads(file, place, "f32", (binder) => ({
-    joinHidden: binder.linear("eagle.join_hidden", width, modelWidth).weight,
-    joinState: isNarrow ? binder.linear("eagle.join_state", width, width).weight : undefined,
-    joinEmbed: binder.linear("eagle.join_embed", width, modelWidth).weight,
+    joinHidden: binder.linear("eagle.join_hidden", width, modelWidth),
+    joinEmbed: binder.linear("eagle.join_embed", width, modelWidth),
+    joinState: isNarrow ? binder.linear("eagle.join_state", width, width) : undefined,
     embedNorm: binder.vector("eagle.embed_norm.weight", modelWidth),
     norm: binder.vector("eagle.norm.weight", width),
   }));
-  const joinState = own.joinState ?? own.joinHidden;
+  const joinHidden = new Join(own.joinHidden, modelWidth, place);
+  const joinEmbed = new Join(own.joinEmbed, modelWidth, place);
+  const joinState = own.joinState === undefined ? joinHidden : new Join(own.joinState, width, place);
   const embedded = device.allocate(maxRows * modelWidth * 4);
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [layer], outputNorm: own.norm, output },
+    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [own.layer], outputNorm: own.norm, output: own.output },
     maxTokens: Number.POSITIVE_INFINITY,
     window,
     recordInput(program, hidden, states, { tokenIds, numRows }) {
-      const join = states.areOwn ? joinState : own.joinHidden;
-      program.linear(hidden, states.buffer, join, NO_BUFFER, numRows, { concurrent: true });
+      const join = states.areOwn ? joinState : joinHidden;
+      join.record(program, hidden, states.buffer, numRows, { concurrent: true });
       program.embed(embedded, target.weights.embedding, tokenIds.buffer, numRows, 1);
       program.rmsNorm(embedded, embedded, own.embedNorm, numRows, modelWidth, rmsEps);
-      program.linear(hidden, embedded, own.joinEmbed, NO_BUFFER, numRows, { accumulate: true });
+      joinEmbed.record(program, hidden, embedded, numRows, { accumulate: true });
     },
   };
+}
+
+/** A matrix with room for its inputs in the format that it takes. */
+class Join {
+  readonly #quantized: BufferHandle | undefined;
+
+  constructor(
+    private readonly linear: Linear,
+    private readonly cols: number,
+    { device, maxRows }: HeadsPlace,
+  ) {
+    const { activations } = linear;
+    if (activations !== "f32") this.#quantized = device.allocate(maxRows * activationRowBytes(activations, cols));
+  }
+
+  /** out [rows, outputs] = (+) x [rows, cols] · weightᵀ */
+  record(
+    program: Program,
+    out: BufferHandle,
+    x: BufferHandle,
+    numRows: number,
+    options: { readonly accumulate?: boolean; readonly concurrent?: boolean },
+  ): void {
+    const { weight, activations } = this.linear;
+    if (activations !== "f32") program.quantize(this.#quantized!, x, numRows, this.cols, activations);
+    program.linear(out, this.#quantized ?? x, weight, NO_BUFFER, numRows, options);
+  }
 }
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
