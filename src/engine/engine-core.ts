@@ -314,9 +314,10 @@ export class EngineCore {
     if (pooled?.every(Number.isFinite) === false) return this.#failWithoutNumbers(sequence, "every hidden state");
     this.#numGenerationTokens += tokenIds.length;
     this.#kv.settle(sequence);
+    // Behind the last token nothing was compared.
     this.#speculator?.observe(
       sequence,
-      numDraftTokens,
+      finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length),
       sequence.numComputedTokens - (sequence.numTokens - tokenIds.length),
     );
     if (finishReason !== undefined) this.abort(sequence.id);

@@ -108,11 +108,13 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   if (memory.kvBytes < kvBytesPerDevice(instance, maxModelLen) || seats < 1) return undefined;
   const limits = { seats, maxNumBatchedTokens: numBatched };
   const own = predict(instance, trafficOf(request, instances), limits, drafting);
+  // Of more instances than requests some stand idle.
+  const numBusy = "concurrency" in request.load ? Math.min(instances, request.load.concurrency) : instances;
   const prediction: Prediction = {
     ...own,
-    requestsPerS: own.requestsPerS * instances,
-    outputTokensPerS: own.outputTokensPerS * instances,
-    numDecoding: own.numDecoding * instances,
+    requestsPerS: own.requestsPerS * numBusy,
+    outputTokensPerS: own.outputTokensPerS * numBusy,
+    numDecoding: own.numDecoding * numBusy,
   };
   const each = sustainable(instance, request, limits, drafting);
   const hasTargets = request.slo.ttftMs !== undefined || request.slo.tpotMs !== undefined;

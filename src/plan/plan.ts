@@ -116,9 +116,10 @@ function withoutIdleInt4(
 
 /** How far over its targets, as a factor. */
 function overshoot({ slo }: PlanRequest, { prediction }: Evaluation): number {
+  // More requests come than it serves: whatever the targets, the one that serves most is next.
+  if (!Number.isFinite(prediction.ttftP95Ms)) return 1e15 - prediction.outputTokensPerS;
   const of = (value: number, target: number | undefined): number => (target === undefined ? 0 : value / target);
-  const factor = Math.max(of(prediction.ttftP95Ms, slo.ttftMs), of(prediction.tpotMs, slo.tpotMs));
-  return Number.isFinite(factor) ? factor : 1e15 - prediction.outputTokensPerS;
+  return Math.max(of(prediction.ttftP95Ms, slo.ttftMs), of(prediction.tpotMs, slo.tpotMs));
 }
 
 /** Smaller is better. Targets first, then what was asked for, then the other of speed and money. */

@@ -33,12 +33,17 @@ scores("phrase", { kind: "phrase" }, [
 scores("number", { kind: "number", value: -12.5 }, [
   ["right, after steps", "", "5 - 17.5 = -12.5", 1, true],
   ["right, with a unit", "", "It is -12.5 euros.", 1, true],
+  ["with a typographer's minus", "", "That makes \u221212.5", 1, true],
+  ["with an exponent", "", "-1.25e1", 1, true],
   ["nearly right", "", "-12.6", 0, false],
   ["no number", "", "minus twelve", 0, false],
 ]);
 scores("number, whole", { kind: "number", value: 7 }, [
   ["a sign between is no minus", "", "10-3=10-7", 1, true],
   ["a full stop ends the number", "", "The answer is 7.", 1, true],
+]);
+scores("number, below one", { kind: "number", value: 0.5 }, [
+  ["without a zero before the point", "", "about .5", 1, true],
 ]);
 scores("number, of thousands", { kind: "number", value: 1_234_567 }, [
   ["commas between thousands", "", "348 × 4 is less than 1,234,567.", 1, true],
@@ -76,6 +81,7 @@ scores("json", { kind: "json" }, [
 
 scores("list", { kind: "list", numItems: 3 }, [
   ["a sentence", "", "Apples, pears and plums.", 1, true],
+  ["a sentence on a line of its own", "", "Apples, pears and plums.\n", 1, true],
   ["numbered lines", "", "1. apples\n2. pears\n3. plums", 1, true],
   ["bullets", "", "- apples\n- pears\n- plums", 1, true],
   ["an item twice", "", "Apples, pears and apples.", 0, false],
@@ -103,6 +109,7 @@ const summary = "Bird-db was down for 9 minutes; Ada fixed it.";
 scores("overlap", { kind: "overlap", facts: ["bird-db", "9", "Ada"] }, [
   ["right", summary, summary, 1, true],
   ["a fact missing", summary, "Bird-db was down for 9 minutes; Otto fixed it.", 0.722, false],
+  ["no facts asked for, nothing said", summary, " ", 0, false],
   ["all of a long text", summary, `${summary} ${"And so on it went. ".repeat(9)}`, 0.643, false],
   ["other words", summary, "Ada: Bird-db, 9", 0.583, true],
   ["nothing", summary, "", 0, false],
@@ -149,6 +156,14 @@ scores("TypeScript", typescript, [
 
 const python: Check = { kind: "code", language: "python", name: "add", calls };
 const pyAnswer = "def add(a, b):\n    return a + b";
+/** The caller of a generator is the one who runs it: here the harness's own frames. */
+const generatorFrame = `def add(a, b):
+    def walk():
+        yield g.gi_frame.f_back.f_back.f_globals
+    g = walk()
+    for names in g:
+        names["sys"].modules["os"].abort()
+    return a + b`;
 describe.skipIf(!hasPython())("with python3", () => {
   scores("Python", python, [
     ["right", "", pyAnswer, 1, true],
@@ -162,6 +177,19 @@ describe.skipIf(!hasPython())("with python3", () => {
     ["imports", "", `import os\n${pyAnswer}`, 0, false],
     ["opens a file", "", "def add(a, b):\n    return len(open('/etc/hostname').read())", 0, false],
     ["reaches for classes", "", "def add(a, b):\n    return ().__class__.__bases__", 0, false],
+    ["reaches for a generator's frame", "", generatorFrame, 0, false],
+    [
+      "reaches for a traceback through a pattern",
+      "",
+      "def add(a, b):\n    match a:\n        case int(__class__=c):\n            return 3",
+      0,
+      false,
+    ],
+    ["fills the memory", "", "def add(a, b):\n    return len([0] * 4_000_000_000)", 0, false],
+    ["gives no number once", "", `def add(a, b):\n    return a + b if b > 0 else float("inf")`, 0.5, false],
+    ["gives a negative zero", "", "def add(a, b):\n    return (a + b) * (1.0 if b > 0 else -1.0)", 1, true],
+    ["writes without end", "", "def add(a, b):\n    return 'x' * 3_000_000", 0, false],
+    ["uses methods", "", "def add(a, b):\n    return sum({'a': a, 'b': b}.values())", 1, true],
     ["reaches for classes through a format", "", "def add(a, b):\n    return '{0.__class__}'.format(a)", 0, false],
   ]);
 });

@@ -37,15 +37,17 @@ export function scorePhrase(expected: string, answer: string): Score {
 }
 
 export function scoreNumber({ value }: CheckOf<"number">, answer: string): Score {
+  const plain = answer.replaceAll("\u2212", "-").replace(/(?<=\d),(?=\d{3}(?!\d))/g, "");
   // A minus after a digit or a letter is a sign between, not one before; commas may stand between thousands.
-  const numbers = answer.replace(/(?<=\d),(?=\d{3}(?!\d))/g, "").match(/(?<![\w.])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?/g);
+  const numbers = plain.match(/(?:(?<![\w.])-)?(?:\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:e[-+]?\d+(?!\w))?/gi);
   if (numbers === null) return { ...WRONG, note: "no number" };
   return yesOrNo(Number(numbers.at(-1)) === value);
 }
 
 /** Items of a sentence with commas and a last "and", or of lines with numbers or bullets. */
 function itemsOf(answer: string): string[] {
-  const parts = answer.includes("\n") ? answer.split("\n") : answer.replace(/,? and /g, ", ").split(",");
+  const text = answer.trim();
+  const parts = text.includes("\n") ? text.split("\n") : text.replace(/,? and /g, ", ").split(",");
   return parts
     .map((part) =>
       part
@@ -118,6 +120,7 @@ const MAX_LENGTH_RATIO = 2;
 
 /** Half the share of the facts stated, half the overlap of word pairs; exact: all facts, and short. */
 export function scoreOverlap({ facts }: CheckOf<"overlap">, expected: string, answer: string): Score {
+  if (answer.trim() === "") return { ...WRONG, note: "no text" };
   const missing = facts.filter((fact) => !includesText(answer, fact));
   const share = facts.length === 0 ? 1 : (facts.length - missing.length) / facts.length;
   const isShort = answer.length <= MAX_LENGTH_RATIO * expected.length;

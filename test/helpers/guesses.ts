@@ -20,6 +20,7 @@ export interface GuessRequest {
   readonly numPrompt?: number;
   /** No more guesses are wanted after so many. */
   readonly numGuesses?: number;
+  readonly stopTokenIds?: readonly number[];
 }
 
 /** Guesses at what follows each of the texts, all together. */
@@ -45,27 +46,30 @@ export function guessesAfter(
     const { maxModelLen } = parts.info;
     const capacity = { maxNumSeqs: 4, maxModelLen, maxDraftTokens: numTokens, kvType: "f32" } as const;
     const heads = new TrainedHeads(network, parts, capacity, device);
-    const sequences = requests.map(({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1 }, seat) => {
-      const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling: { ...GREEDY, maxTokens: 1000 } };
-      const sequence = new Sequence(seat, request, parts.numGroups, 0);
-      Object.assign(sequence, { seat, numAdmissions: 1 });
-      parts.kv.ensureCapacity(sequence, ids.length);
-      const compute = (end: number, isSeen: boolean): void => {
-        const scheduled = [{ sequence, numNewTokens: end - sequence.numComputedTokens }];
-        layOutStep(parts, scheduled, 0);
-        if (isSeen) heads.tapHidden(scheduled);
-        parts.transformer.forward(parts.batch, parts.sampler.buffers);
-        sequence.numComputedTokens = end;
-        // As if it had been sampled.
-        if (end === sequence.numTokens) sequence.append(ids[end]!);
-        if (isSeen) heads.takeHidden();
-      };
-      if (numSkipped > 0) compute(numSkipped, false);
-      while (sequence.numComputedTokens < ids.length - 1) {
-        compute(Math.min(sequence.numTokens, sequence.numComputedTokens + chunk), true);
-      }
-      return sequence;
-    });
+    const sequences = requests.map(
+      ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, stopTokenIds = [] }, seat) => {
+        const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
+        const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
+        const sequence = new Sequence(seat, request, parts.numGroups, 0);
+        Object.assign(sequence, { seat, numAdmissions: 1 });
+        parts.kv.ensureCapacity(sequence, ids.length);
+        const compute = (end: number, isSeen: boolean): void => {
+          const scheduled = [{ sequence, numNewTokens: end - sequence.numComputedTokens }];
+          layOutStep(parts, scheduled, 0);
+          if (isSeen) heads.tapHidden(scheduled);
+          parts.transformer.forward(parts.batch, parts.sampler.buffers);
+          sequence.numComputedTokens = end;
+          // As if it had been sampled.
+          if (end === sequence.numTokens) sequence.append(ids[end]!);
+          if (isSeen) heads.takeHidden();
+        };
+        if (numSkipped > 0) compute(numSkipped, false);
+        while (sequence.numComputedTokens < ids.length - 1) {
+          compute(Math.min(sequence.numTokens, sequence.numComputedTokens + chunk), true);
+        }
+        return sequence;
+      },
+    );
     const ready = heads.ready(sequences);
     const numMade = requests.map(() => 0);
     const goesOn = (index: number) => ++numMade[index]! < (requests[index]!.numGuesses ?? numTokens);

@@ -16,7 +16,7 @@ import { Sequence } from "../sequence.js";
 import { StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
 import { addRow, writeBlockTables } from "../step-rows.js";
-import type { BatchDrafter, Draft, GoesOn, GrowingDraft } from "./drafter.js";
+import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 
 export interface DraftModelCapacity {
   readonly maxNumSeqs: number;
@@ -141,7 +141,7 @@ export class DraftModel implements BatchDrafter {
       const { numRows } = this.#batch;
       const numGuesses = active.length;
       this.#transformer.forward(this.#batch, this.#sampler.buffers);
-      active = active.filter(({ index, sequence }, row) => {
+      active = active.filter(({ index, target, sequence }, row) => {
         const token = this.#sampler.tokenId(row);
         // A draft model that overflows guesses no further; what it serves goes on.
         if (token === undefined) return false;
@@ -149,7 +149,7 @@ export class DraftModel implements BatchDrafter {
         drafts[index]!.tokens.push(token);
         drafts[index]!.chances.push(chance);
         sequence.append(token);
-        return goesOn(index, chance, numGuesses);
+        return goesOn(index, chance, numGuesses) && !isLast(target, token);
       });
       if (i > 0) this.cost.observe(numRows, performance.now() - startMs);
     }

@@ -50,3 +50,7 @@ export interface BatchDrafter {
   /** The step was computed and its tokens taken in: reads them. */
   takeHidden?(): void;
 }
+
+/** What comes after a stop token is not asked for. */
+export const isLast = ({ sampling }: Sequence, token: number | undefined): boolean =>
+  token !== undefined && sampling.stopTokenIds.includes(token);

@@ -191,3 +191,26 @@ test.each([
   guessesOf(100);
   expect(guessesOf(500)).toBeLessThan(100);
 });
+
+test.each([
+  ["a text that has become predictable", 3, 200],
+  ["a drafter that nobody expected to be worth its price", 6.5, 0],
+])("guesses are tried now and then, so that %s is noticed", (_, guessMs, numWrongSteps) => {
+  const model = { ...modelOf([0.97]), cost: new StepCost(() => guessMs, 1) };
+  const speculator = new Speculator(undefined, CHEAP(), config, model, () => 0);
+  /** How often something was drafted. */
+  const answer = (numSteps: number, isRight: boolean): number => {
+    const sequence = sequenceOf(4000);
+    let numDrafted = 0;
+    for (let step = 0; step < numSteps; step++) {
+      const [count = 0] = propose(speculator, [sequence]);
+      speculator.observe(sequence, count, isRight ? count : 0);
+      if (count > 0) numDrafted++;
+    }
+    speculator.forget(sequence);
+    return numDrafted;
+  };
+  answer(numWrongSteps, false);
+  answer(1500, true);
+  expect(answer(64, true)).toBeGreaterThan(50);
+});

@@ -15,6 +15,8 @@ import type { SpeculationStats } from "./stats.js";
 const MIN_GAIN = 1.06;
 /** One step in so many has no drafts: what plain decoding takes must stay known where drafts are the rule. */
 const PLAIN_EVERY = 32;
+/** One step in so many of those in which no guess of the draft model seemed worth it has one all the same: else nobody would learn that it is by now. */
+const PROBE_EVERY = 64;
 /** How often guesses come true is learnt apart for so many levels of what was expected. */
 const NUM_LEVELS = 8;
 /** Guesses of a draft model after which an older one counts half, and what is believed of it at first. */
@@ -57,6 +59,7 @@ export class Speculator {
   /** What an accepted token of the last step saves. */
   #msPerToken = 0;
   #numAsked = 0;
+  #numUnasked = 0;
   #numDrafts = 0;
   #numDraftTokens = 0;
   #numAcceptedTokens = 0;
@@ -102,7 +105,8 @@ export class Speculator {
   /** Returns the rows that were added. */
   #find(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): number {
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
-    const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows);
+    const spentMs = this.config.isAdaptive ? 0 : undefined;
+    const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows, spentMs);
     if (this.model === undefined || numFound === maxDraftRows) return numFound;
     const others = sequences.filter((sequence) => sequence.numDraftTokens === 0 && sequence.numTokensLeft > 1);
     const numLeft = maxDraftRows - numFound;
@@ -111,17 +115,17 @@ export class Speculator {
 
   /**
    * Gives the sequences those drafted tokens that are worth their rows, the likeliest first; returns how many.
-   * @param spentMs what the drafts have cost already
+   * @param spentMs what the drafts have cost already; undefined: all of them are to be checked, worth it or not
    */
   #keepBest(
     candidates: readonly Candidate[],
     numSequences: number,
     numRows: number,
     maxDraftRows: number,
-    spentMs = 0,
+    spentMs: number | undefined,
   ): number {
     const chances = candidates.flatMap(({ chances }) => chances).sort((a, b) => b - a);
-    const numWorth = this.config.isAdaptive ? this.#bestCount(chances, numSequences, numRows, spentMs) : chances.length;
+    const numWorth = spentMs === undefined ? chances.length : this.#bestCount(chances, numSequences, numRows, spentMs);
     const numChosen = Math.min(maxDraftRows, numWorth);
     if (numChosen === 0) return 0;
     const least = chances[numChosen - 1]!;
@@ -147,7 +151,7 @@ export class Speculator {
     const ready = model.ready(sequences);
     if (ready.length === 0) return 0;
     const { numSpeculativeTokens, isAdaptive } = this.config;
-    const most = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
+    const fitting = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
     const requests = ready.map((sequence) => this.#requestOf(sequence));
     const chanceAtAll = this.#byModelAtAll.estimate(MODEL_FIRST_GUESS);
     const rates = requests.map(({ byModel, byModelAtAll }) => {
@@ -155,8 +159,14 @@ export class Speculator {
       byModelAtAll.idle();
       return byModelAtAll.estimate(chanceAtAll);
     });
-    const plan = this.#planGuesses(model, rates, most, numSequences, numRows);
-    if (isAdaptive && plan.numTokens === 0) return 0;
+    const plan = this.#planGuesses(model, rates, fitting, numSequences, numRows);
+    const isProbe = isAdaptive && plan.numTokens === 0;
+    if (isProbe) {
+      this.#byModel.idle();
+      this.#byModelAtAll.idle();
+      if (++this.#numUnasked % PROBE_EVERY !== 0) return 0;
+    }
+    const most = isProbe ? Math.min(1, fitting) : fitting;
     const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
     const startMs = this.now();
     const drafts = model.propose(ready, most, (index, chance, numActive) => {
@@ -170,7 +180,8 @@ export class Speculator {
       const numTokens = Math.max(0, sequence.numTokensLeft - 1);
       return { sequence, draft: drafts[index]!, chances: guessed[index]!.chances.slice(0, numTokens) };
     });
-    const numKept = this.#keepBest(candidates, numSequences, numRows, maxRows, this.now() - startMs);
+    const spentMs = isAdaptive && !isProbe ? this.now() - startMs : undefined;
+    const numKept = this.#keepBest(candidates, numSequences, numRows, maxRows, spentMs);
     ready.forEach((sequence, index) => {
       const unchecked = guessed[index]!.expected[sequence.numDraftTokens];
       const planned = this.#planned.get(sequence);

@@ -28,6 +28,7 @@ beforeAll(() => {
   writeRandomModel(pathOf("model"), MODEL);
   writeRandomHeads(pathOf("eagle"), "eagle", MODEL);
   writeRandomHeads(pathOf("narrow"), "narrow eagle", MODEL);
+  writeRandomHeads(pathOf("narrow-q8_0"), "narrow eagle", { ...MODEL, type: "Q8_0", ff: 128 });
   writeRandomHeads(pathOf("medusa"), "medusa", MODEL);
   writeRandomHeads(pathOf("wide"), "eagle", { ...MODEL, width: 128 });
   writeRandomHeads(pathOf("worded"), "eagle", { ...MODEL, vocab: 400 });
@@ -119,6 +120,7 @@ describe("trained heads", () => {
   test.each([
     "eagle",
     "narrow",
+    "narrow-q8_0",
   ])("%s: a layer guesses what its definition says, from what it has seen, alone and beside others", (name) => {
     const texts = [promptOf(1), promptOf(3).slice(0, 21), promptOf(2)];
     const expected = texts.map((ids, index) => eagleGuesses(ids, 6, { name, start: index === 2 ? 16 : 0 }));
@@ -137,6 +139,14 @@ describe("trained heads", () => {
     const requests = texts.map((ids, index) => ({ ids, numGuesses: [2, 6, 4][index]! }));
     const guesses = guessesAfter(pathOf("model"), pathOf("eagle"), requests, 6);
     expect(guesses).toEqual(requests.map(({ ids, numGuesses }) => eagleGuesses(ids, numGuesses)));
+  });
+
+  test("nothing is guessed behind a stop token", () => {
+    const ids = promptOf(1);
+    const guesses = eagleGuesses(ids, 6);
+    const stop = guesses.findIndex((token, i) => i > 0 && guesses.indexOf(token) === i);
+    const request = { ids, stopTokenIds: [guesses[stop]!] };
+    expect(guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6)).toEqual([guesses.slice(0, stop + 1)]);
   });
 
   test("a layer sees no more than its window, however long the text has become", () => {
@@ -259,7 +269,7 @@ function eagleGuesses(
 ): number[] {
   const heads = tensorsOf(name);
   const model = tensorsOf("model");
-  const isNarrow = name === "narrow";
+  const isNarrow = name.startsWith("narrow");
   const joinState = isNarrow ? "eagle.join_state" : "eagle.join_hidden";
   const guess = (state: readonly number[]) =>
     isNarrow ? indexOfMost(heads.multiply("eagle.output", state)) : mostLikely(state);

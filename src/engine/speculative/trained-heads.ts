@@ -16,7 +16,7 @@ import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";
 import { allocateInts, type HostInts, StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
-import type { BatchDrafter, Draft, GoesOn, GrowingDraft } from "./drafter.js";
+import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 import type { HeadNetwork } from "./head-network.js";
 
 /** Of the model that the heads belong to. */
@@ -142,12 +142,12 @@ export class TrainedHeads implements BatchDrafter {
       this.#forward(i);
       active = active
         .map(({ index, sequence }, row) => ({ index, sequence, row }))
-        .filter(({ index, row }) => {
+        .filter(({ index, sequence, row }) => {
           const token = this.#sampler.tokenId(row);
           const chance = token === undefined ? 0 : this.#sampler.probability(row);
           drafts[index]!.tokens.push(token ?? ANY_TOKEN);
           drafts[index]!.chances.push(chance);
-          return goesOn(index, chance, numGuesses);
+          return goesOn(index, chance, numGuesses) && !isLast(sequence, token);
         });
       this.cost.observe(numGuesses, performance.now() - startMs);
     }
