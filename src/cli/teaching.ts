@@ -231,13 +231,14 @@ export async function trainInStage(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Trained> {
-  const { train } = await import("../distill/trainer.js");
+  const { train, trainerSource } = await import("../distill/trainer.js");
   const { steps, seed, device, initFrom } = flags;
   const terms = [...args, ...["--steps", String(steps), "--seed", String(seed), "--device", device]];
   const contents = [
     model.contentHash,
     sha256(readFileSync(corpora.trainingPath)),
     initFrom === undefined ? "" : sha256(readFileSync(initFrom)),
+    sha256(Buffer.from(trainerSource())),
   ];
   const hash = sha256(Buffer.from(JSON.stringify([terms, contents])));
   const runFolder = join(flags.out, `run-${hash.slice(0, 8)}`);

@@ -1,6 +1,6 @@
 /** Runs models/training/train.py: finds a Python that can, shows what it says, and stops it so that it saves. */
 import { execFile, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { cacheFolder } from "../core/cache-folder.js";
@@ -55,6 +55,17 @@ export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" 
   return specials === "<|endoftext|> <|im_start|> <|im_end|>" ? undefined : "other special tokens";
 }
 
+const trainerFolder = (): string => join(packageRoot(), "models", "training");
+
+/** The trainer's own code: another version may not read this one's checkpoints. */
+export function trainerSource(): string {
+  const names = readdirSync(trainerFolder()).filter((name) => name.endsWith(".py") && !name.startsWith("test_"));
+  return names
+    .sort()
+    .map((name) => readFileSync(join(trainerFolder(), name), "utf8"))
+    .join("");
+}
+
 export interface Training {
   readonly python: string;
   /** train.py's, its command first. */
@@ -90,7 +101,7 @@ export async function train(
   signal: AbortSignal,
 ): Promise<HeldOutLog> {
   signal.throwIfAborted();
-  const script = join(packageRoot(), "models", "training", "train.py");
+  const script = join(trainerFolder(), "train.py");
   // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
   const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
   const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });

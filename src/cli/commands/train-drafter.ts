@@ -153,12 +153,13 @@ interface Fitted {
 async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
   const { machineInfo, versions } = await import("../../bench/machine.js");
   const { name, outPath, corpora, acceptance, trained } = fitted;
-  const { prompts, kind, depth, maxTokens, steps } = flags;
+  const { prompts, kind, depth, width, maxTokens, steps } = flags;
   const report = {
     ...{
       model: name,
       kind,
       depth,
+      ...(width === undefined ? {} : { width }),
       path: outPath,
       prompts,
       maxTokens,
@@ -179,7 +180,7 @@ async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
   const use = `To serve with it: --speculative-config '${JSON.stringify({ method: methodOf(flags), model: outPath })}'`;
   writeFileSync(join(flags.out, `${kind}-report.json`), `${JSON.stringify(report, undefined, 1)}\n`);
   const markdown = [
-    `# ${kind === "draft" ? "Draft model" : `Heads (${kind})`} for ${name}`,
+    `# ${kind === "draft" ? "Draft model" : `Heads (${kind}${width === undefined ? "" : ` of width ${width}`})`} for ${name}`,
     "",
     `| position | ${shown.map((_, i) => i + 1).join(" | ")} |`,
     `|---|${shown.map(() => "---|").join("")}`,
