@@ -131,6 +131,22 @@ test("cost takes no more GPUs than the load", () => {
   expect(reason(configuration, "instances")).toMatch(/rent no more/);
 });
 
+test("without targets, too: who cannot serve the load comes last", () => {
+  const load = { requestsPerS: 100 };
+  const plan = makePlan(request("llama-3.1-8b", "h100x8", { objective: "cost", load }));
+  expect(best(plan).misses).toEqual([]);
+  expect(plan.configurations.some(({ misses }) => misses.length > 0)).toBe(true);
+});
+
+test.each([1, 3, 16])("%i at once are no more than that on many instances", (concurrency) => {
+  for (const { prediction } of makePlan(request("llama-3.1-8b", "h100x8", { load: { concurrency } })).configurations) {
+    // Little's law, with half a percent for rounding.
+    const seconds = (prediction.ttftMs + prediction.tpotMs * 511) / 1000;
+    expect(prediction.requestsPerS * seconds).toBeLessThan(1.005 * concurrency);
+    expect(prediction.numDecoding).toBeLessThan(1.005 * concurrency);
+  }
+});
+
 test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a radix tree; a simple task a smaller model", () => {
   const cpu = best(makePlan(request("llama-3.1-8b", "cpu-16", { slo: {} })));
   expect(cpu).toMatchObject({ engine: "millrace", options: { threads: 16 } });

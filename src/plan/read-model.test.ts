@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { arr, str, u32, writeGguf } from "../../test/helpers/gguf-writer.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -32,6 +33,28 @@ test.each([
   const numValues = tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((product, dim) => product * dim, 1), 0);
   expect(totalParameters(shape) / numValues).toBeGreaterThan(0.98);
   expect(totalParameters(shape) / numValues).toBeLessThanOrEqual(1);
+});
+
+test("a GGUF file that lists a number per layer, with none where a layer keeps nothing", async () => {
+  const numbers = {
+    block_count: 3,
+    embedding_length: 64,
+    context_length: 512,
+    feed_forward_length: 96,
+    vocab_size: 99,
+  };
+  const metadata = {
+    "general.architecture": str("mixed"),
+    ...Object.fromEntries(Object.entries(numbers).map(([key, value]) => [`mixed.${key}`, u32(value)])),
+    "mixed.attention.head_count": arr("u32", [4, 4, 4]),
+  };
+  const path = join(folder, "mixed.gguf");
+  const read = (kvHeads: readonly number[]) => {
+    writeGguf(path, { metadata: { ...metadata, "mixed.attention.head_count_kv": arr("u32", kvHeads) }, tensors: [] });
+    return readModelShape(path);
+  };
+  expect(await read([0, 2, 0])).toMatchObject({ numHeads: 4, numKvHeads: 2 });
+  await expect(read([0, 0, 0])).rejects.toThrow("a positive mixed.attention.head_count_kv");
 });
 
 const LLAMA_70B = {

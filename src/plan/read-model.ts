@@ -60,10 +60,9 @@ export function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
   const arch = metadata.string("general.architecture") ?? "";
   const optional = (key: string): number | undefined => {
     const value = metadata.get(`${arch}.${key}`);
-    // Some files list a number per layer.
-    return ArrayBuffer.isView(value) || Array.isArray(value)
-      ? Number(metadata.numbers(`${arch}.${key}`)?.[0])
-      : metadata.number(`${arch}.${key}`);
+    if (!ArrayBuffer.isView(value) && !Array.isArray(value)) return metadata.number(`${arch}.${key}`);
+    // Some files list a number per layer, with 0 where there is nothing of the kind: the most that any layer needs.
+    return Math.max(...Array.from(metadata.numbers(`${arch}.${key}`) ?? []));
   };
   const needed = (key: string): number => {
     const value = optional(key);
@@ -86,7 +85,7 @@ export function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
     source: `header of ${basename(path)}`,
     location: path,
     ...{ numLayers, width, numHeads },
-    numKvHeads: optional("attention.head_count_kv") ?? numHeads,
+    numKvHeads: optional("attention.head_count_kv") === undefined ? numHeads : needed("attention.head_count_kv"),
     headDim: optional("attention.key_length") ?? width / numHeads,
     ffWidth: optional("feed_forward_length") ?? 0,
     vocabSize: embedding?.shape[1] ?? needed("vocab_size"),

@@ -14,8 +14,17 @@ describe("stripTypes", () => {
       "function f(a, b = 2) {}".replace("b =", "b="),
     ],
     ["a variable", "const list: number[] = [];", "const list = [];"],
-    ["a variable without a value", "let x: number;", "let x ;"],
+    ["a variable without a value", "let x: number;", "let x;"],
     ["an arrow function", "const f = (a: number): string => String(a);", "const f = (a) => String(a);"],
+    ["all variables of a declaration", "let lo: number = 0, hi: number = f(1, 2);", "let lo = 0, hi = f(1, 2);"],
+    ["a result with commas", "const f = (a: number): [number, number] => [a, a];", "const f = (a) => [a, a];"],
+    ["a result with type arguments", "const f = (): Map<string, number> => g();", "const f = () => g();"],
+    ["a result of braces", "const f = (a: A): { b: number } => ({ b: a.b });", "const f = (a) => ({ b: a.b });"],
+    [
+      "arguments of types",
+      "const m = new Map<string, number[]>(), s = new Set<number | string>();",
+      "const m = new Map(), s = new Set();",
+    ],
     ["generics", "function f<T>(a: T): Array<T> { return [a]; }", "function f(a) { return [a]; }"],
     [
       "a type of its own braces",
@@ -39,6 +48,9 @@ describe("stripTypes", () => {
   const KEPT = [
     "const a = { b: 1, c: d ? e : f };",
     "return a ? b : c;",
+    "return n > 0 ? g(n) : xs.map(x => x * 2);",
+    "const a = n ? (b) : f(c => d), e = 1;",
+    "if (a<b||c>(d)) return i < n ? f(i) : n > (m);",
     'switch (a) { case "b": return 1; default: return 2; }',
     "const s = `a: $\u007bb ? 1 : 2}`; // x: number",
     'const t = "as number";',

@@ -1,5 +1,6 @@
 /**
- * Takes the type annotations out of small TypeScript: of parameters, results, variables, `as`, type parameters, interfaces and type aliases.
+ * Takes the type annotations out of small TypeScript: of parameters, results, variables, `as`, type parameters and arguments, interfaces and
+ * type aliases.
  * Not a compiler: what it does not know stays, and then fails to run.
  */
 
@@ -19,6 +20,8 @@ function tokenize(source: string): Token[] {
   }));
 }
 
+/** None of these stands within a declaration of variables, outside brackets. */
+const STATEMENTS = new Set(["const", "let", "var", "return", "if", "for", "while", "throw", "of", "in"]);
 const OPENING = "([{<";
 const CLOSING = ")]}>";
 
@@ -47,6 +50,7 @@ class Stripper {
     const token = this.#tokens[this.#index] as Token;
     if (token.kind === "word") this.#word(token.text);
     else if (token.text === "(" && this.#isArrowHead()) this.#parameters();
+    else if (token.text === "<" && this.#last?.kind === "word" && this.#isTypeArguments()) this.#skipType("(");
     else this.#copy();
   }
 
@@ -118,14 +122,32 @@ class Stripper {
 
   #variable(): void {
     this.#copy();
-    this.#copySpaces();
-    if (this.#peek(0)?.kind !== "word") return;
-    this.#copy();
-    if (this.#peek(0)?.text === "!") this.#index += 1;
-    if (this.#peek(0)?.text === ":") {
-      this.#skipType("=;");
-      this.#output += " ";
+    for (let isMore = true; isMore; isMore = this.#copyPastComma()) {
+      this.#copySpaces();
+      if (this.#peek(0)?.kind !== "word") return;
+      this.#copy();
+      if (this.#peek(0)?.text === "!") this.#index += 1;
+      if (this.#peek(0)?.text !== ":") continue;
+      this.#skipType("=;,");
+      if (this.#peek(0)?.text === "=") this.#output += " ";
     }
+  }
+
+  /** To the next variable of the same declaration, if there is one. */
+  #copyPastComma(): boolean {
+    let depth = 0;
+    let end = this.#index;
+    for (; end < this.#tokens.length; end++) {
+      const { kind, text } = this.#tokens[end] as Token;
+      if (depth === 0 && (text === "," || text === ";" || (kind === "word" && STATEMENTS.has(text)))) break;
+      if ("([{".includes(text)) depth += 1;
+      if (")]}".includes(text)) depth -= 1;
+      if (depth < 0) break;
+    }
+    if (this.#tokens[end]?.text !== ",") return false;
+    while (this.#index < end) this.#step();
+    if (this.#index === end) this.#copy();
+    return true;
   }
 
   /** `interface X {…}` or `type X = …;` */
@@ -189,8 +211,33 @@ class Stripper {
     }
     const rest = this.#tokens.slice(index + 1).filter(({ kind }) => kind !== "space");
     if (rest[0]?.text === "=>") return true;
-    if (rest[0]?.text !== ":") return false;
-    const end = rest.findIndex(({ text }) => "=;{),".includes(text) || text === "=>");
-    return rest[end]?.text === "=>";
+    return rest[0]?.text === ":" && isResultOfArrow(rest.slice(1));
   }
+
+  /** Whether the "<" here opens the type arguments of a call. */
+  #isTypeArguments(): boolean {
+    let depth = 0;
+    for (let index = this.#index; index < this.#tokens.length; index++) {
+      const { kind, text } = this.#tokens[index] as Token;
+      const isOperator = (text === "|" || text === "&") && this.#tokens[index - 1]?.text === text;
+      if (isOperator || (kind === "punctuation" && !"<>,[]|&.{}:;?".includes(text))) return false;
+      if (text === "<") depth += 1;
+      if (text === ">") depth -= 1;
+      if (depth === 0) return this.#tokens[index + 1]?.text === "(";
+    }
+    return false;
+  }
+}
+
+/** Whether a type and then an arrow come here, rather than the other half of a condition. */
+function isResultOfArrow(tokens: readonly Token[]): boolean {
+  const open: string[] = [];
+  for (const [index, { text }] of tokens.entries()) {
+    if (open.length === 0 && text === "=>") return true;
+    if ("([<".includes(text) || (text === "{" && (index === 0 || open.length > 0))) open.push(text);
+    else if (open.length > 0 && ")]}>".includes(text)) open.pop();
+    else if (open.length === 0 && "=;{),}]".includes(text)) return false;
+    else if (text === ";" && open.at(-1) === "<") return false;
+  }
+  return false;
 }
