@@ -17,6 +17,7 @@ import gguf
 import numpy as np
 import torch
 
+from average import average
 from batches import TrainingStream
 from chats import departures, encode_chats, read_chats, render
 from config import PRESETS, TrainConfig
@@ -87,6 +88,19 @@ class Pipeline(unittest.TestCase):
             values = gguf.quants.dequantize(other.data, other.tensor_type)
             self.assertEqual((one.name, one.data.shape), (other.name, values.shape))
             self.assertLessEqual(np.abs(one.data - values).max(), np.abs(one.data).max() / 127)
+
+    def test_mean_of_files(self) -> None:
+        source, target = self.folder / "base.gguf", self.folder / "mean.gguf"
+        other = self.folder / "shifted.gguf"
+        network, tokenizer = load_gguf(source)
+        with torch.no_grad():
+            network.embed.weight += 0.5
+        export(network, tokenizer, other)
+        average([source, other], target)
+        weights = lambda path: load_gguf(path)[0].embed.weight
+        self.assertLess((weights(target) - weights(source) - 0.25).abs().max().item(), 1e-3)
+        with self.assertRaisesRegex(ValueError, "files of one network"):
+            average([source, MODELS / "mill-base.gguf"], target)
 
     def test_cut_chats_have_an_answer(self) -> None:
         chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")
