@@ -251,6 +251,17 @@ void testAttention() {
       }
       checkScene(isa, makeScene(shape, {5, 266}, lengths, sequences, random), name + ", a prompt");
     }
+    // The rows that check a draft: up to twice a tile's queries, across the end of a part.
+    for (const Shape& shape : {Shape{2, 2, 64, KvType::f16, 0}, Shape{2, 2, 32, KvType::f32, 9}, Shape{1, 1, 64, KvType::int8, 0}, Shape{4, 2, 16, KvType::int8, 40}}) {
+      for (int32_t numRows = 1; numRows <= 9; numRows++) {
+        std::vector<int32_t> lengths = {5};
+        for (int32_t i = 0; i < numRows; i++) lengths.push_back(253 + i);
+        std::vector<int32_t> sequences(lengths.size(), 1);
+        sequences[0] = 0;
+        const std::string name = std::string("attention ") + isa + " " + std::to_string(numRows) + " rows of type " + std::to_string(static_cast<int>(shape.type));
+        checkScene(isa, makeScene(shape, {5, 262}, lengths, sequences, random), name);
+      }
+    }
     for (const Shape& shape : {Shape{8, 2, 16, KvType::f16, 0}, Shape{2, 2, 40, KvType::f32, 0}, Shape{12, 1, 8, KvType::int8, 0}}) checkShared(isa, shape, random);
     // A later token's broken value must not reach the rows before it.
     Scene scene = makeScene({2, 1, 8, KvType::f32, 0}, {20}, {}, {}, random);
