@@ -34,9 +34,13 @@ export interface HeadsCapacity {
 
 /** Hidden states kept for each sequence. */
 const PENDING = 32;
+/** More new ones of a sequence, a prompt's, are read where the model left them. */
+const FEW = 16;
 /** Of the layer's own KV memory. */
 const BLOCK_SIZE = 16;
 const MEASURED_STEPS = 2;
+/** In place of a depth: a layer's past is computed from the model's taps, without a guess. */
+const FROM_MODEL = -1;
 /** Guessed where a head overflows: it is checked like any other. */
 const ANY_TOKEN = 0;
 
@@ -107,9 +111,10 @@ export class TrainedHeads implements BatchDrafter {
       this.#batch,
       (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
-        const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [pending, modelWidth];
+        const ofModel = depth === FROM_MODEL ? model.transformer.tapped : pending;
+        const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [ofModel, modelWidth];
         program.gatherRows(states, source, this.#sourceRows.buffer, batch.numRows, width);
-        network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
+        network.recordInput(program, hidden, { buffer: states, areOwn }, batch, Math.max(0, depth));
       },
     );
     this.cost = new StepCost((numRows) => this.#measure(numRows), Math.min(32, maxNumSeqs));
@@ -179,21 +184,50 @@ export class TrainedHeads implements BatchDrafter {
   }
 
   takeHidden(): void {
+    for (let i = 0; i < this.#tapped.length; ) {
+      const { sequence, position: first } = this.#tapped[i]!;
+      const start = i;
+      while (this.#tapped[i]?.sequence === sequence) i++;
+      // It has ended, or the tokens from there on were guesses that did not come true.
+      const end = sequence.seat < 0 ? first : Math.min(first + i - start, sequence.numComputedTokens);
+      if (this.#hasLayer && end - first > FEW) this.#takeMany(sequence, first, end, this.#firstTap + start);
+      else
+        for (let position = first; position < end; position++) this.#take(sequence, position, position - first + start);
+    }
+  }
+
+  /** Keeps the hidden state of tap `index`. */
+  #take(sequence: Sequence, position: number, index: number): void {
     const { transformer } = this.model;
-    this.#tapped.forEach(({ sequence, position }, index) => {
-      // It has ended, or the token at this position was a guess that did not come true.
-      if (sequence.seat < 0 || position >= sequence.numComputedTokens) return;
-      const seen = this.#seenUpTo(sequence, position);
-      if (position - seen.computed === PENDING) {
-        this.#clear();
-        this.#addPending(sequence, seen);
-        this.#forward(0);
+    const seen = this.#seenUpTo(sequence, position);
+    if (position - seen.computed === PENDING) this.#computePending(sequence, seen);
+    const hidden = transformer.tappedHidden(this.#firstTap + index);
+    this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * transformer.width);
+    seen.end = position + 1;
+    if (!this.#hasLayer) seen.computed = position;
+  }
+
+  /** The layer's keys and values for positions `first` to `end`, but for the last, from which a guess will be made. */
+  #takeMany(sequence: Sequence, first: number, end: number, firstTap: number): void {
+    const seen = this.#seenUpTo(sequence, first);
+    if (seen.computed < first) this.#computePending(sequence, seen);
+    const { maxRows } = this.#batch.capacity;
+    while (seen.computed < end - 1) {
+      this.#clear();
+      for (; seen.computed < end - 1 && this.#batch.numRows < maxRows; seen.computed++) {
+        const source = firstTap + seen.computed - first;
+        this.#addRow(sequence.seat, seen.start, seen.computed, sequence.tokens[seen.computed + 1]!, source);
       }
-      const hidden = transformer.tappedHidden(this.#firstTap + index);
-      this.#pending.values.set(hidden, pendingRow(sequence.seat, position) * transformer.width);
-      seen.end = position + 1;
-      if (!this.#hasLayer) seen.computed = position;
-    });
+      this.#forward(FROM_MODEL);
+    }
+    seen.end = end - 1;
+    this.#take(sequence, end - 1, firstTap - this.#firstTap + end - 1 - first);
+  }
+
+  #computePending(sequence: Sequence, seen: Seen): void {
+    this.#clear();
+    this.#addPending(sequence, seen);
+    this.#forward(0);
   }
 
   get #hasLayer(): boolean {
