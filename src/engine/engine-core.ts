@@ -63,6 +63,8 @@ export class EngineCore {
   #numSteps = 0;
   /** The step before had prompts, or there was none for a while: caches hold other things than the next step needs. */
   #isCold = true;
+  /** When the step before ended, if nothing but the sending of its outputs has come since. */
+  #endedMs: number | undefined;
   #kernelMs = 0;
   #stepMs = 0;
 
@@ -113,7 +115,10 @@ export class EngineCore {
 
   /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
   add(requestId: number, request: EngineRequest): void {
-    if (this.#sequences.size === 0) this.#isCold = true;
+    if (this.#sequences.size === 0) {
+      this.#isCold = true;
+      this.#endedMs = undefined;
+    }
     const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     if (request.constraint === undefined) this.#scheduler.add(sequence);
@@ -147,6 +152,9 @@ export class EngineCore {
   }
 
   step(): StepOutput[] {
+    // Every step has its outputs sent: what that takes belongs to the step.
+    const sentMs = this.#endedMs === undefined ? 0 : performance.now() - this.#endedMs;
+    this.#endedMs = undefined;
     const { opened, failed } = this.#constraints.look();
     for (const sequence of opened) this.#scheduler.add(sequence);
     this.#fail(failed);
@@ -173,11 +181,12 @@ export class EngineCore {
     const rows = countRows(scheduled);
     const outputs = this.#collect(scheduled);
     // What drafting takes on the side is no part of what rows cost.
-    this.#learn(rows, performance.now() - startMs);
+    this.#learn(rows, sentMs + performance.now() - startMs);
     this.#speculator?.takeHidden();
     this.#numSteps++;
     this.#stepMs += performance.now() - startMs;
     this.#disk?.work();
+    this.#endedMs = performance.now();
     return outputs;
   }
 
