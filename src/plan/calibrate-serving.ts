@@ -47,8 +47,10 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
       {
         cell: `${Math.round(concurrency)} at once`,
         measured: outputTokensPerS,
+        // Of more instances than requests some stood idle.
         predict: (efficiencies) =>
-          instances * predict({ ...instance, efficiencies }, traffic, limits, drafting).outputTokensPerS,
+          Math.min(instances, Math.max(1, concurrency)) *
+          predict({ ...instance, efficiencies }, traffic, limits, drafting).outputTokensPerS,
       },
     ];
   });
