@@ -67,7 +67,7 @@ export class TrainedHeads implements BatchDrafter {
   readonly #blocksPerSeat: number;
   /** [maxNumSeqs, PENDING, model's width]: by seat and position mod PENDING, the hidden states seen last. */
   readonly #pending: { readonly buffer: BufferHandle; readonly values: Float32Array };
-  /** [maxRows]: for each row of the batch, the row with its hidden state: of what is pending, or of what a layer made in the step before. */
+  /** [maxRows]: for each row of the batch, the row with its hidden state: of what is pending, of the model's taps, or of what a layer made in the step before. */
   readonly #sourceRows: HostInts;
   /** What was tapped in the present step, from the batch's tap `#firstTap` on. */
   #tapped: { readonly sequence: Sequence; readonly position: number }[] = [];
