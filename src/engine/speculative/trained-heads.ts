@@ -190,13 +190,13 @@ export class TrainedHeads implements BatchDrafter {
       while (this.#tapped[i]?.sequence === sequence) i++;
       // It has ended, or the tokens from there on were guesses that did not come true.
       const end = sequence.seat < 0 ? first : Math.min(first + i - start, sequence.numComputedTokens);
-      if (this.#hasLayer && end - first > FEW) this.#takeMany(sequence, first, end, this.#firstTap + start);
+      if (this.#hasLayer && end - first > FEW) this.#takeMany(sequence, first, end, start);
       else
         for (let position = first; position < end; position++) this.#take(sequence, position, position - first + start);
     }
   }
 
-  /** Keeps the hidden state of tap `index`. */
+  /** Keeps the hidden state of tap `index` (from `#firstTap` on). */
   #take(sequence: Sequence, position: number, index: number): void {
     const { transformer } = this.model;
     const seen = this.#seenUpTo(sequence, position);
@@ -207,21 +207,21 @@ export class TrainedHeads implements BatchDrafter {
     if (!this.#hasLayer) seen.computed = position;
   }
 
-  /** The layer's keys and values for positions `first` to `end`, but for the last, from which a guess will be made. */
-  #takeMany(sequence: Sequence, first: number, end: number, firstTap: number): void {
+  /** Computes the layer's keys and values for positions `first` to `end`, of which tap `index` is the first, and keeps the last, from which a guess will be made. */
+  #takeMany(sequence: Sequence, first: number, end: number, index: number): void {
     const seen = this.#seenUpTo(sequence, first);
     if (seen.computed < first) this.#computePending(sequence, seen);
     const { maxRows } = this.#batch.capacity;
     while (seen.computed < end - 1) {
       this.#clear();
       for (; seen.computed < end - 1 && this.#batch.numRows < maxRows; seen.computed++) {
-        const source = firstTap + seen.computed - first;
+        const source = this.#firstTap + index + seen.computed - first;
         this.#addRow(sequence.seat, seen.start, seen.computed, sequence.tokens[seen.computed + 1]!, source);
       }
       this.#forward(FROM_MODEL);
     }
     seen.end = end - 1;
-    this.#take(sequence, end - 1, firstTap - this.#firstTap + end - 1 - first);
+    this.#take(sequence, end - 1, index + end - 1 - first);
   }
 
   #computePending(sequence: Sequence, seen: Seen): void {
