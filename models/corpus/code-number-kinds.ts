@@ -113,7 +113,7 @@ export const numberKinds: readonly FunctionKind[] = [
     ({ n }, x) => x < n,
   ),
   onNumber(
-    "tells whether a number lies between {n} and {m}",
+    "tells whether a number lies between {n} and {m}, both included",
     "is between",
     "boolean",
     "return {x} >= {n} && {x} <= {m};",

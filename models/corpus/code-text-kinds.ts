@@ -215,7 +215,7 @@ export const textKinds: readonly FunctionKind[] = [
     (_, a, b) => a.length === b.length,
   ),
   onTwoTexts(
-    "returns the longer of two texts",
+    "returns the longer of two texts, the first where they are equally long",
     "longer",
     "string",
     "return {a}.length >= {b}.length ? {a} : {b};",

@@ -77,6 +77,13 @@ function makeRepeat(random: Random): Exchange {
   return { question, answer: text, check: { kind: "exact" } };
 }
 
+/** A few words with nothing between them to learn, said again. */
+export function makeEcho(random: Random): Exchange {
+  const text = anyWords(random, 3, 14).join(random.pick([" ", ", ", "\n", " / "]));
+  const question = phrase(random, "[Echo|Repeat this|Say exactly]:\n{text}", { text });
+  return { question, answer: text, check: { kind: "exact" } };
+}
+
 function makePick(random: Random): Exchange {
   const words = random.isChance(0.5)
     ? plainWords(random, 3, 6)

@@ -55,6 +55,7 @@ describe("chatAt", () => {
     const mixed = chatsOf(3, 2000, "edit=3,sort=1").map(({ family }) => family);
     expect(new Set(mixed)).toEqual(new Set(["edit", "sort"]));
     expect(mixed.filter((family) => family === "edit").length / mixed.length).toBeCloseTo(0.75, 1);
+    expect(chatsOf(3, 20, "echo").every(({ messages }) => messages.at(-1)!.content.length < 400)).toBe(true);
     expect(() => readMixture("poem")).toThrow(/extract.*got "poem"/);
     expect(() => readMixture("edit=0")).toThrow(/above 0 for edit, got "0"/);
   });
@@ -91,6 +92,11 @@ describe("families", () => {
       );
       for (const value of values) expect(before).toContain(String(value));
     }
+  });
+
+  it("story, passage: an article fits its noun", () => {
+    const text = chatsOf(heldOutSeed, 600, "story=1,passage=1").map(keyOf).join("\n");
+    expect(text.match(/\b[Aa] (?:[aeio]|umbrella|uncle)\w+/g)).toBeNull();
   });
 
   it("passage: answers are copied, or the passage does not say", () => {

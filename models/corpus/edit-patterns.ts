@@ -95,7 +95,7 @@ export const patterns: readonly Pattern[] = [
     names: "s a b c",
     texts: "t u",
     free: "0 1 2",
-    text: 'import { {a} } from "./{a}.js";\nimport { {b} } from "./{b}.js";\nimport { {c} } from "./{c}.js";\n\nexport const {s} = [{a}("{t}"), {b}("{u}"), {c}()];',
+    text: 'import { {a} } from "./{d}.js";\nimport { {b} } from "./{e}.js";\nimport { {c} } from "./{x}.js";\n\nexport const {s} = [{a}("{t}"), {b}("{u}"), {c}()];',
   },
   {
     language: "ts",

@@ -67,6 +67,8 @@ function quotable({ lines }: Program, index: number): string | undefined {
   return lines.filter((other) => other.trim() === line).length === 1 ? line : undefined;
 }
 
+const indentOf = ({ lines }: Program, index: number): string => /^\s*/.exec(lines[index] as string)?.[0] ?? "";
+
 const removeLine: Editor = (random, program) => {
   if (program.freeLines.length === 0) return undefined;
   const index = random.pick(program.freeLines);
@@ -84,7 +86,8 @@ const swapLines: Editor = (random, program) => {
   const [first, second] = random.sample(program.freeLines, 2).sort((a, b) => a - b);
   if (first === undefined || second === undefined) return undefined;
   const [upper, lower] = [quotable(program, first), quotable(program, second)];
-  if (upper === undefined || lower === undefined) return undefined;
+  if (upper === undefined || lower === undefined || indentOf(program, first) !== indentOf(program, second))
+    return undefined;
   const lines = [...program.lines];
   lines[first] = program.lines[second] as string;
   lines[second] = program.lines[first] as string;
@@ -100,8 +103,9 @@ const addLine: Editor = (random, program) => {
   if (program.freeLines.length === 0) return undefined;
   const index = random.pick(program.freeLines);
   const near = quotable(program, index);
-  if (near === undefined) return undefined;
-  const indent = /^\s*/.exec(program.lines[index] as string)?.[0] ?? "";
+  // No statement stands between a table's entries.
+  if (near === undefined || (program.language === "python" && near.endsWith(","))) return undefined;
+  const indent = indentOf(program, index);
   const added = makeLine(random, program, indent);
   const isAfter = random.isChance(0.6);
   const lines = [...program.lines];
@@ -133,6 +137,7 @@ const addParameter: Editor = (random, { lines, language, signature }) => {
   );
   // Without a word on the place, a parameter comes last.
   const isFirst = instruction.includes("first parameter");
+  if (isFirst && parameter.includes("=")) return undefined;
   const grown = isFirst ? `${parameter}, ${inside}` : `${inside}, ${parameter}`;
   const head = [`${signature.name}(`, `${signature.name} = (`].find((start) => text.includes(`${start}${inside})`));
   if (head === undefined) return undefined;

@@ -264,7 +264,6 @@ hospital|a place where sick people get help
 market|a place where people buy and sell things
 harbour|a safe place for ships
 mill|a building where grain is turned into flour
-millrace|the channel of fast water that turns the wheel of a mill
 lighthouse|a tower with a light that guides ships
 rainbow|an arc of colours in the sky after rain
 cloud|many tiny drops of water in the sky

@@ -4,7 +4,7 @@ import { makeChangeChat } from "./change.js";
 import { type Chat, type Draft, type DraftMaker, type ExchangeMaker, toDraft } from "./chat.js";
 import { makeCodeChat } from "./code.js";
 import { makeConversation } from "./conversations.js";
-import { makeCopyChat } from "./copy.js";
+import { makeCopyChat, makeEcho } from "./copy.js";
 import { makeEditChat } from "./edit.js";
 import { makeExtractChat } from "./extract.js";
 import { makeFact } from "./facts.js";
@@ -45,6 +45,9 @@ export const families: readonly Family[] = [
   { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
 
+/** Not of the corpus, and only drawn by name: short rows in which copying can be learnt and nothing else. A small model learns it there in minutes. */
+const exercises: readonly Family[] = [{ name: "echo", percent: 0, make: (random) => toDraft([makeEcho(random)]) }];
+
 /** Families and how often each is drawn, against the others. */
 export type Mixture = readonly (readonly [weight: number, family: Family])[];
 
@@ -58,11 +61,10 @@ const wholeCorpus: Mixture = families.map((family) => [family.percent, family]);
 export function readMixture(text: string): Mixture {
   return text.split(",").map((part) => {
     const [name, share = "1"] = part.split("=");
-    const family = families.find((known) => known.name === name);
+    const all = [...families, ...exercises];
+    const family = all.find((known) => known.name === name);
     if (family === undefined) {
-      throw new RangeError(
-        `expected one of the families ${families.map(({ name }) => name).join(", ")}, got "${name}"`,
-      );
+      throw new RangeError(`expected one of the families ${all.map(({ name }) => name).join(", ")}, got "${name}"`);
     }
     if (!(Number(share) > 0)) throw new RangeError(`expected a share above 0 for ${name}, got "${share}"`);
     return [Number(share), family];

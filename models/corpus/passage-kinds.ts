@@ -96,9 +96,10 @@ export const kinds: readonly (readonly [weight: number, kind: Kind])[] = [
   [
     1,
     {
+      // Its name says what it is near.
       makeEntity: (random) => `the ${random.pick(sights)} near ${town(random)}`,
       again: it,
-      relations: natureRelations,
+      relations: natureRelations.filter(({ name }) => name !== "near"),
     },
   ],
 ];

@@ -1,4 +1,5 @@
 /** What a passage can state of a thing, and the values that several kinds of things share. */
+import { withArticle } from "./phrase.js";
 import type { Random } from "./random.js";
 import { colours, objects } from "./words.js";
 
@@ -19,7 +20,7 @@ export const wholeNumber =
   (random) =>
     String(random.int(min, max));
 export const year = wholeNumber(1480, 2024);
-export const colouredThing: MakeValue = (random) => `a ${random.pick(colours)} ${random.pick(objects)}`;
+export const colouredThing: MakeValue = (random) => `${withArticle(random.pick(colours))} ${random.pick(objects)}`;
 export const oneOf =
   (items: readonly string[]): MakeValue =>
   (random) =>

@@ -39,7 +39,11 @@ function makeEntities(random: Random, kind: Kind, numEntities: number): string[]
   for (let attempt = 0; found.size < numEntities && attempt < 4 * numEntities; attempt++) {
     const entity = kind.makeEntity(random);
     const key = kind.again(entity) === "it" ? entity : (entity.split(" ")[0] as string);
-    if (!found.has(key)) found.set(key, entity);
+    // "The fair" beside "the fair of Oslo" could be either.
+    const isUnclear = [...found.values()].some(
+      (other) => `${entity} `.startsWith(`${other} `) || other.startsWith(`${entity} `),
+    );
+    if (!found.has(key) && !isUnclear) found.set(key, entity);
   }
   return [...found.values()];
 }
@@ -111,6 +115,9 @@ function makePassage(random: Random, minLength: number, maxLength: number): Pass
   return { text, statements, gaps: findGaps(planned, statements) };
 }
 
+/** What answers in another's place: who is said to have rooms at an address lives there. */
+const answeredBy: Readonly<Record<string, string>> = { home: "street", date: "starts" };
+
 /** Relations of things told of that the passage does not state. */
 function findGaps(planned: readonly Planned[], statements: readonly Statement[]): Passage["gaps"] {
   const stated = new Set(statements.map(({ entity, relation }) => `${entity} ${relation.name}`));
@@ -121,7 +128,7 @@ function findGaps(planned: readonly Planned[], statements: readonly Statement[])
   );
   return [...told].flatMap(([entity, kind]) =>
     kind.relations
-      .filter((relation) => !stated.has(`${entity} ${relation.name}`))
+      .filter(({ name }) => ![name, answeredBy[name]].some((one) => stated.has(`${entity} ${one}`)))
       .map((relation) => [entity, relation] as const),
   );
 }

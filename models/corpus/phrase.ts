@@ -26,7 +26,7 @@ function readSequence(random: Random, cursor: Cursor, slots: Slots): string {
     if (char === "|" || char === "]") break;
     cursor.index += 1;
     if (char === "[") text += readChoice(random, cursor, slots);
-    else if (char === "{") text += readSlot(cursor, slots);
+    else if (char === "{") text = joinArticle(text, readSlot(cursor, slots));
     else text += char;
   }
   return text;
@@ -42,6 +42,13 @@ function readChoice(random: Random, cursor: Cursor, slots: Slots): string {
     if (end === "]") return random.pick(alternatives);
     if (end !== "|") throw new SyntaxError(`expected "]" to close a choice, got the end of "${cursor.template}"`);
   }
+}
+
+/** "a" becomes "an" before what a slot brings. */
+function joinArticle(before: string, value: string): string {
+  return /\b[aA] $/.test(before) && withArticle(value).startsWith("an ")
+    ? `${before.slice(0, -1)}n ${value}`
+    : before + value;
 }
 
 function readSlot(cursor: Cursor, slots: Slots): string {

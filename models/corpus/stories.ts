@@ -179,8 +179,8 @@ export function makeStoryChat(random: Random): Draft {
   const exchanges = [askFor(random, story)];
   const roll = random.next();
   if (roll < 0.2) {
-    // In some plots a third one helps.
-    const isFriendHelper = !/\{a?[Hh]elper\}/.test(story.plot.helper);
+    // In some plots a third one helps, or the hero.
+    const isFriendHelper = !story.plot.isHelperHelped && !/\{a?[Hh]elper\}/.test(story.plot.helper);
     const [question, answer] = random.pick(isFriendHelper ? followUps : aboutHero)(story);
     exchanges.push({ question: phrase(random, question), answer, check: { kind: "phrase" } });
   } else if (roll < 0.28) exchanges.push(askFor(random, makeStory(random)));

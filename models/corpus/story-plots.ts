@@ -10,6 +10,8 @@ export interface Plot {
   readonly want: string;
   readonly obstacle: string;
   readonly helper: string;
+  /** The one who comes needs help instead of giving it. */
+  readonly isHelperHelped?: true;
   readonly turn: string;
   readonly ending: string;
   /** What the hero learned. */
@@ -124,6 +126,7 @@ export const plots: readonly Plot[] = [
   },
   {
     about: "a wish and a {thing}",
+    isHelperHelped: true,
     slot: "thing",
     want: '[{H} found an old {thing} {spot}.|{Spot} {h} found a {thing}.|A stranger gave {h} a {thing} and went away.] [It glowed in the dark.|"One wish," was written on it.|It hummed when {he} touched it.]',
     obstacle:
@@ -151,6 +154,7 @@ export const plots: readonly Plot[] = [
   },
   {
     about: "a long winter",
+    isHelperHelped: true,
     slot: "",
     want: "[The winter was long, and the stores of {h} were nearly empty.|Snow fell for forty days, and {h} had nothing left to eat but {ingredient}.|In all the valley only {h} still had food: a little {ingredient}.]",
     obstacle:

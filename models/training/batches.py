@@ -112,6 +112,9 @@ class TrainingStream:
             groups = split_by_length(lengths, config.tokens_per_pass)
             shuffled = np.random.default_rng((self.seed, self.pool)).permutation(len(groups))
             self.order = [chosen[groups[index]] for index in shuffled]
+            if self.taken >= len(groups):
+                # A checkpoint of longer steps or other chats took more passes of its pool than this one has.
+                self.taken, self.order = 0, []
         random = np.random.default_rng((self.seed, self.pool, self.taken))
         made = make_pass(self.chats, self.order[self.taken], self.max_length, config, random)
         self.taken += 1

@@ -63,9 +63,9 @@ PRESETS = {
         "mill-student",
         "Extracts JSON from a text; distilled from mill-base's answers.",
         hidden_size=128,
-        num_layers=4,
-        num_heads=2,
-        num_kv_heads=2,
+        num_layers=3,
+        num_heads=4,
+        num_kv_heads=4,
         ffn_size=384,
     ),
     # For tests: trains in seconds.

@@ -84,6 +84,8 @@ class Eagle(nn.Module):
             num_kv_heads=num_kv_heads if num_heads % num_kv_heads == 0 else num_heads,
         )
         self.is_narrow = width < base.hidden_size
+        if self.is_narrow and num_depths < 2:
+            raise ValueError("expected a depth of at least 2 for a layer narrower than the base, which joins its own states, got 1")
         self.join_hidden = nn.Linear(base.hidden_size, width, bias=False)
         self.join_embed = nn.Linear(base.hidden_size, width, bias=False)
         joins = [self.join_hidden, self.join_embed]

@@ -124,6 +124,13 @@ class Pipeline(unittest.TestCase):
         stream.next_pass()
         self.assertEqual(stream.pool, 1)
 
+    def test_goes_on_where_a_pool_has_fewer_passes_than_were_taken(self) -> None:
+        chats = encode_chats(load_gguf(self.folder / "base.gguf")[1], self.folder / "train.jsonl")
+        stream = TrainingStream(chats, TrainConfig(tokens_per_pass=4096, chats_per_pool=64), 1024, seed=1)
+        stream.cursor = (0, 60)
+        stream.next_pass()
+        self.assertEqual(stream.cursor, (1, 1))
+
     def test_answers_begin_as_they_do_when_served(self) -> None:
         tokenizer = load_gguf(self.folder / "base.gguf")[1]
         path = self.folder / "blank.jsonl"

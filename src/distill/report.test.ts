@@ -45,6 +45,7 @@ const report: DistillReport = {
     decoding: { value: 4, low: 3.5, high: 4.5, numRuns: 8 },
     firstToken: { value: 4, numRuns: 2 },
     genTokens: 32,
+    loaded: { numSequences: 16, teacherMs: 2, studentMs: 0.25, ratio: { value: 8, low: 7, high: 9, numRuns: 6 } },
   },
   ...{ answerSpeed: undefined, speedProblem: undefined, textPerToken: undefined },
   items: [],
@@ -61,7 +62,7 @@ test("the report has a table, and says what it comes to", () => {
       /^Quality, student − teacher: -0\.333 \(95 %: -1\.768 to 1\.101\) in score, paired over 3 held-out/,
     ),
     expect.stringMatching(/a token 4\.00 times as fast \(95 %: 3\.50 to 4\.50\), the first one 4\.00 times\.$/),
-    "Cost on this machine: a token of the student takes 25.0 % of the teacher's time.",
+    "Cost, 16 prompts at once: a token of the student, its share of the prompt included, takes 12.5 % of the teacher's time, 8.00 times less (95 %: 7.00 to 9.00).",
     "Size: 12.5 % of the parameters, 12.5 % of the bytes.",
   ]);
 });

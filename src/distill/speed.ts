@@ -1,4 +1,4 @@
-/** What a token of each of two models takes on this machine: one client, each model alone, in alternation. */
+/** What a token of each of two models takes on this machine: one client and many at once, each model alone, in alternation. */
 import { type RoundSample, runRound } from "../bench/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";
@@ -21,6 +21,17 @@ export interface SpeedComparison {
   readonly decoding: Estimate;
   readonly firstToken: Estimate;
   readonly genTokens: number;
+  readonly loaded: LoadedCost;
+}
+
+/** What a token costs of an engine kept busy: time from many prompts' arrival to their last token, by the tokens generated. */
+export interface LoadedCost {
+  readonly numSequences: number;
+  /** Medians, in milliseconds of the machine per generated token, its share of the prompt included. */
+  readonly teacherMs: number;
+  readonly studentMs: number;
+  /** Teacher ÷ student. */
+  readonly ratio: Estimate;
 }
 
 /** A prompt for both, as each one's template and tokenizer have it. */
@@ -29,8 +40,12 @@ export interface PromptPair {
   readonly student: readonly number[];
 }
 
+type Side = keyof PromptPair;
+
 const GEN_TOKENS = 32;
 const ROUNDS = 16;
+const LOADED_SEQUENCES = 16;
+const LOADED_ROUNDS = 6;
 
 /**
  * @param pairs used in turn; those without room for the generated tokens in both contexts are left out
@@ -50,35 +65,60 @@ export async function compareSpeed(
   };
   const usable = pairs.filter((pair) => fits(teacher, pair.teacher) && fits(student, pair.student));
   if (usable.length === 0) return undefined;
-  const run = (engine: Engine, ids: readonly number[]): Promise<RoundSample> =>
-    runRound(engine, { prompts: [Int32Array.from(ids)], genTokens: GEN_TOKENS });
-  const rounds: { readonly teacher: RoundSample; readonly student: RoundSample }[] = [];
-  // Round 0 warms up; every other round goes the other way round.
-  for (let round = 0; round <= ROUNDS; round++) {
-    signal.throwIfAborted();
-    const pair = usable[round % usable.length]!;
-    const early = round % 2 === 1 ? await run(student, pair.student) : undefined;
-    const sample = await run(teacher, pair.teacher);
-    const other = early ?? (await run(student, pair.student));
-    if (round > 0) rounds.push({ teacher: sample, student: other });
-    onRound(round, ROUNDS);
-  }
+  const numSequences = Math.min(LOADED_SEQUENCES, room(teacher, usable, "teacher"), room(student, usable, "student"));
+  /** Round 0 warms up; every other round goes the other way round. */
+  const race = async (
+    numRounds: number,
+    numPrompts: number,
+    numBefore: number,
+  ): Promise<Record<Side, RoundSample>[]> => {
+    const rounds: Record<Side, RoundSample>[] = [];
+    for (let round = 0; round <= numRounds; round++) {
+      signal.throwIfAborted();
+      const chosen = Array.from({ length: numPrompts }, (_, i) => usable[(round * numPrompts + i) % usable.length]!);
+      const runOf = (engine: Engine, side: Side): Promise<RoundSample> =>
+        runRound(engine, { prompts: chosen.map((pair) => Int32Array.from(pair[side])), genTokens: GEN_TOKENS });
+      const early = round % 2 === 1 ? await runOf(student, "student") : undefined;
+      const sample = await runOf(teacher, "teacher");
+      const other = early ?? (await runOf(student, "student"));
+      if (round > 0) rounds.push({ teacher: sample, student: other });
+      onRound(numBefore + round, ROUNDS + LOADED_ROUNDS);
+    }
+    return rounds;
+  };
+  const rounds = await race(ROUNDS, 1, 0);
+  const loadedRounds = await race(LOADED_ROUNDS, numSequences, ROUNDS);
   const paceOf = (samples: readonly RoundSample[]): Pace => {
     const tokenMs = median(samples.map(({ decodeMs }) => decodeMs / (GEN_TOKENS - 1)));
     return { firstTokenMs: median(samples.map(({ prefillMs }) => prefillMs)), tokenMs, tokensPerS: 1000 / tokenMs };
   };
-  const ratioOf = (time: (sample: RoundSample) => number): Estimate =>
+  const ratioOf = (of: readonly Record<Side, RoundSample>[], time: (sample: RoundSample) => number): Estimate =>
     pairedRatio(
-      rounds.map((round) => time(round.teacher)),
-      rounds.map((round) => time(round.student)),
+      of.map((round) => time(round.teacher)),
+      of.map((round) => time(round.student)),
     )!;
+  const loadedMs = ({ prefillMs, decodeMs }: RoundSample): number =>
+    (prefillMs + decodeMs) / (numSequences * GEN_TOKENS);
   return {
     teacher: paceOf(rounds.map((round) => round.teacher)),
     student: paceOf(rounds.map((round) => round.student)),
-    decoding: ratioOf(({ decodeMs }) => decodeMs),
-    firstToken: ratioOf(({ prefillMs }) => prefillMs),
+    decoding: ratioOf(rounds, ({ decodeMs }) => decodeMs),
+    firstToken: ratioOf(rounds, ({ prefillMs }) => prefillMs),
     genTokens: GEN_TOKENS,
+    loaded: {
+      numSequences,
+      teacherMs: median(loadedRounds.map((round) => loadedMs(round.teacher))),
+      studentMs: median(loadedRounds.map((round) => loadedMs(round.student))),
+      ratio: ratioOf(loadedRounds, loadedMs),
+    },
   };
+}
+
+/** How many of the longest prompts the engine holds at once with what they generate; at least one, since each alone has room. */
+function room({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
+  // The first prompts generate while the last are still read: twice the tokens, and a block that is not full.
+  const longest = Math.max(...pairs.map((pair) => pair[side].length)) + 2 * GEN_TOKENS + info.blockSize;
+  return Math.max(1, Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / longest)));
 }
 
 /** As a client sees them: time of whole answers by their tokens, prompts and network included. */

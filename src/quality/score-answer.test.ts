@@ -109,6 +109,7 @@ const summary = "Bird-db was down for 9 minutes; Ada fixed it.";
 scores("overlap", { kind: "overlap", facts: ["bird-db", "9", "Ada"] }, [
   ["right", summary, summary, 1, true],
   ["a fact missing", summary, "Bird-db was down for 9 minutes; Otto fixed it.", 0.722, false],
+  ["a fact only within a number", summary, "Bird-db was down for 4.9 or 9,000 minutes; Ada fixed it.", 0.652, false],
   ["no facts asked for, nothing said", summary, " ", 0, false],
   ["all of a long text", summary, `${summary} ${"And so on it went. ".repeat(9)}`, 0.643, false],
   ["other words", summary, "Ada: Bird-db, 9", 0.583, true],

@@ -20,8 +20,8 @@ export interface HfFolder {
   readonly numEmbeddings: number;
 }
 
-/** Prefixes of the language model's tensors: in text-only checkpoints, and in two generations of multimodal ones. */
-const PREFIXES = ["model.", "language_model.model.", "model.language_model."] as const;
+/** Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones, in embedding models. */
+const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""] as const;
 
 /** True for a folder with a config and safetensors weights; whether they are whole shows on reading. */
 export function isHfFolder(path: string): boolean {

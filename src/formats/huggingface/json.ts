@@ -108,9 +108,16 @@ export class JsonObject {
   }
 
   private wrong(key: string, expected: string, value: unknown): MillraceError {
-    return configError(
-      `expected ${this.nameOf(key)} to be ${expected}, got ${(JSON.stringify(value) ?? "nothing").slice(0, 80)}`,
-    );
+    return configError(`expected ${this.nameOf(key)} to be ${expected}, got ${shownValue(value)}`);
+  }
+}
+
+/** A value of a file as messages show it. */
+export function shownValue(value: unknown): string {
+  try {
+    return (JSON.stringify(value) ?? "nothing").slice(0, 80);
+  } catch {
+    return "one nested too deeply to show";
   }
 }
 

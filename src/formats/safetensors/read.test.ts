@@ -141,6 +141,11 @@ describe("an index is refused when", () => {
     expect(refusal()).toMatch(/^safetensors_index: .*plain names/);
   });
 
+  it("a file's name is nested beyond what can be shown", () => {
+    write("model.safetensors.index.json", `{"weight_map":{"t":${"[".repeat(1e5)}${"]".repeat(1e5)}}}`);
+    expect(refusal()).toMatch(/^safetensors_index: .*plain names.*got one nested too deeply/);
+  });
+
   it("it names no file", () => {
     index({});
     expect(refusal()).toMatch(/^safetensors_index: .*1 to 1024 files, got 0/);

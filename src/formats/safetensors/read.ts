@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { readJsonFile } from "../huggingface/json.js";
+import { readJsonFile, shownValue } from "../huggingface/json.js";
 import { readHeader } from "./header.js";
 import type { SafetensorsFiles, SafetensorsShard, SafetensorsTensor } from "./types.js";
 
@@ -42,7 +42,7 @@ function readIndex(path: string): ReadonlyMap<string, string> {
   const shardByName = new Map<string, string>();
   for (const [name, shard] of Object.entries(map.raw)) {
     if (typeof shard !== "string" || !SHARD_NAME.test(shard)) {
-      throw indexError(path, `expected plain names of .safetensors files, got ${JSON.stringify(shard)?.slice(0, 80)}`);
+      throw indexError(path, `expected plain names of .safetensors files, got ${shownValue(shard)}`);
     }
     shardByName.set(name, shard);
   }

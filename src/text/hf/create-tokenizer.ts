@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { type JsonObject, readJsonFile } from "../../formats/huggingface/json.js";
+import { type JsonObject, readJsonFile, shownValue } from "../../formats/huggingface/json.js";
 import { ByteLevelBpe } from "../byte-level-bpe.js";
 import type { MergePair } from "../merge-table.js";
 import { parseMerges } from "../merge-table.js";
@@ -142,7 +142,7 @@ function readMerges(model: JsonObject): readonly MergePair[] {
     Array.isArray(merge) && merge.length === 2 && merge.every((text) => typeof text === "string" && text !== "");
   const wrong = merges.findIndex((merge) => !isPair(merge));
   if (wrong === -1) return merges as readonly MergePair[];
-  throw corrupt(`expected ${name}[${wrong}] to be two texts, got ${JSON.stringify(merges[wrong])?.slice(0, 80)}`);
+  throw corrupt(`expected ${name}[${wrong}] to be two texts, got ${shownValue(merges[wrong])}`);
 }
 
 /** Whether decoding takes a space off the front of a text. Kinds that would change the text otherwise are refused. */

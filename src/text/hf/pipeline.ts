@@ -3,7 +3,7 @@
  * Semantics as in Hugging Face's tokenizers; any other kind, option or behaviour is refused.
  */
 import { MillraceError } from "../../core/errors.js";
-import type { JsonObject } from "../../formats/huggingface/json.js";
+import { type JsonObject, shownValue } from "../../formats/huggingface/json.js";
 import { PRE_TOKENIZERS } from "../pre-tokenizer-table.js";
 import { SPACE_MARK } from "./char-bpe.js";
 import { literal, translateRegex } from "./regex.js";
@@ -24,7 +24,7 @@ const FORMS = ["NFC", "NFD", "NFKC", "NFKD"] as const;
 const PUNCTUATION = /[\p{P}$+<=>^`|~]/gu;
 
 export function refuse(json: JsonObject, key: string, expected: string): MillraceError {
-  const got = JSON.stringify(json.value(key) ?? "nothing").slice(0, 120);
+  const got = shownValue(json.value(key));
   return new MillraceError("tokenizer_unsupported", `expected ${json.nameOf(key)} to be ${expected}, got ${got}`, {
     hint: "Use a GGUF file of this model, whose tokenizer is described by name.",
   });

@@ -1,6 +1,6 @@
 /** Finds out how a layer is quantised: by the tensors it has, and by config.json's quantization_config where those leave a question. */
 import { MillraceError } from "../../../../core/errors.js";
-import type { JsonObject } from "../../../../formats/huggingface/json.js";
+import { type JsonObject, shownValue } from "../../../../formats/huggingface/json.js";
 import type { QuantizedMatrix } from "./matrix.js";
 import { openAwq, openGptq, openPackQuantized } from "./packed-words.js";
 import { openScaledBytes } from "./scaled-bytes.js";
@@ -68,7 +68,7 @@ export class Quantization {
 
   #refuse(key: string, expected: string): MillraceError {
     const name = this.#json?.nameOf(key) ?? `config.json: quantization_config.${key}`;
-    const got = JSON.stringify(this.#json?.value(key) ?? "nothing").slice(0, 80);
+    const got = shownValue(this.#json?.value(key));
     return new MillraceError("tensor_type_unsupported", `expected ${name} to be ${expected}, got ${got}`, {
       hint: "The weights are quantised in a way millrace does not read; choose another version of the model.",
     });
