@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { MillraceError } from "../core/errors.js";
 import { Metadata } from "../formats/gguf/metadata.js";
 import type { GgufValue } from "../formats/gguf/types.js";
-import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
+import { ChatTemplate, type ChatTemplateInput, joinToolTemplate, readChatTemplate } from "./chat-template.js";
 
 /** What jinja2 with transformers' settings renders from the published templates (which stay out of this repository). */
 interface Expected {
@@ -104,7 +104,69 @@ describe("ChatTemplate", () => {
       { bosToken: "<s>", now: () => new Date(2024, 6, 26, 8, 5) },
     );
     const kwargs = { level: 7, messages: [], bos_token: "<b>" };
-    expect(template.render({ ...USER_HI, kwargs })).toBe("<b>26 Jul 2024 08:0571false");
+    expect(template.render({ ...USER_HI, kwargs })).toBe("<b>26 Jul 2024 08:0571False");
+  });
+
+  it.each([
+    ["{% for i in [1,2,3] %}a{{i}}{% if i==2 %}{% continue %}{% endif %}b{% endfor %}", "a1ba2a3b"],
+    ["{% for i in [1,2,3] %}a{% if i==2 %}{% break %}{% endif %}b{% endfor %}", "aba"],
+    ["{% set x=0 %}{% for i in [1,2] %}{{x}}{% set x=i %}{{x}}{% endfor %}{{x}}", "01020"],
+    [
+      "{% for i in [1,2] %}{% for j in [1,2] %}{% if j==2 %}{% break %}{% endif %}{{i}}{{j}} {% endfor %}{% endfor %}",
+      "11 21 ",
+    ],
+    [
+      "{{ '' == false }} {{ 0 == '' }} {{ '1' == 1 }} {{ gone == none }} {{ [] == [] }} {{ 1 == true }}",
+      "False False False False True True",
+    ],
+    [
+      "{{ none in [1, none] }} {{ gone in [1] }} {{ {'a': [1]} == {'a': [1.0]} }} {{ {'a': 1} != {'b': 1} }}",
+      "True False True True",
+    ],
+    [
+      "{{ [1, 'it', true, none, \"it's\"] }} {{ {'a': 'b\n'} }} {{ none }}",
+      `[1, 'it', True, None, "it's"] {'a': 'b\\n'} None`,
+    ],
+    ["{{ 'a' ~ true ~ none ~ gone }} {{ [1]|string }} {{ -7 % 3 }} {{ 7 % -3 }}", "aTrueNone [1] 2 -2"],
+    [
+      "{{ gone|length }} {{ gone|trim }}|{{ ' a '|trim() }}|{% for x in gone %}{% endfor %}{% for c in 'ab' %}{{c}},{% endfor %}",
+      "0 |a|a,b,",
+    ],
+    ["{% for k, v in [('a', 1)] %}{{k}}{{v}}{% endfor %}\r\n{% if true %}\r\nb{% endif %}", "a1b"],
+  ])("does what Python does: %s", (source, expected) => {
+    expect(new ChatTemplate(source).render(USER_HI)).toBe(expected);
+  });
+
+  it("refuses to join a text and something else", () => {
+    expect(() => new ChatTemplate("{{ 'a' + [1] }}").render(USER_HI)).toThrow(
+      /two texts around \+, got StringValue and ArrayValue/,
+    );
+  });
+
+  const CALL = {
+    id: "c",
+    type: "function",
+    function: { name: "f", arguments: '{"id": 1234567890123456789, "x": 1.0, "n": 2}' },
+  };
+  const called = [...USER_HI.messages, { role: "assistant", content: "", tool_calls: [CALL] }];
+
+  it("keeps the digits of numbers in calls", () => {
+    const source =
+      "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{{ c.function.arguments.id }}{% endfor %}{% endfor %}";
+    const text = new ChatTemplate(source).render({ messages: called, addGenerationPrompt: false });
+    expect(text).toBe('{"id": 1234567890123456789, "x": 1.0, "n": 2}1234567890123456789');
+  });
+
+  it("gives arguments as text, and no content, where the template needs them so", () => {
+    const source =
+      "{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ 'call ' + c.function.arguments }}{{ c.function.name }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+    const text = new ChatTemplate(source).render({ messages: called, addGenerationPrompt: false });
+    expect(text).toBe(`Hicall ${CALL.function.arguments}f`);
+  });
+
+  it("renders the template for tools where there are tools", () => {
+    const template = new ChatTemplate(joinToolTemplate("plain\n", "tools: {{ tools|length }}\n"));
+    expect([template.render(USER_HI), template.render({ ...USER_HI, tools: [{}] })]).toEqual(["plain", "tools: 1"]);
   });
 
   it("flattens text parts where the template prints strings", () => {

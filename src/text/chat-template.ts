@@ -48,13 +48,13 @@ export class ChatTemplate {
   readonly source: string;
   readonly #program: ReturnType<typeof parse>;
   readonly #globals: Readonly<Record<string, unknown>>;
-  #takesParts: boolean | undefined;
+  #needs: Needs | undefined;
 
   constructor(source: string, options: ChatTemplateOptions = {}) {
     this.source = source;
     this.#globals = makeGlobals(options);
     try {
-      this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+      this.#program = parse(tokenize(source.replace(/\r\n?/g, "\n"), { lstrip_blocks: true, trim_blocks: true }));
     } catch (thrown) {
       throw new MillraceError(
         "template_failed",
@@ -68,10 +68,13 @@ export class ChatTemplate {
   }
 
   render(input: ChatTemplateInput): string {
-    this.#takesParts ??= this.#probeTakesParts();
-    const messages = input.messages.map((message) => prepareMessage(message, this.#takesParts === true));
+    this.#needs ??= this.#probe();
+    const needs = this.#needs;
+    const literals: string[] = [];
+    const messages = input.messages.map((message) => prepareMessage(message, needs, literals));
     try {
-      return this.#renderRaw({ ...input, messages });
+      const text = this.#renderRaw({ ...input, messages });
+      return literals.length === 0 ? text : text.replace(MARKED, (match, index) => literals[Number(index)] ?? match);
     } catch (thrown) {
       throw toTemplateError(thrown);
     }
@@ -92,19 +95,46 @@ export class ChatTemplate {
     return String(new JinjaInterpreter(environment).run(this.#program).value);
   }
 
-  /** Nearly all templates print text content; a few only print lists of parts. Which, a trial shows. */
-  #probeTakesParts(): boolean {
+  /** Trials show what nearly all templates do not need. */
+  #probe(): Needs {
     const needle = "needle-8d1f";
-    const prints = (content: ChatMessage["content"]): boolean => {
+    const prints = (...messages: readonly ChatMessage[]): boolean => {
       try {
-        const messages = [{ role: "user", content }] as readonly ChatMessage[];
         return this.#renderRaw({ messages, addGenerationPrompt: false }).includes(needle);
       } catch {
         return false;
       }
     };
-    return !prints(needle) && prints([{ type: "text", text: needle }]);
+    const asks = (content: unknown) => ({ role: "user", content }) as ChatMessage;
+    const takesParts = !prints(asks(needle)) && prints(asks([{ type: "text", text: needle }]));
+    const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
+    const printsCall = (content: null | "", args: unknown): boolean => {
+      const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
+      return prints(hi, { role: "assistant", content, tool_calls });
+    };
+    const canPrint = (args: unknown): boolean => printsCall("", args) || printsCall(null, args);
+    const takesArgumentText = !canPrint({}) && canPrint("{}");
+    const args = takesArgumentText ? "{}" : {};
+    return { takesParts, takesArgumentText, takesNoContent: !printsCall("", args) && printsCall(null, args) };
   }
+}
+
+/** What a template needs that is not the rule. */
+interface Needs {
+  /** Content as a list of parts. */
+  readonly takesParts: boolean;
+  /** A call's arguments as their text. */
+  readonly takesArgumentText: boolean;
+  /** None as the content beside calls. */
+  readonly takesNoContent: boolean;
+}
+
+/** The template to render where tools are given is another one in some models. */
+export function joinToolTemplate(source: string, toolSource: string | undefined): string {
+  if (toolSource === undefined) return source;
+  // A template's last line end is not printed.
+  const [plain, forTools] = [source, toolSource].map((text) => text.replace(/\r?\n$/, ""));
+  return `{% if tools %}${forTools}{% else %}${plain}{% endif %}`;
 }
 
 /**
@@ -116,8 +146,9 @@ export function readChatTemplate(
   metadata: GgufMetadata,
   fallback: Pick<ChatTemplateOptions, "bosToken" | "eosToken"> = {},
 ): ChatTemplate | undefined {
-  const source = metadata.string("tokenizer.chat_template");
-  if (source === undefined) return undefined;
+  const plain = metadata.string("tokenizer.chat_template");
+  if (plain === undefined) return undefined;
+  const source = joinToolTemplate(plain, metadata.string("tokenizer.chat_template.tool_use"));
   const texts = metadata.strings("tokenizer.ggml.tokens");
   const textOf = (name: string): string | undefined => {
     const id = metadata.number(`tokenizer.ggml.${name}_token_id`);
@@ -165,7 +196,8 @@ function range(first: number, second?: number, step = 1): number[] {
   return Array.from({ length }, (_, i) => start + i * step);
 }
 
-function prepareMessage(message: ChatMessage, takesParts: boolean): ChatMessage {
+function prepareMessage(message: ChatMessage, needs: Needs, literals: string[]): ChatMessage {
+  const { takesParts } = needs;
   const prepared: Record<string, unknown> = { ...message };
   const { content } = message;
   if (Array.isArray(content)) {
@@ -174,7 +206,12 @@ function prepareMessage(message: ChatMessage, takesParts: boolean): ChatMessage 
   } else if (takesParts && typeof content === "string") {
     prepared.content = [{ type: "text", text: content }];
   }
-  if (Array.isArray(message.tool_calls)) prepared.tool_calls = message.tool_calls.map(withParsedArguments);
+  if (Array.isArray(message.tool_calls) && message.tool_calls.length > 0) {
+    if (needs.takesNoContent && (content ?? "") === "") prepared.content = null;
+    if (!needs.takesArgumentText) {
+      prepared.tool_calls = message.tool_calls.map((call) => withParsedArguments(call, literals));
+    }
+  }
   return prepared as unknown as ChatMessage;
 }
 
@@ -191,16 +228,29 @@ function textOfPart(part: TextPart): string {
 }
 
 /** OpenAI sends a tool call's arguments as JSON text; templates expect the object, as transformers gives them. */
-function withParsedArguments(call: unknown): unknown {
+function withParsedArguments(call: unknown, literals: string[]): unknown {
   if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
   try {
     // Clients send back an empty text for a call without arguments.
-    const parsed: unknown = JSON.parse(call.function.arguments || "{}");
+    const text = call.function.arguments || "{}";
+    JSON.parse(text);
+    const parsed: unknown = JSON.parse(text.replace(STRING_OR_NUMBER, (token) => markLiteral(token, literals)));
     return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
     // A model's own broken call, sent back: the template prints its text.
     return call;
   }
+}
+
+const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+const MARK = "\u{F0000}";
+/** A marked number, in quotes where the template printed it as JSON. */
+const MARKED = new RegExp(`["']?${MARK}(\\d+)${MARK}["']?`, "gu");
+
+/** A number that a double would print otherwise (a long id, 1.0) stands as a text until it is printed. */
+function markLiteral(token: string, literals: string[]): string {
+  if (token.startsWith('"') || String(Number(token)) === token) return token;
+  return `"${MARK}${literals.push(token) - 1}${MARK}"`;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

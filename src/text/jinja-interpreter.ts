@@ -1,17 +1,9 @@
-/** The template library's interpreter, with the methods of strings and dicts as Python has them where the library has others. */
-import { Interpreter } from "@huggingface/jinja";
+/** The template library's interpreter, with what Python does where the library does what JavaScript would. */
+import { Environment, Interpreter } from "@huggingface/jinja";
+import { type Callable, isEqual, isUndefined, pythonText, type Value } from "./jinja-values.js";
 
 interface Statement {
   readonly type: string;
-}
-
-interface Value extends Statement {
-  readonly value: unknown;
-  readonly builtins: ReadonlyMap<string, Value | Callable>;
-}
-
-interface Callable {
-  value(args: readonly Value[], scope: unknown): Value;
 }
 
 interface MethodCall extends Statement {
@@ -19,21 +11,76 @@ interface MethodCall extends Statement {
   readonly args: readonly Statement[];
 }
 
+interface Operation extends Statement {
+  readonly operator: { readonly value: string };
+  readonly left: Statement;
+  readonly right: Statement;
+}
+
+type Block = readonly Statement[];
+
+interface Loop extends Statement {
+  readonly iterable: Statement;
+  readonly body: Block;
+}
+
+/** A name, or a call of one. */
+interface Filter extends Statement {
+  readonly value?: unknown;
+  readonly callee?: Filter;
+  readonly args?: readonly Statement[];
+}
+
 /** What is used of it: the library's own types do not resolve. */
 const LibraryInterpreter = Interpreter as unknown as new (
   scope: unknown,
 ) => {
   evaluate(statement: Statement | undefined, scope: unknown): Value;
+  evaluateBlock(statements: Block, scope: unknown): Value;
+  evaluateFor(loop: Loop, scope: unknown): Value;
+  evaluateBinaryExpression(operation: Operation, scope: unknown): Value;
+  applyFilter(operand: Value, filter: Filter, scope: unknown): Value;
   run(program: unknown): Value;
 };
 
+/** An operand that has its value already. */
+class Evaluated implements Statement {
+  readonly type = "Evaluated";
+
+  constructor(readonly value: Value) {}
+}
+
+/** `break` or `continue`, on its way to the loop. */
+class LoopControl extends Error {
+  /** What the iteration had written. */
+  text = "";
+
+  constructor(readonly isBreak: boolean) {
+    super("expected a loop around break and continue, got none");
+  }
+}
+
+/** Their value is no text. */
+const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break", "Continue"]);
+/** Filters for which what is not defined is more than nothing. */
+const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "d", "tojson"]);
+/** Filters that take what is not defined for an empty list; the others take it for an empty text. */
+const LIST_FILTERS = /^(?:length|count|list|first|last|join|sort|unique|reverse|map|(?:select|reject)(?:attr)?)$/;
 /** With characters to strip; the library strips white space whatever it is given. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 /** Of a dict they are its methods even if it has keys of these names, as the parameters of tools may have; the library takes the key. */
 const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "get"]);
 
 export class JinjaInterpreter extends LibraryInterpreter {
+  /** The loops under way, the innermost last. */
+  readonly #loops: { readonly body: Block; isOver: boolean }[] = [];
+
   override evaluate(statement: Statement | undefined, scope: unknown): Value {
+    if (statement instanceof Evaluated) return statement.value;
+    if (statement?.type === "Break" || statement?.type === "Continue")
+      throw new LoopControl(statement.type === "Break");
+    // The library's loops and filters take no tuples.
+    if (statement?.type === "TupleLiteral") return super.evaluate({ ...statement, type: "ArrayLiteral" }, scope);
     if (!isMethodCall(statement)) return super.evaluate(statement, scope);
     const { callee, args } = statement;
     const object = this.evaluate(callee.object, scope);
@@ -46,6 +93,94 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const method = object.builtins.get(name) as Callable | undefined;
     if (typeof method?.value !== "function") throw new Error(`${object.type} has no method ${name}`);
     return method.value(values, scope);
+  }
+
+  /** What one round sets is gone in the next, and what it had written before `break` or `continue` stays. */
+  override evaluateFor(loop: Loop, scope: unknown): Value {
+    const { iterable } = loop;
+    // "for x in y if z": the library has it evaluated with the loop's own scope.
+    const over = iterable.type === "SelectExpression" ? undefined : this.evaluate(iterable, scope);
+    const letters =
+      over?.type === "StringValue" ? [...(over.value as string)].map((letter) => this.#text(letter)) : undefined;
+    const elements = over !== undefined && isUndefined(over) ? [] : letters;
+    const given = elements === undefined ? over : this.#list(elements);
+    this.#loops.push({ body: loop.body, isOver: false });
+    try {
+      return super.evaluateFor(given === undefined ? loop : { ...loop, iterable: new Evaluated(given) }, scope);
+    } finally {
+      this.#loops.pop();
+    }
+  }
+
+  override evaluateBlock(statements: Block, scope: unknown): Value {
+    const loop = this.#loops.at(-1);
+    if (loop?.body !== statements) return this.#text(this.#print(statements, scope));
+    if (loop.isOver) return this.#text("");
+    try {
+      return this.#text(this.#print(statements, new Environment(scope as Environment)));
+    } catch (thrown) {
+      if (!(thrown instanceof LoopControl)) throw thrown;
+      loop.isOver = thrown.isBreak;
+      return this.#text(thrown.text);
+    }
+  }
+
+  override evaluateBinaryExpression(operation: Operation, scope: unknown): Value {
+    const operator = operation.operator.value;
+    if (operator === "and" || operator === "or") return super.evaluateBinaryExpression(operation, scope);
+    const [left, right] = [this.evaluate(operation.left, scope), this.evaluate(operation.right, scope)];
+    const given = { ...operation, left: new Evaluated(left), right: new Evaluated(right) };
+    /** A value of the kind the library computes here. */
+    const like = (sample: Value, value: unknown): Value =>
+      new (sample.constructor as new (value: unknown) => Value)(value);
+    const truth = (isTrue: boolean): Value =>
+      like(super.evaluateBinaryExpression({ ...given, operator: { value: "==" } }, scope), isTrue);
+    if (operator === "==" || operator === "!=") return truth(isEqual(left, right) === (operator === "=="));
+    if (Array.isArray(right.value) && /^(?:not )?in$/.test(operator)) {
+      return truth(right.value.some((element) => isEqual(element, left)) === (operator === "in"));
+    }
+    if (operator === "~") return this.#text(pythonText(left) + pythonText(right));
+    if (operator === "+" && (left.type === "StringValue") !== (right.type === "StringValue")) {
+      throw new Error(`expected two texts around +, got ${left.type} and ${right.type}`);
+    }
+    const result = super.evaluateBinaryExpression(given, scope);
+    // The sign is the divisor's.
+    const [rest, divisor] = [Number(result.value), Number(right.value)];
+    return operator === "%" && rest * divisor < 0 ? like(result, rest + divisor) : result;
+  }
+
+  override applyFilter(operand: Value, filter: Filter, scope: unknown): Value {
+    // "x | trim()" is "x | trim".
+    const plain = filter.callee !== undefined && filter.args?.length === 0 ? filter.callee : filter;
+    const name = String((plain.callee ?? plain).value);
+    if (name === "string") return this.#text(pythonText(operand));
+    if (!isUndefined(operand) || DEFINING_FILTERS.has(name)) return super.applyFilter(operand, plain, scope);
+    return super.applyFilter(LIST_FILTERS.test(name) ? this.#list([]) : this.#text(""), plain, scope);
+  }
+
+  #print(statements: Block, scope: unknown): string {
+    let text = "";
+    try {
+      for (const statement of statements) {
+        const value = this.evaluate(statement, scope);
+        if (!SILENT.has(statement.type)) text += pythonText(value);
+      }
+    } catch (thrown) {
+      if (thrown instanceof LoopControl) thrown.text = text + thrown.text;
+      throw thrown;
+    }
+    return text;
+  }
+
+  #list(elements: readonly Value[]): Value {
+    return super.evaluate(
+      { type: "ArrayLiteral", value: elements.map((element) => new Evaluated(element)) } as Statement,
+      undefined,
+    );
+  }
+
+  #text(text: string): Value {
+    return super.evaluate({ type: "StringLiteral", value: text } as Statement, undefined);
   }
 }
 

@@ -21,6 +21,12 @@ export function expectedBound(type: "integer" | "number"): string {
   return `a number within ±${type === "integer" ? LARGEST_INTEGER : LARGEST}, of up to six decimals`;
 }
 
+/** Looser than what is written anyway: that every safe integer will do, as zod's schemas say, asks for nothing. */
+export function isIdleBound(name: string, bound: unknown, type: "integer" | "number"): boolean {
+  const largest = type === "integer" ? LARGEST_INTEGER : LARGEST;
+  return typeof bound === "number" && (/min/i.test(name) ? bound < -largest : bound > largest);
+}
+
 export function isPlainBound(bound: number, type: "integer" | "number"): boolean {
   if (type === "integer" && Number.isInteger(bound)) return Math.abs(bound) <= LARGEST_INTEGER;
   return Math.abs(bound) <= LARGEST && Number(bound.toFixed(FRACTION_DIGITS)) === bound;

@@ -6,7 +6,14 @@ import { MillraceError } from "../../core/errors.js";
 import { areExclusive } from "./disjoint.js";
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "./ebnf.js";
 import { FORMATS } from "./formats.js";
-import { expectedBound, integerExpression, isPlainBound, type NumberBounds, numberExpression } from "./json-number.js";
+import {
+  expectedBound,
+  integerExpression,
+  isIdleBound,
+  isPlainBound,
+  type NumberBounds,
+  numberExpression,
+} from "./json-number.js";
 import { escapePointer, resolvePointer } from "./json-pointer.js";
 import { jsonSpace } from "./json-space.js";
 import { anyString, quoted, spellInJson, stringExcept, stringOfRun } from "./json-string.js";
@@ -199,7 +206,7 @@ class SchemaConverter {
   #number(type: "integer" | "number", schema: Schema, at: string): string {
     const bound = (name: string): number | undefined => {
       const value = schema[name];
-      if (value === undefined) return undefined;
+      if (value === undefined || isIdleBound(name, value, type)) return undefined;
       if (typeof value === "number" && isPlainBound(value, type)) return value;
       return this.#refuse(`${at}/${name}`, expectedBound(type), JSON.stringify(value));
     };

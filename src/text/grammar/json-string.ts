@@ -1,7 +1,7 @@
 /** JSON strings as expressions: what the text says is one thing, how it is spelled between quotes another. */
 import { bytesOfSet, type CharacterSet, characterSet, complement, includes, intersection } from "./character-set.js";
 import { type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
-import type { CharacterRun, SpellSet } from "./regex.js";
+import { type CharacterRun, RegexError, type SpellSet } from "./regex.js";
 import { MAX_COUNTED_LENGTH, MAX_COUNTED_MINIMUM, signalsOf } from "./string-length.js";
 
 const QUOTE = literal('"');
@@ -19,6 +19,7 @@ export const spellInJson: SpellSet = (set) => {
     (codePoint) => literal(JSON.stringify(String.fromCodePoint(codePoint)).slice(1, -1)),
   );
   const plain = intersection(set, PLAIN);
+  if (plain.length === 0 && escaped.length === 0) throw new RegexError("expected characters that an answer can have");
   return oneOf([...(plain.length === 0 ? [] : [`(${bytesOfSet(plain)})`]), ...escaped]);
 };
 

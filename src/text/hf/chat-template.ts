@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, type JsonObject, readTextFile } from "../../formats/huggingface/json.js";
-import { ChatTemplate, type ChatTemplateOptions } from "../chat-template.js";
+import { ChatTemplate, type ChatTemplateOptions, joinToolTemplate } from "../chat-template.js";
 import { readOptional, tokenText } from "./create-tokenizer.js";
 
 /** Undefined where the folder has none. */
@@ -25,8 +25,10 @@ function sourceIn(folder: string, settings: JsonObject | undefined): string | un
   const template =
     settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
   if (template === undefined || typeof template === "string") return template;
-  // Several templates by name; the others are for tools and retrieval.
-  const named = Array.isArray(template) ? template.find((entry) => entry?.name === "default")?.template : undefined;
-  if (typeof named === "string") return named;
+  // Several templates by name.
+  const named = (name: string): unknown =>
+    Array.isArray(template) ? template.find((entry) => entry?.name === name)?.template : undefined;
+  const [plain, forTools] = [named("default"), named("tool_use")];
+  if (typeof plain === "string") return joinToolTemplate(plain, typeof forTools === "string" ? forTools : undefined);
   throw configError(`expected a chat_template of text, or one named default, in ${folder}, got neither`);
 }

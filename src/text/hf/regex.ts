@@ -28,7 +28,9 @@ export function translateRegex(pattern: string): RegExp {
   if (pattern.length > MAX_PATTERN_LENGTH) {
     throw unsupported(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
   }
-  const source = new Translator(pattern).translate();
+  const translated = new Translator(pattern).translate();
+  // Looking back keeps a long run of spaces that does not end the text from being tried at every space; what matches is the same.
+  const source = pattern === "\\s+$" ? `(?<!\\p{White_Space})${translated}` : translated;
   try {
     return new RegExp(source, "gu");
   } catch (cause) {

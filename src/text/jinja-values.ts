@@ -1,0 +1,54 @@
+/** Values of the template library as Python has them: when two are equal, and how one is printed. */
+
+export interface Value {
+  readonly type: string;
+  readonly value: unknown;
+  readonly builtins: ReadonlyMap<string, Value | Callable>;
+}
+
+export interface Callable {
+  value(args: readonly Value[], scope: unknown): Value;
+}
+
+/** `True == 1`, as in Python. */
+const NUMBERS: ReadonlySet<string> = new Set(["IntegerValue", "FloatValue", "BooleanValue"]);
+
+export const isUndefined = ({ type }: Value): boolean => type === "UndefinedValue";
+
+export function isEqual(a: Value, b: Value): boolean {
+  if (NUMBERS.has(a.type) && NUMBERS.has(b.type)) return Number(a.value) === Number(b.value);
+  if (a.type !== b.type) return false;
+  const [left, right] = [a.value, b.value];
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((element, index) => isEqual(element, right[index]));
+  }
+  if (left instanceof Map && right instanceof Map) {
+    return left.size === right.size && [...left].every(([key, of]) => right.has(key) && isEqual(of, right.get(key)));
+  }
+  return left === right;
+}
+
+/** Python's str(); what is not defined prints nothing. */
+export function pythonText(value: Value): string {
+  return value.type === "StringValue" ? (value.value as string) : isUndefined(value) ? "" : pythonRepr(value);
+}
+
+function pythonRepr(value: Value): string {
+  const of = value.value;
+  if (typeof of === "string") return quotedText(of);
+  if (typeof of === "boolean") return of ? "True" : "False";
+  if (value.type === "NullValue") return "None";
+  if (isUndefined(value)) return "Undefined";
+  if (Array.isArray(of)) return `[${of.map(pythonRepr).join(", ")}]`;
+  if (of instanceof Map)
+    return `{${[...of].map(([key, held]) => `${quotedText(key)}: ${pythonRepr(held)}`).join(", ")}}`;
+  // Numbers know whether they are whole.
+  return String(value);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+function quotedText(text: string): string {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  return quote + text.replace(/[\\\n\r\t']/g, (char) => ESCAPES[char] ?? (char === quote ? "\\'" : char)) + quote;
+}
