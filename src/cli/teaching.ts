@@ -26,6 +26,7 @@ export interface TeachingFlags extends EngineFlags {
   readonly seed: number;
   readonly steps: number;
   readonly initFrom?: string;
+  readonly lrScale: number;
   readonly device: "cpu" | "cuda";
   readonly chatTemplate?: string;
 }
@@ -49,6 +50,12 @@ export function addTeachingOptions(command: Command, defaultSteps: number): Comm
     .option("--seed <n>", "of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
     .option("--steps <n>", "of training", integerIn("--steps", 1, MANY), defaultSteps)
     .option("--init-from <gguf>", "start from this file's weights instead of new ones")
+    .option(
+      "--lr-scale <factor>",
+      "times the usual learning rates; 0.3 or so for weights that need little more",
+      numberIn("--lr-scale", 0.001, 10),
+      1,
+    )
     .option("--device <name>", "what trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu");
   return addEngineOptions(command);
 }
@@ -232,8 +239,9 @@ export async function trainInStage(
   signal: AbortSignal,
 ): Promise<Trained> {
   const { train, trainerSource } = await import("../distill/trainer.js");
-  const { steps, seed, device, initFrom } = flags;
+  const { steps, seed, device, initFrom, lrScale } = flags;
   const terms = [...args, ...["--steps", String(steps), "--seed", String(seed), "--device", device]];
+  terms.push("--lr-scale", String(lrScale));
   const contents = [
     model.contentHash,
     sha256(readFileSync(corpora.trainingPath)),

@@ -60,7 +60,7 @@ export function distillCommand(): Command {
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
     .option(
       "--student-config <name>",
-      "tiny: 2 layers of width 128, small: 4 layers (default: small, or what --init-from has)",
+      "tiny: 2 layers of width 128, small: 3 layers (default: small, or what --init-from has)",
       oneOf("--student-config", ["tiny", "small"]),
     )
     .option("--task <family>", "answers are judged by the checks of this family's prompts")
