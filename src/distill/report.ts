@@ -123,7 +123,7 @@ export function reportRows({ teacher, student, quality, speed, answerSpeed }: Di
     row("time per token", paces, ({ tokenMs }) => `${tokenMs.toFixed(3)} ms`),
     row("tokens/s", paces, ({ tokensPerS }) => tokensPerS.toFixed(0)),
     row("first token after", paces, ({ firstTokenMs }) => `${firstTokenMs.toFixed(2)} ms`),
-    ...(speed === undefined
+    ...(speed?.loaded === undefined
       ? []
       : [
           [
@@ -145,8 +145,13 @@ export function findings(report: DistillReport): string[] {
   if (speed !== undefined) {
     lines.push(
       `Speed, one client, each model alone, in alternation: a token ${speed.decoding.value.toFixed(2)} times as fast${interval(speed.decoding, 2)}, the first one ${speed.firstToken.value.toFixed(2)} times${interval(speed.firstToken, 2)}.`,
-      `Cost, ${speed.loaded.numSequences} prompts at once: a token of the student, its share of the prompt included, takes ${percent(1 / speed.loaded.ratio.value)} of the teacher's time, ${speed.loaded.ratio.value.toFixed(2)} times less${interval(speed.loaded.ratio, 2)}.`,
     );
+    const { loaded } = speed;
+    if (loaded !== undefined) {
+      lines.push(
+        `Cost, ${loaded.numSequences} prompts at once: a token of the student, its share of the prompt included, takes ${percent(1 / loaded.ratio.value)} of the teacher's time, ${loaded.ratio.value.toFixed(2)} times less${interval(loaded.ratio, 2)}.`,
+      );
+    }
   } else if (answerSpeed !== undefined) {
     const { ratio } = answerSpeed;
     lines.push(

@@ -21,7 +21,8 @@ export interface SpeedComparison {
   readonly decoding: Estimate;
   readonly firstToken: Estimate;
   readonly genTokens: number;
-  readonly loaded: LoadedCost;
+  /** undefined: no two prompts fit into memory and contexts together. */
+  readonly loaded: LoadedCost | undefined;
 }
 
 /** What a token costs of an engine kept busy: time from many prompts' arrival to their last token, by the tokens generated. */
@@ -65,9 +66,15 @@ export async function compareSpeed(
   };
   const usable = pairs.filter((pair) => fits(teacher, pair.teacher) && fits(student, pair.student));
   if (usable.length === 0) return undefined;
-  const numSequences = Math.min(LOADED_SEQUENCES, room(teacher, usable, "teacher"), room(student, usable, "student"));
+  // While the last prompts are read, the first generate: each has room for as much again.
+  const roomy = usable.filter(
+    (pair) =>
+      2 * pair.teacher.length <= teacher.info.maxModelLen && 2 * pair.student.length <= student.info.maxModelLen,
+  );
+  const numSequences = Math.min(LOADED_SEQUENCES, room(teacher, roomy, "teacher"), room(student, roomy, "student"));
   /** Round 0 warms up; every other round goes the other way round. */
   const race = async (
+    prompts: readonly PromptPair[],
     numRounds: number,
     numPrompts: number,
     numBefore: number,
@@ -75,7 +82,7 @@ export async function compareSpeed(
     const rounds: Record<Side, RoundSample>[] = [];
     for (let round = 0; round <= numRounds; round++) {
       signal.throwIfAborted();
-      const chosen = Array.from({ length: numPrompts }, (_, i) => usable[(round * numPrompts + i) % usable.length]!);
+      const chosen = Array.from({ length: numPrompts }, (_, i) => prompts[(round * numPrompts + i) % prompts.length]!);
       const runOf = (engine: Engine, side: Side): Promise<RoundSample> =>
         runRound(engine, { prompts: chosen.map((pair) => Int32Array.from(pair[side])), genTokens: GEN_TOKENS });
       const early = round % 2 === 1 ? await runOf(student, "student") : undefined;
@@ -86,8 +93,8 @@ export async function compareSpeed(
     }
     return rounds;
   };
-  const rounds = await race(ROUNDS, 1, 0);
-  const loadedRounds = await race(LOADED_ROUNDS, numSequences, ROUNDS);
+  const rounds = await race(usable, ROUNDS, 1, 0);
+  const loadedRounds = numSequences < 2 ? [] : await race(roomy, LOADED_ROUNDS, numSequences, ROUNDS).catch(orTooFull);
   const paceOf = (samples: readonly RoundSample[]): Pace => {
     const tokenMs = median(samples.map(({ decodeMs }) => decodeMs / (GEN_TOKENS - 1)));
     return { firstTokenMs: median(samples.map(({ prefillMs }) => prefillMs)), tokenMs, tokensPerS: 1000 / tokenMs };
@@ -105,20 +112,29 @@ export async function compareSpeed(
     decoding: ratioOf(rounds, ({ decodeMs }) => decodeMs),
     firstToken: ratioOf(rounds, ({ prefillMs }) => prefillMs),
     genTokens: GEN_TOKENS,
-    loaded: {
-      numSequences,
-      teacherMs: median(loadedRounds.map((round) => loadedMs(round.teacher))),
-      studentMs: median(loadedRounds.map((round) => loadedMs(round.student))),
-      ratio: ratioOf(loadedRounds, loadedMs),
-    },
+    loaded:
+      loadedRounds.length === 0
+        ? undefined
+        : {
+            numSequences,
+            teacherMs: median(loadedRounds.map((round) => loadedMs(round.teacher))),
+            studentMs: median(loadedRounds.map((round) => loadedMs(round.student))),
+            ratio: ratioOf(loadedRounds, loadedMs),
+          },
   };
 }
 
-/** How many of the longest prompts the engine holds at once with what they generate; at least one, since each alone has room. */
+/** How many of the longest prompts the engine holds at once with what they generate. */
 function room({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
-  // The first prompts generate while the last are still read: twice the tokens, and a block that is not full.
-  const longest = Math.max(...pairs.map((pair) => pair[side].length)) + 2 * GEN_TOKENS + info.blockSize;
-  return Math.max(1, Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / longest)));
+  const longest = Math.max(0, ...pairs.map((pair) => pair[side].length));
+  const tokens = 2 * (longest + GEN_TOKENS) + info.blockSize;
+  return longest === 0 ? 0 : Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / tokens));
+}
+
+/** Memory that is too small all the same costs this figure, not the report. */
+function orTooFull(thrown: unknown): [] {
+  if (thrown instanceof MillraceError && thrown.code === "kv_capacity_exceeded") return [];
+  throw thrown;
 }
 
 /** As a client sees them: time of whole answers by their tokens, prompts and network included. */

@@ -78,7 +78,8 @@ function repeatsItself(answer: string): boolean {
 /** As whole words: "hen" is not in "then", and 9 neither in 4.9 nor in 9,000. */
 function includesText(answer: string, text: string): boolean {
   const literal = text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
-  return new RegExp(`(?<![\\p{L}\\p{N}]|\\d[.,])${literal}(?![\\p{L}\\p{N}]|(?<=\\d)[.,]\\d)`, "iu").test(answer);
+  const before = /^\d/.test(text) ? "(?<!\\d[.,])" : "";
+  return new RegExp(`${before}(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}]|(?<=\\d)[.,]\\d)`, "iu").test(answer);
 }
 
 export function scoreMentions({ words }: CheckOf<"mentions">, answer: string): Score {

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { MillraceError } from "../core/errors.js";
 import { Metadata } from "../formats/gguf/metadata.js";
 import type { GgufValue } from "../formats/gguf/types.js";
-import { ChatTemplate, type ChatTemplateInput, joinToolTemplate, readChatTemplate } from "./chat-template.js";
+import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
 
 /** What jinja2 with transformers' settings renders from the published templates (which stay out of this repository). */
 interface Expected {
@@ -155,6 +155,10 @@ describe("ChatTemplate", () => {
       "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{{ c.function.arguments.id }}{% endfor %}{% endfor %}";
     const text = new ChatTemplate(source).render({ messages: called, addGenerationPrompt: false });
     expect(text).toBe('{"id": 1234567890123456789, "x": 1.0, "n": 2}1234567890123456789');
+    const asNumber = new ChatTemplate(
+      '{% set x = messages[1].tool_calls[0].function.arguments.x %}{{ x is string }} {{ x + 1 }} {{ x > 0 }} "{{ x }}"',
+    );
+    expect(asNumber.render({ messages: called, addGenerationPrompt: false })).toBe('False 2.0 True "1.0"');
   });
 
   it("gives arguments as text, and no content, where the template needs them so", () => {
@@ -164,9 +168,12 @@ describe("ChatTemplate", () => {
     expect(text).toBe(`Hicall ${CALL.function.arguments}f`);
   });
 
-  it("renders the template for tools where there are tools", () => {
-    const template = new ChatTemplate(joinToolTemplate("plain\n", "tools: {{ tools|length }}\n"));
+  it("renders the template for tools where there are tools, and reads it no earlier", () => {
+    const template = new ChatTemplate("plain", { toolSource: "tools: {{ tools|length }}" });
     expect([template.render(USER_HI), template.render({ ...USER_HI, tools: [{}] })]).toEqual(["plain", "tools: 1"]);
+    const broken = new ChatTemplate("plain", { toolSource: "{% if %}" });
+    expect(broken.render(USER_HI)).toBe("plain");
+    expect(() => broken.render({ ...USER_HI, tools: [{}] })).toThrow("does not parse");
   });
 
   it("flattens text parts where the template prints strings", () => {

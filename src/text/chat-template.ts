@@ -4,6 +4,7 @@ import { Environment, parse, tokenize } from "@huggingface/jinja";
 import { MillraceError } from "../core/errors.js";
 import type { GgufMetadata } from "../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
+import { NumberText, type Value } from "./jinja-values.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -26,6 +27,8 @@ export interface ChatTemplateOptions {
   readonly eosToken?: string | undefined;
   readonly unkToken?: string | undefined;
   readonly padToken?: string | undefined;
+  /** Another template for conversations with tools. */
+  readonly toolSource?: string | undefined;
   /** The clock behind `strftime_now`. */
   readonly now?: () => Date;
 }
@@ -45,13 +48,19 @@ class TemplateRefusal extends Error {}
 
 /** @example new ChatTemplate(source, { bosToken: "<s>" }).render({ messages, addGenerationPrompt: true }) */
 export class ChatTemplate {
+  /** Both templates' text, where there are two. */
   readonly source: string;
+  /** Read at its first use: what it may be wrong in is no matter before. */
+  readonly #makeForTools: (() => ChatTemplate) | undefined;
+  #forTools: ChatTemplate | undefined;
   readonly #program: ReturnType<typeof parse>;
   readonly #globals: Readonly<Record<string, unknown>>;
   #needs: Needs | undefined;
 
   constructor(source: string, options: ChatTemplateOptions = {}) {
-    this.source = source;
+    const { toolSource, ...own } = options;
+    this.source = source + (toolSource ?? "");
+    this.#makeForTools = toolSource === undefined ? undefined : () => new ChatTemplate(toolSource, own);
     this.#globals = makeGlobals(options);
     try {
       this.#program = parse(tokenize(source.replace(/\r\n?/g, "\n"), { lstrip_blocks: true, trim_blocks: true }));
@@ -68,19 +77,23 @@ export class ChatTemplate {
   }
 
   render(input: ChatTemplateInput): string {
+    if (input.tools !== undefined && this.#makeForTools !== undefined) {
+      this.#forTools ??= this.#makeForTools();
+      return this.#forTools.render(input);
+    }
     this.#needs ??= this.#probe();
     const needs = this.#needs;
-    const literals: string[] = [];
-    const messages = input.messages.map((message) => prepareMessage(message, needs, literals));
+    const numbers = new Map<string, NumberText>();
+    const messages = input.messages.map((message) => prepareMessage(message, needs, numbers));
     try {
-      const text = this.#renderRaw({ ...input, messages });
-      return literals.length === 0 ? text : text.replace(MARKED, (match, index) => literals[Number(index)] ?? match);
+      const text = this.#renderRaw({ ...input, messages }, numbers);
+      return numbers.size === 0 ? text : text.replace(PRINTED_MARK, (match, mark) => numbers.get(mark)?.text ?? match);
     } catch (thrown) {
       throw toTemplateError(thrown);
     }
   }
 
-  #renderRaw(input: ChatTemplateInput): string {
+  #renderRaw(input: ChatTemplateInput, numbers: ReadonlyMap<string, NumberText> = new Map()): string {
     const variables: Record<string, unknown> = {
       ...this.#globals,
       ...input.kwargs,
@@ -92,7 +105,10 @@ export class ChatTemplate {
     };
     const environment = new Environment();
     for (const [name, value] of Object.entries(variables)) environment.set(name, value);
-    return String(new JinjaInterpreter(environment).run(this.#program).value);
+    const interpreter = new JinjaInterpreter(environment);
+    if (numbers.size > 0)
+      interpreter.restoreNumbers(environment.lookupVariable("messages") as unknown as Value, numbers);
+    return String(interpreter.run(this.#program).value);
   }
 
   /** Trials show what nearly all templates do not need. */
@@ -129,14 +145,6 @@ interface Needs {
   readonly takesNoContent: boolean;
 }
 
-/** The template to render where tools are given is another one in some models. */
-export function joinToolTemplate(source: string, toolSource: string | undefined): string {
-  if (toolSource === undefined) return source;
-  // A template's last line end is not printed.
-  const [plain, forTools] = [source, toolSource].map((text) => text.replace(/\r?\n$/, ""));
-  return `{% if tools %}${forTools}{% else %}${plain}{% endif %}`;
-}
-
 /**
  * The template of a GGUF file with the file's special tokens, or undefined where the file has none.
  *
@@ -146,9 +154,8 @@ export function readChatTemplate(
   metadata: GgufMetadata,
   fallback: Pick<ChatTemplateOptions, "bosToken" | "eosToken"> = {},
 ): ChatTemplate | undefined {
-  const plain = metadata.string("tokenizer.chat_template");
-  if (plain === undefined) return undefined;
-  const source = joinToolTemplate(plain, metadata.string("tokenizer.chat_template.tool_use"));
+  const source = metadata.string("tokenizer.chat_template");
+  if (source === undefined) return undefined;
   const texts = metadata.strings("tokenizer.ggml.tokens");
   const textOf = (name: string): string | undefined => {
     const id = metadata.number(`tokenizer.ggml.${name}_token_id`);
@@ -159,6 +166,7 @@ export function readChatTemplate(
     eosToken: textOf("eos") ?? fallback.eosToken,
     unkToken: textOf("unknown"),
     padToken: textOf("padding"),
+    toolSource: metadata.string("tokenizer.chat_template.tool_use"),
   });
 }
 
@@ -196,7 +204,7 @@ function range(first: number, second?: number, step = 1): number[] {
   return Array.from({ length }, (_, i) => start + i * step);
 }
 
-function prepareMessage(message: ChatMessage, needs: Needs, literals: string[]): ChatMessage {
+function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string, NumberText>): ChatMessage {
   const { takesParts } = needs;
   const prepared: Record<string, unknown> = { ...message };
   const { content } = message;
@@ -209,7 +217,7 @@ function prepareMessage(message: ChatMessage, needs: Needs, literals: string[]):
   if (Array.isArray(message.tool_calls) && message.tool_calls.length > 0) {
     if (needs.takesNoContent && (content ?? "") === "") prepared.content = null;
     if (!needs.takesArgumentText) {
-      prepared.tool_calls = message.tool_calls.map((call) => withParsedArguments(call, literals));
+      prepared.tool_calls = message.tool_calls.map((call) => withParsedArguments(call, numbers));
     }
   }
   return prepared as unknown as ChatMessage;
@@ -228,13 +236,13 @@ function textOfPart(part: TextPart): string {
 }
 
 /** OpenAI sends a tool call's arguments as JSON text; templates expect the object, as transformers gives them. */
-function withParsedArguments(call: unknown, literals: string[]): unknown {
+function withParsedArguments(call: unknown, numbers: Map<string, NumberText>): unknown {
   if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
   try {
     // Clients send back an empty text for a call without arguments.
     const text = call.function.arguments || "{}";
     JSON.parse(text);
-    const parsed: unknown = JSON.parse(text.replace(STRING_OR_NUMBER, (token) => markLiteral(token, literals)));
+    const parsed: unknown = JSON.parse(text.replace(STRING_OR_NUMBER, (token) => markNumber(token, numbers)));
     return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
     // A model's own broken call, sent back: the template prints its text.
@@ -243,14 +251,16 @@ function withParsedArguments(call: unknown, literals: string[]): unknown {
 }
 
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
-const MARK = "\u{F0000}";
-/** A marked number, in quotes where the template printed it as JSON. */
-const MARKED = new RegExp(`["']?${MARK}(\\d+)${MARK}["']?`, "gu");
+const MARK = "__millrace_number_";
+/** As a template prints a marked number as JSON. */
+const PRINTED_MARK = new RegExp(`\\\\?"(${MARK}\\d+)\\\\?"`, "g");
 
-/** A number that a double would print otherwise (a long id, 1.0) stands as a text until it is printed. */
-function markLiteral(token: string, literals: string[]): string {
+/** A number that a double would print otherwise (a long id, 1.0) is a text for the while that it is read. */
+function markNumber(token: string, numbers: Map<string, NumberText>): string {
   if (token.startsWith('"') || String(Number(token)) === token) return token;
-  return `"${MARK}${literals.push(token) - 1}${MARK}"`;
+  const mark = `${MARK}${numbers.size}`;
+  numbers.set(mark, new NumberText(token, mark));
+  return `"${mark}"`;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

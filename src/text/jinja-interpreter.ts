@@ -1,6 +1,6 @@
 /** The template library's interpreter, with what Python does where the library does what JavaScript would. */
 import { Environment, Interpreter } from "@huggingface/jinja";
-import { type Callable, isEqual, isUndefined, pythonText, type Value } from "./jinja-values.js";
+import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
 
 interface Statement {
   readonly type: string;
@@ -63,9 +63,9 @@ class LoopControl extends Error {
 /** Their value is no text. */
 const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break", "Continue"]);
 /** Filters for which what is not defined is more than nothing. */
-const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "d", "tojson"]);
+const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
 /** Filters that take what is not defined for an empty list; the others take it for an empty text. */
-const LIST_FILTERS = /^(?:length|count|list|first|last|join|sort|unique|reverse|map|(?:select|reject)(?:attr)?)$/;
+const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
 /** With characters to strip; the library strips white space whatever it is given. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 /** Of a dict they are its methods even if it has keys of these names, as the parameters of tools may have; the library takes the key. */
@@ -153,9 +153,29 @@ export class JinjaInterpreter extends LibraryInterpreter {
     // "x | trim()" is "x | trim".
     const plain = filter.callee !== undefined && filter.args?.length === 0 ? filter.callee : filter;
     const name = String((plain.callee ?? plain).value);
+    if (/^(?:first|last)$/.test(name) && (isUndefined(operand) || (operand.value as unknown[])?.length === 0)) {
+      return super.evaluate(undefined, scope);
+    }
     if (name === "string") return this.#text(pythonText(operand));
     if (!isUndefined(operand) || DEFINING_FILTERS.has(name)) return super.applyFilter(operand, plain, scope);
     return super.applyFilter(LIST_FILTERS.test(name) ? this.#list([]) : this.#text(""), plain, scope);
+  }
+
+  /** The texts in `value` that mark numbers become them. */
+  restoreNumbers(value: Value, numbers: ReadonlyMap<string, NumberText>): Value {
+    const held = value.value as unknown;
+    const number = typeof held === "string" ? numbers.get(held) : undefined;
+    if (number !== undefined) {
+      const type = /^-?\d+$/.test(number.text) ? "IntegerLiteral" : "FloatLiteral";
+      return super.evaluate({ type, value: number } as Statement, undefined);
+    }
+    const entries = Array.isArray(held) ? held.entries() : held instanceof Map ? held.entries() : [];
+    for (const [key, inner] of entries) {
+      const restored = this.restoreNumbers(inner, numbers);
+      if (Array.isArray(held)) held[key] = restored;
+      else (held as Map<unknown, Value>).set(key, restored);
+    }
+    return value;
   }
 
   #print(statements: Block, scope: unknown): string {

@@ -10,6 +10,29 @@ export interface Callable {
   value(args: readonly Value[], scope: unknown): Value;
 }
 
+/** A number that is printed as it was written: a long id is no double, and 1.0 is not 1. */
+export class NumberText extends Number {
+  constructor(
+    readonly text: string,
+    /** What stands for it in JSON, in quotes. */
+    readonly mark: string,
+  ) {
+    super(Number(text));
+  }
+
+  override toString(): string {
+    return this.text;
+  }
+
+  override toFixed(): string {
+    return this.text;
+  }
+
+  toJSON(): string {
+    return this.mark;
+  }
+}
+
 /** `True == 1`, as in Python. */
 const NUMBERS: ReadonlySet<string> = new Set(["IntegerValue", "FloatValue", "BooleanValue"]);
 

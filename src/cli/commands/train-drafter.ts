@@ -70,7 +70,7 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
   const model = path.endsWith(".gguf") ? readGguf(path) : undefined;
   const problem = model === undefined ? "files other than GGUF" : untrainable(model, "network");
   if (problem !== undefined) throw optionError("--model", `a model of the mill family, not one with ${problem}`, name);
-  if (flags.width !== undefined) checkWidth(flags.kind, flags.width, model!.metadata);
+  if (flags.width !== undefined) checkWidth(flags, flags.width, model!.metadata);
   await checkInitFrom(flags, path);
   const contextLength = model!.metadata.number("llama.context_length")!;
   const python = await findPython();
@@ -93,13 +93,14 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
   });
 }
 
-function checkWidth(kind: DrafterFlags["kind"], width: number, metadata: GgufMetadata): void {
+function checkWidth({ kind, depth }: DrafterFlags, width: number, metadata: GgufMetadata): void {
   if (kind !== "eagle") throw optionError("--width", `left out for kind ${kind}`, String(width));
   const whole = metadata.number("llama.embedding_length")!;
   const step = whole / metadata.number("llama.attention.head_count")!;
   if (width > whole || width % step !== 0) {
     throw optionError("--width", `a multiple of ${step} up to ${whole}`, String(width));
   }
+  if (width < whole && depth < 2) throw optionError("--depth", "at least 2 for a layer narrower than the model", "1");
 }
 
 const methodOf = ({ kind }: DrafterFlags) => (kind === "draft" ? "draft_model" : kind);

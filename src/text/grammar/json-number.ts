@@ -22,9 +22,8 @@ export function expectedBound(type: "integer" | "number"): string {
 }
 
 /** Looser than what is written anyway: that every safe integer will do, as zod's schemas say, asks for nothing. */
-export function isIdleBound(name: string, bound: unknown, type: "integer" | "number"): boolean {
-  const largest = type === "integer" ? LARGEST_INTEGER : LARGEST;
-  return typeof bound === "number" && (/min/i.test(name) ? bound < -largest : bound > largest);
+export function isIdleBound(name: string, bound: unknown): boolean {
+  return typeof bound === "number" && (/min/i.test(name) ? bound < -LARGEST_INTEGER : bound > LARGEST_INTEGER);
 }
 
 export function isPlainBound(bound: number, type: "integer" | "number"): boolean {

@@ -55,8 +55,8 @@ describe("references that lead to references", () => {
 test("bounds looser than what is written ask for nothing", () => {
   const zodInteger = { type: "integer", minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
   expect(grammarOf(zodInteger)).toBe(grammarOf({ type: "integer" }));
-  expect(grammarOf({ type: "number", maximum: 1e10 })).toBe(grammarOf({ type: "number" }));
-  expect(() => grammarOf({ type: "number", minimum: 1e10 })).toThrow("expected a number within");
+  expect(grammarOf({ type: "number", maximum: 1e16 })).toBe(grammarOf({ type: "number" }));
+  expect(() => grammarOf({ type: "number", maximum: 1e10 })).toThrow("expected a number within");
 });
 
 test("a pattern that no answer can follow is refused", () => {

@@ -206,7 +206,7 @@ class SchemaConverter {
   #number(type: "integer" | "number", schema: Schema, at: string): string {
     const bound = (name: string): number | undefined => {
       const value = schema[name];
-      if (value === undefined || isIdleBound(name, value, type)) return undefined;
+      if (value === undefined || isIdleBound(name, value)) return undefined;
       if (typeof value === "number" && isPlainBound(value, type)) return value;
       return this.#refuse(`${at}/${name}`, expectedBound(type), JSON.stringify(value));
     };

@@ -2,15 +2,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, type JsonObject, readTextFile } from "../../formats/huggingface/json.js";
-import { ChatTemplate, type ChatTemplateOptions, joinToolTemplate } from "../chat-template.js";
+import { ChatTemplate, type ChatTemplateOptions } from "../chat-template.js";
 import { readOptional, tokenText } from "./create-tokenizer.js";
 
 /** Undefined where the folder has none. */
 export function readHfChatTemplate(folder: string, options: ChatTemplateOptions = {}): ChatTemplate | undefined {
   const settings = readOptional(folder, "tokenizer_config.json");
-  const source = sourceIn(folder, settings);
+  const { source, toolSource } = sourcesIn(folder, settings);
   if (source === undefined) return undefined;
   return new ChatTemplate(source, {
+    toolSource,
     bosToken: tokenText(settings, "bos_token"),
     eosToken: tokenText(settings, "eos_token"),
     unkToken: tokenText(settings, "unk_token"),
@@ -19,16 +20,18 @@ export function readHfChatTemplate(folder: string, options: ChatTemplateOptions 
   });
 }
 
-function sourceIn(folder: string, settings: JsonObject | undefined): string | undefined {
+function sourcesIn(folder: string, settings: JsonObject | undefined): { source?: string; toolSource?: string } {
   const path = join(folder, "chat_template.jinja");
-  if (existsSync(path)) return readTextFile(path);
+  if (existsSync(path)) return { source: readTextFile(path) };
   const template =
     settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
-  if (template === undefined || typeof template === "string") return template;
+  if (template === undefined) return {};
+  if (typeof template === "string") return { source: template };
   // Several templates by name.
   const named = (name: string): unknown =>
     Array.isArray(template) ? template.find((entry) => entry?.name === name)?.template : undefined;
   const [plain, forTools] = [named("default"), named("tool_use")];
-  if (typeof plain === "string") return joinToolTemplate(plain, typeof forTools === "string" ? forTools : undefined);
+  if (typeof plain === "string")
+    return { source: plain, ...(typeof forTools === "string" ? { toolSource: forTools } : {}) };
   throw configError(`expected a chat_template of text, or one named default, in ${folder}, got neither`);
 }
