@@ -55,8 +55,8 @@ PRESETS = {
         "Guesses ahead for a larger model, distilled from its distributions.",
         hidden_size=128,
         num_layers=2,
-        num_heads=2,
-        num_kv_heads=2,
+        num_heads=4,
+        num_kv_heads=4,
         ffn_size=256,
     ),
     "student": ModelConfig(

@@ -100,8 +100,24 @@ export async function train(
   { python, args, runFolder, steps, onLine }: Training,
   signal: AbortSignal,
 ): Promise<HeldOutLog> {
+  await runScript(python, "train.py", args, onLine, signal);
+  return heldOutLog(runFolder, steps);
+}
+
+/** Writes a trained file's matrices as Q8_0. Throws as `train` does. */
+export function quantize(python: string, source: string, target: string, signal: AbortSignal): Promise<void> {
+  return runScript(python, "quantize.py", ["--model", source, "--out", target], () => {}, signal);
+}
+
+async function runScript(
+  python: string,
+  name: "train.py" | "quantize.py",
+  args: readonly string[],
+  onLine: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
   signal.throwIfAborted();
-  const script = join(trainerFolder(), "train.py");
+  const script = join(trainerFolder(), name);
   // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
   const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
   const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });
@@ -125,8 +141,7 @@ export async function train(
       child.once("close", (code, by) => resolve(code ?? by ?? "nothing"));
     });
     signal.throwIfAborted();
-    if (exitCode === 0) return heldOutLog(runFolder, steps);
-    throw failure(`expected the training to end with 0, got ${exitCode}:\n${errors.trim()}`);
+    if (exitCode !== 0) throw failure(`expected ${name} to end with 0, got ${exitCode}:\n${errors.trim()}`);
   } finally {
     signal.removeEventListener("abort", stop);
   }

@@ -40,6 +40,7 @@ interface DistillFlags extends TeachingFlags {
   readonly concurrency: number;
   readonly tokenizerFrom?: string;
   readonly studentConfig?: "tiny" | "small";
+  readonly studentType: "f16" | "q8_0";
   readonly task?: string;
   readonly scorer?: string;
   readonly temperature: number;
@@ -62,6 +63,11 @@ export function distillCommand(): Command {
       "--student-config <name>",
       "tiny: 2 layers of width 128, small: 3 layers (default: small, or what --init-from has)",
       oneOf("--student-config", ["tiny", "small"]),
+    )
+    .addOption(
+      new Option("--student-type <type>", "what the student's matrices are stored as: f16, or q8_0, smaller and faster")
+        .choices(["f16", "q8_0"])
+        .default("f16"),
     )
     .option("--task <family>", "answers are judged by the checks of this family's prompts")
     .option("--scorer <command>", "reads a JSON line {prompt, answer} for each answer, writes a line from 0 to 1 each")
@@ -122,8 +128,18 @@ async function teach(
   const studentPath = join(flags.out, "student.gguf");
   const args = ["distill-sequences", "--preset", flags.studentConfig ?? DEFAULT_CONFIG];
   const model = { flag: "--teacher", ...trainer.tokenizer };
-  const plan = { python: trainer.python, args, model, corpora, outPath: studentPath };
-  const trained = await trainInStage(plan, flags, startStage, signal);
+  const isRounded = flags.studentType === "q8_0";
+  const outPath = isRounded ? join(flags.out, "student-f16.gguf") : studentPath;
+  const trained = await trainInStage(
+    { python: trainer.python, args, model, corpora, outPath },
+    flags,
+    startStage,
+    signal,
+  );
+  if (isRounded) {
+    const { quantize } = await import("../../distill/trainer.js");
+    await quantize(trainer.python, outPath, studentPath, signal);
+  }
   const hasSameTokens = trainer.tokenizer.path === teacher.path;
   const contest = { teacher, teacherAsk: ask, studentPath, corpora, trained, judge, hasSameTokens };
   const compared = await compare(flags, contest, startStage, signal);
@@ -264,7 +280,7 @@ async function compare(
   const { chatTemplate: _, maxModelLen: __, ...own } = bare;
   const student = await openLocalSession(sessionFlags(own, studentPath), startStage);
   try {
-    const file = AnswerFile.open(join(trained.runFolder, "student-answers.jsonl"));
+    const file = AnswerFile.open(join(trained.runFolder, `student-answers-${flags.studentType}.jsonl`));
     const collecting = { file, prompts, ask: askOf(student, flags.seed), concurrency: flags.maxNumSeqs, signal };
     await collectInStage(collecting, "student's answers", startStage);
     const stage = startStage("scores");
