@@ -174,6 +174,12 @@ test.skipIf(!isPresent)(
     expect(heldOut.filter((prompt: string) => trained.includes(prompt))).toEqual([]);
     expect(readFileSync(at("student", "report.md"), "utf8")).toMatch(/^\| right \| /m);
 
+    expect(report.speed.loaded).toMatchObject({ numSequences: expect.any(Number), studentMs: expect.any(Number) });
+    const rounded = await millrace(...distill, "--student-type", "q8_0", "--lr-scale", "0.5", "--out", at("student"));
+    expect(rounded).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("Q8_0") });
+    const { student } = JSON.parse(readFileSync(at("student", "report.json"), "utf8"));
+    expect(student.size.weightBytes).toBeLessThan(0.6 * report.student.size.weightBytes);
+
     const drafter = ["train-drafter", "--model", at("toy.gguf"), "--depth", "3", ...common];
     const draft = await millrace(...drafter, "--out", at("draft"));
     expect(draft).toMatchObject({
