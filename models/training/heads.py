@@ -7,6 +7,7 @@ Beside a small base, most of a guess is the base's output matrix: a layer narrow
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gguf
@@ -18,8 +19,12 @@ from torch import Tensor, nn
 from batches import Pass
 from config import ModelConfig
 from export import ROTATED, interleave, write_file
-from network import Layer, Mill, causal_attention, rotate
+from network import Mill, causal_attention, rotate
 from objectives import Losses, Objective
+
+
+# Per layer of the base, keys and values as of `Layer.project`.
+Past = list[tuple[Tensor, Tensor]]
 
 
 class MedusaBlock(nn.Module):
@@ -53,7 +58,7 @@ class MedusaHeads(nn.Module):
     def num_depths(self) -> int:
         return len(self.blocks)
 
-    def forward(self, base: Mill, hidden: Tensor, ids: Tensor) -> list[Tensor]:
+    def forward(self, base: Mill, hidden: Tensor, past: Past, ids: Tensor) -> list[Tensor]:
         """hidden [rows, time, hidden_size] after the base's final norm -> per head a vector of that shape, for `logits`."""
         return [block(hidden) for block in self.blocks]
 
@@ -64,7 +69,8 @@ class MedusaHeads(nn.Module):
 class Eagle(nn.Module):
     """One layer over (hidden state of t, token t + 1) that yields what stands for the hidden state of t + 1, and so on.
 
-    A narrow one, of `width` below the base's, joins its own states by another matrix than the base's.
+    It has queries but no keys and values: all its guesses attend to those that the base's last layer made up to t. A narrow one, of `width`
+    below the base's, joins its own states by another matrix than the base's.
     """
 
     kind = "eagle"
@@ -72,34 +78,35 @@ class Eagle(nn.Module):
     def __init__(self, base: ModelConfig, num_depths: int, width: int) -> None:
         super().__init__()
         self.num_depths = num_depths
-        if width > base.hidden_size or width % base.head_size != 0:
-            raise ValueError(f"expected a width up to {base.hidden_size} that attention heads of {base.head_size} fill, got {width}")
-        num_heads = width // base.head_size
-        num_kv_heads = max(1, num_heads * base.num_kv_heads // base.num_heads)
-        self.config = config = replace(
-            base,
-            hidden_size=width,
-            ffn_size=width * base.ffn_size // base.hidden_size,
-            num_heads=num_heads,
-            num_kv_heads=num_kv_heads if num_heads % num_kv_heads == 0 else num_heads,
-        )
+        if not 1 <= width <= base.hidden_size:
+            raise ValueError(f"expected a width up to {base.hidden_size}, got {width}")
+        # Its queries are for the base's keys.
+        self.config = config = replace(base, hidden_size=width, ffn_size=width * base.ffn_size // base.hidden_size)
+        self.num_heads = base.num_heads
+        self.past_layer = base.num_layers - 1
+        query_size = base.num_heads * base.head_size
         self.is_narrow = width < base.hidden_size
         if self.is_narrow and num_depths < 2:
             raise ValueError("expected a depth of at least 2 for a layer narrower than the base, which joins its own states, got 1")
-        self.join_hidden = nn.Linear(base.hidden_size, width, bias=False)
-        self.join_embed = nn.Linear(base.hidden_size, width, bias=False)
-        joins = [self.join_hidden, self.join_embed]
+        linear = partial(nn.Linear, bias=False)
+        self.join_hidden = linear(base.hidden_size, width)
+        self.join_embed = linear(base.hidden_size, width)
         if self.is_narrow:
-            self.join_state = nn.Linear(width, width, bias=False)
-            self.output = nn.Linear(width, base.vocab_size, bias=False)
+            self.join_state = linear(width, width)
+            self.output = linear(width, base.vocab_size)
             nn.init.normal_(self.output.weight, std=0.02)
-            joins.append(self.join_state)
-        self.layer = Layer(config)
-        for matrix in (*joins, self.layer.qkv, self.layer.gate_up):
+        self.q = linear(width, query_size)
+        self.o = linear(query_size, width)
+        # Rows: gate, up.
+        self.gate_up = linear(width, 2 * config.ffn_size)
+        self.down = linear(config.ffn_size, width)
+        for matrix in (self.join_hidden, self.join_embed, self.q, self.gate_up, *([self.join_state] if self.is_narrow else [])):
             nn.init.normal_(matrix.weight, std=0.03)
-        for matrix in (self.layer.o, self.layer.down):
+        for matrix in (self.o, self.down):
             nn.init.normal_(matrix.weight, std=0.005)
         self.embed_norm = nn.Parameter(torch.ones(base.hidden_size))
+        self.attn_norm = nn.Parameter(torch.ones(width))
+        self.ffn_norm = nn.Parameter(torch.ones(width))
         self.norm = nn.Parameter(torch.ones(width))
 
     @torch.no_grad()
@@ -114,54 +121,43 @@ class Eagle(nn.Module):
 
     def sections(self) -> dict[str, tuple[nn.Parameter, slice]]:
         """GGUF's names of the matrices -> the parameter and its rows."""
-        joins = ["join_hidden", "join_embed", *(["join_state"] if self.is_narrow else [])]
-        return {**{name: (getattr(self, name).weight, slice(None)) for name in joins}, **self.layer.sections()}
+        ffn = self.config.ffn_size
+        whole = {"join_hidden": self.join_hidden, "join_embed": self.join_embed, "attn_q": self.q, "attn_output": self.o, "ffn_down": self.down}
+        if self.is_narrow:
+            whole["join_state"] = self.join_state
+        halves = {"ffn_gate": slice(0, ffn), "ffn_up": slice(ffn, 2 * ffn)}
+        return {**{name: (matrix.weight, slice(None)) for name, matrix in whole.items()}, **{name: (self.gate_up.weight, rows) for name, rows in halves.items()}}
 
     @property
     def layers(self) -> list[nn.Module]:
         return [self]
 
-    def forward(self, base: Mill, hidden: Tensor, ids: Tensor) -> list[Tensor]:
-        """As MedusaHeads: entry k at time t is made from hidden states up to t and the tokens up to t + k + 1."""
+    def forward(self, base: Mill, hidden: Tensor, past: Past, ids: Tensor) -> list[Tensor]:
+        """As MedusaHeads: entry k at time t is made from what the base computed up to t and the tokens up to t + k + 1."""
         time = ids.shape[1]
+        k, v = past[self.past_layer]
         out: list[Tensor] = []
-        chain: list[tuple[Tensor, Tensor]] = []
         state, join_state = hidden, self.join_hidden
         for step in range(self.num_depths):
             # Beyond the row's end any token will do: nothing is learnt there.
             following = base.embed(F.pad(ids[:, step + 1 :], (0, min(step + 1, time))))
-            embedded = F.rms_norm(following, following.shape[-1:], self.embed_norm, self.config.norm_eps)
-            x = join_state(state) + self.join_embed(embedded)
-            q, k, v = self.layer.project(x, base.cos[step : step + time, None], base.sin[step : step + time, None])
-            chain.append((k, v))
-            x = self.layer.finish(x, attend_chain(q, chain))
-            state = F.rms_norm(x, x.shape[-1:], self.norm, self.config.norm_eps)
+            x = join_state(state) + self.join_embed(self.normed(following, self.embed_norm))
+            # The token's own position.
+            places = slice(step + 1, step + 1 + time)
+            q = self.q(self.normed(x, self.attn_norm)).unflatten(-1, (self.num_heads, -1))
+            x = x + self.o(causal_attention(rotate(q, base.cos[places, None], base.sin[places, None]), k, v))
+            gate, up = self.gate_up(self.normed(x, self.ffn_norm)).chunk(2, dim=-1)
+            x = x + self.down(F.silu(gate) * up)
+            state = self.normed(x, self.norm)
             out.append(state)
             join_state = self.join_state if self.is_narrow else self.join_hidden
         return out
 
+    def normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, x.shape[-1:], weight, self.config.norm_eps)
+
     def logits(self, base: Mill, state: Tensor) -> Tensor:
         return self.output(state) if self.is_narrow else base.logits(state)
-
-
-def attend_chain(q: Tensor, chain: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Attention of step s = len(chain) - 1: to the certain entries (step 0) up to the same time and to the chain's own entries since.
-
-    q and each k, v [rows, time, heads, head_size] -> [rows, time, heads * head_size].
-    """
-    if len(chain) == 1:
-        return causal_attention(q, *chain[0])
-    rows, time, num_heads, head_size = q.shape
-    heads = lambda y: y.transpose(1, 2)
-    q = heads(q) * head_size**-0.5
-    keys, values = [heads(k) for k, _ in chain], [heads(v) for _, v in chain]
-    future = torch.full((time, time), float("-inf"), dtype=q.dtype, device=q.device).triu(1)
-    scores = [q @ keys[0].mT + future, *((q * k).sum(-1, keepdim=True) for k in keys[1:])]
-    weights = torch.cat(scores, dim=-1).softmax(-1).to(values[0].dtype)
-    out = weights[..., :time] @ values[0]
-    for index, v in enumerate(values[1:]):
-        out = out + weights[..., time + index, None] * v
-    return out.transpose(1, 2).reshape(rows, time, -1)
 
 
 class MatchBase(Objective):
@@ -177,10 +173,11 @@ class MatchBase(Objective):
     def __call__(self, one: Pass) -> Losses:
         rows, time = one.ids.shape
         # From position t the base predicts token t + 1.
+        past: Past = []
         with torch.no_grad():
-            hidden = self.base.hidden(one.ids)
+            hidden = self.base.hidden(one.ids, past)
             predicted = self.base.logits(hidden.flatten(0, 1)[one.positions]).float().log_softmax(-1)
-        states = self.heads(self.base, hidden, one.ids)
+        states = self.heads(self.base, hidden, past, one.ids)
         last = torch.arange(time, device=one.ids.device).repeat(rows)[one.positions]
         total, nll = 0.0, torch.zeros(len(one.positions), device=one.ids.device)
         for depth, state in enumerate(states):
@@ -215,16 +212,17 @@ def create_heads(kind: str, config: ModelConfig, num_depths: int, width: int | N
 @torch.no_grad()
 def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) -> None:
     """A GGUF file of architecture "mill-heads". Keys: `mill-heads.kind`, `.base` (the base's name), `.embedding_length`, `.vocab_size`, `.depth`, and for eagle
-    `.layer_length` (its width), `.attention.head_count`, `.attention.head_count_kv`, `.feed_forward_length`, `.rope.freq_base`, `.attention.layer_norm_rms_epsilon`.
+    `.layer_length` (its width), `.past_layer` (of the base, from 1 on), `.feed_forward_length`, `.attention.layer_norm_rms_epsilon`.
 
     medusa: `heads.K.weight` [hidden, hidden] F16: h + silu(W h), then the base's output matrix.
     eagle: `eagle.join_hidden.weight` and `eagle.join_embed.weight` [layer, hidden], of the hidden state after the base's output_norm and of the
-    embedding of the token after it, normed by `eagle.embed_norm`, to be added up; one llama layer under `eagle.` by GGUF's names (attn_norm,
-    attn_q, ...); `eagle.norm`; then the base's output matrix. Narrower than the base, it has `eagle.join_state.weight` [layer, layer] for states of its
-    own, in place of join_hidden, and `eagle.output.weight` [vocabulary, layer] in place of the base's.
+    embedding of the token after it, normed by `eagle.embed_norm`, to be added up; a llama layer under `eagle.` by GGUF's names (attn_norm, attn_q, ...),
+    whose queries are those of the token's position, for the keys and values that the base's layer `.past_layer` made of all tokens before; `eagle.norm`;
+    then the base's output matrix. Narrower than the base, it has `eagle.join_state.weight` [layer, layer] for states of its own, in place of
+    join_hidden, and `eagle.output.weight` [vocabulary, layer] in place of the base's.
     """
-    partial = path.with_suffix(".partial")
-    writer = gguf.GGUFWriter(str(partial), "mill-heads")
+    unfinished = path.with_suffix(".partial")
+    writer = gguf.GGUFWriter(str(unfinished), "mill-heads")
     writer.add_name("mill-heads")
     writer.add_license("apache-2.0")
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
@@ -241,13 +239,11 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
     else:
         layer = heads.config
         writer.add_uint32("mill-heads.layer_length", layer.hidden_size)
-        writer.add_head_count(layer.num_heads)
-        writer.add_head_count_kv(layer.num_kv_heads)
+        writer.add_uint32("mill-heads.past_layer", heads.past_layer + 1)
         writer.add_feed_forward_length(layer.ffn_size)
-        writer.add_rope_freq_base(layer.rope_base)
         writer.add_layer_norm_rms_eps(layer.norm_eps)
-        for name, vector in {"embed_norm": heads.embed_norm, "attn_norm": heads.layer.attn_norm, "ffn_norm": heads.layer.ffn_norm, "norm": heads.norm}.items():
-            writer.add_tensor(f"eagle.{name}.weight", full(vector))
+        for name in ("embed_norm", "attn_norm", "ffn_norm", "norm"):
+            writer.add_tensor(f"eagle.{name}.weight", full(getattr(heads, name)))
         for name, (parameter, rows) in heads.sections().items():
             matrix = parameter[rows]
             if name in ROTATED:
@@ -255,4 +251,4 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
             writer.add_tensor(f"eagle.{name}.weight", half(matrix))
         if heads.is_narrow:
             writer.add_tensor("eagle.output.weight", half(heads.output.weight))
-    write_file(writer, partial, path)
+    write_file(writer, unfinished, path)

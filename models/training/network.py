@@ -71,10 +71,6 @@ class Layer(nn.Module):
             "ffn_down": (self.down.weight, slice(0, hidden)),
         }
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """x [batch, time, hidden_size]."""
-        return self.finish(x, causal_attention(*self.project(x, cos, sin)))
-
     def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each [batch, time, num_heads, head_size]; keys and values are repeated for the heads that share them."""
         config = self.config
@@ -113,12 +109,15 @@ class Mill(nn.Module):
             for matrix in (layer.o.weight, layer.down.weight):
                 nn.init.normal_(matrix, std=0.005)
 
-    def hidden(self, ids: Tensor) -> Tensor:
-        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm."""
+    def hidden(self, ids: Tensor, past: list[tuple[Tensor, Tensor]] | None = None) -> Tensor:
+        """[batch, time] token ids -> [batch, time, hidden_size] after the final norm. To `past` each layer's keys and values are added, as of `Layer.project`."""
         cos, sin = self.cos[: ids.shape[1], None], self.sin[: ids.shape[1], None]
         x = self.embed(ids)
         for layer in self.layers:
-            x = layer(x, cos, sin)
+            q, k, v = layer.project(x, cos, sin)
+            if past is not None:
+                past.append((k, v))
+            x = layer.finish(x, causal_attention(q, k, v))
         return F.rms_norm(x, x.shape[-1:], self.final_norm, self.config.norm_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -222,12 +222,17 @@ class Pipeline(unittest.TestCase):
         changed = ids.clone()
         changed[0, 14:] = 5
         with torch.no_grad():
-            before, after = (heads(base, base.hidden(x), x) for x in (ids, changed))
+            before, after = (self.guesses(heads, base, x) for x in (ids, changed))
         for depth in range(3):
             # Entry t of this depth has read the tokens up to t + depth + 1.
             last = 13 - depth - 1
             torch.testing.assert_close(before[depth][0, : last + 1], after[depth][0, : last + 1])
             self.assertFalse(torch.allclose(before[depth][0, last + 1], after[depth][0, last + 1]))
+
+    def guesses(self, heads: torch.nn.Module, base: Mill, ids: torch.Tensor) -> list[torch.Tensor]:
+        past: list = []
+        hidden = base.hidden(ids, past)
+        return heads(base, hidden, past, ids)
 
     @torch.no_grad()
     def test_writes_guesses_for_the_engine(self) -> None:
@@ -247,7 +252,7 @@ class Pipeline(unittest.TestCase):
                 guesses: list[int] = []
                 for depth in range(4):
                     known = torch.cat((ids, torch.tensor([guesses], dtype=torch.long)), dim=1)
-                    state = network(base, base.hidden(known), known)[depth][0, length - 2]
+                    state = self.guesses(network, base, known)[depth][0, length - 2]
                     guesses.append(int(network.logits(base, state).argmax()))
                 lines.append(json.dumps({"heads": name, "ids": ids[0].tolist(), "guesses": guesses}))
         (self.folder / "guesses.jsonl").write_text("\n".join(lines))

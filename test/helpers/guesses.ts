@@ -5,7 +5,7 @@ import { openModel } from "../../src/engine/model/open-model.js";
 import { Sequence } from "../../src/engine/sequence.js";
 import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
-import { headsMaxRows, TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
+import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
 import { layOutStep } from "../../src/engine/step-rows.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { GREEDY } from "./engine-requests.js";
@@ -29,7 +29,6 @@ export function guessesAfter(
   headsPath: string,
   requests: readonly GuessRequest[],
   numTokens: number,
-  window?: number,
 ): readonly (readonly number[])[] {
   const device = loadKernels().createDevice({ numThreads: 1 });
   const silent = { progress: () => {}, note: () => {} };
@@ -37,15 +36,11 @@ export function guessesAfter(
   try {
     const model = openModel(modelPath);
     const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, device, 0, silent);
-    const maxRows = headsMaxRows(options.maxNumSeqs);
-    const target = { config: model.config, weights: parts.weights };
-    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, {
-      ...{ device, maxRows, report: silent, activationDtype: "auto" },
-      ...(window === undefined ? {} : { window }),
-    });
-    const { maxModelLen } = parts.info;
-    const capacity = { maxNumSeqs: 4, maxModelLen, maxDraftTokens: numTokens, kvType: "f32" } as const;
-    const heads = new TrainedHeads(network, parts, capacity, device);
+    const { transformer, batch, weights } = parts;
+    const target = { config: model.config, weights, transformer, batch };
+    const place = { device, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
+    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
+    const heads = new TrainedHeads(network, target, { ...options, maxModelLen: parts.info.maxModelLen }, device);
     const sequences = requests.map(
       ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, stopTokenIds = [] }, seat) => {
         const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };

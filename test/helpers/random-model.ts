@@ -63,28 +63,30 @@ export type RandomHeads = "medusa" | "eagle" | "narrow eagle";
 
 /** Trained heads that were not trained, for a model that `writeRandomModel` wrote. A narrow layer has half of its width. */
 export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomModelOptions): void {
-  const { width: modelWidth, vocab, seed, type } = completed(model);
-  const { width, heads, kvHeads, ff } = layerSizes(kind, model);
-  const dimensions = completed({ architecture: "llama", seed: seed + 1, type, width, heads, kvHeads, ff });
-  const create = new TensorFactory(dimensions);
+  const { width: modelWidth, heads, headDim, vocab, seed, type } = completed(model);
+  const { width, ff } = layerSizes(kind, model);
+  const create = new TensorFactory(completed({ architecture: "llama", seed: seed + 1, type }));
   const matrix = (name: string, rows: number, cols: number) => create.matrix(`${name}.weight`, cols, rows);
-  const inLayer = layerTensors(create, dimensions, 0);
   const tensors =
     kind === "medusa"
       ? Array.from({ length: RANDOM_HEADS_DEPTH }, (_, depth) => matrix(`heads.${depth}`, width, width))
       : [
           ...["eagle.join_hidden", "eagle.join_embed"].map((name) => matrix(name, width, modelWidth)),
           create.norm("eagle.embed_norm.weight", modelWidth),
-          create.norm("eagle.norm.weight", width),
-          ...inLayer.map((tensor) => ({ ...tensor, name: tensor.name.replace("blk.0", "eagle") })),
+          ...["attn_norm", "ffn_norm", "norm"].map((name) => create.norm(`eagle.${name}.weight`, width)),
+          matrix("eagle.attn_q", heads * headDim, width),
+          matrix("eagle.attn_output", width, heads * headDim),
+          ...["eagle.ffn_gate", "eagle.ffn_up"].map((name) => matrix(name, ff, width)),
+          matrix("eagle.ffn_down", width, ff),
           ...(kind === "eagle" ? [] : [matrix("eagle.join_state", width, width), matrix("eagle.output", vocab, width)]),
         ];
   writeGguf(path, { metadata: headsMetadata(kind, model), tensors });
 }
 
+/** Of a layer that attends to what the model's first layer stored. */
 export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Record<string, WritableValue> {
   const { width: modelWidth, vocab } = completed(model);
-  const { width, heads, kvHeads, ff } = layerSizes(kind, model);
+  const { width, ff } = layerSizes(kind, model);
   const key = (name: string) => `mill-heads.${name}`;
   return {
     "general.architecture": str("mill-heads"),
@@ -94,16 +96,14 @@ export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Rec
     [key("embedding_length")]: u32(modelWidth),
     ...(kind === "narrow eagle" ? { [key("layer_length")]: u32(width) } : {}),
     [key("vocab_size")]: u32(vocab),
+    [key("past_layer")]: u32(1),
     [key("feed_forward_length")]: u32(ff),
-    [key("attention.head_count")]: u32(heads),
-    [key("attention.head_count_kv")]: u32(kvHeads),
   };
 }
 
 function layerSizes(kind: RandomHeads, model: RandomModelOptions) {
-  const { width, heads, kvHeads, ff } = completed(model);
-  if (kind !== "narrow eagle") return { width, heads, kvHeads, ff };
-  return { width: width / 2, heads: heads / 2, kvHeads: kvHeads / 2, ff: ff / 2 };
+  const { width, ff } = completed(model);
+  return kind === "narrow eagle" ? { width: width / 2, ff: ff / 2 } : { width, ff };
 }
 
 const RANDOM_HEADS_DEPTH = 3;

@@ -52,6 +52,20 @@ interface RopeTable {
   readonly magnitude: number;
 }
 
+/** What a layer has stored of the past, for a reader with queries of its own. */
+export interface LayerPast {
+  readonly keys: BufferHandle;
+  readonly values: BufferHandle;
+  readonly shape: KvShape;
+  /** i32 [seats, tableStride] */
+  readonly blockTables: BufferHandle;
+  readonly tableStride: number;
+  readonly window: number;
+  /** How its keys were rotated. */
+  readonly rope: Pick<RopeTable, "invFreq" | "half" | "magnitude">;
+  readonly isNeox: boolean;
+}
+
 /** Records what fills `hidden` [rows, width] before the first layer. @param variant that `forward` was called with */
 export type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
 
@@ -179,6 +193,21 @@ export class Transformer implements BlockMemory {
 
   get width(): number {
     return this.config.width;
+  }
+
+  /** @param batch that the transformer was made with */
+  past(layer: number, batch: StepBatch): LayerPast {
+    const { window, rope } = this.config.layers[layer]!;
+    return {
+      keys: this.#keyCaches[layer]!,
+      values: this.#valueCaches[layer]!,
+      shape: this.#kvShape,
+      blockTables: batch.blockTables[this.#groupOfLayer[layer]!]!.buffer,
+      tableStride: batch.capacity.tableStride,
+      window,
+      rope: this.#ropes[rope]!,
+      isNeox: this.config.isNeoxRope,
+    };
   }
 
   /** [*, width]: hidden states of the latest step's taps, until the next step. */

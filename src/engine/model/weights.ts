@@ -84,7 +84,7 @@ function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
 }
 
 /** @param prefix of the names of the layer's tensors */
-export function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
+function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
   const { width, ffWidth, headDim } = config;
   const queryWidth = config.numHeads * headDim;
   const kvWidth = config.numKvHeads * headDim;

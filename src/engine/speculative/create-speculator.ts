@@ -12,7 +12,7 @@ import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { TextLookup } from "./lookup.js";
 import { Speculator } from "./speculator.js";
-import { headsMaxRows, TrainedHeads } from "./trained-heads.js";
+import { TrainedHeads } from "./trained-heads.js";
 
 export interface SpeculatorSource {
   readonly target: ModelConfig;
@@ -40,20 +40,15 @@ export function createSpeculator(
 /** Heads where the method says so, or where it leaves that to the file. */
 function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSource): BatchDrafter {
   const { target, options, device, report } = source;
-  const { method, numSpeculativeTokens: maxDraftTokens } = options.speculative;
+  const { method } = options.speculative;
   const { maxModelLen } = parts.info;
   const isHeads = ["heads", ...HEAD_KINDS].includes(method) || (method === "auto" && isHeadsFile(path));
   if (!isHeads) {
     return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, device, report);
   }
-  const model = { config: target, weights: parts.weights };
-  const { maxNumSeqs, kvCacheDtype: kvType, activationDtype } = options;
-  const maxRows = headsMaxRows(maxNumSeqs);
-  const network = createHeadNetwork(readHeads(path, method, target), model, {
-    device,
-    maxRows,
-    report,
-    activationDtype,
-  });
-  return new TrainedHeads(network, parts, { maxNumSeqs, maxModelLen, maxDraftTokens, kvType }, device);
+  const model = { config: target, weights: parts.weights, transformer: parts.transformer, batch: parts.batch };
+  const { maxNumSeqs, activationDtype } = options;
+  const place = { device, maxRows: maxNumSeqs, report, activationDtype };
+  const network = createHeadNetwork(readHeads(path, method, target), model, place);
+  return new TrainedHeads(network, model, { maxNumSeqs, maxModelLen }, device);
 }

@@ -1,26 +1,27 @@
-/** The two kinds of trained heads, as what their networks compute before and around the transformer that runs them. */
-import { type BufferHandle, type Device, NO_BUFFER } from "../../kernels/kernels.js";
-import { activationRowBytes } from "../../kernels/packing.js";
+/** The two kinds of trained heads, as what their networks compute before the output matrix. */
+import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import type { Program } from "../../kernels/program.js";
 import type { ModelConfig } from "../model/config.js";
+import type { Transformer } from "../model/transformer.js";
 import type { ActivationDtype, LoadReport } from "../model/weight-packer.js";
-import { bindLayer, type Linear, type ModelWeights } from "../model/weights.js";
+import type { ModelWeights } from "../model/weights.js";
 import type { StepBatch } from "../step-batch.js";
-import { bindHeads, type HeadsFile, headsConfig } from "./heads-file.js";
+import { ADDED, bindEagleLayer, EagleLayer, Products } from "./eagle-layer.js";
+import { bindHeads, eagleShape, type HeadsFile, headsConfig } from "./heads-file.js";
 
 export interface HeadNetwork {
   readonly name: string;
-  /** Layers between the input that is recorded and the model's output matrix: none, or one. */
+  /** Without layers: `recordInput` computes all that comes before the final norm. */
   readonly config: ModelConfig;
   readonly weights: ModelWeights;
   /** Longest guess. */
   readonly maxTokens: number;
-  /** Positions before the last one whose hidden state it reads too. */
-  readonly window: number;
+  /** Every guess after the first is made from a state of its own; else all are made from the model's. */
+  readonly readsOwn: boolean;
   /**
    * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on; 1 for all later ones of a layer), for each row of the batch, whose token
-   * is the one after its position.
-   * @param states for each row the hidden state at its position: the model's [rows, model's width], or what a layer made itself [rows, width]
+   * is the one at its position and whose `kvLengths` say how much of the model's past it sees.
+   * @param states for each row the hidden state before its token: the model's [rows, model's width], or what a layer made itself [rows, width]
    */
   recordInput(program: Program, hidden: BufferHandle, states: States, batch: StepBatch, depth: number): void;
 }
@@ -34,10 +35,9 @@ export interface States {
 export interface HeadsTarget {
   readonly config: ModelConfig;
   readonly weights: ModelWeights;
+  readonly transformer: Transformer;
+  readonly batch: StepBatch;
 }
-
-/** What is further back says little about the next few tokens. */
-const EAGLE_WINDOW = 1024;
 
 /** Where the network is to be computed. */
 export interface HeadsPlace {
@@ -47,8 +47,6 @@ export interface HeadsPlace {
   readonly report: LoadReport;
   /** Of an eagle layer's matrices; those of medusa's blocks stay as they are stored. */
   readonly activationDtype: ActivationDtype;
-  /** Entries of its own past that a layer sees at most. */
-  readonly window?: number;
 }
 
 /** Throws what reading keys and tensors throws. */
@@ -57,75 +55,51 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
 }
 
 /**
- * One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. Beside a
+ * One layer over (hidden state of t, token t + 1) whose output stands for the hidden state of t + 1; it runs on as far as is asked for. It has
+ * queries but no keys and values: it attends to those that the model stored up to t in one of its layers, so a prompt costs it nothing. Beside a
  * small model, most of a guess would be the model's output matrix: a layer that is narrower than the model has one of its own.
  */
 function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
-  const { device, maxRows, activationDtype, window = EAGLE_WINDOW } = place;
-  const config = headsConfig(file, target.config, window);
+  const config = headsConfig(file, target.config);
+  const shape = eagleShape(file, target.config);
   const { width, vocabSize, rmsEps } = config;
   const modelWidth = target.config.width;
   const isNarrow = width < modelWidth;
-  const own = bindHeads(file, place, activationDtype, (binder) => ({
-    layer: bindLayer(binder, config, "eagle."),
-    output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
+  const own = bindHeads(file, place, place.activationDtype, (binder) => ({
     joinHidden: binder.linear("eagle.join_hidden", width, modelWidth),
     joinEmbed: binder.linear("eagle.join_embed", width, modelWidth),
     joinState: isNarrow ? binder.linear("eagle.join_state", width, width) : undefined,
     embedNorm: binder.vector("eagle.embed_norm.weight", modelWidth),
+    layer: bindEagleLayer(binder, { ...shape, width }),
     norm: binder.vector("eagle.norm.weight", width),
+    output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
   }));
-  const joinHidden = new Join(own.joinHidden, modelWidth, place);
-  const joinEmbed = new Join(own.joinEmbed, modelWidth, place);
-  const joinState = own.joinState === undefined ? joinHidden : new Join(own.joinState, width, place);
-  const embedded = device.allocate(maxRows * modelWidth * 4);
+  const products = new Products(place);
+  const embedded = place.device.allocate(place.maxRows * modelWidth * 4);
+  const past = target.transformer.past(shape.layer, target.batch);
+  const layer = new EagleLayer(own.layer, { ...shape, width, rmsEps }, past, products, place);
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [own.layer], outputNorm: own.norm, output: own.output },
+    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [], outputNorm: own.norm, output: own.output },
     maxTokens: Number.POSITIVE_INFINITY,
-    window,
-    recordInput(program, hidden, states, { tokenIds, numRows }) {
-      const join = states.areOwn ? joinState : joinHidden;
-      join.record(program, hidden, states.buffer, numRows, { concurrent: true });
+    readsOwn: true,
+    recordInput(program, hidden, states, batch) {
+      const { tokenIds, numRows } = batch;
+      const [join, cols] = states.areOwn ? [own.joinState ?? own.joinHidden, width] : [own.joinHidden, modelWidth];
+      products.multiply(program, hidden, states.buffer, join, numRows, cols, { concurrent: true });
       program.embed(embedded, target.weights.embedding, tokenIds.buffer, numRows, 1);
       program.rmsNorm(embedded, embedded, own.embedNorm, numRows, modelWidth, rmsEps);
-      joinEmbed.record(program, hidden, embedded, numRows, { accumulate: true });
+      products.multiply(program, hidden, embedded, own.joinEmbed, numRows, modelWidth, ADDED);
+      layer.record(program, hidden, batch);
     },
   };
-}
-
-/** A matrix with room for its inputs in the format that it takes. */
-class Join {
-  readonly #quantized: BufferHandle | undefined;
-
-  constructor(
-    private readonly linear: Linear,
-    private readonly cols: number,
-    { device, maxRows }: HeadsPlace,
-  ) {
-    const { activations } = linear;
-    if (activations !== "f32") this.#quantized = device.allocate(maxRows * activationRowBytes(activations, cols));
-  }
-
-  /** out [rows, outputs] = (+) x [rows, cols] · weightᵀ */
-  record(
-    program: Program,
-    out: BufferHandle,
-    x: BufferHandle,
-    numRows: number,
-    options: { readonly accumulate?: boolean; readonly concurrent?: boolean },
-  ): void {
-    const { weight, activations } = this.linear;
-    if (activations !== "f32") program.quantize(this.#quantized!, x, numRows, this.cols, activations);
-    program.linear(out, this.#quantized ?? x, weight, NO_BUFFER, numRows, options);
-  }
 }
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
 function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
   const { device, maxRows } = place;
-  const config = headsConfig(file, target.config, 0);
+  const config = headsConfig(file, target.config);
   const { width } = config;
   const blocks = bindHeads(file, place, "f32", (binder) =>
     Array.from({ length: file.depth }, (_, depth) => binder.linear(`heads.${depth}`, width, width)),
@@ -141,7 +115,7 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
     config,
     weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [], outputNorm: undefined },
     maxTokens: file.depth,
-    window: 0,
+    readsOwn: false,
     recordInput(program, hidden, states, { numRows }, depth) {
       const { weight, bias } = blocks[depth]!;
       program.gatedLinear(hidden, room, { x: states.buffer, weight, bias }, one, numRows, "silu");

@@ -6,7 +6,6 @@ import { isHfFolder } from "../../formats/huggingface/folder.js";
 import type { Device } from "../../kernels/kernels.js";
 import { MODEL_LIMITS, type ModelConfig, Reader } from "../model/config.js";
 import { GgufSource, summarizeGguf } from "../model/gguf-source.js";
-import { ropeFromMetadata } from "../model/rope.js";
 import { type ActivationDtype, type LoadReport, WeightPacker } from "../model/weight-packer.js";
 import { type Binder, bindTensors } from "../model/weights.js";
 import { HEAD_KINDS, type HeadKind } from "./config.js";
@@ -61,39 +60,37 @@ export function readHeads(path: string, method: string, target: ModelConfig): He
   return { kind, depth: read.size("depth", MAX_DEPTH), gguf };
 }
 
-/** What the heads compute themselves, by the model's terms: no layer or one, as wide as the model or narrower, whose attention sees `window` entries. */
-export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig, window: number): ModelConfig {
+/** What the heads compute themselves, by the model's terms: an output matrix over states as wide as the model's, or narrower. */
+export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig): ModelConfig {
   const read = new Reader(gguf.metadata, ARCHITECTURE);
-  const own = {
+  return {
     ...target,
     architecture: "llama",
     name: ARCHITECTURE,
-    activation: "silu",
-    isNeoxRope: false,
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
-  } as const;
-  if (kind === "medusa") return { ...own, numLayers: 0, ropes: [], layers: [] };
-  const width = read.size("layer_length", target.width, target.width);
-  const numHeads = read.size("attention.head_count", MODEL_LIMITS.heads);
-  const numKvHeads = read.size("attention.head_count_kv", numHeads, numHeads);
-  if (width % numHeads !== 0 || numHeads % numKvHeads !== 0) {
-    throw new MillraceError(
-      "gguf_metadata",
-      `expected query heads that divide ${width} and are a multiple of key/value heads, got ${numHeads} and ${numKvHeads}`,
-    );
-  }
-  const headDim = width / numHeads;
+    width: kind === "medusa" ? target.width : read.size("layer_length", target.width, target.width),
+    numLayers: 0,
+    ropes: [],
+    layers: [],
+  };
+}
+
+/** An eagle layer beside the width of its states. */
+export interface EagleShape {
+  /** Of the model, from 0 on: whose keys and values it attends to. */
+  readonly layer: number;
+  /** Heads and head size are those of the keys. */
+  readonly queryWidth: number;
+  readonly ffWidth: number;
+}
+
+export function eagleShape({ gguf }: HeadsFile, target: ModelConfig): EagleShape {
+  const read = new Reader(gguf.metadata, ARCHITECTURE);
   return {
-    ...own,
-    width,
-    numLayers: 1,
-    numHeads,
-    numKvHeads,
-    headDim,
+    // The key counts from 1 on.
+    layer: read.size("past_layer", target.numLayers) - 1,
+    queryWidth: target.numHeads * target.headDim,
     ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
-    attentionScale: 1 / Math.sqrt(headDim),
-    ropes: [ropeFromMetadata(gguf.metadata, ARCHITECTURE, headDim)],
-    layers: [{ window, rope: 0 }],
   };
 }
 

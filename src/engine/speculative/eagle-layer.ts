@@ -1,0 +1,181 @@
+/** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
+import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
+import type { LinearOperands, Program } from "../../kernels/program.js";
+import type { LayerPast } from "../model/transformer.js";
+import type { Binder, Linear } from "../model/weights.js";
+import { allocateInts, type StepBatch } from "../step-batch.js";
+
+export interface EagleSizes {
+  readonly width: number;
+  /** Heads and their size are those of the model's queries. */
+  readonly queryWidth: number;
+  readonly ffWidth: number;
+}
+
+export interface EagleWeights {
+  readonly attentionNorm: BufferHandle;
+  readonly query: Linear;
+  readonly attentionOutput: Linear;
+  readonly ffNorm: BufferHandle;
+  readonly gate: Linear;
+  readonly up: Linear;
+  readonly down: Linear;
+}
+
+/** What a step computes in, and for how many rows at most. */
+export interface Room {
+  readonly device: Device;
+  readonly maxRows: number;
+}
+
+export function bindEagleLayer(binder: Binder, { width, queryWidth, ffWidth }: EagleSizes): EagleWeights {
+  return {
+    attentionNorm: binder.vector("eagle.attn_norm.weight", width),
+    query: binder.linear("eagle.attn_q", queryWidth, width),
+    attentionOutput: binder.linear("eagle.attn_output", width, queryWidth),
+    ffNorm: binder.vector("eagle.ffn_norm.weight", width),
+    gate: binder.linear("eagle.ffn_gate", ffWidth, width),
+    up: binder.linear("eagle.ffn_up", ffWidth, width),
+    down: binder.linear("eagle.ffn_down", width, ffWidth),
+  };
+}
+
+export class EagleLayer {
+  /** Scratch, f32 [maxRows, *]. */
+  readonly #normed: BufferHandle;
+  readonly #query: BufferHandle;
+  readonly #attended: BufferHandle;
+  readonly #gate: BufferHandle;
+  readonly #room: BufferHandle;
+  readonly #ropeTable: BufferHandle;
+  /** The operation that rotates queries rotates keys beside them; there are none, and none are stored. */
+  readonly #noKeys: BufferHandle;
+  readonly #noSlots: BufferHandle;
+
+  constructor(
+    private readonly weights: EagleWeights,
+    private readonly sizes: EagleSizes & { readonly rmsEps: number },
+    private readonly past: LayerPast,
+    private readonly products: Products,
+    { device, maxRows }: Room,
+  ) {
+    const floats = (cols: number) => device.allocate(maxRows * cols * 4);
+    const { width, queryWidth, ffWidth } = sizes;
+    this.#normed = floats(width);
+    this.#query = floats(queryWidth);
+    this.#attended = floats(queryWidth);
+    this.#gate = floats(ffWidth);
+    this.#room = floats(ffWidth);
+    this.#ropeTable = floats(2 * past.rope.half);
+    this.#noKeys = floats(past.shape.numKvHeads * past.shape.headDim);
+    const slots = allocateInts(device, maxRows);
+    slots.values.fill(-1);
+    this.#noSlots = slots.buffer;
+  }
+
+  /** hidden [rows, width] += what the rows' positions, `kvLengths` and `seats` let them see, and then the feed-forward of that. */
+  record(program: Program, hidden: BufferHandle, batch: StepBatch): void {
+    const { width, queryWidth, ffWidth, rmsEps } = this.sizes;
+    const { numRows } = batch;
+    const { query, attentionNorm, attentionOutput, ffNorm, gate, up, down } = this.weights;
+    program.rmsNorm(this.#normed, hidden, attentionNorm, numRows, width, rmsEps);
+    this.products.multiply(program, this.#query, this.#normed, query, numRows, width);
+    this.#attend(program, batch);
+    this.products.multiply(program, hidden, this.#attended, attentionOutput, numRows, queryWidth, ADDED);
+    program.rmsNorm(this.#normed, hidden, ffNorm, numRows, width, rmsEps);
+    const [toGate, toUp] = this.products.operands(program, this.#normed, [gate, up], numRows, width);
+    program.gatedLinear(this.#gate, this.#room, toGate!, toUp!, numRows, "silu");
+    this.products.multiply(program, hidden, this.#gate, down, numRows, ffWidth, ADDED);
+  }
+
+  #attend(program: Program, { positions, kvLengths, seats, numRows }: StepBatch): void {
+    const { rope, shape, keys, values, isNeox, blockTables, tableStride, window } = this.past;
+    program.ropeTable(this.#ropeTable, positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude);
+    program.ropeAndWriteKv(
+      this.#query,
+      this.#noKeys,
+      this.#noKeys,
+      this.#ropeTable,
+      keys,
+      values,
+      this.#noSlots,
+      numRows,
+      shape,
+      rope.half,
+      isNeox,
+    );
+    program.pagedAttention(
+      this.#attended,
+      this.#query,
+      keys,
+      values,
+      kvLengths.buffer,
+      seats.buffer,
+      blockTables,
+      tableStride,
+      numRows,
+      shape,
+      1 / Math.sqrt(shape.headDim),
+      window,
+    );
+  }
+}
+
+interface ProductOptions {
+  readonly accumulate?: boolean;
+  readonly concurrent?: boolean;
+}
+
+export const ADDED: ProductOptions = { accumulate: true };
+
+/** Products with matrices that want their inputs quantised or not, in memory of its own. */
+export class Products {
+  /** By format and columns. */
+  readonly #rooms = new Map<string, BufferHandle>();
+
+  constructor(private readonly room: Room) {}
+
+  /** out [rows, outputs] = (+) x [rows, cols] · linearᵀ */
+  multiply(
+    program: Program,
+    out: BufferHandle,
+    x: BufferHandle,
+    linear: Linear,
+    numRows: number,
+    cols: number,
+    options: ProductOptions = {},
+  ): void {
+    const [operands] = this.operands(program, x, [linear], numRows, cols);
+    program.linear(out, operands!.x, operands!.weight, operands!.bias, numRows, options);
+  }
+
+  /** What computes x [rows, cols] · linearᵀ for each of `linears`, until others are asked for with as many columns. */
+  operands(
+    program: Program,
+    x: BufferHandle,
+    linears: readonly Linear[],
+    numRows: number,
+    cols: number,
+  ): readonly LinearOperands[] {
+    const quantized = new Map<ActivationFormat, BufferHandle>();
+    return linears.map(({ weight, bias, activations }) => {
+      if (activations === "f32") return { x, weight, bias };
+      let input = quantized.get(activations);
+      if (input === undefined) {
+        input = this.#quantized(activations, cols);
+        program.quantize(input, x, numRows, cols, activations);
+        quantized.set(activations, input);
+      }
+      return { x: input, weight, bias };
+    });
+  }
+
+  #quantized(format: Exclude<ActivationFormat, "f32">, cols: number): BufferHandle {
+    const { device, maxRows } = this.room;
+    const key = `${format} ${cols}`;
+    const known = this.#rooms.get(key) ?? device.allocate(maxRows * activationRowBytes(format, cols));
+    this.#rooms.set(key, known);
+    return known;
+  }
+}
