@@ -5,7 +5,7 @@ import type { KvShape, KvType, LinearOperands, SampleBuffers } from "../../kerne
 import { kvEntryBytes, Program } from "../../kernels/program.js";
 import type { BlockMemory } from "../kv/disk-tier.js";
 import type { KvGroupSpec } from "../kv/groups.js";
-import type { StepBatch } from "../step-batch.js";
+import { allocateInts, type HostInts, type StepBatch } from "../step-batch.js";
 import type { ModelConfig } from "./config.js";
 import { ropeFrequencies } from "./rope.js";
 import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
@@ -43,6 +43,32 @@ interface Scratch {
   readonly logits: BufferHandle;
 }
 
+/** Rows of a step: all of them, or those that are read in the end. */
+interface Rows {
+  readonly numRows: number;
+  /** [numRows, width] residual stream */
+  readonly hidden: BufferHandle;
+  /** [numRows, numHeads · headDim] */
+  readonly query: BufferHandle;
+  readonly kvLengths: BufferHandle;
+  readonly seats: BufferHandle;
+  /** The rows that logits, and hidden states, are wanted of. */
+  readonly logitRows: BufferHandle;
+  readonly hiddenTaps: BufferHandle;
+}
+
+/** Memory for the rows that are read in the end. */
+interface ReadRows {
+  readonly hidden: BufferHandle;
+  readonly query: BufferHandle;
+  /** Of the batch: those with logits, then those tapped. */
+  readonly rows: HostInts;
+  readonly kvLengths: HostInts;
+  readonly seats: HostInts;
+  readonly logitRows: HostInts;
+  readonly hiddenTaps: HostInts;
+}
+
 interface RopeTable {
   /** [M, half, 2] cosine and sine of this step's positions */
   readonly table: BufferHandle;
@@ -78,6 +104,7 @@ export class Transformer implements BlockMemory {
   readonly #recorded = new Map<string, Program>();
   #recordedSamples: SampleBuffers | undefined;
   readonly #scratch: Scratch;
+  readonly #read: ReadRows;
   readonly #tapped: Float32Array;
   readonly #logitValues: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
@@ -108,6 +135,7 @@ export class Transformer implements BlockMemory {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
+    this.#read = allocateReadRows(config, device, batch);
     this.#tapped = new Float32Array(device.view(this.#scratch.tapped));
     this.#logitValues = new Float32Array(device.view(this.#scratch.logits));
     this.#quantized = allocateQuantized(config, weights, device, batch);
@@ -156,6 +184,7 @@ export class Transformer implements BlockMemory {
    */
   forward(batch: StepBatch, samples: SampleBuffers, variant = 0): void {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
+    if (areFew(batch)) this.#layOutRead(batch);
     const shape = `${numRows} ${numLogitRows} ${numHiddenTaps} ${variant}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
@@ -171,24 +200,56 @@ export class Transformer implements BlockMemory {
   #record(batch: StepBatch, samples: SampleBuffers, variant: number): void {
     const program = this.#program;
     const { weights } = this;
-    const { hidden } = this.#scratch;
-    const numRows = batch.numRows;
+    const { hidden, query } = this.#scratch;
+    const { numRows, kvLengths, seats, logitRows, hiddenTaps } = batch;
     for (const rope of this.#ropes) {
       program.ropeTable(rope.table, batch.positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude, {
         concurrent: true,
       });
     }
     this.recordInput(program, hidden, batch, variant);
-    // Where nobody reads what comes out, the last layer only stores its keys and values.
-    const isRead = batch.numLogitRows + batch.numHiddenTaps > 0;
+    let rows: Rows = {
+      ...{ numRows, hidden, query, kvLengths: kvLengths.buffer, seats: seats.buffer },
+      ...{ logitRows: logitRows.buffer, hiddenTaps: hiddenTaps.buffer },
+    };
     weights.layers.forEach((layer, index) => {
       this.#keysAndValues(layer, index, batch);
-      if (!isRead && index === weights.layers.length - 1) return;
-      this.#attention(layer, index, batch);
-      this.#feedForward(layer, numRows);
+      // The last layer stores all keys and values, and goes on for what is read of it.
+      if (index === weights.layers.length - 1 && areFew(batch)) rows = this.#gatherRead(batch);
+      if (rows.numRows === 0) return;
+      this.#attention(layer, index, batch, rows);
+      this.#feedForward(layer, rows);
     });
-    if (batch.numLogitRows > 0) this.#logits(batch, samples);
-    if (batch.numHiddenTaps > 0) this.#tap(batch);
+    if (batch.numLogitRows > 0) this.#logits(rows, batch.numLogitRows, samples);
+    if (batch.numHiddenTaps > 0) this.#tap(rows, batch.numHiddenTaps);
+  }
+
+  #layOutRead({ numLogitRows, numHiddenTaps, logitRows, hiddenTaps, kvLengths, seats }: StepBatch): void {
+    const read = this.#read;
+    const rows = read.rows.values;
+    rows.set(logitRows.values.subarray(0, numLogitRows));
+    rows.set(hiddenTaps.values.subarray(0, numHiddenTaps), numLogitRows);
+    for (let i = 0; i < numLogitRows + numHiddenTaps; i++) {
+      read.kvLengths.values[i] = kvLengths.values[rows[i]!]!;
+      read.seats.values[i] = seats.values[rows[i]!]!;
+    }
+    for (let i = 0; i < numLogitRows; i++) read.logitRows.values[i] = i;
+    for (let i = 0; i < numHiddenTaps; i++) read.hiddenTaps.values[i] = numLogitRows + i;
+  }
+
+  #gatherRead({ numLogitRows, numHiddenTaps }: StepBatch): Rows {
+    const { hidden, query } = this.#scratch;
+    const { width, numHeads, headDim } = this.config;
+    const { rows, kvLengths, seats, logitRows, hiddenTaps, ...read } = this.#read;
+    const numRows = numLogitRows + numHiddenTaps;
+    if (numRows > 0) {
+      this.#program.gatherRows(read.hidden, hidden, rows.buffer, numRows, width);
+      this.#program.gatherRows(read.query, query, rows.buffer, numRows, numHeads * headDim);
+    }
+    return {
+      ...{ ...read, numRows, kvLengths: kvLengths.buffer, seats: seats.buffer },
+      ...{ logitRows: logitRows.buffer, hiddenTaps: hiddenTaps.buffer },
+    };
   }
 
   get width(): number {
@@ -258,18 +319,18 @@ export class Transformer implements BlockMemory {
     );
   }
 
-  #attention(layer: LayerWeights, index: number, batch: StepBatch): void {
+  #attention(layer: LayerWeights, index: number, batch: StepBatch, rows: Rows): void {
     const { headDim, numHeads } = this.config;
-    const { query, attended } = this.#scratch;
-    const { numRows } = batch;
+    const { attended } = this.#scratch;
+    const { numRows, query, kvLengths, seats } = rows;
     const group = this.#groupOfLayer[index]!;
     this.#program.pagedAttention(
       attended,
       query,
       this.#keyCaches[index]!,
       this.#valueCaches[index]!,
-      batch.kvLengths.buffer,
-      batch.seats.buffer,
+      kvLengths,
+      seats,
       batch.blockTables[group]!.buffer,
       batch.capacity.tableStride,
       numRows,
@@ -278,19 +339,20 @@ export class Transformer implements BlockMemory {
       this.config.layers[index]!.window,
     );
     this.#quantize(attended, numHeads * headDim, numRows, [layer.attentionOutput]);
-    this.#addToResidual(attended, layer.attentionOutput, layer.attentionPostNorm, numRows);
+    this.#addToResidual(attended, layer.attentionOutput, layer.attentionPostNorm, rows);
   }
 
-  #feedForward(layer: LayerWeights, numRows: number): void {
+  #feedForward(layer: LayerWeights, rows: Rows): void {
     const program = this.#program;
     const { width, ffWidth, rmsEps, activation } = this.config;
-    const { hidden, normed, gate, room } = this.#scratch;
+    const { normed, gate, room } = this.#scratch;
+    const { hidden, numRows } = rows;
     program.rmsNorm(normed, hidden, layer.ffNorm, numRows, width, rmsEps);
     this.#quantize(normed, width, numRows, [layer.gate, layer.up]);
     const [first, second] = [this.#operandsOf(normed, layer.gate), this.#operandsOf(normed, layer.up)];
     program.gatedLinear(gate, room, first, second, numRows, activation);
     this.#quantize(gate, ffWidth, numRows, [layer.down]);
-    this.#addToResidual(gate, layer.down, layer.ffPostNorm, numRows);
+    this.#addToResidual(gate, layer.down, layer.ffPostNorm, rows);
   }
 
   /** Brings x [M, width] into every format that `linears` take; they must be computed before the next quantize. */
@@ -317,9 +379,9 @@ export class Transformer implements BlockMemory {
   }
 
   /** hidden += [postNorm](x · weightᵀ) */
-  #addToResidual(x: BufferHandle, linear: Linear, postNorm: BufferHandle | undefined, numRows: number): void {
+  #addToResidual(x: BufferHandle, linear: Linear, postNorm: BufferHandle | undefined, { hidden, numRows }: Rows): void {
     const program = this.#program;
-    const { hidden, normed } = this.#scratch;
+    const { normed } = this.#scratch;
     const { width, rmsEps } = this.config;
     if (postNorm === undefined) {
       this.#linear(hidden, x, linear, numRows, { accumulate: true });
@@ -330,11 +392,10 @@ export class Transformer implements BlockMemory {
     program.add(hidden, normed, numRows, width);
   }
 
-  #tap(batch: StepBatch): void {
-    const { width } = this.config;
-    const { hidden, tapped } = this.#scratch;
-    this.#program.gatherRows(tapped, hidden, batch.hiddenTaps.buffer, batch.numHiddenTaps, width);
-    this.#finalNorm(tapped, batch.numHiddenTaps);
+  #tap({ hidden, hiddenTaps }: Rows, numTaps: number): void {
+    const { tapped } = this.#scratch;
+    this.#program.gatherRows(tapped, hidden, hiddenTaps, numTaps, this.config.width);
+    this.#finalNorm(tapped, numTaps);
   }
 
   /** In place. */
@@ -344,18 +405,20 @@ export class Transformer implements BlockMemory {
     if (outputNorm !== undefined) this.#program.rmsNorm(x, x, outputNorm, numRows, width, rmsEps);
   }
 
-  #logits(batch: StepBatch, samples: SampleBuffers): void {
+  #logits({ hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
     const program = this.#program;
     const { width, vocabSize } = this.config;
-    const { hidden, selected, logits } = this.#scratch;
-    const numRows = batch.numLogitRows;
-    program.gatherRows(selected, hidden, batch.logitRows.buffer, numRows, width);
+    const { selected, logits } = this.#scratch;
+    program.gatherRows(selected, hidden, logitRows, numRows, width);
     this.#finalNorm(selected, numRows);
     this.#quantize(selected, width, numRows, [this.weights.output]);
     this.#linear(logits, selected, this.weights.output, numRows);
     program.sample(logits, numRows, vocabSize, samples);
   }
 }
+
+/** Whether less is read in the end than is computed; a row with logits that is tapped too counts twice. */
+const areFew = ({ numRows, numLogitRows, numHiddenTaps }: StepBatch): boolean => numLogitRows + numHiddenTaps < numRows;
 
 function allocateQuantized(
   config: ModelConfig,
@@ -395,5 +458,15 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     selected: floats(maxLogitRows, config.width),
     tapped: floats(maxRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
+  };
+}
+
+function allocateReadRows({ width, numHeads, headDim }: ModelConfig, device: Device, batch: StepBatch): ReadRows {
+  const { maxRows } = batch.capacity;
+  const ints = () => allocateInts(device, maxRows);
+  return {
+    hidden: device.allocate(maxRows * width * 4),
+    query: device.allocate(maxRows * numHeads * headDim * 4),
+    ...{ rows: ints(), kvLengths: ints(), seats: ints(), logitRows: ints(), hiddenTaps: ints() },
   };
 }
