@@ -124,7 +124,7 @@ test("what cannot work is said before any work", async () => {
   const drafter = ["train-drafter", "--prompts", prompts];
   const widths: [string[], RegExp][] = [
     [["--kind", "draft", "--width", "128"], /--width to be left out for kind draft/],
-    [["--kind", "eagle", "--width", "96"], /--width to be a multiple of 64 up to 256/],
+    [["--kind", "eagle", "--width", "100"], /--width to be a multiple of 32 up to 256/],
   ];
   for (const [args, message] of widths) {
     expect(await millrace(...drafter, ...args, ...out)).toMatchObject({

@@ -93,12 +93,14 @@ async function runTrainDrafter(flags: DrafterFlags, startStage: StartStage, sign
   });
 }
 
+/** Columns of a matrix that are quantised together. */
+const QUANTIZED_BLOCK = 32;
+
 function checkWidth({ kind, depth }: DrafterFlags, width: number, metadata: GgufMetadata): void {
   if (kind !== "eagle") throw optionError("--width", `left out for kind ${kind}`, String(width));
   const whole = metadata.number("llama.embedding_length")!;
-  const step = whole / metadata.number("llama.attention.head_count")!;
-  if (width > whole || width % step !== 0) {
-    throw optionError("--width", `a multiple of ${step} up to ${whole}`, String(width));
+  if (width > whole || width % QUANTIZED_BLOCK !== 0) {
+    throw optionError("--width", `a multiple of ${QUANTIZED_BLOCK} up to ${whole}`, String(width));
   }
   if (width < whole && depth < 2) throw optionError("--depth", "at least 2 for a layer narrower than the model", "1");
 }
