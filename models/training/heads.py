@@ -6,7 +6,6 @@ tensors are in `export_heads`.
 Beside a small base, most of a guess is the base's output matrix: a layer narrower than the base has a matrix of its own, of its width.
 """
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from batches import Pass
 from config import ModelConfig
-from export import ROTATED, interleave, write_file
+from export import interleave, write_file
 from network import Mill, causal_attention, rotate
 from objectives import Losses, Objective
 
@@ -78,10 +77,10 @@ class Eagle(nn.Module):
     def __init__(self, base: ModelConfig, num_depths: int, width: int) -> None:
         super().__init__()
         self.num_depths = num_depths
-        if not 1 <= width <= base.hidden_size:
-            raise ValueError(f"expected a width up to {base.hidden_size}, got {width}")
+        if not 1 <= width <= base.hidden_size or width % 32 != 0:
+            raise ValueError(f"expected a width up to {base.hidden_size} that is a multiple of 32, got {width}")
+        self.width, self.ffn_size, self.norm_eps = width, width * base.ffn_size // base.hidden_size, base.norm_eps
         # Its queries are for the base's keys.
-        self.config = config = replace(base, hidden_size=width, ffn_size=width * base.ffn_size // base.hidden_size)
         self.num_heads = base.num_heads
         self.past_layer = base.num_layers - 1
         query_size = base.num_heads * base.head_size
@@ -98,8 +97,8 @@ class Eagle(nn.Module):
         self.q = linear(width, query_size)
         self.o = linear(query_size, width)
         # Rows: gate, up.
-        self.gate_up = linear(width, 2 * config.ffn_size)
-        self.down = linear(config.ffn_size, width)
+        self.gate_up = linear(width, 2 * self.ffn_size)
+        self.down = linear(self.ffn_size, width)
         for matrix in (self.join_hidden, self.join_embed, self.q, self.gate_up, *([self.join_state] if self.is_narrow else [])):
             nn.init.normal_(matrix.weight, std=0.03)
         for matrix in (self.o, self.down):
@@ -115,13 +114,13 @@ class Eagle(nn.Module):
         if not self.is_narrow:
             return
         _, _, directions = torch.linalg.svd(base.embed.weight, full_matrices=False)
-        directions = directions[: self.config.hidden_size]
+        directions = directions[: self.width]
         self.output.weight.copy_(base.embed.weight @ directions.T)
         self.join_hidden.weight.copy_(directions)
 
     def sections(self) -> dict[str, tuple[nn.Parameter, slice]]:
         """GGUF's names of the matrices -> the parameter and its rows."""
-        ffn = self.config.ffn_size
+        ffn = self.ffn_size
         whole = {"join_hidden": self.join_hidden, "join_embed": self.join_embed, "attn_q": self.q, "attn_output": self.o, "ffn_down": self.down}
         if self.is_narrow:
             whole["join_state"] = self.join_state
@@ -154,7 +153,7 @@ class Eagle(nn.Module):
         return out
 
     def normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], weight, self.config.norm_eps)
+        return F.rms_norm(x, x.shape[-1:], weight, self.norm_eps)
 
     def logits(self, base: Mill, state: Tensor) -> Tensor:
         return self.output(state) if self.is_narrow else base.logits(state)
@@ -237,17 +236,16 @@ def export_heads(heads: MedusaHeads | Eagle, config: ModelConfig, path: Path) ->
         for index, block in enumerate(heads.blocks):
             writer.add_tensor(f"heads.{index}.weight", half(block.linear.weight))
     else:
-        layer = heads.config
-        writer.add_uint32("mill-heads.layer_length", layer.hidden_size)
+        writer.add_uint32("mill-heads.layer_length", heads.width)
         writer.add_uint32("mill-heads.past_layer", heads.past_layer + 1)
-        writer.add_feed_forward_length(layer.ffn_size)
-        writer.add_layer_norm_rms_eps(layer.norm_eps)
+        writer.add_feed_forward_length(heads.ffn_size)
+        writer.add_layer_norm_rms_eps(heads.norm_eps)
         for name in ("embed_norm", "attn_norm", "ffn_norm", "norm"):
             writer.add_tensor(f"eagle.{name}.weight", full(getattr(heads, name)))
         for name, (parameter, rows) in heads.sections().items():
             matrix = parameter[rows]
-            if name in ROTATED:
-                matrix = interleave(matrix, getattr(layer, ROTATED[name]))
+            if name == "attn_q":
+                matrix = interleave(matrix, heads.num_heads)
             writer.add_tensor(f"eagle.{name}.weight", half(matrix))
         if heads.is_narrow:
             writer.add_tensor("eagle.output.weight", half(heads.output.weight))

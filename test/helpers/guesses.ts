@@ -16,8 +16,10 @@ export interface GuessRequest {
   readonly numSkipped?: number;
   /** Rows of a step. */
   readonly chunk?: number;
-  /** Tokens of the prompt; those after it come one by one. */
+  /** Tokens of the prompt; those after it come one by one, or by drafts. */
   readonly numPrompt?: number;
+  /** Each step after the prompt checks a draft of so many tokens that are right and one that is not. */
+  readonly numRight?: number;
   /** No more guesses are wanted after so many. */
   readonly numGuesses?: number;
   readonly stopTokenIds?: readonly number[];
@@ -40,27 +42,33 @@ export function guessesAfter(
     const target = { config: model.config, weights, transformer, batch };
     const place = { device, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
     const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
-    const heads = new TrainedHeads(network, target, { ...options, maxModelLen: parts.info.maxModelLen }, device);
+    const heads = new TrainedHeads(network, target, options.maxNumSeqs, device);
     const sequences = requests.map(
-      ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, stopTokenIds = [] }, seat) => {
+      ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, numRight, stopTokenIds = [] }, seat) => {
         const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
         const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
         const sequence = new Sequence(seat, request, parts.numGroups, 0);
         Object.assign(sequence, { seat, numAdmissions: 1 });
         parts.kv.ensureCapacity(sequence, ids.length);
-        const compute = (end: number, isSeen: boolean): void => {
-          const scheduled = [{ sequence, numNewTokens: end - sequence.numComputedTokens }];
+        const compute = (numNewTokens: number, numRight: number, isSeen: boolean): void => {
+          const scheduled = [{ sequence, numNewTokens }];
           layOutStep(parts, scheduled, 0);
           if (isSeen) heads.tapHidden(scheduled);
           parts.transformer.forward(parts.batch, parts.sampler.buffers);
-          sequence.numComputedTokens = end;
-          // As if it had been sampled.
-          if (end === sequence.numTokens) sequence.append(ids[end]!);
+          sequence.numDraftTokens = 0;
+          sequence.numComputedTokens += numNewTokens + numRight;
+          // As if they had been sampled.
+          while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
           if (isSeen) heads.takeHidden();
         };
-        if (numSkipped > 0) compute(numSkipped, false);
+        if (numSkipped > 0) compute(numSkipped, 0, false);
         while (sequence.numComputedTokens < ids.length - 1) {
-          compute(Math.min(sequence.numTokens, sequence.numComputedTokens + chunk), true);
+          const { numTokens, numComputedTokens } = sequence;
+          const numNewTokens = Math.min(numTokens - numComputedTokens, chunk);
+          const isDecoding = numRight !== undefined && numComputedTokens === numTokens - 1;
+          const right = isDecoding ? ids.slice(numTokens, Math.min(numTokens + numRight, ids.length - 1)) : [];
+          if (isDecoding) sequence.setDraft([...right, (ids[numTokens + right.length]! + 1) % 97]);
+          compute(numNewTokens, right.length, true);
         }
         return sequence;
       },

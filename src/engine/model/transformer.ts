@@ -43,30 +43,25 @@ interface Scratch {
   readonly logits: BufferHandle;
 }
 
-/** Rows of a step: all of them, or those that are read in the end. */
+/** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
 interface Rows {
   readonly numRows: number;
   /** [numRows, width] residual stream */
   readonly hidden: BufferHandle;
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
-  readonly kvLengths: BufferHandle;
-  readonly seats: BufferHandle;
-  /** The rows that logits, and hidden states, are wanted of. */
-  readonly logitRows: BufferHandle;
-  readonly hiddenTaps: BufferHandle;
-}
-
-/** Memory for the rows that are read in the end. */
-interface ReadRows {
-  readonly hidden: BufferHandle;
-  readonly query: BufferHandle;
-  /** Of the batch: those with logits, then those tapped. */
-  readonly rows: HostInts;
+  /** i32 [numRows] */
   readonly kvLengths: HostInts;
   readonly seats: HostInts;
+  /** Those whose logits, and whose hidden states are wanted. */
   readonly logitRows: HostInts;
   readonly hiddenTaps: HostInts;
+}
+
+/** Memory for the rows that are read of the last layer. */
+interface LastRows extends Omit<Rows, "numRows"> {
+  /** Their numbers in the batch. */
+  readonly rows: HostInts;
 }
 
 interface RopeTable {
@@ -104,7 +99,7 @@ export class Transformer implements BlockMemory {
   readonly #recorded = new Map<string, Program>();
   #recordedSamples: SampleBuffers | undefined;
   readonly #scratch: Scratch;
-  readonly #read: ReadRows;
+  readonly #last: LastRows;
   readonly #tapped: Float32Array;
   readonly #logitValues: Float32Array;
   /** The inputs of the linear layers being computed, [M] rows in each format any layer needs. */
@@ -135,7 +130,7 @@ export class Transformer implements BlockMemory {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
-    this.#read = allocateReadRows(config, device, batch);
+    this.#last = allocateLastRows(config, device, batch);
     this.#tapped = new Float32Array(device.view(this.#scratch.tapped));
     this.#logitValues = new Float32Array(device.view(this.#scratch.logits));
     this.#quantized = allocateQuantized(config, weights, device, batch);
@@ -184,38 +179,35 @@ export class Transformer implements BlockMemory {
    */
   forward(batch: StepBatch, samples: SampleBuffers, variant = 0): void {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
-    if (areFew(batch)) this.#layOutRead(batch);
-    const shape = `${numRows} ${numLogitRows} ${numHiddenTaps} ${variant}`;
+    const numLast = this.#layOutLast(batch);
+    const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${variant}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
     const known = this.#recorded.get(shape);
     this.#program = known ?? new Program();
-    if (known === undefined) this.#record(batch, samples, variant);
+    if (known === undefined) this.#record(batch, samples, variant, numLast);
     this.#recorded.delete(shape);
     this.#recorded.set(shape, this.#program);
     if (this.#recorded.size > MAX_RECORDED) this.#recorded.delete(this.#recorded.keys().next().value!);
     this.device.submit(this.#program.words, this.#program.numWords);
   }
 
-  #record(batch: StepBatch, samples: SampleBuffers, variant: number): void {
+  #record(batch: StepBatch, samples: SampleBuffers, variant: number, numLast: number): void {
     const program = this.#program;
     const { weights } = this;
     const { hidden, query } = this.#scratch;
-    const { numRows, kvLengths, seats, logitRows, hiddenTaps } = batch;
+    const { numRows } = batch;
     for (const rope of this.#ropes) {
       program.ropeTable(rope.table, batch.positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude, {
         concurrent: true,
       });
     }
     this.recordInput(program, hidden, batch, variant);
-    let rows: Rows = {
-      ...{ numRows, hidden, query, kvLengths: kvLengths.buffer, seats: seats.buffer },
-      ...{ logitRows: logitRows.buffer, hiddenTaps: hiddenTaps.buffer },
-    };
+    let rows: Rows = { ...batch, numRows, hidden, query };
     weights.layers.forEach((layer, index) => {
       this.#keysAndValues(layer, index, batch);
       // The last layer stores all keys and values, and goes on for what is read of it.
-      if (index === weights.layers.length - 1 && areFew(batch)) rows = this.#gatherRead(batch);
+      if (index === weights.layers.length - 1 && numLast < numRows) rows = this.#gatherLast(numLast);
       if (rows.numRows === 0) return;
       this.#attention(layer, index, batch, rows);
       this.#feedForward(layer, rows);
@@ -224,32 +216,34 @@ export class Transformer implements BlockMemory {
     if (batch.numHiddenTaps > 0) this.#tap(rows, batch.numHiddenTaps);
   }
 
-  #layOutRead({ numLogitRows, numHiddenTaps, logitRows, hiddenTaps, kvLengths, seats }: StepBatch): void {
-    const read = this.#read;
-    const rows = read.rows.values;
-    rows.set(logitRows.values.subarray(0, numLogitRows));
-    rows.set(hiddenTaps.values.subarray(0, numHiddenTaps), numLogitRows);
-    for (let i = 0; i < numLogitRows + numHiddenTaps; i++) {
-      read.kvLengths.values[i] = kvLengths.values[rows[i]!]!;
-      read.seats.values[i] = seats.values[rows[i]!]!;
+  /** Notes the rows that are read in the end, each once where rows with logits and taps ascend; returns how many. */
+  #layOutLast(batch: StepBatch): number {
+    const { numRows, numLogitRows, numHiddenTaps } = batch;
+    const last = this.#last;
+    let count = 0;
+    for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
+      if (count === numRows) return numRows;
+      const logitRow = i < numLogitRows ? batch.logitRows.values[i]! : numRows;
+      const tap = j < numHiddenTaps ? batch.hiddenTaps.values[j]! : numRows;
+      const row = Math.min(logitRow, tap);
+      last.rows.values[count] = row;
+      last.kvLengths.values[count] = batch.kvLengths.values[row]!;
+      last.seats.values[count] = batch.seats.values[row]!;
+      if (logitRow === row) last.logitRows.values[i++] = count;
+      if (tap === row) last.hiddenTaps.values[j++] = count;
     }
-    for (let i = 0; i < numLogitRows; i++) read.logitRows.values[i] = i;
-    for (let i = 0; i < numHiddenTaps; i++) read.hiddenTaps.values[i] = numLogitRows + i;
+    return count;
   }
 
-  #gatherRead({ numLogitRows, numHiddenTaps }: StepBatch): Rows {
+  #gatherLast(numRows: number): Rows {
     const { hidden, query } = this.#scratch;
     const { width, numHeads, headDim } = this.config;
-    const { rows, kvLengths, seats, logitRows, hiddenTaps, ...read } = this.#read;
-    const numRows = numLogitRows + numHiddenTaps;
+    const last = this.#last;
     if (numRows > 0) {
-      this.#program.gatherRows(read.hidden, hidden, rows.buffer, numRows, width);
-      this.#program.gatherRows(read.query, query, rows.buffer, numRows, numHeads * headDim);
+      this.#program.gatherRows(last.hidden, hidden, last.rows.buffer, numRows, width);
+      this.#program.gatherRows(last.query, query, last.rows.buffer, numRows, numHeads * headDim);
     }
-    return {
-      ...{ ...read, numRows, kvLengths: kvLengths.buffer, seats: seats.buffer },
-      ...{ logitRows: logitRows.buffer, hiddenTaps: hiddenTaps.buffer },
-    };
+    return { ...last, numRows };
   }
 
   get width(): number {
@@ -329,8 +323,8 @@ export class Transformer implements BlockMemory {
       query,
       this.#keyCaches[index]!,
       this.#valueCaches[index]!,
-      kvLengths,
-      seats,
+      kvLengths.buffer,
+      seats.buffer,
       batch.blockTables[group]!.buffer,
       batch.capacity.tableStride,
       numRows,
@@ -394,7 +388,7 @@ export class Transformer implements BlockMemory {
 
   #tap({ hidden, hiddenTaps }: Rows, numTaps: number): void {
     const { tapped } = this.#scratch;
-    this.#program.gatherRows(tapped, hidden, hiddenTaps, numTaps, this.config.width);
+    this.#program.gatherRows(tapped, hidden, hiddenTaps.buffer, numTaps, this.config.width);
     this.#finalNorm(tapped, numTaps);
   }
 
@@ -409,16 +403,13 @@ export class Transformer implements BlockMemory {
     const program = this.#program;
     const { width, vocabSize } = this.config;
     const { selected, logits } = this.#scratch;
-    program.gatherRows(selected, hidden, logitRows, numRows, width);
+    program.gatherRows(selected, hidden, logitRows.buffer, numRows, width);
     this.#finalNorm(selected, numRows);
     this.#quantize(selected, width, numRows, [this.weights.output]);
     this.#linear(logits, selected, this.weights.output, numRows);
     program.sample(logits, numRows, vocabSize, samples);
   }
 }
-
-/** Whether less is read in the end than is computed; a row with logits that is tapped too counts twice. */
-const areFew = ({ numRows, numLogitRows, numHiddenTaps }: StepBatch): boolean => numLogitRows + numHiddenTaps < numRows;
 
 function allocateQuantized(
   config: ModelConfig,
@@ -461,12 +452,16 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
   };
 }
 
-function allocateReadRows({ width, numHeads, headDim }: ModelConfig, device: Device, batch: StepBatch): ReadRows {
+function allocateLastRows({ width, numHeads, headDim }: ModelConfig, device: Device, batch: StepBatch): LastRows {
   const { maxRows } = batch.capacity;
   const ints = () => allocateInts(device, maxRows);
   return {
     hidden: device.allocate(maxRows * width * 4),
     query: device.allocate(maxRows * numHeads * headDim * 4),
-    ...{ rows: ints(), kvLengths: ints(), seats: ints(), logitRows: ints(), hiddenTaps: ints() },
+    rows: ints(),
+    kvLengths: ints(),
+    seats: ints(),
+    logitRows: ints(),
+    hiddenTaps: ints(),
   };
 }

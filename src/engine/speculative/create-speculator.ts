@@ -50,5 +50,5 @@ function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSo
   const { maxNumSeqs, activationDtype } = options;
   const place = { device, maxRows: maxNumSeqs, report, activationDtype };
   const network = createHeadNetwork(readHeads(path, method, target), model, place);
-  return new TrainedHeads(network, model, { maxNumSeqs, maxModelLen }, device);
+  return new TrainedHeads(network, model, maxNumSeqs, device);
 }

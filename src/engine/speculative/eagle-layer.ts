@@ -1,16 +1,18 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
-import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import type { BufferHandle } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
 import type { LinearOperands, Program } from "../../kernels/program.js";
 import type { LayerPast } from "../model/transformer.js";
 import type { Binder, Linear } from "../model/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
+import type { HeadsPlace } from "./head-network.js";
 
 export interface EagleSizes {
   readonly width: number;
   /** Heads and their size are those of the model's queries. */
   readonly queryWidth: number;
   readonly ffWidth: number;
+  readonly rmsEps: number;
 }
 
 export interface EagleWeights {
@@ -21,12 +23,6 @@ export interface EagleWeights {
   readonly gate: Linear;
   readonly up: Linear;
   readonly down: Linear;
-}
-
-/** What a step computes in, and for how many rows at most. */
-export interface Room {
-  readonly device: Device;
-  readonly maxRows: number;
 }
 
 export function bindEagleLayer(binder: Binder, { width, queryWidth, ffWidth }: EagleSizes): EagleWeights {
@@ -47,7 +43,7 @@ export class EagleLayer {
   readonly #query: BufferHandle;
   readonly #attended: BufferHandle;
   readonly #gate: BufferHandle;
-  readonly #room: BufferHandle;
+  readonly #up: BufferHandle;
   readonly #ropeTable: BufferHandle;
   /** The operation that rotates queries rotates keys beside them; there are none, and none are stored. */
   readonly #noKeys: BufferHandle;
@@ -55,10 +51,10 @@ export class EagleLayer {
 
   constructor(
     private readonly weights: EagleWeights,
-    private readonly sizes: EagleSizes & { readonly rmsEps: number },
+    private readonly sizes: EagleSizes,
     private readonly past: LayerPast,
     private readonly products: Products,
-    { device, maxRows }: Room,
+    { device, maxRows }: HeadsPlace,
   ) {
     const floats = (cols: number) => device.allocate(maxRows * cols * 4);
     const { width, queryWidth, ffWidth } = sizes;
@@ -66,7 +62,7 @@ export class EagleLayer {
     this.#query = floats(queryWidth);
     this.#attended = floats(queryWidth);
     this.#gate = floats(ffWidth);
-    this.#room = floats(ffWidth);
+    this.#up = floats(ffWidth);
     this.#ropeTable = floats(2 * past.rope.half);
     this.#noKeys = floats(past.shape.numKvHeads * past.shape.headDim);
     const slots = allocateInts(device, maxRows);
@@ -85,7 +81,7 @@ export class EagleLayer {
     this.products.multiply(program, hidden, this.#attended, attentionOutput, numRows, queryWidth, ADDED);
     program.rmsNorm(this.#normed, hidden, ffNorm, numRows, width, rmsEps);
     const [toGate, toUp] = this.products.operands(program, this.#normed, [gate, up], numRows, width);
-    program.gatedLinear(this.#gate, this.#room, toGate!, toUp!, numRows, "silu");
+    program.gatedLinear(this.#gate, this.#up, toGate!, toUp!, numRows, "silu");
     this.products.multiply(program, hidden, this.#gate, down, numRows, ffWidth, ADDED);
   }
 
@@ -117,7 +113,8 @@ export class EagleLayer {
       numRows,
       shape,
       1 / Math.sqrt(shape.headDim),
-      window,
+      // A query of the model has an entry of its own in the window.
+      window === 0 ? 0 : window - 1,
     );
   }
 }
@@ -132,9 +129,9 @@ export const ADDED: ProductOptions = { accumulate: true };
 /** Products with matrices that want their inputs quantised or not, in memory of its own. */
 export class Products {
   /** By format and columns. */
-  readonly #rooms = new Map<string, BufferHandle>();
+  readonly #inputs = new Map<string, BufferHandle>();
 
-  constructor(private readonly room: Room) {}
+  constructor(private readonly place: HeadsPlace) {}
 
   /** out [rows, outputs] = (+) x [rows, cols] · linearᵀ */
   multiply(
@@ -172,10 +169,10 @@ export class Products {
   }
 
   #quantized(format: Exclude<ActivationFormat, "f32">, cols: number): BufferHandle {
-    const { device, maxRows } = this.room;
+    const { device, maxRows } = this.place;
     const key = `${format} ${cols}`;
-    const known = this.#rooms.get(key) ?? device.allocate(maxRows * activationRowBytes(format, cols));
-    this.#rooms.set(key, known);
+    const known = this.#inputs.get(key) ?? device.allocate(maxRows * activationRowBytes(format, cols));
+    this.#inputs.set(key, known);
     return known;
   }
 }

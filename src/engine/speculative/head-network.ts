@@ -61,8 +61,9 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
  */
 function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
   const config = headsConfig(file, target.config);
-  const shape = eagleShape(file, target.config);
+  const { pastLayer, ffWidth } = eagleShape(file, target.config);
   const { width, vocabSize, rmsEps } = config;
+  const sizes = { width, queryWidth: target.config.numHeads * target.config.headDim, ffWidth, rmsEps };
   const modelWidth = target.config.width;
   const isNarrow = width < modelWidth;
   const own = bindHeads(file, place, place.activationDtype, (binder) => ({
@@ -70,14 +71,14 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
     joinEmbed: binder.linear("eagle.join_embed", width, modelWidth),
     joinState: isNarrow ? binder.linear("eagle.join_state", width, width) : undefined,
     embedNorm: binder.vector("eagle.embed_norm.weight", modelWidth),
-    layer: bindEagleLayer(binder, { ...shape, width }),
+    layer: bindEagleLayer(binder, sizes),
     norm: binder.vector("eagle.norm.weight", width),
     output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
   }));
   const products = new Products(place);
   const embedded = place.device.allocate(place.maxRows * modelWidth * 4);
-  const past = target.transformer.past(shape.layer, target.batch);
-  const layer = new EagleLayer(own.layer, { ...shape, width, rmsEps }, past, products, place);
+  const past = target.transformer.past(pastLayer, target.batch);
+  const layer = new EagleLayer(own.layer, sizes, past, products, place);
   return {
     name: "eagle",
     config,

@@ -75,21 +75,24 @@ export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig): Mod
   };
 }
 
-/** An eagle layer beside the width of its states. */
 export interface EagleShape {
   /** Of the model, from 0 on: whose keys and values it attends to. */
-  readonly layer: number;
-  /** Heads and head size are those of the keys. */
-  readonly queryWidth: number;
+  readonly pastLayer: number;
   readonly ffWidth: number;
 }
 
+/** What an eagle layer is beside the width of its states. */
 export function eagleShape({ gguf }: HeadsFile, target: ModelConfig): EagleShape {
+  const key = "past_layer";
+  if (gguf.metadata.number(`${ARCHITECTURE}.${key}`) === undefined) {
+    throw refused(`a layer of the model to attend to (${ARCHITECTURE}.${key})`, "heads with keys of their own", {
+      hint: "They were written by an older version: train them again with millrace train-drafter --kind eagle.",
+    });
+  }
   const read = new Reader(gguf.metadata, ARCHITECTURE);
+  // The file counts layers from 1 on.
   return {
-    // The key counts from 1 on.
-    layer: read.size("past_layer", target.numLayers) - 1,
-    queryWidth: target.numHeads * target.headDim,
+    pastLayer: read.size(key, target.numLayers) - 1,
     ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
   };
 }

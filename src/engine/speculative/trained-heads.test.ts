@@ -42,6 +42,8 @@ beforeAll(() => {
     empty: {},
     "empty-medusa": { [key("kind")]: str("medusa") },
   };
+  const { [key("past_layer")]: _, ...older } = headsMetadata("eagle", MODEL);
+  writeGguf(pathOf("older"), { metadata: older, tensors: [] });
   for (const [name, changes] of Object.entries(broken)) {
     writeGguf(pathOf(name), { metadata: { ...headsMetadata("eagle", MODEL), ...changes }, tensors: [] });
   }
@@ -150,6 +152,19 @@ describe("trained heads", () => {
     expect(guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6)).toEqual([guesses.slice(0, stop + 1)]);
   });
 
+  test("a layer goes on from the last token that came true, after steps of a token and after drafts that fail", () => {
+    const ids = promptOf(1);
+    const expected = eagleGuesses(ids, 6);
+    for (const request of [
+      { ids, numPrompt: 20 },
+      { ids, numPrompt: 20, numRight: 0 },
+      { ids, numPrompt: 20, numRight: 2 },
+      { ids, numPrompt: 21, numRight: 3 },
+    ]) {
+      expect(guessesAfter(pathOf("model"), pathOf("eagle"), [request], 6)).toEqual([expected]);
+    }
+  });
+
   test("a layer reads what the model stores, of a window and with other keys too", () => {
     // biome-ignore format: a row each
     for (const [name, model, kvCacheDtype] of [
@@ -192,6 +207,12 @@ describe("trained heads", () => {
     ["endless", "heads", "gguf_metadata", /expected mill-heads.depth to be an integer in \[1, 64\], got 65/],
     ["broader", "heads", "gguf_metadata", /expected mill-heads.layer_length to be an integer in \[1, 64\], got 128/],
     ["deeper", "heads", "gguf_metadata", /expected mill-heads.past_layer to be an integer in \[1, 2\], got 3/],
+    [
+      "older",
+      "heads",
+      "invalid_option",
+      /expected a layer of the model to attend to .*, got heads with keys of their own/,
+    ],
     ["empty", "eagle", "gguf_tensor", /expected a tensor eagle.join_hidden.weight of shape \[64,64\], got none/],
     ["empty-medusa", "medusa", "gguf_tensor", /expected a tensor heads.0.weight of shape \[64,64\], got none/],
   ] as const)("refuses %s for method %s", (name, method, code, message) => {

@@ -6,7 +6,7 @@
  */
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { GREEDY_SAMPLING } from "../api.js";
-import { Transformer } from "../model/transformer.js";
+import { type KvLayout, Transformer } from "../model/transformer.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";
@@ -19,7 +19,7 @@ const MEASURED_STEPS = 2;
 /** Guessed where a head overflows: it is checked like any other. */
 const ANY_TOKEN = 0;
 /** Heads store nothing of their own. */
-const NO_KV = { kvType: "f32", blockSize: 16, numBlocks: [0], groups: [{ window: 0, layers: [] }] } as const;
+const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [0], groups: [], maxModelLen: 0 };
 
 /** The hidden state of the token at `position` is kept, computed since the sequence's admission number `admission`. */
 interface Seen {
@@ -47,29 +47,29 @@ export class TrainedHeads implements BatchDrafter {
   constructor(
     private readonly network: HeadNetwork,
     private readonly model: Pick<HeadsTarget, "transformer" | "batch">,
-    { maxNumSeqs, maxModelLen }: { readonly maxNumSeqs: number; readonly maxModelLen: number },
+    maxNumSeqs: number,
     device: Device,
   ) {
     const { config, weights } = network;
     this.name = network.name;
     this.maxTokens = network.maxTokens;
-    const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 1 };
+    const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 0 };
     this.#batch = new StepBatch(capacity, device);
     this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
     const modelWidth = model.transformer.width;
-    const seen = device.allocate(maxNumSeqs * modelWidth * 4);
-    this.#states = { buffer: seen, values: new Float32Array(device.view(seen)) };
+    const kept = device.allocate(maxNumSeqs * modelWidth * 4);
+    this.#states = { buffer: kept, values: new Float32Array(device.view(kept)) };
     this.#sourceRows = allocateInts(device, maxNumSeqs);
     const states = device.allocate(maxNumSeqs * modelWidth * 4);
     this.#transformer = new Transformer(
       config,
       weights,
       device,
-      { ...NO_KV, maxModelLen },
+      NO_KV,
       this.#batch,
       (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
-        const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [seen, modelWidth];
+        const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [kept, modelWidth];
         program.gatherRows(states, source, this.#sourceRows.buffer, batch.numRows, width);
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
@@ -159,6 +159,7 @@ export class TrainedHeads implements BatchDrafter {
     batch.positions.values[row] = numTokens - 1 + draft.length;
     // The model has stored what it has computed: all but the text's last token.
     batch.kvLengths.values[row] = numTokens - 1;
+    // In the model's block tables.
     batch.seats.values[row] = seat;
     batch.logitRows.values[batch.numLogitRows++] = row;
     if (this.network.readsOwn) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
