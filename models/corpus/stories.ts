@@ -16,9 +16,12 @@ interface Person {
 const she = { he: "she", him: "her", his: "her" } as const;
 const he = { he: "he", him: "him", his: "his" } as const;
 
-function makePerson(random: Random, taken: readonly string[]): Person {
+const roles = ["hero", "friend", "third"] as const;
+
+/** Each role has names of its own, so that nobody is mistaken for another, by a model that has read few stories either. */
+function makePerson(random: Random, role: (typeof roles)[number]): Person {
   const isGirl = random.isChance(0.5);
-  const names = (isGirl ? lists.girls : lists.boys).filter((name) => !taken.includes(name));
+  const names = (isGirl ? lists.girls : lists.boys).filter((_, i) => roles[i % roles.length] === role);
   const kind = random.weighted<() => string>([
     [5, () => random.pick(lists.heroAnimals)],
     [3, () => random.pick(lists.heroJobs.filter((job) => !isGirl || !job.endsWith("man")))],
@@ -109,9 +112,7 @@ function tell(random: Random, template: string, slots: Record<string, string>): 
 }
 
 function makeStory(random: Random, plot: Plot = random.pick(plots)): Story {
-  const hero = makePerson(random, []);
-  const friend = makePerson(random, [hero.name]);
-  const third = makePerson(random, [hero.name, friend.name]);
+  const [hero, friend, third] = roles.map((role) => makePerson(random, role)) as [Person, Person, Person];
   const slots = makeSlots(random, hero, friend, third);
   const beats = [
     random.pick(openings),

@@ -5,7 +5,7 @@ import type { LinearOperands, Program } from "../../kernels/program.js";
 import type { LayerPast } from "../model/transformer.js";
 import type { Binder, Linear } from "../model/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
-import type { HeadsPlace } from "./head-network.js";
+import type { HeadsPlace } from "./heads-file.js";
 
 export interface EagleSizes {
   readonly width: number;

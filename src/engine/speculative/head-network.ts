@@ -1,13 +1,12 @@
 /** The two kinds of trained heads, as what their networks compute before the output matrix. */
-import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import type { BufferHandle } from "../../kernels/kernels.js";
 import type { Program } from "../../kernels/program.js";
 import type { ModelConfig } from "../model/config.js";
 import type { Transformer } from "../model/transformer.js";
-import type { ActivationDtype, LoadReport } from "../model/weight-packer.js";
 import type { ModelWeights } from "../model/weights.js";
 import type { StepBatch } from "../step-batch.js";
 import { ADDED, bindEagleLayer, EagleLayer, Products } from "./eagle-layer.js";
-import { bindHeads, eagleShape, type HeadsFile, headsConfig } from "./heads-file.js";
+import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";
 
 export interface HeadNetwork {
   readonly name: string;
@@ -37,16 +36,6 @@ export interface HeadsTarget {
   readonly weights: ModelWeights;
   readonly transformer: Transformer;
   readonly batch: StepBatch;
-}
-
-/** Where the network is to be computed. */
-export interface HeadsPlace {
-  readonly device: Device;
-  /** Of a batch. */
-  readonly maxRows: number;
-  readonly report: LoadReport;
-  /** Of an eagle layer's matrices; those of medusa's blocks stay as they are stored. */
-  readonly activationDtype: ActivationDtype;
 }
 
 /** Throws what reading keys and tensors throws. */
@@ -82,7 +71,7 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [], outputNorm: own.norm, output: own.output },
+    weights: { ...target.weights, layers: [], outputNorm: own.norm, output: own.output },
     maxTokens: Number.POSITIVE_INFINITY,
     readsOwn: true,
     recordInput(program, hidden, states, batch) {
@@ -114,7 +103,7 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
   return {
     name: "medusa",
     config,
-    weights: { ...target.weights, ...NO_ROPE_FACTORS, layers: [], outputNorm: undefined },
+    weights: { ...target.weights, layers: [], outputNorm: undefined },
     maxTokens: file.depth,
     readsOwn: false,
     recordInput(program, hidden, states, { numRows }, depth) {
@@ -124,5 +113,3 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
     },
   };
 }
-
-const NO_ROPE_FACTORS = { ropeFactors: undefined, ropeFactorsShort: undefined, ropeFactorsLong: undefined };

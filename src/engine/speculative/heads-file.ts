@@ -20,6 +20,16 @@ export interface HeadsFile {
   readonly gguf: GgufFile;
 }
 
+/** Where heads are computed. */
+export interface HeadsPlace {
+  readonly device: Device;
+  /** Of a batch. */
+  readonly maxRows: number;
+  readonly report: LoadReport;
+  /** Of an eagle layer's matrices; those of medusa's blocks stay as they are stored. */
+  readonly activationDtype: ActivationDtype;
+}
+
 export function isHeadsFile(path: string): boolean {
   return !isHfFolder(path) && architectureOf(readGguf(path)) === ARCHITECTURE;
 }
