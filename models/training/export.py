@@ -108,7 +108,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 @torch.no_grad()
 def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
-    """What `export` wrote, in float32."""
+    """What `export` wrote, or `quantize.py` made of it, in float32."""
     reader = gguf.GGUFReader(str(path))
     field = lambda key: reader.get_field(key).contents()
     config = ModelConfig(
@@ -124,7 +124,7 @@ def load_gguf(path: Path) -> tuple[Mill, Tokenizer]:
         rope_base=field("llama.rope.freq_base"),
         norm_eps=field("llama.attention.layer_norm_rms_epsilon"),
     )
-    weights = {tensor.name: torch.from_numpy(tensor.data.copy()).float() for tensor in reader.tensors}
+    weights = {tensor.name: torch.from_numpy(gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)) for tensor in reader.tensors}
     model = Mill(config)
     model.embed.weight.copy_(weights["token_embd.weight"])
     model.final_norm.copy_(weights["output_norm.weight"])

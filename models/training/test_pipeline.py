@@ -201,6 +201,13 @@ class Pipeline(unittest.TestCase):
         self.train("pretrain", "finished", "--preset", "toy", "--score-steps", str(STEPS))
         self.assertEqual([entry["step"] for entry in log() if "held_out" in entry], [STEPS, STEPS])
 
+    def test_reads_quantized_files(self) -> None:
+        quantize(self.folder / "base.gguf", self.folder / "base-q8_0.gguf")
+        (exact, _), (rounded, _) = (load_gguf(self.folder / name) for name in ("base.gguf", "base-q8_0.gguf"))
+        for (name, weights), same in zip(exact.named_parameters(), rounded.parameters(), strict=True):
+            # Of 32 values, half a step of 127 to the largest.
+            self.assertLessEqual((weights - same).abs().max(), weights.abs().max() / 250, name)
+
     def test_trains_heads(self) -> None:
         for name, options in {"medusa": ["--kind", "medusa"], "eagle": [], "narrow": ["--width", "32"]}.items():
             losses = self.train("heads", name, "--base", f"{self.folder}/base.gguf", "--depth", "2", *options)

@@ -42,6 +42,7 @@ const file = (changes: Record<string, string | readonly string[]> = {}, ...tenso
 test("a model of the family can be trained from, others say why not", () => {
   const matrix = tensor("token_embd.weight", "F16");
   expect(untrainable(file({}, matrix), "network")).toBeUndefined();
+  expect(untrainable(file({}, tensor("blk.0.attn_q.weight", "Q8_0")), "network")).toBeUndefined();
   expect(untrainable(file({ "general.architecture": "qwen2" }), "network")).toBe("architecture qwen2");
   expect(untrainable(file({ "general.architecture": "qwen2" }), "tokenizer")).toBeUndefined();
   expect(untrainable(file({ "tokenizer.ggml.pre": "gpt-2" }), "tokenizer")).toBe("tokenizer gpt2/gpt-2");

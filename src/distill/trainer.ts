@@ -41,11 +41,14 @@ export async function findPython(environment: NodeJS.ProcessEnv = process.env): 
   });
 }
 
+/** Of weights that models/training/export.py reads. */
+const TRAINABLE_TYPES = /^(F16|F32|Q8_0)$/;
+
 /** What of a model the trainer cannot read; undefined where it can. Its tokenizer is all that sequences need. */
 export function untrainable({ metadata, tensors }: GgufFile, needs: "tokenizer" | "network"): string | undefined {
   const architecture = metadata.string("general.architecture");
   if (needs === "network" && architecture !== "llama") return `architecture ${architecture}`;
-  const isOdd = ({ name, type }: GgufTensor): boolean => name === "output.weight" || !/^F(16|32)$/.test(type);
+  const isOdd = ({ name, type }: GgufTensor): boolean => name === "output.weight" || !TRAINABLE_TYPES.test(type);
   const odd = needs === "network" ? [...tensors.values()].find(isOdd) : undefined;
   if (odd !== undefined) return `tensor ${odd.name} of type ${odd.type}`;
   const kind = `${metadata.string("tokenizer.ggml.model")}/${metadata.string("tokenizer.ggml.pre")}`;
