@@ -51,6 +51,6 @@ test("with the bundled heads the answers are the same, and most guesses come tru
   const metrics = await (await fetch(`${guessing.url}/metrics`)).text();
   const count = (name: string) =>
     Number(new RegExp(`^millrace:spec_decode_num_${name}_total\\S* (\\d+)`, "m").exec(metrics)?.[1]);
-  expect(count("draft_tokens")).toBeGreaterThan(50);
+  expect(count("draft_tokens")).toBeGreaterThan(20);
   expect(count("accepted_tokens") / count("draft_tokens")).toBeGreaterThan(0.5);
 });
