@@ -58,7 +58,7 @@ interface Rows {
   readonly hiddenTaps: HostInts;
 }
 
-/** Memory for the rows that are read of the last layer. */
+/** Memory for the rows that are read of the last layer, as many as can have logits. */
 interface LastRows extends Omit<Rows, "numRows"> {
   /** Their numbers in the batch. */
   readonly rows: HostInts;
@@ -216,13 +216,17 @@ export class Transformer implements BlockMemory {
     if (batch.numHiddenTaps > 0) this.#tap(rows, batch.numHiddenTaps);
   }
 
-  /** Notes the rows that are read in the end, each once where rows with logits and taps ascend; returns how many. */
+  /**
+   * Notes the rows that are read in the end, each once where rows with logits and taps ascend. @returns how many, or the number of all rows
+   * where there is no room for them
+   */
   #layOutLast(batch: StepBatch): number {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const last = this.#last;
+    const most = Math.min(numRows, batch.capacity.maxLogitRows);
     let count = 0;
     for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
-      if (count === numRows) return numRows;
+      if (count === most) return numRows;
       const logitRow = i < numLogitRows ? batch.logitRows.values[i]! : numRows;
       const tap = j < numHiddenTaps ? batch.hiddenTaps.values[j]! : numRows;
       const row = Math.min(logitRow, tap);
@@ -453,11 +457,11 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
 }
 
 function allocateLastRows({ width, numHeads, headDim }: ModelConfig, device: Device, batch: StepBatch): LastRows {
-  const { maxRows } = batch.capacity;
-  const ints = () => allocateInts(device, maxRows);
+  const { maxLogitRows } = batch.capacity;
+  const ints = () => allocateInts(device, maxLogitRows);
   return {
-    hidden: device.allocate(maxRows * width * 4),
-    query: device.allocate(maxRows * numHeads * headDim * 4),
+    hidden: device.allocate(maxLogitRows * width * 4),
+    query: device.allocate(maxLogitRows * numHeads * headDim * 4),
     rows: ints(),
     kvLengths: ints(),
     seats: ints(),
