@@ -5,8 +5,9 @@ import type { KvShape, KvType, LinearOperands, SampleBuffers } from "../../kerne
 import { kvEntryBytes, Program } from "../../kernels/program.js";
 import type { BlockMemory } from "../kv/disk-tier.js";
 import type { KvGroupSpec } from "../kv/groups.js";
-import { allocateInts, type HostInts, type StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step-batch.js";
 import type { ModelConfig } from "./config.js";
+import { LastRows, type Rows } from "./last-rows.js";
 import { ropeFrequencies } from "./rope.js";
 import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
 
@@ -41,27 +42,6 @@ interface Scratch {
   readonly tapped: BufferHandle;
   /** [R, vocabSize] */
   readonly logits: BufferHandle;
-}
-
-/** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
-interface Rows {
-  readonly numRows: number;
-  /** [numRows, width] residual stream */
-  readonly hidden: BufferHandle;
-  /** [numRows, numHeads · headDim] */
-  readonly query: BufferHandle;
-  /** i32 [numRows] */
-  readonly kvLengths: HostInts;
-  readonly seats: HostInts;
-  /** Those whose logits, and whose hidden states are wanted. */
-  readonly logitRows: HostInts;
-  readonly hiddenTaps: HostInts;
-}
-
-/** Memory for the rows that are read of the last layer, as many as can have logits. */
-interface LastRows extends Omit<Rows, "numRows"> {
-  /** Their numbers in the batch. */
-  readonly rows: HostInts;
 }
 
 interface RopeTable {
@@ -130,7 +110,7 @@ export class Transformer implements BlockMemory {
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
-    this.#last = allocateLastRows(config, device, batch);
+    this.#last = new LastRows(config, device, batch.capacity.maxLogitRows);
     this.#tapped = new Float32Array(device.view(this.#scratch.tapped));
     this.#logitValues = new Float32Array(device.view(this.#scratch.logits));
     this.#quantized = allocateQuantized(config, weights, device, batch);
@@ -179,7 +159,7 @@ export class Transformer implements BlockMemory {
    */
   forward(batch: StepBatch, samples: SampleBuffers, variant = 0): void {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
-    const numLast = this.#layOutLast(batch);
+    const numLast = this.#last.layOut(batch);
     const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${variant}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
@@ -207,47 +187,13 @@ export class Transformer implements BlockMemory {
     weights.layers.forEach((layer, index) => {
       this.#keysAndValues(layer, index, batch);
       // The last layer stores all keys and values, and goes on for what is read of it.
-      if (index === weights.layers.length - 1 && numLast < numRows) rows = this.#gatherLast(numLast);
+      if (index === weights.layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;
       this.#attention(layer, index, batch, rows);
       this.#feedForward(layer, rows);
     });
     if (batch.numLogitRows > 0) this.#logits(rows, batch.numLogitRows, samples);
     if (batch.numHiddenTaps > 0) this.#tap(rows, batch.numHiddenTaps);
-  }
-
-  /**
-   * Notes the rows that are read in the end, each once where rows with logits and taps ascend. @returns how many, or the number of all rows
-   * where there is no room for them
-   */
-  #layOutLast(batch: StepBatch): number {
-    const { numRows, numLogitRows, numHiddenTaps } = batch;
-    const last = this.#last;
-    const most = Math.min(numRows, batch.capacity.maxLogitRows);
-    let count = 0;
-    for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
-      if (count === most) return numRows;
-      const logitRow = i < numLogitRows ? batch.logitRows.values[i]! : numRows;
-      const tap = j < numHiddenTaps ? batch.hiddenTaps.values[j]! : numRows;
-      const row = Math.min(logitRow, tap);
-      last.rows.values[count] = row;
-      last.kvLengths.values[count] = batch.kvLengths.values[row]!;
-      last.seats.values[count] = batch.seats.values[row]!;
-      if (logitRow === row) last.logitRows.values[i++] = count;
-      if (tap === row) last.hiddenTaps.values[j++] = count;
-    }
-    return count;
-  }
-
-  #gatherLast(numRows: number): Rows {
-    const { hidden, query } = this.#scratch;
-    const { width, numHeads, headDim } = this.config;
-    const last = this.#last;
-    if (numRows > 0) {
-      this.#program.gatherRows(last.hidden, hidden, last.rows.buffer, numRows, width);
-      this.#program.gatherRows(last.query, query, last.rows.buffer, numRows, numHeads * headDim);
-    }
-    return { ...last, numRows };
   }
 
   get width(): number {
@@ -453,19 +399,5 @@ function allocateScratch(config: ModelConfig, device: Device, batch: StepBatch):
     selected: floats(maxLogitRows, config.width),
     tapped: floats(maxRows, config.width),
     logits: floats(maxLogitRows, config.vocabSize),
-  };
-}
-
-function allocateLastRows({ width, numHeads, headDim }: ModelConfig, device: Device, batch: StepBatch): LastRows {
-  const { maxLogitRows } = batch.capacity;
-  const ints = () => allocateInts(device, maxLogitRows);
-  return {
-    hidden: device.allocate(maxLogitRows * width * 4),
-    query: device.allocate(maxLogitRows * numHeads * headDim * 4),
-    rows: ints(),
-    kvLengths: ints(),
-    seats: ints(),
-    logitRows: ints(),
-    hiddenTaps: ints(),
   };
 }

@@ -165,19 +165,17 @@ describe("trained heads", () => {
     }
   });
 
-  test("a layer reads what the model stores, of a window and with other keys too", () => {
-    // biome-ignore format: a row each
-    for (const [name, model, kvCacheDtype] of [
-      ["gemma3", { architecture: "gemma3", seed: 3 }, "f16"],
-      ["qwen2", { architecture: "qwen2", seed: 4 }, "int8"],
-    ] as const) {
-      writeRandomModel(pathOf(name), model);
-      writeRandomHeads(pathOf(`${name}-eagle`), "eagle", model);
-      const options = { modelPath: pathOf(name), kvCacheDtype };
-      const { completions, stats } = run(guessedBy(`${name}-eagle`), options);
-      expect(completions).toEqual(run(NO_SPECULATION, options).completions);
-      expect(stats.speculation.numDraftTokens).toBeGreaterThan(500);
-    }
+  test.each([
+    ["gemma3", "f16"],
+    ["qwen2", "int8"],
+  ] as const)("%s: a layer reads what the model stores, of a window and with other keys too", (architecture, kvCacheDtype) => {
+    const [name, heads, model] = [architecture, `${architecture}-eagle`, { architecture, seed: 3 }];
+    writeRandomModel(pathOf(name), model);
+    writeRandomHeads(pathOf(heads), "eagle", model);
+    const options = { modelPath: pathOf(name), kvCacheDtype };
+    const { completions, stats } = run(guessedBy(heads), options);
+    expect(completions).toEqual(run(NO_SPECULATION, options).completions);
+    expect(stats.speculation.numDraftTokens).toBeGreaterThan(500);
   });
 
   test("blocks guess what their definition says", () => {
