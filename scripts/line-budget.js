@@ -14,7 +14,7 @@ const LINES_AT_MOST = 800;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests. */
-const TOTAL_BUDGET = 64_500;
+const TOTAL_BUDGET = 76_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isCode = (path) => /\.(ts|js|mjs|cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
