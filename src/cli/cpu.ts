@@ -82,6 +82,11 @@ export function cpuCores(root = "/", parallelism = availableParallelism()): CpuC
   };
 }
 
+/** Kernel threads of a server that a benchmark starts on its own machine: a core is left to the load generator, where there is more than one. */
+export function benchedThreads(cores: CpuCores = cpuCores()): number {
+  return Math.max(1, defaultNumThreads(cores) - 1);
+}
+
 /** Kernel threads when nobody says: one per physical core; part of a CPU rounds down, as a throttled thread stalls all others. */
 export function defaultNumThreads({ numPhysical, cgroupLimit }: CpuCores = cpuCores()): number {
   return Math.max(1, Math.min(numPhysical, Math.floor(cgroupLimit ?? numPhysical)));

@@ -15,7 +15,8 @@ export function tQuantile(degrees: number): number {
   );
 }
 
-const MIN_RUNS = 3;
+/** Of fewer, an interval says next to nothing, and none is given. */
+export const MIN_RUNS = 3;
 
 export interface Estimate extends Partial<Interval> {
   /** The geometric mean; an interval of 95 % beside it from three runs on: two say next to nothing. */

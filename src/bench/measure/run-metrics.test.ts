@@ -72,11 +72,23 @@ test("a run is void when the client took more than a hundredth of the time per t
       CLOSED,
       undefined,
     );
-  expect(voidReasons(run(99.95), 0.09)).toEqual([]);
-  expect(voidReasons(run(99.95), 0.11)).toEqual([expect.stringContaining("read answers late")]);
+  // Of 10 ms a token 1 % is below the floor of 0.2 ms, which is below 1 % of the answer's 30 ms.
+  expect(voidReasons(run(99.95), 0.19)).toEqual([]);
+  expect(voidReasons(run(99.95), 0.21)).toEqual([expect.stringContaining("read answers late")]);
   // Two tokens of 10 ms each.
   expect(voidReasons(run(99.85), 0)).toEqual([]);
   expect(voidReasons(run(99.7), 0)).toEqual([expect.stringContaining("sent requests late")]);
+});
+
+test("the floor of microseconds ends where it would show in an answer's time; slow tokens have 1 % of theirs", () => {
+  const run = (chunkAtMs: number[]) => measureRun([record(0, chunkAtMs), record(0, chunkAtMs)], CLOSED, undefined);
+  // Tokens of 0.5 ms, answers of 71 ms and of 5 ms.
+  expect(voidReasons(run([70, 70.5, 71]), 0.19)).toEqual([]);
+  expect(voidReasons(run([4, 4.5, 5]), 0.04)).toEqual([]);
+  expect(voidReasons(run([4, 4.5, 5]), 0.06)).toEqual([expect.stringContaining("read answers late")]);
+  // Tokens of 100 ms.
+  expect(voidReasons(run([100, 200, 300]), 0.9)).toEqual([]);
+  expect(voidReasons(run([100, 200, 300]), 1.1)).toEqual([expect.stringContaining("read answers late")]);
 });
 
 test("the plateau leaves ramp and drain out", () => {

@@ -129,16 +129,23 @@ export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "pl
   return plateau?.outputTokensPerS ?? outputTokensPerS;
 }
 
-/** Above this share of the time per token, the client's own delays would show in what is reported. */
+/** Above this share of the time per token, the client's own delays would show in the reported figures. */
 const MAX_DELAY_SHARE = 0.01;
 
+/**
+ * Delays up to this many milliseconds never void a run by the time per token: a small model's token takes less than a millisecond, and 1 % of
+ * that is less than a process needs to wake up. A steady delay cancels in TPOT (it is in the first token's time and in the last one's) and is
+ * in TTFT and E2E once, so the whole answer's time still bounds it.
+ */
+const DELAY_FLOOR_MS = 0.2;
+
 /** Reasons that are the client's own. */
-export const READ_LATE = "the load generator read answers late by more than 1 % of the time per token";
+export const READ_LATE = `the load generator read answers late by more than 1 % of the time per token (and ${1000 * DELAY_FLOOR_MS} µs), or of an answer's time`;
 export const SENT_LATE = "it sent requests late by more than 1 % of the time of an answer's tokens";
 
 /**
- * Why a run does not count. An answer read late is late at each of its tokens, so this is held to the time per token; a request is sent once, so that delay
- * is held to the time of all the tokens of an answer. Both as they typically were: the longest ones are recorded beside them.
+ * Why a run does not count. An answer that is read late is late at each of its tokens, so this delay is held to the time per token; a request is sent once,
+ * so that delay is held to the time of all the tokens of an answer. Both are typical delays: the longest ones are recorded beside them.
  * @param lagMs how long answers lay in the client
  */
 export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
@@ -146,8 +153,14 @@ export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
   const tpotMs = metrics.tpotMs?.percentiles.p50 ?? metrics.tpotMs?.mean ?? metrics.ttftMs.mean;
   const tokensPerAnswer = Math.max(1, metrics.outputTokens / metrics.ttftMs.count);
   const sendDelayMs = metrics.sendDelayMs?.percentiles.p50 ?? 0;
-  return [
-    ...(lagMs > MAX_DELAY_SHARE * tpotMs ? [READ_LATE] : []),
-    ...(sendDelayMs > MAX_DELAY_SHARE * tpotMs * tokensPerAnswer ? [SENT_LATE] : []),
-  ];
+  const answerMs = metrics.e2eMs?.percentiles.p50 ?? metrics.e2eMs?.mean ?? metrics.ttftMs.mean;
+  const reasons: string[] = [];
+  if (lagMs > maxLagMs(tpotMs, answerMs)) reasons.push(READ_LATE);
+  if (sendDelayMs > MAX_DELAY_SHARE * tpotMs * tokensPerAnswer) reasons.push(SENT_LATE);
+  return reasons;
+}
+
+/** The floor holds only while it is itself below 1 % of an answer's time. */
+function maxLagMs(tpotMs: number, answerMs: number): number {
+  return Math.max(MAX_DELAY_SHARE * tpotMs, Math.min(DELAY_FLOOR_MS, MAX_DELAY_SHARE * answerMs));
 }

@@ -21,7 +21,8 @@ export const WIDTH = 460;
 export const HEIGHT = 290;
 const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
 
-const LABEL_SPACE = 16;
+/** Of a label beside a point, at the charts' size of type. */
+const LABEL = { charWidth: 7, height: 12, gap: 8 };
 
 export interface Point {
   readonly x: number;
@@ -89,7 +90,7 @@ export function lineChart({ title, xLabel, yLabel, isDoubling, series, limits = 
     textAt((PLOT.left + PLOT.right) / 2, HEIGHT - 6, xLabel, 'class="axis" text-anchor="middle"'),
     textAt(4, 11, yLabel, 'class="axis"'),
     ...limits.map((limit) => limitPath(limit, x, y)),
-    ...series.map((each) => seriesMarks(each, x, y)),
+    ...seriesWithLabels(series, x, y),
   ];
   return svg(title, HEIGHT, parts);
 }
@@ -121,19 +122,55 @@ function axisFigure(value: number): string {
   return value >= 10_000 ? `${round(value / 1000)}k` : String(round(100 * value) / 100);
 }
 
-function seriesMarks({ name, index, points }: Series, x: Scale, y: Scale): string {
+interface Box {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+const overlaps = (a: Box, b: Box): boolean =>
+  a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+/** Finds labels places on which nothing lies yet. */
+class LabelPlaces {
+  readonly #taken: Box[];
+
+  constructor(points: readonly (readonly [number, number])[]) {
+    this.#taken = points.map(([x, y]) => ({ left: x - 4.5, top: y - 4.5, right: x + 4.5, bottom: y + 4.5 }));
+  }
+
+  /** Of the label's left end and baseline; undefined where every side is taken: the point's hint has the label too. */
+  take(x: number, y: number, label: string): readonly [number, number] | undefined {
+    const width = LABEL.charWidth * label.length;
+    const { gap, height } = LABEL;
+    for (const left of [x + gap, x - gap - width]) {
+      for (const baseline of [y - gap + 1, y + gap + height - 4]) {
+        const box = { left, top: baseline - height, right: left + width, bottom: baseline };
+        if (left < PLOT.left || box.right > PLOT.right || this.#taken.some((each) => overlaps(each, box))) continue;
+        this.#taken.push(box);
+        return [left, baseline];
+      }
+    }
+    return undefined;
+  }
+}
+
+function seriesWithLabels(series: readonly Series[], x: Scale, y: Scale): string[] {
+  const places = new LabelPlaces(series.flatMap(({ points }) => points.map((point) => [x(point.x), y(point.y)])));
+  return series.map((each) => seriesMarks(each, x, y, places));
+}
+
+function seriesMarks({ name, index, points }: Series, x: Scale, y: Scale, places: LabelPlaces): string {
   const line = pathThrough(points.map((point) => [x(point.x), y(point.y)]));
-  let labelled: readonly [number, number] | undefined;
   const marks = points.map((point) => {
     const [cx, cy] = [x(point.x), y(point.y)];
     const range =
       point.low === undefined || point.high === undefined ? "" : `, ${figure(point.low)} to ${figure(point.high)}`;
     const hint = escapeXml(`${name}${point.label === undefined ? "" : `, ${point.label}`}: ${figure(point.y)}${range}`);
     const whisker = range === "" ? "" : lineFrom(cx, y(point.low!), cx, y(point.high!), 'class="whisker"');
-    // Labels that would lie on each other are left to the hints.
-    const isFree = labelled === undefined || Math.hypot(cx - labelled[0], cy - labelled[1]) > LABEL_SPACE;
-    const label = point.label === undefined || !isFree ? "" : textAt(cx + 8, cy - 7, point.label, 'class="tick"');
-    if (label !== "") labelled = [cx, cy];
+    const place = point.label === undefined ? undefined : places.take(cx, cy, point.label);
+    const label = place === undefined ? "" : textAt(place[0], place[1], point.label!, 'class="tick"');
     const circle = `<circle cx="${round(cx)}" cy="${round(cy)}" r="4.5" class="${point.isVoid ? "void" : "dot"}"><title>${hint}</title></circle>`;
     return whisker + circle + label;
   });

@@ -1,15 +1,15 @@
 /** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
 import { type CellGains, cellGains } from "../ablation/tables.js";
-import type { Estimate } from "../measure/intervals.js";
 import { gainChart } from "./charts.js";
 import { comparisonsOf } from "./comparisons.js";
+import { gainHeadlines, type Headline, ratioHeadlines, resultHeadlines } from "./headlines.js";
 import { htmlDocument } from "./html-style.js";
 import { chartedOf, loadFigures } from "./load-charts.js";
 import type { BenchReport } from "./schema.js";
 import { type CellSummary, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
 import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
-import { figure, isSentence, milliseconds, NONE, voidMark, warningLines } from "./words.js";
+import { isSentence, NONE, voidMark, warningLines } from "./words.js";
 
 export function htmlOf(report: BenchReport): string {
   const summaries = summarize(report);
@@ -20,7 +20,7 @@ export function htmlOf(report: BenchReport): string {
   const title = titleOf(report);
   const body = [
     header(report, title, names),
-    ...(ratios.length > 0 ? ratios.map(ratioCards) : gains.length > 0 ? [gainCards(gains)] : [resultCards(charted)]),
+    headlineCards(ratios, gains, charted),
     warnings(summaries),
     isAblation ? section("What layers gain", gainFigures(gains)) : "",
     ...workloads.map((name) =>
@@ -60,57 +60,26 @@ const list = (pairs: readonly (readonly [string, string])[]): string =>
 const section = (title: string, content: string): string =>
   content === "" ? "" : `<section><h2>${escapeXml(title)}</h2>${content}</section>`;
 
-function card(label: string, value: string, note: string): string {
-  return `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
+const card = ({ label, value, note }: Headline): string =>
+  `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
+
+/** @param lead what stands to what, where the figures are ratios */
+function cards(headlines: readonly Headline[], lead = ""): string {
+  if (headlines.length === 0) return "";
+  const line = lead === "" ? "" : `<p class="lead">${escapeXml(lead)}</p>`;
+  return `${line}<div class="cards">${headlines.map(card).join("")}</div>`;
 }
 
-function ratioCard(label: string, { value, low, high }: Estimate, isVoid: boolean): string {
-  const isKnown = low !== undefined && high !== undefined;
-  const range = isKnown ? `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}` : "fewer than three rounds: no interval";
-  return card(label, `${value.toFixed(2)} ×${voidMark(isVoid)}`, range);
-}
-
-/** Of two servers: how the first one stands to the second. */
-function ratioCards({ first, second, cells, throughput, isVoid }: Ratios): string {
-  const known = cells.filter((cell) => cell.throughput !== undefined);
-  const sound = known.filter((cell) => !cell.isVoid);
-  const best = sound.length > 0 ? sound : known;
-  const extremes = best.toSorted((a, b) => b.throughput!.value - a.throughput!.value);
-  const ends = [extremes[0], extremes.length > 1 ? extremes.at(-1) : undefined].flatMap((cell) => cell ?? []);
-  const cards = [
-    ...(throughput === undefined ? [] : [ratioCard("output tokens/s, all cells together", throughput, isVoid)]),
-    ...ends.map((cell) => ratioCard(`output tokens/s, ${cell.cell.name}`, cell.throughput!, cell.isVoid)),
-    ...best
-      .slice(0, 1)
-      .flatMap(({ cell, ttft, isVoid: isOfVoid }) =>
-        ttft === undefined ? [] : ratioCard(`TTFT, ${cell.name}: less is better`, ttft, isOfVoid),
-      ),
-  ];
-  return `<p class="lead">${escapeXml(first)} ÷ ${escapeXml(second)}</p><div class="cards">${cards.join("")}</div>`;
-}
-
-/** Of one server: the ends of what it can do. */
-function resultCards(summaries: readonly CellSummary[]): string {
-  if (summaries.length === 0) return "";
-  const sound = summaries.some((summary) => !summary.isVoid)
-    ? summaries.filter((summary) => !summary.isVoid)
-    : summaries;
-  const top = (value: (summary: CellSummary) => number) => sound.toSorted((a, b) => value(b) - value(a))[0]!;
-  const fastest = top((each) => each.outputTokensPerS.median);
-  const lively = top((each) => each.tokensPerSPerUser?.median ?? 0);
-  const prompt = top((each) => -(each.ttftMs?.percentiles.p50 ?? Number.POSITIVE_INFINITY));
-  const cheap = top((each) => -(each.cost?.perMillionOutput ?? Number.POSITIVE_INFINITY));
-  const place = ({ cell, target, isVoid }: CellSummary) =>
-    (sound.every((each) => each.target === target) ? cell.name : `${cell.name}, ${target}`) + voidMark(isVoid);
-  const cards = [
-    card("output tokens/s, most", figure(fastest.outputTokensPerS.median), place(fastest)),
-    card("tokens/s for one user, most", figure(lively.tokensPerSPerUser?.median), place(lively)),
-    card("time to first token, p50, least", milliseconds(prompt.ttftMs?.percentiles.p50), place(prompt)),
-    cheap.cost === undefined
-      ? ""
-      : card("cost of a million output tokens, least", figure(cheap.cost.perMillionOutput), place(cheap)),
-  ];
-  return `<div class="cards">${cards.join("")}</div>`;
+/** Of ratios where there are several servers, else of the one server's own figures. */
+function headlineCards(
+  ratios: readonly Ratios[],
+  gains: readonly CellGains[],
+  charted: readonly CellSummary[],
+): string {
+  if (ratios.length > 0) {
+    return ratios.map((each) => cards(ratioHeadlines(each), `${each.first} ÷ ${each.second}`)).join("");
+  }
+  return gains.length > 0 ? cards(gainHeadlines(gains), "all together ÷ vanilla") : cards(resultHeadlines(charted));
 }
 
 function warnings(summaries: readonly CellSummary[]): string {
@@ -126,15 +95,6 @@ function charts(workload: string, summaries: readonly CellSummary[], names: read
     .filter(({ drawing }) => drawing !== "")
     .map(({ title, note, drawing }) => figureOf(title, note, drawing));
   return section(workload, `<div class="charts">${drawn.join("")}</div>`);
-}
-
-function gainCards(gains: readonly CellGains[]): string {
-  const cards = gains.flatMap(({ cell, together }) =>
-    together?.throughput === undefined
-      ? []
-      : ratioCard(`output tokens/s, ${cell.name}`, together.throughput, together.isVoid),
-  );
-  return `<p class="lead">all together ÷ vanilla</p><div class="cards">${cards.join("")}</div>`;
 }
 
 function gainFigures(gains: readonly CellGains[]): string {

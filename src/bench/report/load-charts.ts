@@ -2,7 +2,7 @@
 import { isLadderCell } from "../ablation/cells.js";
 import { type LimitLine, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
 import type { BenchReport, PlannedCell } from "./schema.js";
-import { type CellSummary, isOnFrontier } from "./summary.js";
+import { type CellSummary, frontierOf } from "./summary.js";
 
 export interface LoadFigure {
   readonly title: string;
@@ -116,11 +116,11 @@ export function throughputChart(title: string, summaries: readonly CellSummary[]
 }
 
 function frontierChart(summaries: readonly CellSummary[], names: readonly string[]): string {
-  const series = seriesOf(summaries, names, (each) =>
-    each.tokensPerSPerUser === undefined || !isOnFrontier(each, summaries)
-      ? undefined
-      : { x: each.tokensPerSPerUser.median, y: each.outputTokensPerS.median, label: String(loadOf(each.cell) ?? "") },
-  );
+  const series = seriesOf(frontierOf(summaries), names, (each) => ({
+    x: each.tokensPerSPerUser!.median,
+    y: each.outputTokensPerS.median,
+    label: String(loadOf(each.cell) ?? ""),
+  }));
   const [xLabel, yLabel] = ["tokens/s for each user", "output tokens/s"];
   return lineChart({ title: "Pareto frontier", xLabel, yLabel, isDoubling: false, series });
 }
@@ -162,7 +162,7 @@ export function loadFigures(
     },
     {
       title: "What all get against what each gets",
-      note: `Pareto frontier; beside each point, ${axisLabel(summaries)}`,
+      note: `Pareto frontier of the runs that count; beside each point, ${axisLabel(summaries)}`,
       drawing: frontierChart(summaries, names),
     },
     timesOf("Time to the first token", (each) => each.ttftsMs),

@@ -6,12 +6,14 @@ import { afterAll, expect, test } from "vitest";
 import type { RequestRecord } from "../load/record.js";
 import { measureRun } from "../measure/run-metrics.js";
 import { planFor } from "../run/plan.js";
+import { lineChart, WIDTH } from "./charts.js";
+import { ratioHeadlines, resultHeadlines } from "./headlines.js";
 import { htmlOf } from "./html.js";
 import { markdownOf } from "./markdown.js";
 import { mergeReports } from "./merge.js";
 import { pictureOf } from "./picture.js";
 import { type BenchReport, type BenchRun, readReport, writeReport } from "./schema.js";
-import { isOnFrontier, type Ratios, ratiosOf, summarize } from "./summary.js";
+import { frontierOf, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { warningLines } from "./words.js";
 
 const folder = mkdtempSync(join(tmpdir(), "report-"));
@@ -128,9 +130,56 @@ test("a round with a cell that was not answered has no time to the first token o
   expect(ttft).toMatchObject({ value: expect.closeTo(2, 6), numRuns: 2 });
 });
 
-test("the frontier has the points that no other one beats in both", () => {
-  const summaries = summarize(report(["a"], [run("a", 0, 1, 1), run("a", 1, 1, 2)]));
-  expect(summaries.map((each) => isOnFrontier(each, summaries))).toEqual([false, true]);
+test("the frontier has the points that count and that no other such point beats in both", () => {
+  const cellsOnFrontier = (runs: BenchRun[]) => frontierOf(summarize(report(["a"], runs))).map(({ cell }) => cell.name);
+  const [first, second] = plan.cells.map((cell) => cell.name);
+  expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2)])).toEqual([second]);
+  // A void point neither stands on it nor pushes a sound one out.
+  expect(cellsOnFrontier([run("a", 0, 1, 1), run("a", 1, 1, 2, { voidReasons: ["late"] })])).toEqual([first]);
+});
+
+test("headlines come from cells that count for every server, or say which cell is missing", () => {
+  const late = { voidReasons: ["late"] };
+  const headlines = (runs: BenchRun[]) => resultHeadlines(summarize(report(["a"], runs)));
+  const sound = headlines([run("a", 0, 1, 1), run("a", 1, 1, 2)]);
+  expect(sound.map(({ label, note }) => [label, note])).toEqual([
+    ["output tokens/s, most", plan.cells[1]!.name],
+    ["tokens/s for one user, most", plan.cells[1]!.name],
+    ["time to first token, p50, least", plan.cells[1]!.name],
+    ["cost of a million output tokens, least", plan.cells[1]!.name],
+  ]);
+  // Without the cell of one client, no other cell's figure stands for one user's.
+  const [most, user, ttft] = headlines([run("a", 0, 1, 2, late), run("a", 1, 1, 1)]);
+  expect(most).toMatchObject({ note: plan.cells[1]!.name, value: expect.stringMatching(/^8\d/) });
+  const gap = { value: "–", note: `no run of ${plan.cells[0]!.name} counts for every server` };
+  expect([user, ttft]).toMatchObject([gap, gap]);
+  const both = report(["a", "b"], [...one("a", 3), ...one("b", 2).map((each) => ({ ...each, ...late }))]);
+  expect(ratioHeadlines(ratiosOf(both)[0]!)).toEqual([
+    { label: "output tokens/s, all cells together", value: "–", note: expect.stringContaining("counts for both") },
+  ]);
+});
+
+test("labels beside points lie on nothing, and within the plot", () => {
+  const points = Array.from({ length: 12 }, (_, i) => ({ x: 100 + i, y: 50 + (i % 3), label: "64", isVoid: false }));
+  const series = [0, 1].map((index) => ({ name: `s${index}`, index, points }));
+  const chart = lineChart({ title: "t", xLabel: "x", yLabel: "y", isDoubling: false, series });
+  const places = [...chart.matchAll(/<text x="([\d.]+)" y="([\d.]+)" class="tick">64</g)].map((match) =>
+    match.slice(1).map(Number),
+  );
+  expect(places.length).toBeGreaterThan(0);
+  for (const [i, [x, y]] of places.entries()) {
+    for (const [otherX, otherY] of places.slice(0, i)) {
+      expect(Math.abs(x! - otherX!) >= 14 || Math.abs(y! - otherY!) >= 12).toBe(true);
+    }
+    expect(x! + 14).toBeLessThanOrEqual(WIDTH - 18);
+  }
+});
+
+test("one round has no interval of anything", () => {
+  const [summary] = summarize(report(["a"], [run("a", 0, 1, 1)]));
+  expect(summary).toMatchObject({ ttftP50Interval: undefined });
+  expect(summary!.outputTokensPerS).not.toHaveProperty("low");
+  expect(markdownOf(report(["a", "b"], [run("a", 0, 1, 1), run("b", 0, 1, 2)]))).not.toMatch(/\d to \d/);
 });
 
 test("files are whole reports of this version, or refused", () => {

@@ -1,7 +1,7 @@
 /** From runs to what is told of a cell: medians over its runs, distributions over all their requests, ratios of targets by paired rounds. */
 
 import { median } from "../../core/statistics.js";
-import { type Estimate, geometricMean, pairedRatio, variation } from "../measure/intervals.js";
+import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
 import { rooflineTokensPerS, type Traffic } from "./roofline.js";
@@ -114,7 +114,8 @@ function summaryOf(
       return tpotMs === undefined || tpotMs === 0 ? undefined : 1000 / tpotMs;
     }),
     ttftMs: distributionOf(ttfts),
-    ttftP50Interval: ttfts.length === 0 ? undefined : percentileInterval(ttfts, 0.5),
+    // Requests of one run share its moment: they are no independent samples of the next run.
+    ttftP50Interval: runs.length < MIN_RUNS ? undefined : percentileInterval(ttfts, 0.5),
     tpotMs: distributionOf(tpots),
     e2eMs: distributionOf(times.map((each) => each.e2eMs)),
     itlP50Ms: of((run) => run.metrics.itlMs?.percentiles.p50)?.median,
@@ -318,16 +319,24 @@ function ratioOfRounds(
   );
 }
 
-/** Whether no other point of the same target has more of both; what does not count cannot push out what does. */
-export function isOnFrontier(point: CellSummary, all: readonly CellSummary[]): boolean {
-  const perUser = (each: CellSummary) => each.tokensPerSPerUser?.median ?? 0;
+/** Without the cells of which any server has no run that counts: what is left can be held against each other. */
+export function comparableCells(summaries: readonly CellSummary[]): CellSummary[] {
+  const unsound = new Set(summaries.filter((summary) => summary.isVoid).map((summary) => summary.cell.name));
+  return summaries.filter((summary) => !unsound.has(summary.cell.name));
+}
+
+/** The points that count, and that no other one of the same target exceeds in one figure without falling behind in the other. */
+export function frontierOf(summaries: readonly CellSummary[]): CellSummary[] {
+  const counted = summaries.filter((summary) => !summary.isVoid && summary.tokensPerSPerUser !== undefined);
+  const perUser = (each: CellSummary) => each.tokensPerSPerUser!.median;
   const total = (each: CellSummary) => each.outputTokensPerS.median;
-  return !all.some(
-    (other) =>
-      other.target === point.target &&
-      (point.isVoid || !other.isVoid) &&
-      perUser(other) >= perUser(point) &&
-      total(other) >= total(point) &&
-      (perUser(other) > perUser(point) || total(other) > total(point)),
-  );
+  const isBeaten = (point: CellSummary) =>
+    counted.some(
+      (other) =>
+        other.target === point.target &&
+        perUser(other) >= perUser(point) &&
+        total(other) >= total(point) &&
+        (perUser(other) > perUser(point) || total(other) > total(point)),
+    );
+  return counted.filter((point) => !isBeaten(point));
 }

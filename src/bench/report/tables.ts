@@ -169,6 +169,6 @@ export const DEFINITIONS: readonly (readonly [string, string])[] = [
   ],
   [
     "void",
-    "answers were read later than 1 % of TPOT, or requests sent later than 1 % of TPOT for each token of the answer: such runs are left out where others remain",
+    "answers were read later than 1 % of TPOT and later than 200 µs or 1 % of E2E, whichever is less; or requests were sent later than 1 % of TPOT for each token of the answer. Such runs are left out where others remain, and no headline or frontier holds them",
   ],
 ];

@@ -7,7 +7,7 @@ import type { Target } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { benchedThreads } from "../cpu.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn, listOf, numberIn } from "../option-values.js";
 import { parseSpeculativeConfig } from "../speculative-config.js";
@@ -67,7 +67,11 @@ export function benchAblateCommand(): Command {
       numberIn("--duration", 0.1, 1e6),
     )
     .option("--rounds <n>", "runs of each server in each cell (default: 3)", integerIn("--rounds", 1, 100))
-    .option("--threads <n>", "threads of each server (default: physical cores)", integerIn("--threads", 1, 1024))
+    .option(
+      "--threads <n>",
+      "threads of each server (default: physical cores but one, which the load generator has); half of them needs two",
+      integerIn("--threads", 1, 1024),
+    )
     .option(
       "--quick",
       "a quarter of all lengths, 3 seconds a run, one round: shows that it works, not what it is worth",
@@ -93,7 +97,7 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   const isDefaultLoad = command.getOptionValueSource("concurrency") === "default";
   const concurrency = flags.quick === true && isDefaultLoad ? QUICK_CONCURRENCY : flags.concurrency;
   const usual = flags.quick === true ? QUICK : FULL;
-  const { rounds = usual.rounds, threads = defaultNumThreads(cpuCores()) } = flags;
+  const { rounds = usual.rounds, threads = benchedThreads() } = flags;
   const wishes = {
     ...{ scale: flags.scale ?? usual.scale, durationS: flags.duration ?? usual.durationS },
     ...{ shapes: flags.shape, concurrency, only: flags.cells },

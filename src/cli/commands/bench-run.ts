@@ -5,7 +5,7 @@ import type { Target } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { benchedThreads } from "../cpu.js";
 import { locateModel } from "../model.js";
 import { integerIn } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -45,7 +45,7 @@ export function benchRunCommand(): Command {
     )
     .option(
       "--threads <n>",
-      "threads of each server that is started (default: physical cores)",
+      "threads of each server that is started (default: physical cores but one, which the load generator has)",
       integerIn("--threads", 1, 1024),
     );
   return addLoadOptions(command).action(runBenchRun);
@@ -88,8 +88,9 @@ async function jobOf(
   const name = flags.name ?? "millrace";
   const isAlone = peers.length === 0 && flags.llamaServer === undefined && flags.nodeLlamaCpp === undefined;
   const extra = words(flags.serverArgs);
+  const numThreads = flags.threads ?? benchedThreads();
   if (isAlone) {
-    const launch = servers.millraceServer(name, { path, numThreads: flags.threads }, extra);
+    const launch = servers.millraceServer(name, { path, numThreads }, extra);
     return { targets: [{ name, launch, ...rest }], planned };
   }
   const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
@@ -97,7 +98,6 @@ async function jobOf(
     import("../../engine/model/config.js"),
   ]);
   const { config } = openModel(path);
-  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
   const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(config, "f16") };
   const launches = [
     servers.millraceServer(name, model, extra),

@@ -6,7 +6,7 @@ import { SERVING_SCENARIOS } from "../../bench/workload/serving-scenarios.js";
 import { MillraceError } from "../../core/errors.js";
 import { addOutputOptions, type OutputFlags } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
+import { benchedThreads } from "../cpu.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn, listOf } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -41,7 +41,11 @@ export function benchServingCommand(): Command {
       [] as readonly string[],
     )
     .option("--rounds <n>", "rounds of each server", integerIn("--rounds", 1, 100), 3)
-    .option("--threads <n>", "threads of each server (default: physical cores)", integerIn("--threads", 1, 1024));
+    .option(
+      "--threads <n>",
+      "threads of each server (default: physical cores but one, which the load generator has)",
+      integerIn("--threads", 1, 1024),
+    );
   return addOutputOptions(command).action(runBenchServing);
 }
 
@@ -53,7 +57,7 @@ async function runBenchServing(flags: ServingFlags): Promise<void> {
     import("../../engine/model/open-model.js"),
     import("../../engine/model/config.js"),
   ]);
-  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
+  const numThreads = flags.threads ?? benchedThreads();
   const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(openModel(path).config, "f16") };
   const launches = [
     millraceServer("millrace", model),
