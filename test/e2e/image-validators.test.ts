@@ -31,7 +31,8 @@ beforeAll(async () => {
     ...more: readonly string[]
   ) => {
     const [preset, ...model] = PRESETS[variant];
-    const args = ["--target", target, "--preset", preset, ...model, ...more];
+    const packages = target === "kubernetes" ? [] : ["--package", "0.1.0"];
+    const args = ["--target", target, "--preset", preset, ...model, ...packages, ...more];
     expect((await runMain("image", "render", ...args, "--out", at(out, variant))).stderr).toBe("");
   };
   for (const variant of VARIANTS) {

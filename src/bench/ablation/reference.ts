@@ -1,5 +1,5 @@
 /** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
-import { figure, percent, ratioText, voidMark } from "../report/words.js";
+import { figure, percent, ratioText, signedPercent, voidMark } from "../report/words.js";
 import { CODE_EDIT, isLadderCell, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
 import { type AblationReading, priceOfHalf } from "./reading.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "./variants.js";
@@ -11,8 +11,6 @@ interface Reference {
   ours(reading: AblationReading): string | undefined;
   readonly why: string;
 }
-
-const NOT_MEASURED = "not measured here";
 
 const together = (parts: readonly (string | undefined)[]): string | undefined => {
   const known = parts.filter((part) => part !== undefined);
@@ -61,7 +59,7 @@ function byLoad(
 }
 
 const change = (value: number | undefined): string | undefined =>
-  value === undefined ? undefined : `${value >= 1 ? "+" : ""}${percent(value - 1)}`;
+  value === undefined ? undefined : signedPercent(value - 1);
 
 const REFERENCES: readonly Reference[] = [
   {
@@ -155,18 +153,6 @@ const REFERENCES: readonly Reference[] = [
     ours: (reading) => byLoad(reading, (cell) => knownFigure(reading.summary(cell, ALL)?.tokensPerSPerUser?.median)),
     why: "the model's size and the machine decide",
   },
-  {
-    what: "flash attention",
-    theirs: "2–4 × attention",
-    ours: () => undefined,
-    why: "no layer to switch: this engine has no attention that writes n × n down; `bench kernels` has its speed and memory",
-  },
-  {
-    what: "concurrent instances",
-    theirs: "+69.8 to +92.4 %",
-    ours: () => undefined,
-    why: "about accelerators and sockets: instances here would share the memory bandwidth of one socket",
-  },
 ];
 
 const knownFigure = (value: number | undefined): string | undefined =>
@@ -174,12 +160,25 @@ const knownFigure = (value: number | undefined): string | undefined =>
 const ratioIf = (ratio: Parameters<typeof ratioText>[0]): string | undefined =>
   ratio === undefined ? undefined : ratioText(ratio);
 
-export function referenceRows(reading: AblationReading): string[][] {
-  return [
-    ["what", "theirs", "ours", "why they differ"],
-    ...REFERENCES.map(({ what, theirs, ours, why }) => {
-      const { value, isVoid } = reading.noting(() => ours(reading));
-      return [what, theirs, (value ?? NOT_MEASURED) + voidMark(isVoid), why];
-    }),
-  ];
+/** Published ratios that no ablation of servers on one machine's cores can have. */
+const NO_LAYER =
+  "No cell here has flash attention (2–4 × published: there is no layer to switch off; `bench kernels` has its speed) or concurrent instances (+69.8 to +92.4 % published, of accelerators; `bench serving` compares them on cores).";
+
+export interface ReferenceTable {
+  /** The first row is the header. */
+  readonly rows: readonly (readonly string[])[];
+  /** Which reference ratios this run does not measure, in sentences. */
+  readonly note: string;
+}
+
+export function referenceTable(reading: AblationReading): ReferenceTable {
+  const rows: string[][] = [["what", "theirs", "ours", "why they differ"]];
+  const notMeasured: string[] = [];
+  for (const { what, theirs, ours, why } of REFERENCES) {
+    const { value, isVoid } = reading.noting(() => ours(reading));
+    if (value === undefined) notMeasured.push(what);
+    else rows.push([what, theirs, value + voidMark(isVoid), why]);
+  }
+  const unmeasured = notMeasured.length === 0 ? "" : `Not measured in this run: ${notMeasured.join("; ")}. `;
+  return { rows, note: unmeasured + NO_LAYER };
 }

@@ -2,10 +2,10 @@
 
 import type { BenchReport, PlannedCell } from "../report/schema.js";
 import type { CellRatio } from "../report/summary.js";
-import { figure, NONE, percent, ratioText, voidMark } from "../report/words.js";
+import { figure, NONE, ratioText, signedPercent, voidMark } from "../report/words.js";
 import { isLadderCell, isLayerCell } from "./cells.js";
 import { AblationReading, priceOfHalf } from "./reading.js";
-import { referenceRows } from "./reference.js";
+import { referenceTable } from "./reference.js";
 import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
 
 export interface Section {
@@ -19,6 +19,7 @@ export interface Section {
 export function ablationSections(report: BenchReport): Section[] {
   const reading = new AblationReading(report);
   const layerCells = reading.cells(isLayerCell);
+  const references = referenceTable(reading);
   return [
     ...layerCells.map((cell) => ({
       title: `Layers: ${cell.name}`,
@@ -32,8 +33,8 @@ export function ablationSections(report: BenchReport): Section[] {
     },
     {
       title: "Reference ratios",
-      note: "Theirs as published, on GPUs; ours from the cells above.",
-      rows: referenceRows(reading),
+      note: `Theirs as published, on GPUs; ours from the cells above. ${references.note}`,
+      rows: references.rows,
     },
   ].filter(({ rows }) => rows.length > 1);
 }
@@ -121,7 +122,7 @@ function ladderRows(reading: AblationReading): string[][] {
     const [gain, half] = [ratio(ALL, VANILLA), ratio(HALF, VANILLA)];
     const cost = (share: number, compared: Compared | undefined) => {
       const value = compared?.throughput?.value;
-      return value === undefined ? NONE : percent(share / value - 1);
+      return signedPercent(value === undefined ? undefined : share / value - 1);
     };
     return [
       ...[name, figureOf(VANILLA, "outputTokensPerS"), speed(ratio(VANILLA, NAIVE))],

@@ -49,8 +49,9 @@ export function peerNames(cells: readonly CellRatio[]): string[] {
   return [...new Set(cells.flatMap((cell) => cell.peers.map((peer) => peer.name)))];
 }
 
+/** With the range of the rounds, where they differ. */
 const speed = ({ median, min, max }: Summary): string =>
-  `${median.toFixed(1)} (${min.toFixed(1)} to ${max.toFixed(1)})`;
+  min === max ? median.toFixed(1) : `${median.toFixed(1)} (${min.toFixed(1)} to ${max.toFixed(1)})`;
 
 /** One row per model and cell: medians (range) in tokens/s, and ours ÷ theirs in bold. */
 export function markdownOf(cells: readonly CellRatio[]): string {

@@ -33,6 +33,12 @@ export function percent(share: number | undefined): string {
   return share === undefined || !Number.isFinite(share) ? NONE : `${figure(100 * share)} %`;
 }
 
+/** Of a change: with its sign. @example signedPercent(0.05) // "+5.00 %" */
+export function signedPercent(share: number | undefined): string {
+  const text = percent(share);
+  return share !== undefined && share >= 0 && text !== NONE ? `+${text}` : text;
+}
+
 export function percentileText(distribution: Distribution | undefined, name: PercentileName): string {
   return milliseconds(distribution?.percentiles[name]);
 }

@@ -1,7 +1,7 @@
 /** What is measured: a server that runs, or one that is started for it; and what must be known of it before anything is. */
 import { basename } from "node:path";
 import type { BenchTarget, ModelWork } from "../report/schema.js";
-import { listedModels, probeServer, type ServerAddress } from "../workload/probe.js";
+import { listModels, probeServer, type ServerAddress } from "../workload/probe.js";
 import type { ServerShape } from "../workload/scenarios.js";
 import type { ServerFacts } from "../workload/traffic.js";
 import { type Launch, type LaunchedServer, launchServer } from "./launch.js";
@@ -102,5 +102,5 @@ export function inCommon(all: readonly ServerFacts[]): ServerFacts[] {
 }
 
 export async function isAlive(target: LiveTarget): Promise<boolean> {
-  return (await listedModels(target.address)) !== undefined;
+  return (await listModels(target.address)) !== undefined;
 }

@@ -131,3 +131,17 @@ test("the self-test's facts are what probing the mock finds", async () => {
   });
   expect(facts).toMatchObject({ promptOverhead: 0, chatOverhead: 4 });
 });
+
+test.each([
+  [{}, "401 from /v1/models without a key"],
+  [{ authorization: "Bearer wrong" }, "401 from /v1/models for the key that was sent"],
+])("a server that refuses the key %j is told from one without models", async (headers, got) => {
+  server = createServer((_, response) => void response.writeHead(401).end("{}"));
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(probeServer({ ...address(url), headers, model: "m" })).rejects.toMatchObject({
+    code: "peer_failed",
+    message: expect.stringContaining(got),
+    hint: expect.stringContaining("--api-key"),
+  });
+});

@@ -50,12 +50,19 @@ interface Model {
   readonly max_model_len?: number;
 }
 
+export interface ModelList {
+  readonly models: readonly Model[];
+  /** Of the answer that held none: a server that wants a key answers 401. */
+  readonly status: number;
+}
+
 /** @returns undefined when nothing answers there */
-export async function listedModels({ url, headers }: ServerAddress): Promise<readonly Model[] | undefined> {
+export async function listModels({ url, headers }: ServerAddress): Promise<ModelList | undefined> {
   try {
     const response = await fetch(`${url}/v1/models`, { headers, signal: AbortSignal.timeout(LOOK_UP_MS) });
-    if (!response.ok) return [];
-    return ((await response.json()) as { readonly data?: readonly Model[] }).data ?? [];
+    const { status } = response;
+    if (!response.ok) return { models: [], status };
+    return { models: ((await response.json()) as { readonly data?: readonly Model[] }).data ?? [], status };
   } catch {
     return undefined;
   }
@@ -82,8 +89,10 @@ class Prober {
   }
 
   async probe(): Promise<ServerFacts> {
-    const models = await listedModels(this.address);
-    if (models === undefined) throw this.#failed("nothing that answers /v1/models");
+    const listed = await listModels(this.address);
+    if (listed === undefined) throw this.#failed("nothing that answers /v1/models");
+    const { models, status } = listed;
+    if (status === 401 || status === 403) throw this.#refused(status);
     const model = this.address.model ?? models[0]?.id;
     if (model === undefined) throw this.#failed("no model in /v1/models", "Name the model with --model.");
     const text = prose(new Random(0), VOCABULARY_WORDS);
@@ -102,6 +111,14 @@ class Prober {
       chatOverhead: chat === undefined ? 0 : Math.round(chat.fewTokens - FEW_WORDS * tokensPerWord),
       maxModelLen: models.find((each) => each.id === model)?.max_model_len,
     };
+  }
+
+  #refused(status: number): MillraceError {
+    const hasKey = "authorization" in this.address.headers;
+    return this.#failed(
+      `${status} from /v1/models ${hasKey ? "for the key that was sent" : "without a key"}`,
+      "give the server's key with --api-key, or in OPENAI_API_KEY",
+    );
   }
 
   #failed(

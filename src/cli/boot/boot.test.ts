@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { startHubServer } from "../../../test/helpers/hub-server.js";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { parseConfig } from "../../fleet/config/read-config.js";
+import { makeStateFolder } from "../commands/boot.js";
 import { type StartStage, silentStages, stagesTo } from "../stages.js";
 import { assertClosed, provideKey } from "./api-key.js";
 import { hubSpecOf, pullModels } from "./pull-models.js";
@@ -64,17 +65,21 @@ test("what a hub has is told from what is here", () => {
 });
 
 describe("pulling", () => {
-  const config = parseConfig("models: [{name: m, engine: vllm, model: org/repo}, {name: n, model: /n.gguf}]", "x", {});
+  const configWith = (file: string) =>
+    parseConfig(`models: [{name: m, engine: vllm, model: org/repo}, {name: n, model: ${file}}]`, "x", {});
   const files = { "config.json": Buffer.from("{}"), "model.safetensors": Buffer.alloc(1000) };
 
   test("two processes fetch a model once, and both get its folder", async () => {
     const hub = await startHubServer({ "org/repo": { files } });
     vi.stubEnv("MILLRACE_CACHE", folder);
     vi.stubEnv("HF_ENDPOINT", hub.endpoint);
+    const file = join(folder, "n.gguf");
+    writeFileSync(file, "");
+    const config = configWith(file);
     try {
       const both = await Promise.all([pullModels(config, silentStages), pullModels(config, silentStages)]);
       for (const { models } of both) {
-        expect(models.map(({ model }) => model)).toEqual([join(folder, "hub/org/repo/main"), "/n.gguf"]);
+        expect(models.map(({ model }) => model)).toEqual([join(folder, "hub/org/repo/main"), file]);
       }
       expect(readFileSync(join(folder, "hub/org/repo/main/model.safetensors")).length).toBe(1000);
       expect(hub.requests.filter(({ path }) => path.endsWith("model.safetensors"))).toHaveLength(1);
@@ -113,6 +118,21 @@ describe("commands", () => {
     const { stderr, exitCode } = await runMain("boot", "--config", file, "--state", folder);
     expect(stderr).toMatch(/error \[config_conflict\]: expected api-keys/);
     expect(exitCode).toBe(1);
+  });
+
+  test("boot ends where a model is neither here nor on the hub, in place of starting its engine again and again", async () => {
+    const file = write("host: 127.0.0.1\nmodels: [{name: m, model: nowhere.gguf}]\n");
+    const { stderr, exitCode } = await runMain("boot", "--config", file, "--state", folder);
+    expect(stderr).toMatch(/error \[file_unreadable\]: expected the model of m at nowhere.gguf/);
+    expect(exitCode).toBe(1);
+  });
+
+  test("the folder of the state is made, or refused before anything starts", () => {
+    const state = join(folder, "a/b");
+    makeStateFolder(state);
+    expect(statSync(state).isDirectory()).toBe(true);
+    writeFileSync(join(folder, "file"), "");
+    expect(() => makeStateFolder(join(folder, "file/state"))).toThrow(/expected a folder that can be written/);
   });
 
   test("boot wants a configuration", async () => {

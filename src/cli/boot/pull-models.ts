@@ -1,5 +1,7 @@
 /** Brings a fleet's models from the hub before it starts, with progress, once for all who share the cache. */
 import { existsSync } from "node:fs";
+import { isAbsolute } from "node:path";
+import { MillraceError } from "../../core/errors.js";
 import type { FleetConfig, ModelConfig } from "../../fleet/config/schema.js";
 import { locateModel } from "../model.js";
 import type { StartStage } from "../stages.js";
@@ -15,8 +17,21 @@ export function hubSpecOf({ engine, model }: Pick<ModelConfig, "engine" | "model
   return isRepository && !existsSync(model) ? `hf:${model}` : undefined;
 }
 
-/** @returns the configuration with paths in place of the hub's names */
+/** Engines whose model is always a file of this machine, unless the hub has it. */
+const READ_FILES: readonly ModelConfig["engine"][] = ["millrace", "llama-server"];
+
+/** Throws file_unreadable: an engine that cannot find its model would only be started again and again. */
+function assertHere({ name, engine, model }: ModelConfig): void {
+  if (model === undefined || existsSync(model)) return;
+  if (!READ_FILES.includes(engine) && !isAbsolute(model)) return;
+  throw new MillraceError("file_unreadable", `expected the model of ${name} at ${model}, got nothing there`, {
+    hint: "put the file there, or write model: hf:org/repo:Q4_K_M in the configuration",
+  });
+}
+
+/** @returns the configuration with paths in place of the hub's names. Throws file_unreadable where a model is neither here nor on the hub. */
 export async function pullModels(config: FleetConfig, startStage: StartStage): Promise<FleetConfig> {
+  for (const model of config.models) if (hubSpecOf(model) === undefined) assertHere(model);
   const models: ModelConfig[] = [];
   for (const model of config.models) {
     const spec = hubSpecOf(model);

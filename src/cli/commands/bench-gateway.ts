@@ -31,6 +31,9 @@ interface GatewayReport {
   readonly measured: readonly Measured[];
 }
 
+const LESS_THAN_NOISE =
+  "! a negative figure says that rounds differ by more than the gateway adds: close other programs, or take more --rounds and --stream-requests";
+
 export function benchGatewayCommand(): Command {
   return new Command("gateway")
     .description(
@@ -107,7 +110,8 @@ async function runBenchGateway(flags: GatewayFlags): Promise<void> {
 
 function textOf({ numStreams, measured }: GatewayReport): string {
   const ms = (value: number) => `${value.toFixed(2)} ms`;
-  const range = (values: readonly number[]) => `${ms(Math.min(...values))} to ${ms(Math.max(...values))}`;
+  const range = (values: readonly number[]) =>
+    values.length < 2 ? ms(values[0]!) : `${ms(Math.min(...values))} to ${ms(Math.max(...values))}`;
   const rows = measured.map(({ name, streams, addedMs, requests }, index) => {
     const memory = requests.memoryBytes;
     const at = (share: number) => formatBytes(memory[Math.floor(share * (memory.length - 1))]!);
@@ -125,5 +129,12 @@ function textOf({ numStreams, measured }: GatewayReport): string {
     ...["first token p50", "p99", "added p50, p99", "small requests", "CPU of its process each"],
     "memory: start, 1/4, 1/2, end",
   ];
-  return `${numStreams} streams at once, then ${numStreams} clients with small requests\n${formatTable([titles, ...rows])}\n`;
+  const isNegative = measured.some(({ addedMs }) => Math.min(addedMs.p50, addedMs.p99) < 0);
+  const lines = [
+    `${numStreams} streams at once, then ${numStreams} clients with small requests`,
+    formatTable([titles, ...rows]),
+    "added: the median over rounds of the difference to the server itself in the same round",
+  ];
+  if (isNegative) lines.push(LESS_THAN_NOISE);
+  return `${lines.join("\n")}\n`;
 }

@@ -90,6 +90,12 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   device.destroy();
 }
 
+/** With the range of the rounds, where there are several. */
+function ratioText({ ratio, ratios }: SpeculationBenchResult): string {
+  const range = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`;
+  return ratios.length < 2 ? ratio.toFixed(2) : `${ratio.toFixed(2)} (${range})`;
+}
+
 function tableOf(results: readonly SpeculationBenchResult[]): string {
   const header = [
     "batch",
@@ -106,7 +112,7 @@ function tableOf(results: readonly SpeculationBenchResult[]): string {
     String(result.batch),
     result.plainTokensPerS.toFixed(1),
     result.tokensPerS.toFixed(1),
-    `${result.ratio.toFixed(2)} (${Math.min(...result.ratios).toFixed(2)} to ${Math.max(...result.ratios).toFixed(2)})`,
+    ratioText(result),
     result.bound.toFixed(2),
     percent(result.ratio / result.bound),
     result.tokensPerStep.toFixed(2),

@@ -1,10 +1,10 @@
 /** `millrace boot`: what a machine made from an image runs: pulls the models, starts the fleet, and after the first start measures it. */
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { Command } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
-import { toMillraceError } from "../../core/errors.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import type { Fleet } from "../../fleet/fleet.js";
 import { FleetSignals } from "../fleet-signals.js";
@@ -38,6 +38,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
       import("../../fleet/config/read-config.js"),
       import("../serve-fleet.js"),
     ]);
+  makeStateFolder(state);
   const startStage = stagesTo(process.stderr, PROGRESS_EVERY_MS);
   const keyFile = join(state, "api-key");
   const isOwnKey = provideKey(readConfigText(file), keyFile, process.env);
@@ -52,6 +53,24 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   if (isOwnKey) process.stdout.write(`\n  key    ${keyFile}\n`);
   process.stdout.write(`\n  report ${fleet.url}/report\n`);
   if (!existsSync(reportFile)) await measureOnce(fleet, config, state);
+}
+
+/** Throws file_unreadable: a machine that could keep neither report nor key says so before it starts anything. */
+export function makeStateFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+    accessSync(folder, constants.W_OK);
+  } catch (cause) {
+    const got = (cause as NodeJS.ErrnoException).code ?? String(cause);
+    throw new MillraceError(
+      "file_unreadable",
+      `expected a folder that can be written as --state ${folder}, got ${got}`,
+      {
+        hint: "name another folder, or change its owner",
+        cause,
+      },
+    );
+  }
 }
 
 /** Servers that are only attached are ready when they are. */

@@ -15,11 +15,16 @@ import { afterAll, describe, expect, test } from "vitest";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import { TARGETS } from "../../image/image-request.js";
+import { packedPackages } from "../image/image-flags.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-image-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (name: string): string => join(folder, name);
-const image = (...args: readonly string[]) => runMain("image", "render", ...args);
+/** With a version where no test is about packages: what `npm run package` makes may be here or not. */
+const image = (...args: readonly string[]) => {
+  const asksForPackages = !args.includes("--package") && !args.includes("kubernetes");
+  return runMain("image", "render", ...args, ...(asksForPackages ? ["--package", "0.1.0"] : []));
+};
 
 const VALID = "models: [{name: m, model: /m.gguf, options: {max-num-seqs: 4}}]\n";
 writeFileSync(at("ok.yaml"), VALID);
@@ -30,13 +35,34 @@ test("files and what to do next are told, and written as told", async () => {
   const { stdout, stderr, exitCode } = await image(...args, "--package", at("millrace-0.1.0.tgz"));
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
   expect(stdout).toMatch(/^install\.sh +[\d.]+ /m);
-  expect(stdout).toMatch(/sudo \S+\/told\/install\.sh +# on the machine/);
+  expect(stdout).toMatch(/^ {2}# on the machine itself.*\n {2}sudo \S+\/told\/install\.sh$/m);
   expect(statSync(at("told/install.sh")).mode & 0o777).toBe(0o755);
   expect(readFileSync(at("told/packages/millrace-0.1.0.tgz"), "utf8")).toBe("a package");
   expect(readFileSync(at("told/root/etc/millrace/millrace.yaml"), "utf8")).toMatch(/model: hf:org\/repo:Q4_K_M/);
 });
 
-test("--json has the same for programs; this version is what is installed", async () => {
+test("by default the packed millrace and its kernels travel along; a name of the registry never stands in for them", async () => {
+  expect(() => packedPackages(folder, "9.9.9")).toThrow(
+    /invalid_option|expected the packed millrace at .*millrace-9\.9\.9\.tgz/,
+  );
+  writeFileSync(at("millrace-9.9.9.tgz"), "main");
+  expect(() => packedPackages(folder, "9.9.9")).toThrow(/millrace-linux-x64-9\.9\.9\.tgz/);
+  writeFileSync(at("millrace-linux-x64-9.9.9.tgz"), "kernels");
+  expect(packedPackages(folder, "9.9.9").map(({ kind }) => kind)).toEqual(["file", "file"]);
+  const bare = await runMain(
+    "image",
+    "render",
+    "--target",
+    "cloud-init",
+    "--preset",
+    at("ok.yaml"),
+    "--out",
+    at("user-data"),
+  );
+  expect(bare.stderr).toMatch(/error \[invalid_option\]: expected --package with https URLs/);
+});
+
+test("--json has the same for programs; a version that is asked for is what is installed", async () => {
   const out = at("with space's");
   const { stdout } = await image("--target", "docker", "--preset", at("ok.yaml"), "--out", out, "--json");
   const { target, files, next } = JSON.parse(stdout);

@@ -42,6 +42,7 @@ async function runRender(flags: RenderFlags): Promise<void> {
     return;
   }
   const rows = written.map(({ path, numBytes }) => [path, formatBytes(numBytes)]);
-  const steps = formatTable(next.map(({ command, about }) => [command, `# ${about}`])).replace(/^/gm, "  ");
-  process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}; next:\n\n${steps}\n`);
+  // Commands of very different lengths in columns would push the comments off the screen.
+  const steps = next.map(({ command, about }) => `  # ${about}\n  ${command}\n`).join("\n");
+  process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}; next:\n\n${steps}`);
 }

@@ -26,7 +26,7 @@ export function addImageOptions(command: Command): Command {
     .option("--model <spec>", "in place of the file's: hf:org/repo:Q4_K_M, an absolute path there, or bundled")
     .option(
       "--package <source>",
-      "where millrace comes from: a version (default: this one), a .tgz file or an https URL of one; may be repeated",
+      "where millrace comes from: .tgz files, which travel along (default: those of npm run package), https URLs of them, or a version that you have published; may be repeated",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )
@@ -41,6 +41,8 @@ export function addImageOptions(command: Command): Command {
     );
 }
 
+/** Of the machines that are rendered: Debian and the engines' containers on x86-64. */
+const PACKED_PLATFORM = "linux-x64";
 const PRESETS = join(packageRoot(), "presets");
 const MAX_SHOWN = 60;
 const shown = (text: string): string => JSON.stringify(text.slice(0, MAX_SHOWN));
@@ -86,6 +88,36 @@ function packageOf(text: string): PackageSource {
   });
 }
 
+/**
+ * The files of `npm run package`: millrace and its kernels, which the rendered files carry. A name of the registry is never the default: nobody
+ * publishes millrace there, so whoever took the name would run on the machine.
+ *
+ * Throws invalid_option where they are not made yet.
+ */
+export function packedPackages(folder: string, version: string): PackageSource[] {
+  return [`millrace-${version}.tgz`, `millrace-${PACKED_PLATFORM}-${version}.tgz`].map((name) => {
+    const path = join(folder, name);
+    if (existsSync(path)) return { kind: "file", path, name };
+    throw new MillraceError("invalid_option", `expected the packed millrace at ${path}, got nothing`, {
+      hint: "run npm run package in a checkout of this version, or give --package its .tgz files or https URLs of them",
+    });
+  });
+}
+
+function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
+  if (given.length > 0) return given.map(packageOf);
+  // A cluster's container image has it already.
+  if (target === "kubernetes") return [];
+  if (target === "cloud-init") {
+    throw conflict(
+      "--package with https URLs of millrace's two .tgz files for cloud-init",
+      "none",
+      "user data has no room for files: put those of npm run package on a server of yours, or take the target packer or systemd",
+    );
+  }
+  return packedPackages(join(packageRoot(), "build", "packages"), packageVersion());
+}
+
 const conflict = (expected: string, got: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", `expected ${expected}, got ${got}`, { hint });
 
@@ -125,7 +157,7 @@ export function requestOf(flags: ImageFlags): ImageRequest {
   if (image !== undefined && !/^[a-z0-9][a-z0-9._/:-]*(@sha256:[0-9a-f]{64})?$/i.test(image)) {
     throw optionError("--image", "a container image such as registry.example/millrace:1", image);
   }
-  const packages = (flags.package.length > 0 ? flags.package : [packageVersion()]).map(packageOf);
+  const packages = packagesOf(flags);
   const names = packages.map((each) => (each.kind === "file" ? each.name : each.spec));
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) throw optionError("--package", "given once for each package", twice);
