@@ -83,6 +83,22 @@ test("chats are held to response_format", async () => {
   expectShirt(answer.choices[0]?.message.content);
 });
 
+test("chats with tools are a call, or held to response_format", async () => {
+  const tools = [{ type: "function" as const, function: { name: "coat", parameters: schema } }];
+  const response_format = { type: "json_schema" as const, json_schema: { name: "shirt", schema, strict: true } };
+  const messages = [{ role: "user" as const, content: "A shirt?" }];
+  const params = { model: "mill-base", messages, tools, response_format, temperature: 1 };
+  for (const seed of [1, 2, 3]) {
+    const answer = await client.chat.completions.create({ ...params, seed });
+    const { content, tool_calls: calls = [] } = answer.choices[0]!.message;
+    expect(content === null).toBe(calls.length > 0);
+    for (const call of calls) expectShirt(call.type === "function" ? call.function.arguments : undefined);
+    if (content !== null) expectShirt(content);
+    const streamed = await client.chat.completions.stream({ ...params, seed }).finalChatCompletion();
+    expect(streamed.choices[0]?.message.content).toBe(content);
+  }
+});
+
 describe("forced calls", () => {
   const messages = [{ role: "user" as const, content: "A shirt?" }];
   const model = "mill-base";

@@ -9,6 +9,7 @@ import { AnswerReader } from "../../text/answer-reader.js";
 import { REASONING_MARKERS } from "../../text/reasoning.js";
 import {
   type CallGrammarOptions,
+  callOrFormGrammar,
   forcedCallGrammar,
   freeCallGrammar,
   type GrammarFunction,
@@ -19,7 +20,16 @@ import { hermes } from "../../text/tool-calls/hermes.js";
 import { llama3Json } from "../../text/tool-calls/llama3-json.js";
 import { mistral } from "../../text/tool-calls/mistral.js";
 
-type Call = "named" | "any" | "free";
+/** "form": the answer is a call or an object that keeps to FORM. */
+type Call = "named" | "any" | "free" | "form";
+
+/** Objects that could be told from a call by their first property only. */
+const FORM = {
+  type: "object",
+  properties: { name: { enum: ["x", "get"] }, note: { type: "string", maxLength: 20 } },
+  required: ["name", "note"],
+  additionalProperties: false,
+};
 
 interface Task extends CallGrammarOptions {
   readonly call: Call;
@@ -38,13 +48,19 @@ function randomTask(format: ToolCallFormat, areSpecial: boolean, call: Call, rng
   });
   const specialTexts = new Set(areSpecial ? [...format.markers, ...REASONING_MARKERS] : []);
   const options = { format, functions, isSingle: call === "named" || rng.chance(0.3), specialTexts };
-  const reasoning = call === "free" ? rng.pick<ReasoningStart>(["none", "possible", "inside"]) : "none";
-  const grammar = call === "free" ? freeCallGrammar(options, reasoning) : forcedCallGrammar(options, call === "named");
-  return { ...options, call, reasoning, grammar };
+  const isForced = call === "named" || call === "any";
+  const reasoning = isForced ? "none" : rng.pick<ReasoningStart>(["none", "possible", "inside"]);
+  return { ...options, call, reasoning, grammar: grammarOf(options, call, reasoning) };
+}
+
+function grammarOf(options: CallGrammarOptions, call: Call, reasoning: ReasoningStart): string {
+  if (call === "form") return callOrFormGrammar(options, reasoning, { kind: "schema", schema: FORM, param: "form" });
+  return call === "free" ? freeCallGrammar(options, reasoning) : forcedCallGrammar(options, call === "named");
 }
 
 function read({ format, functions, isSingle, call, reasoning }: Task, text: string): AnswerPart[] {
-  const opening = call === "free" ? "" : callOpening(format, call === "named" ? functions[0]!.name : undefined);
+  const opening =
+    call === "free" || call === "form" ? "" : callOpening(format, call === "named" ? functions[0]!.name : undefined);
   const reader = new AnswerReader({
     reasoning: reasoning === "none" ? undefined : { startsInside: reasoning === "inside" },
     toolCalls: { format, toolNames: new Set(functions.map(({ name }) => name)), isSingle, opening },
@@ -82,12 +98,13 @@ test.each(
   const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
   await using writer = new RandomWriter({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
   const rng = new TestRng(12);
-  const kinds: readonly Call[] = ["named", "any", "free"];
+  const kinds: readonly Call[] = ["named", "any", "free", "form"];
   const tasks = kinds.flatMap((call) =>
     Array.from({ length: TASKS_PER_KIND }, () => randomTask(format, areSpecial, call, rng)),
   );
   const ajv = new Ajv2020.default({ strict: false });
-  const numCalls = { named: 0, any: 0, free: 0 };
+  const numCalls = { named: 0, any: 0, free: 0, form: 0 };
+  let numInForm = 0;
   let numCut = 0;
   writer.write(tasks.map(({ grammar }, seed) => ({ grammar, seed }))).forEach(({ text, isCut }, i) => {
     if (isCut) {
@@ -97,7 +114,11 @@ test.each(
     const task = tasks[i]!;
     const { calls, rest } = show(read(task, text));
     numCalls[task.call] += calls.length;
-    if (task.call !== "free") {
+    if (task.call === "form") {
+      if (calls.length > 0) expect(rest.trim(), text).toBe("");
+      else expect(ajv.validate(FORM, JSON.parse(rest)), text).toBe(true);
+      if (calls.length === 0) numInForm++;
+    } else if (task.call !== "free") {
       expect(calls.length).toBeGreaterThan(0);
       if (!task.isSingle) expect(rest, text).toBe("");
     }
@@ -109,6 +130,6 @@ test.each(
       expect(ajv.validate(called?.parameters ?? { maxProperties: 0 }, value), `${name} ${args}`).toBe(true);
     }
   });
-  console.log(`calls: ${JSON.stringify({ format: format.name, areSpecial, numCalls, numCut })}`);
+  console.log(`calls: ${JSON.stringify({ format: format.name, areSpecial, numCalls, numInForm, numCut })}`);
   for (const call of kinds) expect(numCalls[call]).toBeGreaterThan(TASKS_PER_KIND / 5);
 }, 120_000);

@@ -13,7 +13,7 @@ import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
 import { messagesField, type RenderOptions, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
-import { grammarOf, isConstrained } from "./constraint.js";
+import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -90,10 +90,6 @@ function assertConsistent(request: ChatRequest): void {
   if (request.stream === true && request.prompt_logprobs !== undefined) {
     refuse("prompt_logprobs", "expected stream to be false beside it, got true");
   }
-  const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
-  if (mayCallTools && isConstrained(request)) {
-    refuse("tools", 'expected none that may be called beside a required format (tool_choice "none"), got some');
-  }
   const maxTokens = request.max_completion_tokens ?? request.max_tokens;
   if (maxTokens === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
 }
@@ -122,7 +118,7 @@ export function chatPromptIds(context: PromptContext, request: ChatRequest): Int
 
 function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
   const messages = toChatMessages(request.messages);
-  const plan = planChat(context, messages, renderOptions(request), request, grammarOf(request));
+  const plan = planChat(context, messages, renderOptions(request), request, formOf(request));
   const choices = planChoices(
     context,
     {

@@ -1,7 +1,9 @@
 /** From a chat request to its prompt and the way its answer is read. */
+import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer-reader.js";
+import { type AnswerForm, grammarOfForm, type PartForm } from "../../text/grammar/answer-form.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/reasoning.js";
-import { forcedCallGrammar, freeCallGrammar } from "../../text/tool-calls/call-grammar.js";
+import { callOrFormGrammar, forcedCallGrammar, freeCallGrammar } from "../../text/tool-calls/call-grammar.js";
 import type { PromptContext } from "../context.js";
 import type { AnswerReading } from "../generation.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
@@ -59,27 +61,37 @@ function readingOf(
   };
 }
 
-/** A call that is forced is valid; one that is not is where a strict function may be called. */
+/** A call that is forced is valid, and so is one beside a form; one that is neither is where a strict function may be called. */
 function callGrammar(
   { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
-  toolUse: ToolUse | undefined,
+  toolUse: ToolUse,
   startsInside: boolean,
+  form: AnswerForm | undefined,
 ): string | undefined {
-  if (toolUse === undefined) return undefined;
   const { forced, functions } = toolUse;
   const options = { ...toolUse, specialTexts: specialMarkers };
   if (forced !== undefined) return forcedCallGrammar(options, forced === "named");
-  if (!functions.some(({ isStrict }) => isStrict)) return undefined;
-  return freeCallGrammar(options, startsInside ? "inside" : hasReasoning ? "possible" : "none");
+  const reasoning = startsInside ? "inside" : hasReasoning ? "possible" : "none";
+  if (form !== undefined) return callOrFormGrammar(options, reasoning, partForm(form));
+  return functions.some(({ isStrict }) => isStrict) ? freeCallGrammar(options, reasoning) : undefined;
 }
 
-/** @param hasAnswerGrammar the answer's form is prescribed from its first character to its last, so that none of it is reasoning or a call */
+function partForm(form: AnswerForm): PartForm {
+  if (form.kind !== "grammar") return form;
+  throw new MillraceError(
+    "invalid_parameter",
+    `tools: expected none that may be called beside ${form.param} (tool_choice "none"), got some`,
+    { param: "tools", hint: "a schema, a regular expression or choices can stand beside tools" },
+  );
+}
+
+/** @param hasForm the answer's form is prescribed; without tools that may be called, from its first character to its last, so that none of it is reasoning */
 export function chatPrompt(
   context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
   fields: ChatPlanFields,
-  hasAnswerGrammar: boolean,
+  hasForm: boolean,
 ) {
   const toolUse = toolUseOf(context, fields);
   const kwargs = withEffort(context, fields.reasoning_effort, options.kwargs);
@@ -87,29 +99,26 @@ export function chatPrompt(
   const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
   const opening = toolUse?.opening ?? "";
   // What is forced comes instead of reasoning, not inside it.
-  const isForced = opening !== "" || hasAnswerGrammar;
+  const isForced = opening !== "" || (hasForm && toolUse === undefined);
   const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
   return { promptIds: encodePrompt(context, prompt, options), toolUse, startsInside };
 }
 
-/** @param answerGrammar what the answer must be, as a whole */
+/** @param form what the answer must be where it is no call; a call that is forced leaves no room for it */
 export function planChat(
   context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
   fields: ChatPlanFields,
-  answerGrammar?: string,
+  form?: AnswerForm,
 ): ChatPlan {
-  const { promptIds, toolUse, startsInside } = chatPrompt(
-    context,
-    messages,
-    options,
-    fields,
-    answerGrammar !== undefined,
-  );
+  const { promptIds, toolUse, startsInside } = chatPrompt(context, messages, options, fields, form !== undefined);
+  if (toolUse === undefined && form !== undefined) {
+    return { promptIds, reading: undefined, grammar: grammarOfForm(form) };
+  }
   return {
     promptIds,
-    reading: answerGrammar === undefined ? readingOf(context, toolUse, startsInside) : undefined,
-    grammar: answerGrammar ?? callGrammar(context, toolUse, startsInside),
+    reading: readingOf(context, toolUse, startsInside),
+    grammar: toolUse === undefined ? undefined : callGrammar(context, toolUse, startsInside, form),
   };
 }

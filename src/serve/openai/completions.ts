@@ -4,6 +4,7 @@ import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
+import { grammarOfForm } from "../../text/grammar/answer-form.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
@@ -12,7 +13,7 @@ import { jobTerms } from "../request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
-import { grammarOf } from "./constraint.js";
+import { formOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -170,7 +171,8 @@ function completionFrames(
 function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
-  const grammar = grammarOf(request);
+  const form = formOf(request);
+  const grammar = form === undefined ? undefined : grammarOfForm(form);
   const numChoices = request.n ?? 1;
   const requests = prompts.flatMap((prompt, index) =>
     planChoices(

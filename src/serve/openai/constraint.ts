@@ -2,9 +2,8 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
-import { grammarOfChoices } from "../../text/grammar/ebnf.js";
-import { grammarOfSchema } from "../../text/grammar/json-schema.js";
-import { grammarOfRegex, MAX_PATTERN_LENGTH, RegexError } from "../../text/grammar/regex.js";
+import type { AnswerForm } from "../../text/grammar/answer-form.js";
+import { MAX_PATTERN_LENGTH } from "../../text/grammar/regex.js";
 import { checked } from "./checked.js";
 
 const MAX_CHOICES = 1024;
@@ -71,42 +70,32 @@ export function isConstrained({ response_format: format, structured_outputs: str
 }
 
 /** @param param the request's field that asks for an object */
-export function grammarOfAnyObject(param: string): string {
-  return grammarOfSchema(ANY_OBJECT, param);
-}
+export const anyObjectForm = (param: string): AnswerForm => ({ kind: "schema", schema: ANY_OBJECT, param });
 
-/** In EBNF; undefined: the answer is free. */
-export function grammarOf(fields: ConstraintFields): string | undefined {
+/** Undefined: the answer is free. */
+export function formOf(fields: ConstraintFields): AnswerForm | undefined {
   const { response_format: format, structured_outputs: structured } = fields;
   if (!isConstrained(fields)) return undefined;
   if (structured !== undefined && isConstrained({ response_format: format })) {
     refuse("structured_outputs", "expected nothing beside response_format, got both");
   }
-  if (structured !== undefined) return grammarOfStructured(structured);
-  if (format?.type !== "json_schema") return grammarOfAnyObject("response_format");
-  return grammarOfSchema(format.json_schema.schema, "response_format.json_schema.schema");
+  if (structured !== undefined) return formOfStructured(structured);
+  if (format?.type !== "json_schema") return anyObjectForm("response_format");
+  return { kind: "schema", schema: format.json_schema.schema, param: "response_format.json_schema.schema" };
 }
 
-function grammarOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): string {
+function formOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): AnswerForm {
   const given = Object.entries(structured).filter(([, value]) => value !== undefined && value !== null);
   if (given.length !== 1) {
     refuse("structured_outputs", `expected one of json, regex, choice, grammar, json_object, got ${given.length}`);
   }
   const { json, regex, choice, grammar } = structured;
-  if (choice) return grammarOfChoices(choice);
-  if (regex) return fromRegex(regex);
-  if (grammar) return grammar;
-  if (!json) return grammarOfAnyObject("structured_outputs.json_object");
-  return grammarOfSchema(typeof json === "string" ? parseSchema(json) : json, "structured_outputs.json");
-}
-
-function fromRegex(regex: string): string {
-  try {
-    return grammarOfRegex(regex);
-  } catch (thrown) {
-    if (!(thrown instanceof RegexError)) throw thrown;
-    return refuse("structured_outputs.regex", thrown.message);
-  }
+  if (choice) return { kind: "choice", choices: choice };
+  if (regex) return { kind: "regex", pattern: regex, param: "structured_outputs.regex" };
+  if (grammar) return { kind: "grammar", text: grammar, param: "structured_outputs.grammar" };
+  if (!json) return anyObjectForm("structured_outputs.json_object");
+  const schema = typeof json === "string" ? parseSchema(json) : json;
+  return { kind: "schema", schema, param: "structured_outputs.json" };
 }
 
 function parseSchema(text: string): unknown {

@@ -1,7 +1,7 @@
 /** The field `text` of /v1/responses: what form the answer has. */
 import { z } from "zod";
-import { grammarOfSchema } from "../../text/grammar/json-schema.js";
-import { grammarOfAnyObject, schemaField } from "./constraint.js";
+import type { AnswerForm } from "../../text/grammar/answer-form.js";
+import { anyObjectForm, schemaField } from "./constraint.js";
 
 const formatField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
@@ -26,10 +26,10 @@ export function isFormPrescribed(text: z.output<typeof textField> | undefined): 
   return text?.format != null && text.format.type !== "text";
 }
 
-/** In EBNF; undefined: the answer is free. */
-export function grammarOfText(text: z.output<typeof textField> | undefined): string | undefined {
+/** Undefined: the answer is free. */
+export function formOfText(text: z.output<typeof textField> | undefined): AnswerForm | undefined {
   const format = text?.format;
   if (format == null || format.type === "text") return undefined;
-  if (format.type === "json_object") return grammarOfAnyObject("text.format");
-  return grammarOfSchema(format.schema, "text.format.schema");
+  if (format.type === "json_object") return anyObjectForm("text.format");
+  return { kind: "schema", schema: format.schema, param: "text.format.schema" };
 }

@@ -36,7 +36,6 @@ const REFUSALS: readonly Refusal[] = [
   ["a form without a schema", { text: { format: { type: "json_schema", name: "f" } } }, "text.format.schema"],
   ["a schema that cannot be kept", { text: format({ type: "array", uniqueItems: true }) }, "text.format.schema"],
   ["an unknown part of text", { text: { colour: 1 } }, "text.colour", "unknown_field"],
-  ["tools beside a form", { tools, text: format({ type: "object" }) }, "tools"],
   ["a strange effort", { reasoning: { effort: "much" } }, "reasoning.effort"],
   ["logprobs", { include: ["message.output_text.logprobs"] }, "include", UNSUPPORTED],
   ["a reference to an item", { input: [{ type: "item_reference", id: "a" }] }, "input[0].type", UNSUPPORTED],
@@ -141,9 +140,14 @@ describe("the form of the answer", () => {
     }
   });
 
-  it("stands beside tools that may not be called", async () => {
-    const { status } = await post({ tools, tool_choice: "none", text: format(schema) }, '{"a":1}');
-    expect(status).toBe(200);
+  it("stands beside tools, called or not", async () => {
+    const none = await post({ tools, tool_choice: "none", text: format(schema) }, '{"a":1}');
+    expect(none.grammar).not.toContain("weather");
+    const said = await post({ tools, text: format(schema) }, '{"a":1}');
+    expect(said.body.output).toMatchObject([{ type: "message", content: [{ text: '{"a":1}' }] }]);
+    expect(said.grammar).toContain("weather");
+    const called = await post({ tools, text: format(schema) }, CALL);
+    expect(called.body.output).toMatchObject([{ type: "function_call", name: "weather" }]);
   });
 });
 

@@ -14,7 +14,7 @@ import { resolveModelName } from "./model-name.js";
 import { responseFrames } from "./response-events.js";
 import { inputField, readInput } from "./response-input.js";
 import { type ResponseFacts, wholeResponse } from "./response-objects.js";
-import { grammarOfText, isFormPrescribed, textField } from "./response-text.js";
+import { formOfText, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
 import { planChoices } from "./sampling.js";
 import { maxTokensField, modelField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
@@ -86,16 +86,7 @@ function planRequest(c: AppContext, context: ServeContext, request: ResponseRequ
       param: "max_output_tokens",
     });
   }
-  const grammar = grammarOfText(request.text);
-  const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
-  if (mayCallTools && grammar !== undefined) {
-    throw new MillraceError(
-      "invalid_parameter",
-      'tools: expected none that may be called beside a required text.format (tool_choice "none"), got some',
-      { param: "tools" },
-    );
-  }
-  const plan = planChat(...conversationOf(c, context, request), grammar);
+  const plan = planChat(...conversationOf(c, context, request), formOfText(request.text));
   return planChoices(
     context,
     {

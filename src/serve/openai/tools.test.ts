@@ -279,6 +279,56 @@ describe("forced calls", () => {
   });
 });
 
+describe("tools beside a form", () => {
+  const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"], additionalProperties: false };
+  const response_format = { type: "json_schema", json_schema: { name: "f", schema, strict: true } };
+  const lax = [tool("now")];
+
+  it("leave the answer to be a call or of the form", async () => {
+    for (const fields of [{ tools }, { tools: lax, parallel_tool_calls: false }, { tools, tool_choice: "auto" }]) {
+      const said = await post({ ...fields, response_format }, '{"a":1}');
+      expect(said.choice).toMatchObject({ finish_reason: "stop", message: { content: '{"a":1}' } });
+      expect(said.choice.message).not.toHaveProperty("tool_calls");
+      expect(said.grammar).toContain('"\\"a\\""');
+      expect(said.grammar).toContain('"now\\", \\"arguments\\":"');
+    }
+    const called = await post({ tools, response_format }, CALL);
+    const { content, tool_calls } = called.choice.message;
+    expect({ content, names: tool_calls.map((call) => call.function.name) }).toEqual({
+      content: null,
+      names: ["get_weather"],
+    });
+  });
+
+  it("decide it alone where a call is forced, and not at all where none may be made", async () => {
+    const call = await post({ tools, response_format, tool_choice: forced("now") }, " {}}\n</tool_call>");
+    expect(call.choice.message).toMatchObject({ tool_calls: [{ function: { name: "now", arguments: "{}" } }] });
+    expect(call.grammar).not.toContain('"\\"a\\""');
+    const none = await post({ tools, response_format, tool_choice: "none" }, '{"a":1}');
+    expect(none.choice.message.content).toBe('{"a":1}');
+    expect(none.grammar).not.toContain("now");
+  });
+
+  it("take regular expressions and choices, but no grammar of one's own", async () => {
+    for (const structured of [{ regex: "a+" }, { choice: ["a", "b"] }, { json_object: true }, { json: schema }]) {
+      const { status, grammar } = await post({ tools, structured_outputs: structured }, "a");
+      expect(status).toBe(200);
+      expect(grammar).toContain("get_weather");
+    }
+    const refused = await post({ tools, structured_outputs: { grammar: 'root ::= "a"' } });
+    expect(refused.error).toMatchObject({ code: "invalid_parameter", param: "tools" });
+  });
+
+  it("may be thought about first", async () => {
+    const thinking = { chatTemplate: thinkingTemplate };
+    const { choice, prompt, grammar } = await post({ tools, response_format }, 'why\n</think>\n\n{"a":1}', thinking);
+    expect(prompt.endsWith("<think>\n")).toBe(true);
+    expect(choice.message).toMatchObject({ reasoning: "why", content: '{"a":1}' });
+    // The answer does not end with its reasoning.
+    expect(grammar).not.toContain("stop_eos=true");
+  });
+});
+
 describe("reasoning", () => {
   const thinking = { chatTemplate: thinkingTemplate };
 

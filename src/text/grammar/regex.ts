@@ -54,9 +54,14 @@ export function characterRun(pattern: string): CharacterRun | undefined {
   return new RegexReader(pattern, spellPlainly, true).readRun();
 }
 
+/** The texts that match from end to end, as an expression. */
+export function plainRegexExpression(pattern: string): string {
+  return regexExpression(pattern, spellPlainly, false);
+}
+
 /** The texts that match from end to end. */
 export function grammarOfRegex(pattern: string): string {
-  return new GrammarWriter().text(regexExpression(pattern, spellPlainly, false));
+  return new GrammarWriter().text(plainRegexExpression(pattern));
 }
 
 class RegexReader {

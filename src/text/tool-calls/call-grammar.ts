@@ -1,5 +1,6 @@
 /** Grammars of answers that call functions: what a turn that must call goes on with, and answers that may call but only validly. */
 import { MillraceError } from "../../core/errors.js";
+import { formExpression, type PartForm } from "../grammar/answer-form.js";
 import { bytesOfSet, characterSet, complement } from "../grammar/character-set.js";
 import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "../grammar/ebnf.js";
 import { schemaExpression } from "../grammar/json-schema.js";
@@ -35,6 +36,8 @@ export type ReasoningStart = "inside" | "possible" | "none";
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const ANY_OBJECT = { type: "object" };
 const BLANKS = "[ \\t\\r\\n]*";
+/** Between reasoning and what it leads to; a model could write them until its tokens run out. */
+const FEW_BLANKS = "[ \\r\\n]{0,4}";
 
 /**
  * What follows the format's opening of a turn that calls.
@@ -49,6 +52,12 @@ export function forcedCallGrammar(options: CallGrammarOptions, isNamed: boolean)
 export function freeCallGrammar(options: CallGrammarOptions, reasoning: ReasoningStart): string {
   const grammar = new CallGrammar(options, "whereStrict");
   return grammar.writer.text(grammar.answer(reasoning));
+}
+
+/** Answers that are calls or of the form, with or without reasoning before them. */
+export function callOrFormGrammar(options: CallGrammarOptions, reasoning: ReasoningStart, form: PartForm): string {
+  const grammar = new CallGrammar(options, "whereverPossible");
+  return grammar.writer.text(grammar.callsOr(form, reasoning));
 }
 
 class CallGrammar {
@@ -90,6 +99,23 @@ class CallGrammar {
     const said = this.writer.rule(this.#textThenCalls());
     if (reasoning === "none") return said;
     const thought = this.#markers.upTo(this.writer, REASONING_CLOSE, said);
+    return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
+  }
+
+  callsOr(form: PartForm, reasoning: ReasoningStart): string {
+    const { openers, spelling } = this.#options.format;
+    const { start, beforeName } = spelling;
+    // A format that needs no opener may have it.
+    const starts = start.startsWith(openers[0]!) ? [start] : [start, openers[0]! + start];
+    const calls = this.writer.rule(this.calls());
+    const said = this.writer.rule(
+      oneOf([
+        ...starts.map((each) => sequence(this.#spell(each + beforeName), calls)),
+        formExpression(this.writer, form),
+      ]),
+    );
+    if (reasoning === "none") return said;
+    const thought = this.#markers.through(this.writer, REASONING_CLOSE, sequence(FEW_BLANKS, said));
     return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
   }
 

@@ -1,0 +1,41 @@
+/** The form that a request prescribes for its answer, as data: a schema, an expression, strings to choose from, or a grammar of the client's own. */
+import { MillraceError } from "../../core/errors.js";
+import { GrammarWriter, literal, oneOf } from "./ebnf.js";
+import { schemaExpression } from "./json-schema.js";
+import { plainRegexExpression, RegexError } from "./regex.js";
+
+/** A form that a grammar can have beside others. */
+export type PartForm =
+  | { readonly kind: "schema"; readonly schema: unknown; readonly param: string }
+  | { readonly kind: "regex"; readonly pattern: string; readonly param: string }
+  | { readonly kind: "choice"; readonly choices: readonly string[] };
+
+/** `param` is the request's field. */
+export type AnswerForm = PartForm | { readonly kind: "grammar"; readonly text: string; readonly param: string };
+
+/** In EBNF. */
+export function grammarOfForm(form: AnswerForm): string {
+  if (form.kind === "grammar") return form.text;
+  const writer = new GrammarWriter();
+  return writer.text(formExpression(writer, form));
+}
+
+export function formExpression(writer: GrammarWriter, form: PartForm): string {
+  switch (form.kind) {
+    case "schema":
+      return schemaExpression(writer, form.schema, form.param);
+    case "choice":
+      return oneOf(form.choices.map(literal));
+    case "regex":
+      return fromRegex(form.pattern, form.param);
+  }
+}
+
+function fromRegex(pattern: string, param: string): string {
+  try {
+    return plainRegexExpression(pattern);
+  } catch (thrown) {
+    if (!(thrown instanceof RegexError)) throw thrown;
+    throw new MillraceError("invalid_parameter", `${param}: ${thrown.message}`, { param });
+  }
+}
