@@ -58,11 +58,11 @@ figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap
 figcaption small { color: var(--soft); font-size: .8rem; align-self: center; }
 svg { display: block; width: 100%; height: auto; font: 12px ui-sans-serif, system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow: visible; }
 .note { margin: 0 0 10px; color: var(--soft); font-size: .9rem; }
-${CHART_STYLE}.scroll { overflow-x: auto; border: 1px solid var(--faint); border-radius: 12px; background: var(--panel); }
+${CHART_STYLE}.scroll { position: relative; left: 50%; transform: translateX(-50%); width: max-content; min-width: 100%; max-width: calc(100vw - 64px); overflow-x: auto; border: 1px solid var(--faint); border-radius: 12px; background: var(--panel); }
 table { width: 100%; border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th, td { padding: 8px 14px; text-align: right; border-bottom: 1px solid var(--faint); }
+th, td { padding: 8px 11px; text-align: right; border-bottom: 1px solid var(--faint); }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--panel); }
-.prose, tr:has(.prose) :first-child { white-space: normal; text-align: left; min-width: 13em; } tr:has(td.prose) td { vertical-align: top; }
+table.wide th, table.wide td { white-space: normal; } .prose, tr:has(.prose) :first-child { white-space: normal; text-align: left; min-width: 13em; } tr:has(td.prose) td { vertical-align: top; }
 tbody tr:last-child td { border-bottom: 0; } .none { color: var(--soft); }
 @media (max-width: 560px) {
   main { padding: 24px 14px 40px; } dl div { grid-template-columns: 1fr; padding: 4px 0; } .cards { grid-template-columns: 1fr 1fr; gap: 10px; }
@@ -75,7 +75,7 @@ tbody tr:last-child td { border-bottom: 0; } .none { color: var(--soft); }
   @page { size: A4; margin: 14mm; }
   html { font-size: 11.5px; } main { max-width: none; padding: 0; } h2 { margin: 22px 0 8px; break-after: avoid; }
   .card, figure, tr, .warn, dl div { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; gap: 10px; } .cards { grid-template-columns: repeat(4, 1fr); gap: 10px; }
-  .card b { font-size: 1.3rem; } .scroll { overflow: visible; } table { font-size: 8px; } th, td { padding: 4px 5px; white-space: normal; }
+  .card b { font-size: 1.3rem; } .scroll { overflow: visible; max-width: 100%; } table { font-size: 8px; } th, td { padding: 4px 5px; white-space: normal; }
 }
 `;
 

@@ -116,12 +116,18 @@ function figureOf(title: string, note: string, drawing: string): string {
   return `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${drawing}</figure>`;
 }
 
+/** A page is wide enough for so many columns of figures. */
+const MAX_COLUMNS = 12;
+
+/** Few cells with many figures each stand side by side, so that nothing lies beyond the page's edge. */
 function table(summaries: readonly CellSummary[], columns: readonly Column[]): string {
   if (summaries.length === 0) return "";
-  return tableOf([
+  const rows = [
     columns.map((column) => column.title),
     ...summaries.map((summary) => columns.map((column) => column.text(summary))),
-  ]);
+  ];
+  const isTurned = columns.length > MAX_COLUMNS && rows.length <= MAX_COLUMNS;
+  return tableOf(isTurned ? columns.map((_, column) => rows.map((row) => row[column]!)) : rows);
 }
 
 /** Columns of sentences are read from the left, and wrap. */
@@ -132,8 +138,26 @@ function classOf(text: string, head: readonly string[], rows: readonly (readonly
 }
 
 function tableOf([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const isWide = head.length >= WIDE_COLUMNS;
   const cells = (texts: readonly string[], tag: "td" | "th") =>
-    texts.map((text, i) => `<${tag}${classOf(text, head, rows, i)}>${escapeXml(text)}</${tag}>`).join("");
+    texts
+      .map((text, i) => {
+        const shown = escapeXml(tag === "td" && isWide && i > 0 && !isSentence(text) ? brokenBeforeRange(text) : text);
+        return `<${tag}${classOf(text, head, rows, i)}>${shown}</${tag}>`;
+      })
+      .join("");
   const body = rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("");
-  return `<div class="scroll"><table><thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
+  const table = `<table${isWide ? ' class="wide"' : ""}>`;
+  return `<div class="scroll">${table}<thead><tr>${cells(head, "th")}</tr></thead><tbody>${body}</tbody></table></div>`;
+}
+
+/** Tables of so many columns write intervals below their figures. */
+const WIDE_COLUMNS = 10;
+
+/** The only place where a line may end is before the interval. @example "4.67 × (3.75 to 5.81)" */
+function brokenBeforeRange(text: string): string {
+  return text
+    .split(/ (?=\()/)
+    .map((part) => part.replaceAll(" ", "\u00a0"))
+    .join(" ");
 }
