@@ -34,7 +34,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   if (numTokens > info.maxModelLen) {
     throw new MillraceError(
       "context_length_exceeded",
-      `expected prompt and output within ${info.maxModelLen} tokens, got ${numPromptTokens} + ${sampling.maxTokens} = ${numTokens}`,
+      `expected prompt and output within the context (this model's maximum context length is ${info.maxModelLen} tokens), got ${numPromptTokens} + ${sampling.maxTokens} = ${numTokens}`,
       { param: lengthParam, hint: "Shorten the prompt or lower max_tokens; nothing is cut silently." },
     );
   }

@@ -19,7 +19,7 @@ import { completions } from "./openai/completions.js";
 import { embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
 import { responses } from "./openai/responses.js";
-import { detokenize, tokenize } from "./openai/tokenize.js";
+import { detokenize, tokenize, tokenizerInfo } from "./openai/tokenize.js";
 import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
@@ -56,6 +56,7 @@ const ROUTES: readonly Route[] = [
   { method: "POST", path: "/v1/messages/count_tokens", handler: countTokens, ...anthropicApi },
   { method: "POST", path: "/tokenize", handler: tokenize, ...api },
   { method: "POST", path: "/detokenize", handler: detokenize, ...api },
+  { method: "GET", path: "/tokenizer_info", handler: tokenizerInfo, ...api },
 ];
 
 /** 200 while requests are taken; a draining or failed server says why not. */

@@ -15,6 +15,8 @@ import type { SeedSource } from "./seeds.js";
 export interface ChatRenderer {
   /** The template's text, which shows what the model knows of tools and reasoning; absent = nothing. */
   readonly source?: string;
+  /** Without what is for conversations with tools only, where that is a template of its own. */
+  readonly plainSource?: string;
   render(input: ChatTemplateInput): string;
 }
 

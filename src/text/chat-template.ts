@@ -50,6 +50,8 @@ class TemplateRefusal extends Error {}
 export class ChatTemplate {
   /** Both templates' text, where there are two. */
   readonly source: string;
+  /** The one for conversations without tools. */
+  readonly plainSource: string;
   /** Read at its first use: what it may be wrong in is no matter before. */
   readonly #makeForTools: (() => ChatTemplate) | undefined;
   #forTools: ChatTemplate | undefined;
@@ -60,6 +62,7 @@ export class ChatTemplate {
   constructor(source: string, options: ChatTemplateOptions = {}) {
     const { toolSource, ...own } = options;
     this.source = source + (toolSource ?? "");
+    this.plainSource = source;
     this.#makeForTools = toolSource === undefined ? undefined : () => new ChatTemplate(toolSource, own);
     this.#globals = makeGlobals(options);
     try {

@@ -10,7 +10,7 @@ const anyBlock = z.looseObject({ type: z.string() });
 export type AnyBlock = z.output<typeof anyBlock>;
 
 const contentField = z.union([z.string(), z.array(anyBlock)]);
-const messageSchema = z.strictObject({ role: z.enum(["user", "assistant", "system"]), content: contentField });
+const messageSchema = z.object({ role: z.enum(["user", "assistant", "system"]), content: contentField });
 export type MessageField = z.output<typeof messageSchema>;
 
 /** Thoughts cannot be summed up here: `summarized` shows all of them. How long they get is the model's own doing. */

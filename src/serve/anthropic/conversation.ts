@@ -10,38 +10,23 @@ import { readTools } from "./tool-fields.js";
 
 type Path = readonly PropertyKey[];
 
-/** They hold nothing that a text model reads. */
-const ignoredFields = { cache_control: z.unknown().optional(), toolset_name: z.string().nullish() } as const;
+/** Fields that are not named here are dropped: they hold nothing that a text model reads. */
+const textBlock = z.object({ type: z.literal("text"), text: z.string() });
 
-const textBlock = z.strictObject({
-  type: z.literal("text"),
-  text: z.string(),
-  citations: z.array(z.unknown()).nullish(),
-  cache_control: ignoredFields.cache_control,
-});
-
-const toolUseBlock = z.strictObject({
+const toolUseBlock = z.object({
   type: z.literal("tool_use"),
   id: z.string(),
   name: z.string(),
   input: z.unknown(),
-  caller: z.unknown().optional(),
-  ...ignoredFields,
 });
 
-const toolResultBlock = z.strictObject({
+const toolResultBlock = z.object({
   type: z.literal("tool_result"),
   tool_use_id: z.string(),
-  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).optional(),
-  is_error: z.boolean().optional(),
-  ...ignoredFields,
+  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]).nullish(),
 });
 
-const thinkingBlock = z.strictObject({
-  type: z.literal("thinking"),
-  thinking: z.string(),
-  signature: z.string().optional(),
-});
+const thinkingBlock = z.object({ type: z.literal("thinking"), thinking: z.string() });
 
 function noMessages(): MillraceError {
   return new MillraceError("empty_prompt", "expected at least one message that says something, got none", {

@@ -25,6 +25,7 @@ import {
   numChoicesField,
   samplingShape,
   streamOptionsField,
+  streamUsageOf,
   termsShape,
 } from "./schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
@@ -159,8 +160,8 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const logprobs = (scored: readonly ScoredToken[]) =>
     request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null;
   if (request.stream === true) {
-    const isUsageWanted = request.stream_options?.include_usage === true;
-    const options = { numChoices, numPromptTokens, isTakenApart, isUsageWanted, logprobs };
+    const usage = streamUsageOf(request.stream_options);
+    const options = { numChoices, numPromptTokens, isTakenApart, usage, logprobs };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
   const { results, totals } = await collectResults(c, context, requests, terms);

@@ -5,7 +5,8 @@ import type { AnswerPart } from "../../text/answer-part.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import type { StreamFrames } from "../respond.js";
 import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
-import { usageOf } from "./usage.js";
+import type { StreamUsage } from "./schema-parts.js";
+import { ChunkUsage, usageOf } from "./usage.js";
 
 /** What every object of one answer begins with. */
 export interface Envelope {
@@ -20,7 +21,7 @@ export interface ChatStreamOptions {
   readonly numPromptTokens: number;
   /** Answers come in parts, and may have no content. */
   readonly isTakenApart: boolean;
-  readonly isUsageWanted: boolean;
+  readonly usage: StreamUsage;
   /** The `logprobs` of a chunk with these tokens. */
   readonly logprobs: (scored: readonly ScoredToken[]) => object | null;
 }
@@ -54,9 +55,9 @@ function deltasOf({ text, parts, scored }: GenerationUpdate): string[] {
 }
 
 export function chatFrames(envelope: Envelope, options: ChatStreamOptions, requestId: string): StreamFrames {
-  const { numChoices, isUsageWanted } = options;
+  const { numChoices } = options;
   const head = JSON.stringify({ ...envelope, object: "chat.completion.chunk" }).slice(0, -1);
-  const tail = isUsageWanted ? `],"usage":null}\n\n` : "]}\n\n";
+  const usage = new ChunkUsage(options.usage, new Array<number>(numChoices).fill(options.numPromptTokens));
   const prefixes = Array.from(
     { length: numChoices },
     (_, index) => `data: ${head},"choices":[{"index":${index},"delta":`,
@@ -65,10 +66,12 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   const hasBegun = new Array<boolean>(numChoices).fill(false);
   /** The calls of each choice, which decide how it ends. */
   const calls = Array.from({ length: numChoices }, (): AnswerPart[] => []);
-  const chunk = (index: number, delta: string, rest: string) => `${prefixes[index]}${delta}${rest}}${tail}`;
+  const chunk = (index: number, delta: string, rest: string) =>
+    `${prefixes[index]}${delta}${rest}}]${usage.field(index)}}\n\n`;
   return {
     onUpdate(index, update) {
       let text = "";
+      usage.add(index, update.numNewTokens);
       if (!hasBegun[index]) {
         hasBegun[index] = true;
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
@@ -86,9 +89,9 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
       return text + chunk(index, "{}", rest);
     },
     onDone(totals) {
-      if (!isUsageWanted) return "data: [DONE]\n\n";
-      const usage = JSON.stringify(usageOf([options.numPromptTokens], numChoices, totals));
-      return `data: ${head},"choices":[],"usage":${usage}}\n\ndata: [DONE]\n\n`;
+      if (!usage.isWanted) return "data: [DONE]\n\n";
+      const whole = JSON.stringify(usageOf([options.numPromptTokens], numChoices, totals));
+      return `data: ${head},"choices":[],"usage":${whole}}\n\ndata: [DONE]\n\n`;
     },
     onError: (error) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\ndata: [DONE]\n\n`,
   };

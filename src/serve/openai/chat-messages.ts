@@ -23,26 +23,14 @@ export interface PlainToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-const textPart = z.strictObject({
-  type: z.literal("text"),
-  text: z.string(),
-  // Anthropic's, which gateways pass on; every prefix is cached here anyway.
-  cache_control: z.unknown().optional(),
-});
+const textPart = z.object({ type: z.literal("text"), text: z.string() });
+/** What a model declined to say is what it said. */
+const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
 /** Parts are checked for their type first, so that a picture is named as such. */
 const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
-/** Fields that clients send back from earlier answers; they hold nothing that a text model reads. */
-const echoedFields = {
-  refusal: z.string().nullish(),
-  annotations: z.array(z.unknown()).nullish(),
-  audio: z.null().optional(),
-  function_call: z.null().optional(),
-  // The official client puts its own reading of an answer beside it, and sends it back.
-  parsed: z.unknown().optional(),
-} as const;
-
-const messageSchema = z.strictObject({
+/** Fields that are not named here are dropped: clients send back what other servers, and they themselves, added to an answer. */
+const messageSchema = z.object({
   role: z.enum(["system", "developer", "user", "assistant", "tool"]),
   content: contentField.nullish(),
   name: z.string().nullish(),
@@ -50,7 +38,9 @@ const messageSchema = z.strictObject({
   tool_call_id: z.string().nullish(),
   reasoning_content: z.string().nullish(),
   reasoning: z.string().nullish(),
-  ...echoedFields,
+  // What these say would be lost, so that only their absence may be said.
+  audio: z.null().optional(),
+  function_call: z.null().optional(),
 });
 
 export type MessageField = z.output<typeof messageSchema>;
@@ -78,36 +68,23 @@ function flattenContent(message: MessageField, param: string): string {
     throw new MillraceError("invalid_parameter", `${param}: expected a string or text parts, got null`, { param });
   }
   if (typeof content === "string") return content;
-  return content
-    .map((part, index) => {
-      if (part.type !== "text") {
-        throw new MillraceError(
-          "unsupported_field",
-          `expected text parts only, got a part of type "${part.type.slice(0, 40)}"`,
-          {
-            param: `${param}[${index}].type`,
-            hint: "this server takes no images, audio or files",
-          },
-        );
-      }
-      const parsed = textPart.safeParse(part);
-      if (parsed.success) return parsed.data.text;
-      const [issue] = parsed.error.issues;
-      if (issue?.code === "unrecognized_keys") {
-        const name = issue.keys[0]!.slice(0, 80);
-        throw new MillraceError("unknown_field", `${param}[${index}]: expected a text part's fields, got ${name}`, {
-          param: `${param}[${index}].${name}`,
-        });
-      }
-      throw new MillraceError(
-        "invalid_parameter",
-        `${param}[${index}]: expected {"type":"text","text":…}, got something else`,
-        {
-          param: `${param}[${index}]`,
-        },
-      );
-    })
-    .join("\n");
+  return content.map((part, index) => partText(part, `${param}[${index}]`)).join("\n");
+}
+
+function partText(part: { readonly type: string }, param: string): string {
+  const text = textPart.safeParse(part);
+  if (text.success) return text.data.text;
+  const refusal = refusalPart.safeParse(part);
+  if (refusal.success) return refusal.data.refusal;
+  if (part.type === "text" || part.type === "refusal") {
+    const message = `${param}: expected {"type":"${part.type}","${part.type}":…} with a string, got something else`;
+    throw new MillraceError("invalid_parameter", message, { param });
+  }
+  throw new MillraceError(
+    "unsupported_field",
+    `expected text parts only, got a part of type "${part.type.slice(0, 40)}"`,
+    { param: `${param}.type`, hint: "this server takes no images, audio or files" },
+  );
 }
 
 export function toChatMessages(messages: readonly MessageField[]): PlainMessage[] {

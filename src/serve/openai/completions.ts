@@ -25,9 +25,10 @@ import {
   numChoicesField,
   samplingShape,
   streamOptionsField,
+  streamUsageOf,
   termsShape,
 } from "./schema-parts.js";
-import { usageOf } from "./usage.js";
+import { ChunkUsage, usageOf } from "./usage.js";
 
 /** OpenAI's default for this endpoint. */
 const DEFAULT_MAX_TOKENS = 16;
@@ -137,14 +138,15 @@ function completionFrames(
   requestId: string,
 ): StreamFrames {
   const numChoices = request.n ?? 1;
-  const isUsageWanted = request.stream_options?.include_usage === true;
+  const promptLengths = writers.map((_, index) => prompts[Math.floor(index / numChoices)]!.ids.length);
+  const usage = new ChunkUsage(streamUsageOf(request.stream_options), promptLengths);
   const head = JSON.stringify({ ...envelope, object: "text_completion" }).slice(0, -1);
-  const tail = isUsageWanted ? `}],"usage":null}\n\n` : "}]}\n\n";
   const prefixes = writers.map((_, index) => `data: ${head},"choices":[{"index":${index},"text":`);
   const hasBegun = writers.map(() => false);
   return {
     onUpdate(index, update) {
       const writer = writers[index]!;
+      usage.add(index, update.numNewTokens);
       writer.promptScores ??= update.promptLogprobs;
       // Prompt scores may come before the first token; the echo waits for that one.
       const isNews = update.text !== "" || update.numNewTokens > 0 || update.end !== undefined;
@@ -156,13 +158,13 @@ function completionFrames(
         request.logprobs === undefined ? "null" : JSON.stringify(writer.logprobs(update.scored, isFirst));
       const reason = update.end === undefined ? "null" : `"${update.end.reason}"`;
       const stopReason = JSON.stringify(update.end?.stopReason ?? null);
-      return `${prefixes[index]}${JSON.stringify(text)},"logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason}${tail}`;
+      return `${prefixes[index]}${JSON.stringify(text)},"logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason}}]${usage.field(index)}}\n\n`;
     },
     onDone(totals) {
-      if (!isUsageWanted) return "data: [DONE]\n\n";
+      if (!usage.isWanted) return "data: [DONE]\n\n";
       const lengths = prompts.map((prompt) => prompt.ids.length);
-      const usage = JSON.stringify(usageOf(lengths, numChoices, totals));
-      return `data: ${head},"choices":[],"usage":${usage}}\n\ndata: [DONE]\n\n`;
+      const whole = JSON.stringify(usageOf(lengths, numChoices, totals));
+      return `data: ${head},"choices":[],"usage":${whole}}\n\ndata: [DONE]\n\n`;
     },
     onError: (error) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\ndata: [DONE]\n\n`,
   };

@@ -1,4 +1,4 @@
-/** Turns a JSON body into a typed request: null means absent, inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
+/** Turns a JSON body into a typed request: null means absent (of unknown fields too), inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
 import type { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../context.js";
@@ -107,13 +107,13 @@ function selectFields<Shape extends z.ZodRawShape>(
       if (value !== null) selected[name] = value;
       continue;
     }
-    if (rules.inert.has(name)) continue;
+    if (rules.inert.has(name) || value === null) continue;
     const isNeutral = Object.hasOwn(rules.unsupported, name) ? rules.unsupported[name] : undefined;
     if (isNeutral === undefined) {
       if (context.unknownFields === "error") throw unknownField(shorten(name));
       const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field", param: shorten(name) };
       context.logger.warn(fields, "ignored an unknown field");
-    } else if (value !== null && !isNeutral(value)) {
+    } else if (!isNeutral(value)) {
       throw new MillraceError("unsupported_field", `expected no "${name}", got ${describeValue(value)}`, {
         param: name,
         hint: "this server does not support it",
@@ -123,14 +123,28 @@ function selectFields<Shape extends z.ZodRawShape>(
   return selected;
 }
 
-/** Nested unknown fields, under --unknown-fields warn, are taken out where the schema found them; then the rest is checked again. */
-function dropNestedUnknown(issues: readonly z.core.$ZodIssue[], selected: unknown): boolean {
+/**
+ * Takes unknown fields inside others out where the schema found them.
+ * @param isDropped of a field's value
+ */
+function dropNestedUnknown(
+  issues: readonly z.core.$ZodIssue[],
+  root: unknown,
+  isDropped: (value: unknown) => boolean,
+): boolean {
   let hasDropped = false;
   for (const issue of issues) {
-    if (issue.code !== "unrecognized_keys") continue;
-    const holder = valueAt(selected, issue.path);
-    if (typeof holder !== "object" || holder === null) continue;
-    for (const key of issue.keys) hasDropped = Reflect.deleteProperty(holder, key) || hasDropped;
+    const holder = valueAt(root, issue.path);
+    if (issue.code === "invalid_union") {
+      // Paths inside an alternative begin where the union is.
+      for (const alternative of issue.errors) {
+        hasDropped = dropNestedUnknown(alternative, holder, isDropped) || hasDropped;
+      }
+    }
+    if (issue.code !== "unrecognized_keys" || typeof holder !== "object" || holder === null) continue;
+    for (const key of issue.keys) {
+      if (isDropped(valueAt(holder, [key]))) hasDropped = Reflect.deleteProperty(holder, key) || hasDropped;
+    }
   }
   return hasDropped;
 }
@@ -180,10 +194,16 @@ export function parseNested<Schema extends z.ZodType>(
   path: readonly PropertyKey[],
 ): z.output<Schema> {
   let parsed = schema.safeParse(value);
-  if (!parsed.success && context.unknownFields === "warn" && dropNestedUnknown(parsed.error.issues, value)) {
+  const again = (isDropped: (value: unknown) => boolean) => {
+    if (parsed.success || !dropNestedUnknown(parsed.error.issues, value, isDropped)) return false;
+    parsed = schema.safeParse(value);
+    return true;
+  };
+  // Clients write out what they have no value for.
+  again((field) => field === null);
+  if (context.unknownFields === "warn" && again(() => true)) {
     const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field" };
     context.logger.warn(fields, "ignored unknown fields inside others");
-    parsed = schema.safeParse(value);
   }
   if (parsed.success) return parsed.data;
   throw toFieldError(parsed.error.issues[0]!, value, path);

@@ -2,6 +2,11 @@
 import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../context.js";
 
+/** OpenAI's words: clients find them and shorten the conversation, or send it to a model with a longer context. */
+function limitOf(maxModelLen: number): string {
+  return `this model's maximum context length is ${maxModelLen} tokens`;
+}
+
 /** @param numWantedTokens output tokens asked for; only whether there are any counts */
 export function contextExceeded(
   maxModelLen: number,
@@ -9,11 +14,12 @@ export function contextExceeded(
   numWantedTokens: number,
   param: string,
 ): MillraceError {
-  return new MillraceError(
-    "context_length_exceeded",
-    `expected a prompt that leaves room for an answer in ${maxModelLen} tokens, got ${numPromptTokens} prompt tokens (${numPromptTokens} + at least ${Math.min(numWantedTokens, 1)} > ${maxModelLen})`,
-    { param, hint: "shorten the prompt" },
-  );
+  const got = `got ${numPromptTokens} prompt tokens`;
+  const message =
+    numWantedTokens === 0
+      ? `expected a prompt within the context (${limitOf(maxModelLen)}), ${got}`
+      : `expected a prompt that leaves room for an answer (${limitOf(maxModelLen)}), ${got} (${numPromptTokens} + at least 1 > ${maxModelLen})`;
+  return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
 export function assertTextMayFit(context: PromptContext, text: string, param: string): void {
@@ -23,7 +29,7 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
-    `expected a prompt within ${maxModelLen} tokens, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters, got ${text.length} characters`,
+    `expected a prompt within the context (${limitOf(maxModelLen)}, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters), got ${text.length} characters`,
     { param, hint: "shorten the prompt" },
   );
 }
@@ -34,7 +40,7 @@ export function assertMessagesMayFit(context: PromptContext, numMessages: number
   if (numMessages <= maxModelLen) return;
   throw new MillraceError(
     "context_length_exceeded",
-    `expected a conversation within ${maxModelLen} tokens, got ${numMessages} messages`,
+    `expected a conversation within the context (${limitOf(maxModelLen)}), got ${numMessages} messages`,
     { param, hint: "shorten the conversation" },
   );
 }

@@ -46,11 +46,11 @@ const REFUSALS: readonly Refusal[] = [
     "__proto__",
   ],
   [
-    "an unknown message field",
+    "an unknown field inside another",
     CHAT,
-    chat({ messages: [{ role: "user", content: "hi", colour: 1 }] }),
+    chat({ stream: true, stream_options: { colour: 1 } }),
     "unknown_field",
-    "messages[0].colour",
+    "stream_options.colour",
   ],
   ["legacy functions", CHAT, chat({ functions: [{ name: "f" }] }), "unsupported_field", "functions"],
   [
@@ -289,7 +289,7 @@ describe("a token that cannot be turned into text", () => {
 
 describe("unknown fields as warnings", () => {
   it("are ignored and logged, also inside other fields", async () => {
-    const body = chat({ colour: "red", messages: [{ role: "user", content: "hi", mood: 1 }] });
+    const body = chat({ colour: "red", response_format: { type: "text", mood: 1 } });
     const answer = await post(CHAT, body, {}, { unknownFields: "warn" });
     expect(answer.status).toBe(200);
     expect(answer.fake.lines.map((line) => line.fields.code)).toEqual(["unknown_field", "unknown_field"]);
@@ -412,14 +412,15 @@ describe("chat", () => {
     );
   });
 
-  it("takes a part's cache_control, names what a part does not have, and refuses a million parts as one", async () => {
+  it("takes a part's cache_control and what else lies beside a text, and refuses a million parts as one", async () => {
     const send = async (content: unknown) => {
       const { status, body } = await post(CHAT, chat({ messages: [{ role: "user", content }] }));
       return [status, body.error?.code, body.error?.param];
     };
     const part = { type: "text", text: "a" };
     expect(await send([{ ...part, cache_control: { type: "ephemeral" } }])).toEqual([200, undefined, undefined]);
-    expect(await send([{ ...part, colour: 1 }])).toEqual([400, "unknown_field", "messages[0].content[0].colour"]);
+    expect(await send([{ ...part, colour: 1 }])).toEqual([200, undefined, undefined]);
+    expect(await send([{ type: "text", content: "a" }])).toEqual([400, "invalid_parameter", "messages[0].content[0]"]);
     expect(await send(new Array(1_000_000).fill(0))).toEqual([400, "invalid_parameter", "messages"]);
   });
 

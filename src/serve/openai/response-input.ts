@@ -9,49 +9,40 @@ import { parseNested, pathText } from "./fields.js";
 /** Items are checked by type later, so that one of a kind that is not served is named as such. */
 export const inputField = z.union([z.string(), z.array(z.looseObject({ type: z.string().nullish() }))]);
 
-const anyPart = z.looseObject({ type: z.string(), text: z.string().optional() });
+const anyPart = z.looseObject({ type: z.string(), text: z.string().nullish(), refusal: z.string().nullish() });
 type AnyPart = z.output<typeof anyPart>;
 
-/** Sent back by clients from an earlier answer's output. */
-const echoedFields = { id: z.string().nullish(), status: z.string().nullish() } as const;
-
-const messageItem = z.strictObject({
+/** Fields that are not named here are dropped: ids, states, and what clients add to items of earlier answers. */
+const messageItem = z.object({
   type: z.literal("message").nullish(),
   role: z.enum(["system", "developer", "user", "assistant"]),
   content: z.union([z.string(), z.array(anyPart)]),
-  phase: z.string().nullish(),
-  ...echoedFields,
 });
 
-const callItem = z.strictObject({
+const callItem = z.object({
   type: z.literal("function_call"),
   call_id: z.string(),
   name: z.string(),
   arguments: z.string(),
-  // The official client's own reading of the arguments.
-  parsed_arguments: z.unknown().optional(),
-  ...echoedFields,
 });
 
-const resultItem = z.strictObject({
+const resultItem = z.object({
   type: z.literal("function_call_output"),
   call_id: z.string(),
   output: z.union([z.string(), z.array(anyPart)]),
-  ...echoedFields,
 });
 
-const reasoningItem = z.strictObject({
+/** Neither summaries nor encrypted contents can be read here; answers of this server have none. */
+const reasoningItem = z.object({
   type: z.literal("reasoning"),
-  content: z.array(z.strictObject({ type: z.literal("reasoning_text"), text: z.string() })).nullish(),
-  // Neither can be read here; answers of this server have none.
-  summary: z.array(z.unknown()).nullish(),
-  encrypted_content: z.string().nullish(),
-  ...echoedFields,
+  content: z.array(z.object({ type: z.literal("reasoning_text"), text: z.string() })).nullish(),
 });
 
 const TEXT_PARTS: readonly string[] = ["input_text", "output_text", "text"];
 
 function partText(part: AnyPart, path: readonly PropertyKey[]): string {
+  // What a model declined to say is what it said.
+  if (part.type === "refusal" && part.refusal != null) return part.refusal;
   if (!TEXT_PARTS.includes(part.type)) {
     throw new MillraceError(
       "unsupported_field",
@@ -59,7 +50,7 @@ function partText(part: AnyPart, path: readonly PropertyKey[]): string {
       { param: pathText([...path, "type"]), hint: "this server takes no images, audio or files" },
     );
   }
-  if (part.text !== undefined) return part.text;
+  if (part.text != null) return part.text;
   const param = pathText([...path, "text"]);
   throw new MillraceError("invalid_parameter", `${param}: expected a string, got nothing`, { param });
 }

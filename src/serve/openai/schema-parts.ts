@@ -107,8 +107,18 @@ export const numChoicesField = integerIn(1, 2 ** 31 - 1);
 
 export const streamOptionsField = z.strictObject({
   include_usage: z.boolean().nullish(),
+  // vLLM's: beside include_usage, every chunk has the usage so far.
+  continuous_usage_stats: z.boolean().nullish(),
   // Padding against traffic analysis; none is added here.
   include_obfuscation: z.boolean().nullish(),
 });
+
+/** Which chunks of a stream have a `usage`: none, the last (null in the others), or every one. */
+export type StreamUsage = "none" | "last" | "every";
+
+export function streamUsageOf(options: z.output<typeof streamOptionsField> | undefined): StreamUsage {
+  if (options?.include_usage !== true) return "none";
+  return options.continuous_usage_stats === true ? "every" : "last";
+}
 
 export const modelField = checked<string>("a model's name", (value) => typeof value === "string");

@@ -1,4 +1,4 @@
-/** POST /tokenize and /detokenize, in vLLM's shapes. */
+/** POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's shapes. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/admission.js";
@@ -94,4 +94,23 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
   }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
   return c.json({ prompt: context.tokenizer.decode(request.tokens, { keepSpecial: true }) });
+}
+
+/** What evaluation tools need to render chats and to cut texts themselves. Nothing is padded here: the end token stands in. */
+export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
+  const { tokenizer, chatTemplate, engine } = context;
+  const { bosId, eosId } = tokenizer;
+  const textOf = (id: number | undefined) => (id === undefined ? null : tokenText(tokenizer, id, false));
+  return c.json({
+    bos_token: textOf(bosId),
+    eos_token: textOf(eosId),
+    pad_token: textOf(eosId),
+    bos_token_id: bosId ?? null,
+    eos_token_id: eosId ?? null,
+    add_bos_token: tokenizer.addsBos,
+    add_eos_token: tokenizer.addsEos,
+    vocab_size: tokenizer.vocabSize,
+    model_max_length: engine.info.maxModelLen,
+    chat_template: chatTemplate?.plainSource ?? chatTemplate?.source ?? null,
+  });
 }

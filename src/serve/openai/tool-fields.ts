@@ -43,19 +43,12 @@ export const toolChoiceField = z.union([
   z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) }),
 ]);
 
-/** An assistant's calls, sent back. */
+/** An assistant's calls, sent back, with whatever clients put beside them. */
 export const toolCallsField = z.array(
-  z.strictObject({
+  z.object({
     id: z.string(),
     type: z.literal("function").nullish(),
-    function: z.strictObject({
-      name: z.string(),
-      arguments: z.string(),
-      // The official client's own reading of the arguments.
-      parsed_arguments: z.unknown().optional(),
-    }),
-    // Streams number their calls; clients that put a stream together send the number back.
-    index: z.number().nullish(),
+    function: z.object({ name: z.string(), arguments: z.string() }),
   }),
 );
 

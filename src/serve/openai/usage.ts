@@ -1,5 +1,6 @@
 /** The `usage` block: prompts counted once each, choices summed. */
 import type { JobTotals } from "../job.js";
+import type { StreamUsage } from "./schema-parts.js";
 
 export interface Usage {
   readonly prompt_tokens: number;
@@ -24,4 +25,37 @@ export function usageOf(promptLengths: readonly number[], numChoices: number, to
       ? {}
       : { completion_tokens_details: { reasoning_tokens: numReasoningTokens } }),
   };
+}
+
+/** JSON of the `usage` in a stream's chunks but its last: of one choice, as far as it has come. */
+export class ChunkUsage {
+  readonly #usage: StreamUsage;
+  readonly #numOutputTokens: number[];
+
+  /** @param promptLengths has one entry per choice */
+  constructor(
+    usage: StreamUsage,
+    private readonly promptLengths: readonly number[],
+  ) {
+    this.#usage = usage;
+    this.#numOutputTokens = promptLengths.map(() => 0);
+  }
+
+  get isWanted(): boolean {
+    return this.#usage !== "none";
+  }
+
+  add(index: number, numNewTokens: number): void {
+    this.#numOutputTokens[index]! += numNewTokens;
+  }
+
+  /** The field with its comma; "" where there is none. */
+  field(index: number): string {
+    if (this.#usage === "none") return "";
+    if (this.#usage === "last") return `,"usage":null`;
+    const promptTokens = this.promptLengths[index]!;
+    const outputTokens = this.#numOutputTokens[index]!;
+    const total = promptTokens + outputTokens;
+    return `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${total},"completion_tokens":${outputTokens}}`;
+  }
 }
