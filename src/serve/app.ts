@@ -102,11 +102,18 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
   });
 }
 
+/** By its path, or because its client says so: models are listed to both vendors' clients. */
+function isAnthropic(c: AppContext): boolean {
+  return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
+}
+
+function enterDialect(c: AppContext, dialect: Dialect): void {
+  c.set("dialect", dialect);
+  c.header(dialect.requestIdHeader, c.get("requestId"));
+}
+
 function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkKey: KeyCheck): void {
-  const enter = (c: AppContext) => {
-    c.set("dialect", route.dialect);
-    c.header(route.dialect.requestIdHeader, c.get("requestId"));
-  };
+  const enter = (c: AppContext) => enterDialect(c, isAnthropic(c) ? ANTHROPIC_DIALECT : route.dialect);
   app.on(route.method, route.path, (c) => {
     enter(c);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
@@ -149,6 +156,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   for (const route of ROUTES) addRoute(app, route, context, checkKey);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {
+    if (isAnthropic(c)) enterDialect(c, ANTHROPIC_DIALECT);
     const path = c.req.path.slice(0, 80);
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, {
       hint: "the API is under /v1",

@@ -1,9 +1,11 @@
 /** What clients of other servers send and look for, as they stand: fields they echo, words they match, endpoints they ask first. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../test/helpers/ask.js";
+import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
 import { chatMl, fakeAppOptions, startFakeServer } from "../../test/helpers/fake-server.js";
 import { BOS_ID } from "../../test/helpers/fake-tokenizer.js";
 import { createApp } from "./app.js";
+import type { AppOptions } from "./context.js";
 
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
@@ -191,5 +193,102 @@ describe("words by which clients know that the context is too short", () => {
     expect(answer.error.message.toLowerCase()).toContain("this model's maximum context length is 4096 tokens");
     const isOfAnswers = answer.error.message.includes("room for an answer");
     if (path === "/v1/embeddings") expect(isOfAnswers).toBe(false);
+  });
+});
+
+describe("what Anthropic's clients of today send", () => {
+  const schema = {
+    type: "object",
+    properties: { a: { type: "integer" } },
+    required: ["a"],
+    additionalProperties: false,
+  };
+  const format = { type: "json_schema", schema };
+  const send = async (fields: object, overrides: Partial<AppOptions> = {}) => {
+    const answer = await ask(MESSAGES, { max_tokens: 20, messages: [hi], ...fields }, writing('{"a": 1}'), overrides);
+    return { ...answer, body: answer.body as unknown as Record<string, unknown>, error: answer.body.error };
+  };
+
+  it.each([
+    ["output_config.format", { output_config: { format } }],
+    ["output_format", { output_format: format }],
+  ])("%s prescribes the answer's form", async (_, fields) => {
+    const { status, body, grammar } = await send(fields);
+    expect(status).toBe(200);
+    expect(grammar).toContain("root");
+    expect(body.content).toEqual([{ type: "text", text: '{"a": 1}' }]);
+    expect((await send({})).grammar).toBeUndefined();
+  });
+
+  it("a form that cannot be kept is refused by its name, and so are two forms", async () => {
+    const never = { type: "json_schema", schema: { not: {} } };
+    expect((await send({ output_config: { format: never } })).error.message).toContain("output_config.format.schema");
+    expect((await send({ output_config: { format }, output_format: format })).error.message).toContain("got both");
+  });
+
+  it("effort reaches templates that take one", async () => {
+    const { prompt } = await send({ output_config: { effort: "max" } }, { chatTemplate: thinkingTemplate });
+    expect(prompt).toContain("xhigh");
+  });
+
+  it("context_management is taken, and no edit is claimed", async () => {
+    const context_management = {
+      edits: [{ type: "clear_tool_uses_20250919", trigger: { type: "input_tokens", value: 9 } }],
+    };
+    const { status, body } = await send({ context_management });
+    expect([status, body.context_management]).toEqual([200, { applied_edits: [] }]);
+    expect((await send({})).body).not.toHaveProperty("context_management");
+  });
+
+  it("tools may have examples", async () => {
+    const tool = { name: "f", input_schema: { type: "object" }, input_examples: [{ a: 1 }] };
+    expect((await send({ tools: [tool] }, { chatTemplate: toolTemplate })).status).toBe(200);
+  });
+
+  it("batches are not found, in Anthropic's words, and models are listed in both vendors'", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const batches = await app.request("/v1/messages/batches", { method: "POST", body: "{}" });
+    expect(batches.status).toBe(404);
+    expect(await batches.json()).toMatchObject({ type: "error", error: { type: "not_found_error" } });
+    const list = (await (await app.request("/v1/models")).json()) as { data: object[] };
+    expect(list).toMatchObject({ object: "list", has_more: false, first_id: "fake", last_id: "fake" });
+    expect(list.data[0]).toMatchObject({ object: "model", type: "model", display_name: "fake", owned_by: "millrace" });
+    const missing = await app.request("/v1/models/other", { headers: { "anthropic-version": "2023-06-01" } });
+    expect(await missing.json()).toMatchObject({ type: "error", error: { type: "not_found_error" } });
+  });
+});
+
+describe("allowed_tools", () => {
+  const tools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
+  const choiceOf = (mode: string, name = "g") => ({
+    type: "allowed_tools",
+    allowed_tools: { mode, tools: [{ type: "function", function: { name } }] },
+  });
+  const send = (body: object, text = "ok", path = CHAT) =>
+    ask(path, body, writing(text), { chatTemplate: toolTemplate });
+  const call = (name: string) => `<tool_call>\n{"name": "${name}", "arguments": {}}\n</tool_call>`;
+
+  it("are those that the model sees, and those whose calls are read", async () => {
+    const { prompt } = await send({ messages: [hi], tools, tool_choice: choiceOf("auto") });
+    expect(prompt).toContain('"name": "g"');
+    expect(prompt).not.toContain('"name": "f"');
+    const finishOf = async (name: string) =>
+      (await send({ messages: [hi], tools, tool_choice: choiceOf("auto") }, call(name))).body.choices[0].finish_reason;
+    expect([await finishOf("f"), await finishOf("g")]).toEqual(["stop", "tool_calls"]);
+  });
+
+  it("may be required", async () => {
+    const { grammar } = await send({ messages: [hi], tools, tool_choice: choiceOf("required") });
+    expect(grammar).toContain("g");
+    expect(grammar).not.toContain('\\"f\\"');
+  });
+
+  it("must be among the tools, in responses too", async () => {
+    const { body } = await send({ messages: [hi], tools, tool_choice: choiceOf("auto", "h") });
+    expect(body.error).toMatchObject({ code: "invalid_parameter", param: "tool_choice" });
+    const flat = ["f", "g"].map((name) => ({ type: "function", name }));
+    const choice = { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "g" }] };
+    const { prompt } = await send({ input: "hi", tools: flat, tool_choice: choice }, "ok", RESPONSES);
+    expect(prompt).not.toContain('"name": "f"');
   });
 });

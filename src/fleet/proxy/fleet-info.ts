@@ -1,12 +1,13 @@
 /** What the fleet tells of itself to clients: its models, and how many instances of each are ready. */
 import { MillraceError } from "../../core/errors.js";
+import { modelListObject, modelObject } from "../../core/model-list.js";
 import type { UpstreamPool } from "../upstream.js";
 
-const describeModel = (id: string) => ({ id, object: "model", created: 0, owned_by: "millrace" });
+const describeModel = (id: string) => modelObject(id, 0);
 
 /** @param path /v1/models, or one model's below it (whose name may contain slashes) */
 export function modelList(models: readonly string[], path: string): object {
-  if (path === "/v1/models") return { object: "list", data: models.map(describeModel) };
+  if (path === "/v1/models") return modelListObject(models.map(describeModel));
   const encoded = path.slice("/v1/models/".length);
   const id = models.find((model) => model === encoded || encodeURIComponent(model) === encoded);
   if (id !== undefined) return describeModel(id);

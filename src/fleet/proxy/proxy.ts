@@ -12,12 +12,11 @@ import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
 import type { Upstream } from "../upstream.js";
-import { OPENAI } from "./dialect.js";
 import { Exchange, type ExchangeContext } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
-import { routeOf } from "./routes.js";
+import { dialectOf, routeOf } from "./routes.js";
 import { UpstreamConnections } from "./upstream-connections.js";
 
 export interface RunningProxy {
@@ -157,7 +156,7 @@ class Door {
     }
     const refuse = (error: MillraceError) => {
       logFailure(this.context.options.logger, error, requestId, path);
-      respondWithError(outgoing, error, route?.dialect ?? OPENAI, requestId);
+      respondWithError(outgoing, error, route?.dialect ?? dialectOf(path), requestId);
     };
     try {
       if (!this.#serveInfo(incoming, outgoing, requestId, path))

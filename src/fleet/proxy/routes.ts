@@ -29,5 +29,12 @@ const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_
 
 /** Whatever else an engine has under /v1 is passed on as well. */
 export function routeOf(path: string): Route | undefined {
-  return ROUTES.get(path) ?? (API_PATH.test(path) && !ADMINISTRATION.includes(path) ? PLAIN : undefined);
+  const known = ROUTES.get(path);
+  if (known !== undefined || !API_PATH.test(path) || ADMINISTRATION.includes(path)) return known;
+  return { ...PLAIN, dialect: dialectOf(path) };
+}
+
+/** Whose words a path's answers are in, errors among them. */
+export function dialectOf(path: string): Dialect {
+  return path.startsWith("/v1/messages/") ? ANTHROPIC : OPENAI;
 }

@@ -1,6 +1,9 @@
 /** The fields that say what the prompt is, the same for answering and for counting. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import type { AnswerForm } from "../../text/grammar/answer-form.js";
+import type { ChatPlanFields } from "../openai/chat-plan.js";
+import { schemaField } from "../openai/constraint.js";
 import { type FieldRules, isEmptyArray, never } from "../openai/fields.js";
 import { integerIn, modelField } from "../openai/schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
@@ -21,6 +24,19 @@ const thinkingField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("enabled"), budget_tokens: integerIn(1, 2 ** 31 - 1), display: displayField }),
 ]);
 
+const jsonFormatField = z.strictObject({ type: z.literal("json_schema"), schema: schemaField });
+
+/** How much a model thinks is its own doing; templates that take an effort are given it. */
+const outputConfigField = z.strictObject({
+  effort: z.enum(["low", "medium", "high", "xhigh", "max"]).nullish(),
+  format: jsonFormatField.nullish(),
+  // What all turns of a task may cost together, which nothing here counts.
+  task_budget: z.unknown().optional(),
+});
+
+/** Edits of long conversations, none of which is made: the answer says so. */
+const contextManagementField = z.strictObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() });
+
 export const conversationShape = {
   model: modelField.optional(),
   messages: z.array(messageSchema),
@@ -29,6 +45,9 @@ export const conversationShape = {
   tools: toolsField.optional(),
   tool_choice: toolChoiceField.optional(),
   thread: z.unknown().optional(),
+  output_config: outputConfigField.optional(),
+  output_format: jsonFormatField.optional(),
+  context_management: contextManagementField.optional(),
 } as const;
 
 export type ConversationFields = z.output<z.ZodObject<typeof conversationShape, z.core.$strict>>;
@@ -36,7 +55,10 @@ export type ConversationFields = z.output<z.ZodObject<typeof conversationShape, 
 /** About the provider's bookkeeping: prefixes are always cached here. */
 export const CONVERSATION_INERT: readonly string[] = [
   "cache_control",
+  "billing_policy",
   "diagnostics",
+  "fallback_credit_token",
+  "fallbacks",
   "speed",
   "user_profile_id",
   "workspace_id",
@@ -44,10 +66,35 @@ export const CONVERSATION_INERT: readonly string[] = [
 
 export const CONVERSATION_UNSUPPORTED: FieldRules<z.ZodRawShape>["unsupported"] = {
   mcp_servers: isEmptyArray,
-  context_management: never,
-  output_config: never,
-  output_format: never,
+  compaction: never,
 };
+
+type Effort = NonNullable<ChatPlanFields["reasoning_effort"]>;
+
+/** OpenAI's word for the same, whose scale ends a step earlier. */
+export function effortOf({ output_config: config }: ConversationFields): Effort | undefined {
+  const effort = config?.effort ?? undefined;
+  return effort === "max" ? "xhigh" : effort;
+}
+
+/** Undefined: the answer is free. */
+export function answerFormOf({
+  output_config: config,
+  output_format: format,
+}: ConversationFields): AnswerForm | undefined {
+  if (config?.format != null && format !== undefined) {
+    throw new MillraceError(
+      "invalid_parameter",
+      "output_format: expected nothing beside output_config.format, got both",
+      {
+        param: "output_format",
+      },
+    );
+  }
+  if (config?.format != null)
+    return { kind: "schema", schema: config.format.schema, param: "output_config.format.schema" };
+  return format === undefined ? undefined : { kind: "schema", schema: format.schema, param: "output_format.schema" };
+}
 
 /**
  * Variables of the template. Only an explicit wish is passed on: without one the model does as it was trained. `adaptive` leaves it to the model,

@@ -5,7 +5,14 @@ import type { Asker, PromptContext } from "../context.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested, pathText } from "../openai/fields.js";
-import { type AnyBlock, type ConversationFields, type MessageField, thinkingKwargs } from "./conversation-fields.js";
+import {
+  type AnyBlock,
+  answerFormOf,
+  type ConversationFields,
+  effortOf,
+  type MessageField,
+  thinkingKwargs,
+} from "./conversation-fields.js";
 import { readTools } from "./tool-fields.js";
 
 type Path = readonly PropertyKey[];
@@ -186,5 +193,6 @@ export function planConversation(c: Asker, context: PromptContext, fields: Conve
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;
   }
-  return planChat(context, messages, { continueFinalMessage: continuesFinalMessage, kwargs }, tools);
+  const options = { continueFinalMessage: continuesFinalMessage, kwargs };
+  return planChat(context, messages, options, { ...tools, reasoning_effort: effortOf(fields) }, answerFormOf(fields));
 }

@@ -13,6 +13,8 @@ export interface MessageFacts {
   readonly numPromptTokens: number;
   /** Thinking blocks are to be empty. */
   readonly hidesThoughts: boolean;
+  /** The request asked for edits of the conversation, of which none is made. */
+  readonly managesContext: boolean;
 }
 
 type StopReason = "end_turn" | "max_tokens" | "stop_sequence" | "tool_use";
@@ -48,6 +50,10 @@ function usageOfTotals(facts: MessageFacts, totals: JobTotals) {
   };
 }
 
+function contextManagement({ managesContext }: MessageFacts) {
+  return managesContext ? { context_management: { applied_edits: [] } } : {};
+}
+
 function envelope(facts: MessageFacts, content: readonly object[]) {
   return { id: facts.id, type: "message", role: "assistant", model: facts.model, content };
 }
@@ -59,6 +65,7 @@ export function messageObject(facts: MessageFacts, result: ChoiceResult, totals:
   return {
     ...envelope(facts, blocks),
     ...stopOf(result.end, items),
+    ...contextManagement(facts),
     usage: usageOfTotals(facts, totals),
   };
 }
@@ -87,7 +94,8 @@ export function messageFrames(facts: MessageFacts, requestId: string): StreamFra
     },
     onDone(totals) {
       const usage = usageOfTotals(facts, totals);
-      const delta = streamEvent("message_delta", { delta: stopOf(end, blocks.items), usage });
+      const ending = { delta: stopOf(end, blocks.items), ...contextManagement(facts), usage };
+      const delta = streamEvent("message_delta", ending);
       return blocks.close() + delta + streamEvent("message_stop", {});
     },
     heartbeat: PING,

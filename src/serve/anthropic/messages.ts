@@ -68,6 +68,7 @@ export async function messages(c: AppContext, context: ServeContext): Promise<Re
     model,
     numPromptTokens: plan.promptIds.length,
     hidesThoughts: isHidden(request.thinking),
+    managesContext: request.context_management !== undefined,
   };
   if (request.stream === true) {
     return streamResults(c, context, generations, terms, messageFrames(facts, c.get("requestId")));

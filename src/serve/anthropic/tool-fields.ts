@@ -13,6 +13,8 @@ const toolSchema = z.strictObject({
   name: longNameField,
   description: z.string().nullish(),
   input_schema: parametersField,
+  // Templates have no place for them.
+  input_examples: z.array(z.unknown()).nullish(),
   strict: z.boolean().nullish(),
   eager_input_streaming: z.boolean().nullish(),
   defer_loading: z.literal(false).nullish(),

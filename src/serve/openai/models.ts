@@ -1,13 +1,11 @@
 /** GET /v1/models and /v1/models/:id. */
+import { modelListObject, modelObject } from "../../core/model-list.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { resolveModelName } from "./model-name.js";
 
 function describeModel(context: ServeContext, name: string) {
   return {
-    id: name,
-    object: "model",
-    created: context.createdAtSeconds,
-    owned_by: "millrace",
+    ...modelObject(name, context.createdAtSeconds),
     root: context.modelNames[0],
     parent: null,
     max_model_len: context.engine.info.maxModelLen,
@@ -15,7 +13,7 @@ function describeModel(context: ServeContext, name: string) {
 }
 
 export function listModels(c: AppContext, context: ServeContext): Response {
-  return c.json({ object: "list", data: context.modelNames.map((name) => describeModel(context, name)) });
+  return c.json(modelListObject(context.modelNames.map((name) => describeModel(context, name))));
 }
 
 export function getModel(c: AppContext, context: ServeContext): Response {

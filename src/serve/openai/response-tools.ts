@@ -18,10 +18,24 @@ const flatTool = z.strictObject({
   defer_loading: z.literal(false).nullish(),
 });
 
+const namedChoice = z.strictObject({ type: z.literal("function"), name: nameField });
+
 export const flatChoiceField = z.union([
   z.enum(["none", "auto", "required"]),
-  z.strictObject({ type: z.literal("function"), name: nameField }),
+  namedChoice,
+  z.strictObject({
+    type: z.literal("allowed_tools"),
+    mode: z.enum(["auto", "required"]),
+    tools: z.array(namedChoice).min(1),
+  }),
 ]);
+
+function nestedChoice(choice: z.output<typeof flatChoiceField> | undefined): ToolFields["tool_choice"] {
+  if (typeof choice !== "object") return choice;
+  const nested = ({ name }: { readonly name: string }) => ({ type: "function" as const, function: { name } });
+  if (choice.type === "function") return nested(choice);
+  return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools: choice.tools.map(nested) } };
+}
 
 export interface FlatToolFields {
   readonly tools?: z.output<typeof flatToolsField> | undefined;
@@ -48,7 +62,7 @@ export function readFlatTools(c: Asker, context: PromptContext, fields: FlatTool
       function: { name, description, parameters, strict },
     })),
     schemaField: "parameters",
-    tool_choice: typeof choice === "object" ? { type: "function", function: { name: choice.name } } : choice,
+    tool_choice: nestedChoice(choice),
     parallel_tool_calls: fields.parallel_tool_calls,
   };
 }

@@ -38,10 +38,15 @@ const toolSchema = z.strictObject({
 export type ToolField = z.output<typeof toolSchema>;
 export const toolsField = z.array(toolSchema).max(MAX_TOOLS);
 
-export const toolChoiceField = z.union([
-  z.enum(["none", "auto", "required"]),
-  z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) }),
-]);
+const namedChoice = z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) });
+
+/** Fewer tools than there are. */
+const allowedChoice = z.strictObject({
+  type: z.literal("allowed_tools"),
+  allowed_tools: z.strictObject({ mode: z.enum(["auto", "required"]), tools: z.array(namedChoice).min(1) }),
+});
+
+export const toolChoiceField = z.union([z.enum(["none", "auto", "required"]), namedChoice, allowedChoice]);
 
 /** An assistant's calls, sent back, with whatever clients put beside them. */
 export const toolCallsField = z.array(
@@ -96,6 +101,7 @@ export function assertDistinctNames(
 export function templateTools(
   context: PromptContext,
   tools: readonly ToolField[] | undefined,
+  isShown: (tool: ToolField) => boolean = () => true,
 ): readonly object[] | undefined {
   if (tools === undefined || tools.length === 0) return undefined;
   const functions = tools.map((tool) => tool.function);
@@ -107,7 +113,7 @@ export function templateTools(
       { param: "tools", hint: "use a model made for tools, or start the server with another --chat-template" },
     );
   }
-  return tools.map(({ type, function: { name, description, parameters } }) => ({
+  return tools.filter(isShown).map(({ type, function: { name, description, parameters } }) => ({
     type,
     function: { name, ...(description == null ? {} : { description }), ...(parameters == null ? {} : { parameters }) },
   }));
@@ -123,43 +129,55 @@ function callFormat(context: PromptContext): ToolCallFormat {
   );
 }
 
-/** The function that must be called; undefined where any may be. */
-function forcedName({ tool_choice: choice, tools = [] }: ToolFields): string | undefined {
-  if (typeof choice !== "object") return undefined;
-  const { name } = choice.function;
-  if (tools.some((tool) => tool.function.name === name)) return name;
-  throw new MillraceError("invalid_parameter", `tool_choice: expected the name of one of the tools, got "${name}"`, {
-    param: "tool_choice",
-  });
+interface Choice {
+  readonly mode: "none" | "auto" | "required";
+  /** The functions that may be called; undefined: all. */
+  readonly names: ReadonlySet<string> | undefined;
+  /** The one that must be. */
+  readonly forcedName: string | undefined;
+}
+
+function choiceOf({ tool_choice: choice = "auto", tools = [] }: ToolFields): Choice {
+  if (typeof choice === "string") return { mode: choice, names: undefined, forcedName: undefined };
+  const isAllowed = choice.type === "allowed_tools";
+  const chosen = isAllowed ? choice.allowed_tools.tools : [choice];
+  const names = new Set(chosen.map((each) => each.function.name));
+  const unknown = [...names].find((name) => !tools.some((tool) => tool.function.name === name));
+  if (unknown !== undefined) {
+    const message = `tool_choice: expected the name of one of the tools, got "${unknown}"`;
+    throw new MillraceError("invalid_parameter", message, { param: "tool_choice" });
+  }
+  if (isAllowed) return { mode: choice.allowed_tools.mode, names, forcedName: undefined };
+  return { mode: "required", names, forcedName: choice.function.name };
 }
 
 /** undefined: the answer is text, whatever it looks like. */
 export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse | undefined {
-  const choice = fields.tool_choice ?? "auto";
-  const name = forcedName(fields);
-  const isForced = choice !== "auto" && choice !== "none";
+  const { mode, names, forcedName } = choiceOf(fields);
+  const isForced = mode === "required";
   if (isForced && (fields.tools ?? []).length === 0) {
     throw new MillraceError(
       "invalid_parameter",
-      `tool_choice: expected tools beside it, got ${describeValue(choice)} alone`,
+      `tool_choice: expected tools beside it, got ${describeValue(fields.tool_choice)} alone`,
       {
         param: "tool_choice",
       },
     );
   }
   // Without a template there is no chat at all, which is the better complaint.
-  if (choice === "none" || context.chatTemplate === undefined) return undefined;
-  const tools = templateTools(context, fields.tools);
+  if (mode === "none" || context.chatTemplate === undefined) return undefined;
+  // A model that must call a certain function sees all of them; one that is free sees only those that it may call.
+  const isShown = ({ function: { name } }: ToolField) => forcedName !== undefined || names?.has(name) !== false;
+  const tools = templateTools(context, fields.tools, isShown);
   if (tools === undefined) return undefined;
   const format = callFormat(context);
-  const functions = grammarFunctions(fields);
   return {
     format,
     tools,
-    functions: name === undefined ? functions : functions.filter((each) => each.name === name),
-    isSingle: name !== undefined || fields.parallel_tool_calls === false,
-    forced: name !== undefined ? "named" : isForced ? "any" : undefined,
-    opening: isForced ? callOpening(format, name) : "",
+    functions: grammarFunctions(fields).filter(({ name }) => names?.has(name) !== false),
+    isSingle: forcedName !== undefined || fields.parallel_tool_calls === false,
+    forced: forcedName !== undefined ? "named" : isForced ? "any" : undefined,
+    opening: isForced ? callOpening(format, forcedName) : "",
   };
 }
 

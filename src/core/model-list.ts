@@ -1,0 +1,35 @@
+/** Models as both vendors' clients list them, in one object each: OpenAI's fields and Anthropic's. */
+
+export interface ModelObject {
+  readonly id: string;
+  readonly object: "model";
+  readonly created: number;
+  readonly owned_by: string;
+  /** From here on Anthropic's. */
+  readonly type: "model";
+  readonly display_name: string;
+  readonly created_at: string;
+}
+
+export function modelObject(id: string, createdAtSeconds: number): ModelObject {
+  return {
+    id,
+    object: "model",
+    created: createdAtSeconds,
+    owned_by: "millrace",
+    type: "model",
+    display_name: id,
+    created_at: new Date(createdAtSeconds * 1000).toISOString(),
+  };
+}
+
+/** All of them: there is no next page. */
+export function modelListObject(data: readonly ModelObject[]): object {
+  return {
+    object: "list",
+    data,
+    has_more: false,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+  };
+}
