@@ -1,6 +1,6 @@
 /** The form that a request prescribes for its answer, as data: a schema, an expression, strings to choose from, or a grammar of the client's own. */
 import { MillraceError } from "../../core/errors.js";
-import { GrammarWriter, literal, oneOf } from "./ebnf.js";
+import { GrammarWriter, oneOfLiterals } from "./ebnf.js";
 import { schemaExpression } from "./json-schema.js";
 import { plainRegexExpression, RegexError } from "./regex.js";
 
@@ -25,7 +25,7 @@ export function formExpression(writer: GrammarWriter, form: PartForm): string {
     case "schema":
       return schemaExpression(writer, form.schema, form.param);
     case "choice":
-      return oneOf(form.choices.map(literal));
+      return oneOfLiterals(form.choices);
     case "regex":
       return fromRegex(form.pattern, form.param);
   }

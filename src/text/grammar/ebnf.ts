@@ -35,9 +35,30 @@ export function repeat(part: string, min: number, max: number | undefined): stri
   return max === undefined ? `(${part}){${min},}` : `(${part}){${min},${max}}`;
 }
 
+/** Any of the texts, which are given up on as soon as they are longer together than a grammar can be. */
+export function oneOfLiterals(texts: Iterable<string>): string {
+  const distinct = new Set<string>();
+  let length = 0;
+  for (const text of texts) {
+    if (distinct.has(text)) continue;
+    distinct.add(text);
+    length += text.length;
+    if (length > MAX_GRAMMAR_LENGTH) throw tooLong();
+  }
+  return oneOf([...distinct].map(literal));
+}
+
 /** Any of the choices and nothing else. */
 export function grammarOfChoices(choices: readonly string[]): string {
-  return new GrammarWriter().text(oneOf(choices.map(literal)));
+  return new GrammarWriter().text(oneOfLiterals(choices));
+}
+
+export function tooLong(): MillraceError {
+  return new MillraceError(
+    "invalid_grammar",
+    `expected a grammar of at most ${MAX_GRAMMAR_LENGTH} characters, got more`,
+    { hint: "Use fewer or shorter names, alternatives and ranges." },
+  );
 }
 
 const isName = (body: string): boolean => /^r\d+$/.test(body);
@@ -95,12 +116,7 @@ export class GrammarWriter {
   }
 
   #assertFits(more: number): void {
-    if (this.#length + more <= MAX_GRAMMAR_LENGTH) return;
-    throw new MillraceError(
-      "invalid_grammar",
-      `expected a grammar of at most ${MAX_GRAMMAR_LENGTH} characters, got more`,
-      { hint: "Use fewer or shorter alternatives and ranges." },
-    );
+    if (this.#length + more > MAX_GRAMMAR_LENGTH) throw tooLong();
   }
 
   /** The grammar whose start is this expression. */

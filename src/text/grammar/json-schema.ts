@@ -4,7 +4,7 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { areExclusive } from "./disjoint.js";
-import { EMPTY, GrammarWriter, literal, oneOf, repeat, sequence } from "./ebnf.js";
+import { EMPTY, GrammarWriter, literal, oneOf, oneOfLiterals, repeat, sequence } from "./ebnf.js";
 import { FORMATS } from "./formats.js";
 import {
   expectedBound,
@@ -167,7 +167,7 @@ class SchemaConverter {
     const types = schema.type === undefined ? undefined : this.#typesOf(schema, ["type"], at);
     const values = schema.enum.filter((value) => types === undefined || types.some((type) => isOfType(value, type)));
     if (values.length === 0) this.#refuse(`${at}/enum`, "a value that is allowed", "none");
-    return this.#writer.rule(oneOf(values.map((value) => literal(JSON.stringify(value)))));
+    return this.#writer.rule(oneOfLiterals(jsonTexts(values)));
   }
 
   /** Undefined: any. Keywords of one type imply it. */
@@ -382,6 +382,10 @@ class SchemaConverter {
       hint: "docs/http-api.md lists what of JSON Schema can be guaranteed.",
     });
   }
+}
+
+function* jsonTexts(values: readonly unknown[]): Iterable<string> {
+  for (const value of values) yield JSON.stringify(value);
 }
 
 function isOfType(value: unknown, type: JsonType): boolean {

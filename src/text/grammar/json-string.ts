@@ -1,6 +1,6 @@
 /** JSON strings as expressions: what the text says is one thing, how it is spelled between quotes another. */
 import { bytesOfSet, type CharacterSet, characterSet, complement, includes, intersection } from "./character-set.js";
-import { type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
+import { type GrammarWriter, literal, MAX_GRAMMAR_LENGTH, oneOf, sequence, tooLong } from "./ebnf.js";
 import { type CharacterRun, RegexError, type SpellSet } from "./regex.js";
 import { MAX_COUNTED_LENGTH, MAX_COUNTED_MINIMUM, signalsOf } from "./string-length.js";
 
@@ -70,8 +70,7 @@ function stringOf(writer: GrammarWriter, character: string, min: number, max: nu
 /** A string, spelled without escapes, that is none of `names`. */
 export function stringExcept(writer: GrammarWriter, names: readonly string[]): string {
   const rest = restOfString(writer, writer.rule(bytesOfSet(PLAIN)));
-  const spellable = names.map((name) => [...name]).filter((name) => name.every((c) => includes(PLAIN, codePointOf(c))));
-  return writer.rule(sequence(QUOTE, unlike(writer, rest, treeOf(spellable))));
+  return writer.rule(sequence(QUOTE, unlike(writer, rest, treeOf(names))));
 }
 
 const codePointOf = (character: string): number => character.codePointAt(0)!;
@@ -83,13 +82,21 @@ interface NameTree {
   isEnd: boolean;
 }
 
-function treeOf(names: readonly (readonly string[])[]): NameTree {
+/** Each level of a name becomes a rule of so many characters at least: with more of them no grammar could be written. */
+const MAX_LEVELS = MAX_GRAMMAR_LENGTH / 16;
+
+/** Of the names that can be spelled without escapes. */
+function treeOf(names: readonly string[]): NameTree {
   const root: NameTree = { next: new Map(), isEnd: false };
+  let numLevels = 0;
   for (const name of names) {
+    const characters = [...name];
+    if (!characters.every((character) => includes(PLAIN, codePointOf(character)))) continue;
     let tree = root;
-    for (const character of name) {
+    for (const character of characters) {
       let next = tree.next.get(character);
       if (next === undefined) {
+        if (++numLevels > MAX_LEVELS) throw tooLong();
         next = { next: new Map(), isEnd: false };
         tree.next.set(character, next);
       }

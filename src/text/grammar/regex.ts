@@ -64,12 +64,16 @@ export function grammarOfRegex(pattern: string): string {
   return new GrammarWriter().text(plainRegexExpression(pattern));
 }
 
+const SPECIAL_CHARACTERS = "[.^$\\{}*+?";
+
 class RegexReader {
   readonly #characters: readonly string[];
   #at = 0;
   #groupDepth = 0;
   /** Of the sets as they are spelled. */
   #grammarLength = 0;
+  /** Characters that stand for themselves, as they are spelled. */
+  readonly #plain = new Map<string, string>();
 
   constructor(
     private readonly pattern: string,
@@ -148,11 +152,20 @@ class RegexReader {
 
   #atom(): string {
     const character = this.#next();
-    return character === "(" ? this.#group() : this.#spelled(this.#set(character));
+    if (character === "(") return this.#group();
+    if (SPECIAL_CHARACTERS.includes(character)) return this.#spelled(this.#set(character));
+    const known = this.#plain.get(character);
+    if (known !== undefined) return this.#counted(known);
+    const spelled = this.#spelled(this.#set(character));
+    this.#plain.set(character, spelled);
+    return spelled;
   }
 
   #spelled(set: CharacterSet): string {
-    const text = this.spell(set);
+    return this.#counted(this.spell(set));
+  }
+
+  #counted(text: string): string {
     this.#grammarLength += text.length;
     if (this.#grammarLength > MAX_GRAMMAR_LENGTH) {
       this.#refuse(`a pattern whose grammar has at most ${MAX_GRAMMAR_LENGTH} characters`);
