@@ -18,7 +18,7 @@ import { escapePointer, resolvePointer } from "./json-pointer.js";
 import { jsonSpace } from "./json-space.js";
 import { anyString, quoted, spellInJson, stringExcept, stringOfRun } from "./json-string.js";
 import { ReferenceCircles } from "./reference-circles.js";
-import { characterRun, MAX_REPETITIONS, RegexError, regexExpression } from "./regex.js";
+import { characterRun, MAX_REPETITIONS, RegexError, regexExpression, regexTree } from "./regex.js";
 import {
   isKnownKeyword,
   isSchema,
@@ -238,7 +238,7 @@ class SchemaConverter {
       this.#refuse(`${at}/format`, `one of ${[...FORMATS.keys()].join(", ")}`, JSON.stringify(format));
     }
     try {
-      const run = known === undefined ? characterRun(String(pattern)) : undefined;
+      const run = known === undefined ? characterRun(regexTree(String(pattern))) : undefined;
       if (run !== undefined) return stringOfRun(this.#writer, run);
       return this.#writer.rule(quoted(regexExpression(known ?? String(pattern), spellInJson, known === undefined)));
     } catch (thrown) {

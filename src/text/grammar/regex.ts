@@ -1,9 +1,12 @@
 /** Regular expressions as JavaScript reads them (with the flag u), as far as a grammar can say the same. */
 import { bytesOfSet, type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
 import { EMPTY, GrammarWriter, MAX_GRAMMAR_LENGTH, oneOf, repeat, sequence } from "./ebnf.js";
+import { unicodeSet } from "./unicode-set.js";
 
 /** In UTF-16 units. */
 export const MAX_PATTERN_LENGTH = 64 * 1024;
+/** Of one pattern: each is looked up among all characters there are. */
+const MAX_PROPERTIES = 8;
 /** The reader calls itself for each group, and the grammar's compiler after it. */
 const MAX_GROUP_DEPTH = 64;
 
@@ -29,6 +32,15 @@ const CLASS_ESCAPES: Readonly<Record<string, CharacterSet>> = {
 };
 const CONTROL_ESCAPES: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 
+/** What a pattern is made of. `at` is the place in the pattern, for complaints. */
+export type RegexTree =
+  | { readonly kind: "set"; readonly set: CharacterSet }
+  | { readonly kind: "sequence"; readonly parts: readonly RegexTree[] }
+  | { readonly kind: "alternatives"; readonly parts: readonly RegexTree[] }
+  | { readonly kind: "repeat"; readonly part: RegexTree; readonly min: number; readonly max: number | undefined }
+  | { readonly kind: "start" | "end"; readonly at: number }
+  | { readonly kind: "ahead"; readonly part: RegexTree; readonly isNegated: boolean; readonly at: number };
+
 /** How a set of characters is spelled where the text stands. */
 export type SpellSet = (set: CharacterSet) => string;
 
@@ -39,7 +51,32 @@ const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
  * @param isSearch whether a match anywhere in the text will do, unless ^ and $ say otherwise
  */
 export function regexExpression(pattern: string, spell: SpellSet, isSearch: boolean): string {
-  return new RegexReader(pattern, spell, isSearch).read();
+  return new RegexWriter(pattern, spell, isSearch).write(regexTree(pattern));
+}
+
+export function regexTree(pattern: string): RegexTree {
+  return new RegexReader(pattern).read();
+}
+
+/** Whether the pattern asks what comes next, or for an end of the text elsewhere than at its own ends: only an automaton can say it. */
+export function hasAssertions(tree: RegexTree): boolean {
+  const alternatives = tree.kind === "alternatives" ? tree.parts : [tree];
+  return alternatives.some((each) => holdsAssertion(withoutAnchors(each).part));
+}
+
+function holdsAssertion(tree: RegexTree): boolean {
+  if (tree.kind === "sequence" || tree.kind === "alternatives") return tree.parts.some(holdsAssertion);
+  return tree.kind === "repeat" ? holdsAssertion(tree.part) : tree.kind !== "set";
+}
+
+/** Of one of a pattern's alternatives: what stands between ^ and $, and which of them are there. */
+function withoutAnchors(tree: RegexTree) {
+  const parts = tree.kind === "sequence" ? tree.parts : [tree];
+  const isStarted = parts[0]?.kind === "start";
+  const rest = isStarted ? parts.slice(1) : parts;
+  const isEnded = rest.at(-1)?.kind === "end";
+  const part: RegexTree = { kind: "sequence", parts: isEnded ? rest.slice(0, -1) : rest };
+  return { part, isStarted, isEnded };
 }
 
 /** Characters of one set, and how many of them. */
@@ -50,8 +87,13 @@ export interface CharacterRun {
 }
 
 /** What a pattern of the form `^[set]{min,max}$` says; undefined: it is of another. */
-export function characterRun(pattern: string): CharacterRun | undefined {
-  return new RegexReader(pattern, spellPlainly, true).readRun();
+export function characterRun(tree: RegexTree): CharacterRun | undefined {
+  const { part, isStarted, isEnded } = withoutAnchors(tree);
+  const [only, ...others] = part.kind === "sequence" ? part.parts : [];
+  if (!isStarted || !isEnded || only === undefined || others.length > 0) return undefined;
+  if (only.kind === "set") return { set: only.set, min: 1, max: 1 };
+  if (only.kind !== "repeat" || only.part.kind !== "set") return undefined;
+  return { set: only.part.set, min: only.min, max: only.max };
 }
 
 /** The texts that match from end to end, as an expression. */
@@ -64,22 +106,71 @@ export function grammarOfRegex(pattern: string): string {
   return new GrammarWriter().text(plainRegexExpression(pattern));
 }
 
+/** Writes a pattern's tree as it stands, so that repetitions stay repetitions. */
+class RegexWriter {
+  /** Of the sets as they are spelled. */
+  #grammarLength = 0;
+  readonly #texts = new Map<CharacterSet, string>();
+
+  constructor(
+    private readonly pattern: string,
+    private readonly spell: SpellSet,
+    private readonly isSearch: boolean,
+  ) {}
+
+  write(tree: RegexTree): string {
+    const alternatives = tree.kind === "alternatives" ? tree.parts : [tree];
+    return oneOf(alternatives.map((each) => this.#alternative(each)));
+  }
+
+  #alternative(tree: RegexTree): string {
+    const { part, isStarted, isEnded } = withoutAnchors(tree);
+    const written = this.#part(part);
+    if (!this.isSearch) return written;
+    const anything = repeat(this.#spelled(complement([])), 0, undefined);
+    return sequence(isStarted ? EMPTY : anything, written, isEnded ? EMPTY : anything);
+  }
+
+  #part(tree: RegexTree): string {
+    switch (tree.kind) {
+      case "set":
+        return this.#spelled(tree.set);
+      case "sequence":
+        return sequence(...tree.parts.map((part) => this.#part(part)));
+      case "alternatives":
+        return oneOf(tree.parts.map((part) => this.#part(part)));
+      case "repeat":
+        return repeat(this.#part(tree.part), tree.min, tree.max);
+      case "ahead":
+        return refusePattern("no lookahead", tree.at, this.pattern);
+      default:
+        return refusePattern("^ and $ at the ends only", tree.at, this.pattern);
+    }
+  }
+
+  #spelled(set: CharacterSet): string {
+    const text = this.#texts.get(set) ?? this.spell(set);
+    this.#texts.set(set, text);
+    this.#grammarLength += text.length;
+    if (this.#grammarLength > MAX_GRAMMAR_LENGTH) {
+      const expected = `a pattern whose grammar has at most ${MAX_GRAMMAR_LENGTH} characters`;
+      throw new RegexError(`expected ${expected}, got ${shown(this.pattern)}`);
+    }
+    return text;
+  }
+}
+
 const SPECIAL_CHARACTERS = "[.^$\\{}*+?";
 
 class RegexReader {
   readonly #characters: readonly string[];
   #at = 0;
   #groupDepth = 0;
-  /** Of the sets as they are spelled. */
-  #grammarLength = 0;
-  /** Characters that stand for themselves, as they are spelled. */
-  readonly #plain = new Map<string, string>();
+  #numProperties = 0;
+  /** Characters that stand for themselves. */
+  readonly #plain = new Map<string, RegexTree>();
 
-  constructor(
-    private readonly pattern: string,
-    private readonly spell: SpellSet,
-    private readonly isSearch: boolean,
-  ) {
+  constructor(private readonly pattern: string) {
     if (pattern.length > MAX_PATTERN_LENGTH) {
       throw new RegexError(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
     }
@@ -93,48 +184,30 @@ class RegexReader {
     this.#characters = [...pattern];
   }
 
-  read(): string {
-    const alternatives = this.#alternatives(true);
+  read(): RegexTree {
+    const tree = this.#alternatives();
     if (this.#peek() !== undefined) this.#refuse("a closing parenthesis that was opened");
-    return alternatives;
+    return tree;
   }
 
-  readRun(): CharacterRun | undefined {
-    if (!this.#take("^") || "($|".includes(this.#peek() ?? "$")) return undefined;
-    const set = this.#set(this.#next());
-    const [min, max] = this.#quantifier();
-    return this.#take("$") && this.#peek() === undefined ? { set, min, max } : undefined;
+  #alternatives(): RegexTree {
+    const parts = [this.#sequence()];
+    while (this.#take("|")) parts.push(this.#sequence());
+    return parts.length === 1 ? parts[0]! : { kind: "alternatives", parts };
   }
 
-  #alternatives(isTop: boolean): string {
-    const alternatives = [this.#sequence(isTop)];
-    while (this.#take("|")) alternatives.push(this.#sequence(isTop));
-    return oneOf(alternatives);
-  }
-
-  #sequence(isTop: boolean): string {
-    const isAnchored = isTop && this.#take("^");
-    const parts: string[] = [];
-    let isEnded = false;
+  #sequence(): RegexTree {
+    const parts: RegexTree[] = [];
     for (let next = this.#peek(); next !== undefined && next !== "|" && next !== ")"; next = this.#peek()) {
-      if (next === "$" && isTop) {
-        this.#at++;
-        isEnded = true;
-        const after = this.#peek();
-        if (after !== undefined && after !== "|") this.#refuse("$ at the end");
-        break;
-      }
       parts.push(this.#quantified());
     }
-    if (!isTop || !this.isSearch) return sequence(...parts);
-    const anything = repeat(this.#spelled(complement([])), 0, undefined);
-    return sequence(isAnchored ? EMPTY : anything, ...parts, isEnded ? EMPTY : anything);
+    return parts.length === 1 ? parts[0]! : { kind: "sequence", parts };
   }
 
-  #quantified(): string {
-    const atom = this.#atom();
+  #quantified(): RegexTree {
+    const part = this.#atom();
     const [min, max] = this.#quantifier();
-    return repeat(atom, min, max);
+    return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
   }
 
   #quantifier(): readonly [min: number, max: number | undefined] {
@@ -150,27 +223,16 @@ class RegexReader {
     return [min, max];
   }
 
-  #atom(): string {
+  #atom(): RegexTree {
+    const at = this.#at;
     const character = this.#next();
-    if (character === "(") return this.#group();
-    if (SPECIAL_CHARACTERS.includes(character)) return this.#spelled(this.#set(character));
+    if (character === "(") return this.#group(at);
+    if (character === "^" || character === "$") return { kind: character === "^" ? "start" : "end", at };
     const known = this.#plain.get(character);
-    if (known !== undefined) return this.#counted(known);
-    const spelled = this.#spelled(this.#set(character));
-    this.#plain.set(character, spelled);
-    return spelled;
-  }
-
-  #spelled(set: CharacterSet): string {
-    return this.#counted(this.spell(set));
-  }
-
-  #counted(text: string): string {
-    this.#grammarLength += text.length;
-    if (this.#grammarLength > MAX_GRAMMAR_LENGTH) {
-      this.#refuse(`a pattern whose grammar has at most ${MAX_GRAMMAR_LENGTH} characters`);
-    }
-    return text;
+    if (known !== undefined) return known;
+    const tree: RegexTree = { kind: "set", set: this.#set(character) };
+    if (!SPECIAL_CHARACTERS.includes(character)) this.#plain.set(character, tree);
+    return tree;
   }
 
   #set(first: string): CharacterSet {
@@ -179,9 +241,6 @@ class RegexReader {
         return this.#nonEmpty(this.#class());
       case ".":
         return complement(NOT_DOT);
-      case "^":
-      case "$":
-        return this.#refuse("^ and $ at the ends only");
       case "\\":
         return this.#escape();
       case "{":
@@ -195,17 +254,22 @@ class RegexReader {
     }
   }
 
-  #group(): string {
+  #group(at: number): RegexTree {
     if (++this.#groupDepth > MAX_GROUP_DEPTH) this.#refuse(`groups nested at most ${MAX_GROUP_DEPTH} deep`);
+    let ahead: "=" | "!" | undefined;
     if (this.#take("?") && !this.#take(":")) {
-      if (!this.#take("<") || "=!".includes(this.#next())) this.#refuse("no lookaround");
-      // The group's name.
-      while (this.#next() !== ">");
+      if (this.#take("=")) ahead = "=";
+      else if (this.#take("!")) ahead = "!";
+      else {
+        if (!this.#take("<") || "=!".includes(this.#next())) this.#refuse("no lookbehind");
+        // The group's name.
+        while (this.#next() !== ">");
+      }
     }
-    const alternatives = this.#alternatives(false);
+    const part = this.#alternatives();
     if (!this.#take(")")) this.#refuse("a closing parenthesis");
     this.#groupDepth--;
-    return alternatives;
+    return ahead === undefined ? part : { kind: "ahead", part, isNegated: ahead === "!", at };
   }
 
   /** After the opening bracket. */
@@ -250,6 +314,13 @@ class RegexReader {
       const value = Number.parseInt(code[1] ?? code[2]!, 16);
       return this.#nonEmpty(characterSet([[value, value]]));
     }
+    if (character === "p" || character === "P") {
+      const property = /^\{[^}]*\}/.exec(this.#characters.slice(this.#at, this.#at + 80).join(""))?.[0];
+      if (property === undefined) this.#refuse("a short name of a property");
+      this.#at += property.length;
+      if (++this.#numProperties > MAX_PROPERTIES) this.#refuse(`at most ${MAX_PROPERTIES} properties`);
+      return this.#nonEmpty(unicodeSet(`\\${character}${property}`));
+    }
     if (/[a-z0-9]/i.test(character)) this.#refuse(`no \\${character}`);
     return characterSet(of(character));
   }
@@ -269,8 +340,12 @@ class RegexReader {
   }
 
   #refuse(expected: string): never {
-    throw new RegexError(`expected ${expected} at character ${this.#at}, got ${shown(this.pattern)}`);
+    return refusePattern(expected, this.#at, this.pattern);
   }
+}
+
+function refusePattern(expected: string, at: number, pattern: string): never {
+  throw new RegexError(`expected ${expected} at character ${at}, got ${shown(pattern)}`);
 }
 
 /** Patterns come from the client and are sent back, so a long one is cut. */
