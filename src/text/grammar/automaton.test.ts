@@ -73,11 +73,11 @@ test("patterns accept what they match, together what all of them match, and thei
 });
 
 test.each([
-  ["^(?:a|b)*a(?:a|b){12}$", "takes at most 2000 states"],
-  ["^(?=.{1,1000}b)(?:a{1,50}b){1,50}$", "got more"],
-  [`^${"a".repeat(3000)}`, "a pattern of at most 3000 parts"],
-  [`^(?:${"(?:a?b?c?){1,40}d?".repeat(40)})$`, "got more"],
-])("what would take too many states is refused soon: %.40s", (pattern, message) => {
+  ["what came long ago", "^(?:a|b)*a(?:a|b){12}$", "takes at most 2000 states"],
+  ["counts beside counts", "^(?=.{1,1000}b)(?:a{1,50}b){1,50}$", "got more"],
+  ["many parts", `^${"a".repeat(3000)}`, "a pattern of at most 3000 parts"],
+  ["many ways", `^(?:${"(?:a?b?c?){1,40}d?".repeat(40)})$`, "got more"],
+])("what would take too many states is refused soon: %s", (_, pattern, message) => {
   const startMs = performance.now();
   const languages = new Languages();
   expect(() => automatonOf(languages, patternLanguage(languages, pattern, true), EVERYTHING)).toThrow(message);

@@ -33,8 +33,8 @@ describe("refused, in a text that is short", () => {
   const deep = (depth: number) => `${"(?:".repeat(depth)}a${")".repeat(depth)}`;
 
   test.each([
-    ["lookahead", "(?=a)b", /^expected no lookaround at/],
-    ["lookbehind", "(?<=a)b", /^expected no lookaround at/],
+    ["lookahead", "(?=a)b", /^expected no look(ahead|behind) at/],
+    ["lookbehind", "(?<=a)b", /^expected no look(ahead|behind) at/],
     ["groups in groups", deep(65), /^expected groups nested at most 64 deep at/],
     ["groups deeper than the stack", deep(10_000), /^expected /],
     ["no expression", `${"x: ".repeat(5000)}(`, /^expected a regular expression, got "x: x.*: Unterminated group$/],
@@ -45,7 +45,7 @@ describe("refused, in a text that is short", () => {
     ],
     ["half a character", "[a-\ud800]", /^expected a class that has characters at/],
     ["too long", "a".repeat(MAX_PATTERN_LENGTH + 1), /^expected a pattern of at most 65536 characters, got 65537$/],
-    ["large sets", "\\W".repeat(10_000), /^expected a pattern whose grammar has at most 262144 characters at/],
+    ["large sets", "\\W".repeat(10_000), /^expected a pattern whose grammar has at most 262144 characters, got/],
   ])("%s", (_, pattern, message) => {
     expect(() => grammarOfRegex(pattern)).toThrow(RegexError);
     const got = messageOf(() => grammarOfRegex(pattern));
