@@ -1,15 +1,17 @@
 /** An engine inside the command's own process, for `generate` and `chat`: prompt in, text out as it comes, with timings. */
 import { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { SOLE_USER_TERMS } from "../serve/job-terms.js";
 import type { ChatMessage, ChatTemplate } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import type { EngineFlags } from "./engine-options.js";
+import type { GenerationConfigFlags } from "./generation-config.js";
 import { type SamplingFlags, samplingFrom } from "./sampling-options.js";
 import type { StartStage } from "./stages.js";
 import { startEngineWithText } from "./start-engine.js";
 
-export interface LocalSessionFlags extends EngineFlags, SamplingFlags {
+export interface LocalSessionFlags extends EngineFlags, SamplingFlags, GenerationConfigFlags {
   readonly model?: string;
   readonly chatTemplate?: string;
 }
@@ -31,6 +33,8 @@ export interface LocalSession {
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
+  /** What holds where no flag says otherwise. */
+  readonly samplingDefaults: SamplingDefaults;
   /** Streams one answer; aborting the signal ends it where it is. `seed` is instead of the flags'. */
   answer(
     promptIds: readonly number[],
@@ -52,7 +56,7 @@ export function chatPromptIds(
 }
 
 export async function openLocalSession(flags: LocalSessionFlags, startStage: StartStage): Promise<LocalSession> {
-  const { name, engine, tokenizer, chatTemplate } = await startEngineWithText(flags, startStage);
+  const { name, engine, tokenizer, chatTemplate, samplingDefaults } = await startEngineWithText(flags, startStage);
   const { Generation } = await import("../serve/generation.js");
 
   function answer(
@@ -73,7 +77,7 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
     }
     const request = {
       promptIds: Int32Array.from(promptIds),
-      sampling: samplingFrom(seed === undefined ? flags : { ...flags, seed: BigInt(seed) }, room, [
+      sampling: samplingFrom(seed === undefined ? flags : { ...flags, seed: BigInt(seed) }, samplingDefaults, room, [
         ...tokenizer.stopIds,
       ]),
       stopStrings: flags.stop ?? [],
@@ -115,5 +119,5 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
     });
   }
 
-  return { name, engine, tokenizer, chatTemplate, answer, close: () => engine.close() };
+  return { name, engine, tokenizer, chatTemplate, samplingDefaults, answer, close: () => engine.close() };
 }

@@ -5,6 +5,7 @@ import type { Option } from "commander";
 import { Option as CommanderOption } from "commander";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { ChatTemplate, ChatTemplateOptions } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { formatBytes } from "./format.js";
@@ -20,6 +21,8 @@ export interface LocatedModel {
 export interface TextSide {
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
+  /** As the model's files would have it sampled. Throws where they say what no request may. */
+  readonly readSampling: () => SamplingDefaults;
 }
 
 export function modelOption(): Option {
@@ -73,10 +76,13 @@ export function readTemplateFile(path: string): string {
 /** @param templatePath a file that replaces the model's own template */
 export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
   const { isHfFolder } = await import("../formats/huggingface/folder.js");
-  const { tokenizer, chatTemplate } = await (isHfFolder(modelPath) ? loadHfText(modelPath) : loadGgufText(modelPath));
-  if (templatePath === undefined) return { tokenizer, chatTemplate: chatTemplate() };
+  const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
+    ? loadHfText(modelPath)
+    : loadGgufText(modelPath));
+  if (templatePath === undefined) return { tokenizer, chatTemplate: chatTemplate(), readSampling };
   const { ChatTemplate } = await import("../text/chat-template.js");
-  return { tokenizer, chatTemplate: new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer)) };
+  const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
+  return { tokenizer, chatTemplate: replacing, readSampling };
 }
 
 function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken" | "eosToken"> {
@@ -86,28 +92,32 @@ function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken"
 }
 
 /** The template is not read where another replaces it: it may be the reason why. */
-interface LoadedText {
-  readonly tokenizer: Tokenizer;
+interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
   readonly chatTemplate: () => ChatTemplate | undefined;
 }
 
 async function loadGgufText(path: string): Promise<LoadedText> {
-  const [{ readGguf }, { createTokenizer }, { readChatTemplate }] = await Promise.all([
+  const [{ readGguf }, { createTokenizer }, { readChatTemplate }, { readGgufSampling }] = await Promise.all([
     import("../formats/gguf/read.js"),
     import("../text/create-tokenizer.js"),
     import("../text/chat-template.js"),
+    import("../formats/sampling-defaults.js"),
   ]);
   const { metadata } = readGguf(path);
   const tokenizer = createTokenizer(metadata);
-  return { tokenizer, chatTemplate: () => readChatTemplate(metadata, endTokensOf(tokenizer)) };
+  const chatTemplate = (): ChatTemplate | undefined => readChatTemplate(metadata, endTokensOf(tokenizer));
+  return { tokenizer, chatTemplate, readSampling: () => readGgufSampling(metadata) };
 }
 
 async function loadHfText(path: string): Promise<LoadedText> {
-  const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }] = await Promise.all([
+  const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }, { readHfSampling }] = await Promise.all([
     import("../formats/huggingface/folder.js"),
     import("../text/hf/create-tokenizer.js"),
     import("../text/hf/chat-template.js"),
+    import("../formats/sampling-defaults.js"),
   ]);
   const { numEmbeddings } = readHfFolder(path);
-  return { tokenizer: createHfTokenizer(path, numEmbeddings), chatTemplate: () => readHfChatTemplate(path) };
+  const tokenizer = createHfTokenizer(path, numEmbeddings);
+  const chatTemplate = (): ChatTemplate | undefined => readHfChatTemplate(path);
+  return { tokenizer, chatTemplate, readSampling: () => readHfSampling(path) };
 }

@@ -2,14 +2,16 @@
 import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
 import type { SamplingParams } from "../engine/api.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import { addGenerationConfigOptions } from "./generation-config.js";
 import { integerIn, numberIn, seedValue } from "./option-values.js";
 
 export interface SamplingFlags {
   readonly maxTokens?: number;
-  readonly temperature: number;
-  readonly topP: number;
-  readonly topK: number;
-  readonly minP: number;
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly topK?: number;
+  readonly minP?: number;
   readonly seed?: bigint;
   readonly stop?: readonly string[];
 }
@@ -19,19 +21,27 @@ export function addSamplingOptions(command: Command): Command {
     const made = new Option(flags, description).argParser(parse).helpGroup("Sampling:");
     return defaultValue === undefined ? made : made.default(defaultValue);
   };
+  const asModelSays = "as the model says";
   const most = Number.MAX_SAFE_INTEGER;
-  return command
+  command
     .addOption(
       option("--max-tokens <n>", "output tokens at most (default: the context)", integerIn("--max-tokens", 1, most)),
     )
-    .addOption(option("--temperature <t>", "0 = always the likeliest token", numberIn("--temperature", 0, 100), 1))
-    .addOption(option("--top-p <p>", "1 = off", numberIn("--top-p", Number.MIN_VALUE, 1), 1))
-    .addOption(option("--top-k <k>", "0 = off", integerIn("--top-k", 0, most), 0))
-    .addOption(option("--min-p <p>", "0 = off", numberIn("--min-p", 0, 1), 0))
+    .addOption(
+      option(
+        "--temperature <t>",
+        `0 = always the likeliest token (default: ${asModelSays}, else 1)`,
+        numberIn("--temperature", 0, 100),
+      ),
+    )
+    .addOption(option("--top-p <p>", `1 = off (default: ${asModelSays})`, numberIn("--top-p", Number.MIN_VALUE, 1)))
+    .addOption(option("--top-k <k>", `0 = off (default: ${asModelSays})`, integerIn("--top-k", 0, most)))
+    .addOption(option("--min-p <p>", `0 = off (default: ${asModelSays})`, numberIn("--min-p", 0, 1)))
     .addOption(option("--seed <n>", "same seed, same text (default: drawn)", seedValue("--seed")))
     .addOption(
       new Option("--stop <text>", "end before this text; repeatable").argParser(collect).helpGroup("Sampling:"),
     );
+  return addGenerationConfigOptions(command, "Sampling:");
 }
 
 /** Stop texts may hold commas, so only repetition makes a list. */
@@ -39,16 +49,27 @@ function collect(text: string, previous: readonly string[] | undefined): readonl
   return [...(previous ?? []), text];
 }
 
-/** @param room output tokens that still fit behind the prompt */
-export function samplingFrom(flags: SamplingFlags, room: number, stopTokenIds: readonly number[]): SamplingParams {
+/**
+ * @param defaults what holds where no flag says otherwise
+ * @param room output tokens that still fit behind the prompt
+ */
+export function samplingFrom(
+  flags: SamplingFlags,
+  defaults: SamplingDefaults,
+  room: number,
+  stopTokenIds: readonly number[],
+): SamplingParams {
+  const topP = flags.topP ?? defaults.top_p ?? 1;
+  // A nucleus of no mass still holds the likeliest token.
+  const isTopOnly = topP === 0;
   return {
-    temperature: flags.temperature,
-    topK: flags.topK,
-    topP: flags.topP,
-    minP: flags.minP,
+    temperature: flags.temperature ?? defaults.temperature ?? 1,
+    topK: isTopOnly ? 1 : Math.max(flags.topK ?? defaults.top_k ?? 0, 0),
+    topP: isTopOnly ? 1 : topP,
+    minP: flags.minP ?? defaults.min_p ?? 0,
     presencePenalty: 0,
     frequencyPenalty: 0,
-    repetitionPenalty: 1,
+    repetitionPenalty: defaults.repetition_penalty ?? 1,
     seed: flags.seed ?? randomBytes(8).readBigUInt64LE(),
     maxTokens: Math.min(flags.maxTokens ?? room, room),
     minTokens: 0,

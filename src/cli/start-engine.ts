@@ -1,12 +1,14 @@
 /** From a model's name to a running engine with its text side, stage by stage. */
 import { MillraceError } from "../core/errors.js";
 import type { Engine } from "../engine/api.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { type EngineFlags, engineOptionsFrom } from "./engine-options.js";
 import { formatBytes, formatCount } from "./format.js";
+import { type GenerationConfigFlags, samplingDefaultsFor } from "./generation-config.js";
 import { loadTextSide, locateModel, type TextSide } from "./model.js";
 import type { StartStage } from "./stages.js";
 
-export interface EngineSource extends EngineFlags {
+export interface EngineSource extends EngineFlags, GenerationConfigFlags {
   readonly model?: string;
   readonly chatTemplate?: string;
 }
@@ -14,6 +16,10 @@ export interface EngineSource extends EngineFlags {
 export interface StartedEngine extends TextSide {
   readonly engine: Engine;
   readonly name: string;
+  /** Where the model was found: a file, or a folder. */
+  readonly path: string;
+  /** Of requests that say nothing. */
+  readonly samplingDefaults: SamplingDefaults;
 }
 
 /** A token the model chooses must have a text, and a text's tokens an embedding. */
@@ -44,11 +50,12 @@ export async function startEngineWithText(source: EngineSource, startStage: Star
   starting.catch(() => {});
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
+    const samplingDefaults = samplingDefaultsFor(source, textSide.readSampling);
     const engine = await starting;
     assertSameVocabulary(engine.info.vocabSize, textSide.tokenizer.vocabSize);
     const { architecture, numParameters, weightBytes, weightType } = engine.info;
     stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
-    return { ...textSide, engine, name };
+    return { ...textSide, engine, name, path, samplingDefaults };
   } catch (thrown) {
     // A file the tokenizer refuses must not leave the engine's thread running, nor its own failure unheard.
     await starting.then(

@@ -8,6 +8,7 @@ import type { RunningServer } from "../serve/server.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../text/tool-calls/formats.js";
 import { addEngineOptions } from "./engine-options.js";
+import { addGenerationConfigOptions } from "./generation-config.js";
 import { modelOption } from "./model.js";
 import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
 import { reportError } from "./report-error.js";
@@ -88,7 +89,7 @@ export function addServerOptions(command: Command): Command {
         .helpGroup("Server:"),
     )
     .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"));
-  return addEngineOptions(command);
+  return addEngineOptions(addGenerationConfigOptions(command, "Server:"));
 }
 
 export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
@@ -108,7 +109,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   ]);
   serving.catch(() => {});
   const started = await startEngineWithText(flags, startStage);
-  const { engine, tokenizer, chatTemplate, name } = started;
+  const { engine, tokenizer, chatTemplate, name, samplingDefaults } = started;
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
   const stage = startStage("server");
@@ -118,6 +119,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       engine,
       tokenizer,
       chatTemplate,
+      samplingDefaults,
       modelNames,
       apiKeys: flags.apiKey ?? [],
       isolatesApiKeys: flags.isolateApiKeys === true,

@@ -51,7 +51,14 @@ test("asks the first model that the server lists, under /v1 however the address 
     expect(await teacher.ask(QUESTION, signal)).toEqual({
       ...{ text: "Because.", end: "stop", numPromptTokens: 5, numOutputTokens: 7 },
     });
-    const body = { model: "big", messages: QUESTION, temperature: 0.5, max_tokens: 9, seed: seedOf(3, QUESTION) };
+    const body = {
+      model: "big",
+      messages: QUESTION,
+      temperature: 0.5,
+      top_p: 1,
+      max_tokens: 9,
+      seed: seedOf(3, QUESTION),
+    };
     expect(seen).toEqual([
       { url: "/v1/models", key: "Bearer key", body: "" },
       { url: "/v1/chat/completions", key: "Bearer key", body },

@@ -67,7 +67,8 @@ export async function openRemoteTeacher(options: RemoteTeacherOptions, signal: A
     const ask: Ask = async (messages, stop) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
-      const body = { model, messages, temperature, max_tokens: maxTokens, seed };
+      // A server may have a nucleus of its own for requests that name none.
+      const body = { model, messages, temperature, top_p: 1, max_tokens: maxTokens, seed };
       const reply = await call("/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;

@@ -3,6 +3,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
 import type { Engine, EngineInfo, SchedulingPolicyName } from "../engine/api.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -62,6 +63,8 @@ export interface AppOptions {
   readonly tokenizer: Tokenizer;
   /** undefined: the model has none, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
+  /** What holds for requests that say nothing; the API's own defaults where this says nothing either. */
+  readonly samplingDefaults?: SamplingDefaults;
   /** Names the model answers to; the first is its own. */
   readonly modelNames: readonly [string, ...string[]];
   /** Any of these opens /v1/*, /tokenize and /detokenize; empty = no key needed. */

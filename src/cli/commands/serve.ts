@@ -3,9 +3,9 @@ import { Command } from "commander";
 import { isLoopback } from "../../core/loopback.js";
 import { packageVersion } from "../../core/package-root.js";
 import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
-import { formatBytes, formatTable } from "../format.js";
+import { readyText } from "../ready-text.js";
 import { stagesTo } from "../stages.js";
-import { addServerOptions, type ServingInstance, startInstance, stayUntilStopped } from "../start-server.js";
+import { addServerOptions, startInstance, stayUntilStopped } from "../start-server.js";
 
 /** @param args as typed: a fleet hands the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
@@ -28,31 +28,4 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   if (!instance.needsApiKey && !isLoopback(flags.host)) {
     process.stderr.write(`\nnote: anybody who can reach ${flags.host} can use this server; --api-key closes it\n`);
   }
-}
-
-function readyText(instance: ServingInstance): string {
-  const { engine, server, modelNames } = instance;
-  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen } = engine.info;
-  const rows = [
-    ["  ready", `${server.url} (chat page in a browser, OpenAI API under /v1)`],
-    [
-      "  model",
-      `${modelNames.join(", ")}: ${engine.info.architecture}, ${engine.info.weightType}, context ${maxModelLen}`,
-    ],
-    ["  threads", `${numThreads} (${isa})`],
-    ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
-  ];
-  return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
-}
-
-/** A line that works as it stands, also for models without a chat template. */
-function curlExample({ server, modelNames, chatTemplate, needsApiKey }: ServingInstance): string {
-  const [model] = modelNames;
-  const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";
-  const body =
-    chatTemplate === undefined
-      ? { model, prompt: "Once upon a time", max_tokens: 64 }
-      : { model, messages: [{ role: "user", content: "Tell me a short story about a fox and a river." }] };
-  const path = chatTemplate === undefined ? "completions" : "chat/completions";
-  return `  curl ${server.url}/v1/${path} -H 'content-type: application/json'${auth} -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
 }

@@ -8,6 +8,7 @@ function describeModel(context: ServeContext, name: string) {
     ...modelObject(name, context.createdAtSeconds),
     root: context.modelNames[0],
     parent: null,
+    default_sampling_params: context.samplingDefaults ?? {},
     max_model_len: context.engine.info.maxModelLen,
   };
 }

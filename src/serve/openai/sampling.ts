@@ -40,6 +40,7 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
 
 function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
+  const defaults = context.samplingDefaults ?? {};
   const maxTokens = resolveMaxTokens(plan, context.engine.info);
   const minTokens = fields.min_tokens ?? 0;
   if (plan.maxTokens !== undefined && minTokens > plan.maxTokens) {
@@ -51,16 +52,17 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
   }
   const logitBias = Object.entries(fields.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const);
   // A nucleus of no mass still holds the likeliest token.
-  const isTopOnly = fields.top_p === 0;
+  const topP = fields.top_p ?? defaults.top_p ?? 1;
+  const isTopOnly = topP === 0;
   const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
   return {
-    temperature: fields.temperature ?? 1,
-    topK: isTopOnly ? 1 : Math.max(fields.top_k ?? 0, 0),
-    topP: isTopOnly ? 1 : (fields.top_p ?? 1),
-    minP: fields.min_p ?? 0,
+    temperature: fields.temperature ?? defaults.temperature ?? 1,
+    topK: isTopOnly ? 1 : Math.max(fields.top_k ?? defaults.top_k ?? 0, 0),
+    topP: isTopOnly ? 1 : topP,
+    minP: fields.min_p ?? defaults.min_p ?? 0,
     presencePenalty: fields.presence_penalty ?? 0,
     frequencyPenalty: fields.frequency_penalty ?? 0,
-    repetitionPenalty: fields.repetition_penalty ?? 1,
+    repetitionPenalty: fields.repetition_penalty ?? defaults.repetition_penalty ?? 1,
     seed,
     maxTokens,
     minTokens: Math.min(minTokens, maxTokens),

@@ -1,0 +1,76 @@
+/** `--generation-config` and `--override-generation-config`: what holds for requests that say nothing, by vLLM's names. */
+import { type Command, Option } from "commander";
+import { MillraceError } from "../core/errors.js";
+import {
+  SAMPLING_FIELDS,
+  type SamplingDefaults,
+  type SamplingField,
+  samplingComplaint,
+} from "../formats/sampling-defaults.js";
+import { oneOf, optionError } from "./option-values.js";
+
+const FLAG = "--override-generation-config";
+
+export interface GenerationConfigFlags {
+  /** Absent where a command states its own sampling. */
+  readonly generationConfig?: "auto" | "none" | "vllm";
+  readonly overrideGenerationConfig?: SamplingDefaults;
+}
+
+export function addGenerationConfigOptions(command: Command, group: string): Command {
+  return command
+    .addOption(
+      new Option(
+        "--generation-config <from>",
+        "defaults of sampling: auto = as the model's files say, none (or vllm) = the API's own",
+      )
+        .argParser(oneOf("--generation-config", ["auto", "none", "vllm"]))
+        .default("auto")
+        .helpGroup(group),
+    )
+    .addOption(
+      new Option(`${FLAG} <json>`, 'such defaults by name, instead of the model\'s, such as {"temperature":0.5}')
+        .argParser(parseOverride)
+        .helpGroup(group),
+    );
+}
+
+function isField(name: string): name is SamplingField {
+  return SAMPLING_FIELDS.some((field) => field === name);
+}
+
+export function parseOverride(text: string): SamplingDefaults {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw optionError(FLAG, "a JSON object", text);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw optionError(FLAG, "a JSON object", text);
+  }
+  for (const [name, one] of Object.entries(value)) {
+    if (!isField(name)) {
+      throw new MillraceError("invalid_option", `expected ${FLAG} to name ${SAMPLING_FIELDS.join(", ")}, got ${name}`, {
+        hint: "what else a request may say has no default here",
+      });
+    }
+    const expected = samplingComplaint(name, one);
+    if (expected !== undefined) throw optionError(`${name} in ${FLAG}`, expected, JSON.stringify(one));
+  }
+  return value as SamplingDefaults;
+}
+
+/** @param ofModel read only where it counts: a model whose own defaults are broken can be served without them */
+export function samplingDefaultsFor(flags: GenerationConfigFlags, ofModel: () => SamplingDefaults): SamplingDefaults {
+  const own = flags.generationConfig === "auto" ? ofModel() : {};
+  return { ...own, ...flags.overrideGenerationConfig };
+}
+
+/** @example describeSampling({ temperature: 0.6, top_k: 20 }) // "temperature 0.6, top_k 20" */
+export function describeSampling(defaults: SamplingDefaults): string {
+  return SAMPLING_FIELDS.flatMap((field) => {
+    const value = defaults[field];
+    return value === undefined ? [] : `${field} ${value}`;
+  }).join(", ");
+}

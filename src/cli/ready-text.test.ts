@@ -1,0 +1,38 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { FakeEngine } from "../../test/helpers/fake-engine.js";
+import { packageRoot } from "../core/package-root.js";
+import { bundledModelPath } from "./model.js";
+import { type ReadyFacts, readyText } from "./ready-text.js";
+
+function facts(overrides: Partial<ReadyFacts>): ReadyFacts {
+  return {
+    modelNames: ["m"],
+    chatTemplate: undefined,
+    needsApiKey: false,
+    samplingDefaults: {},
+    path: "/models/m.gguf",
+    server: { url: "http://127.0.0.1:1" },
+    engine: new FakeEngine(),
+    ...overrides,
+  };
+}
+
+test("the start says with which defaults requests are sampled", () => {
+  expect(readyText(facts({ samplingDefaults: { temperature: 0.6, top_k: 20 } }))).toMatch(
+    /sampling +temperature 0.6, top_k 20, where a request says nothing/,
+  );
+  expect(readyText(facts({}))).toMatch(/sampling +the API's defaults \(temperature 1\)/);
+});
+
+test("the bundled model's start says what it is, by the figures of its card, and how to serve another", () => {
+  const text = readyText(facts({ path: bundledModelPath() }));
+  const [, parameters, tokens] = /([\d.]+) M parameters, trained on (\d+) M tokens/.exec(text) ?? [];
+  const card = readFileSync(join(packageRoot(), "models/README.md"), "utf8");
+  expect(card).toContain(`has read ${tokens} million tokens`);
+  const ofCard = Number(/`mill-base`.*\| ([\d.]+) M \|/.exec(card)?.[1]);
+  expect(ofCard).toBeCloseTo(Number(parameters), 1);
+  expect(text).toContain("--model hf:");
+  expect(readyText(facts({}))).not.toContain("tiny");
+});

@@ -1,0 +1,57 @@
+/** What a single engine's start says: what is served, with which defaults, what the bundled model is, and a line to try. */
+import { formatBytes, formatTable } from "./format.js";
+import { describeSampling } from "./generation-config.js";
+import { bundledModelPath } from "./model.js";
+import type { ServingInstance } from "./start-server.js";
+
+/** What is shown, so that a test can do without an engine. */
+export type ReadyFacts = Pick<
+  ServingInstance,
+  "modelNames" | "chatTemplate" | "needsApiKey" | "samplingDefaults" | "path"
+> & {
+  readonly server: Pick<ServingInstance["server"], "url">;
+  readonly engine: { readonly info: ServingInstance["engine"]["info"] };
+};
+
+/** What the model that comes along is and is not. The figures are those of its card, models/README.md. */
+const ABOUT_BUNDLED: readonly (readonly [string, string])[] = [
+  ["  about", "a tiny model to try the server with: 6.2 M parameters, trained on 143 M tokens of made-up dialogues."],
+  [
+    "",
+    "It computes, lists, extracts, edits, sums up, writes small functions and stories; it knows little of the world.",
+  ],
+  ["  a real one", "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds what fits"],
+];
+
+export function readyText(instance: ReadyFacts): string {
+  const { engine, server, modelNames, samplingDefaults, path } = instance;
+  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen } = engine.info;
+  const sampling = describeSampling(samplingDefaults);
+  const rows = [
+    ["  ready", `${server.url} (chat page in a browser, OpenAI API under /v1)`],
+    [
+      "  model",
+      `${modelNames.join(", ")}: ${engine.info.architecture}, ${engine.info.weightType}, context ${maxModelLen}`,
+    ],
+    [
+      "  sampling",
+      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, where a request says nothing`,
+    ],
+    ["  threads", `${numThreads} (${isa})`],
+    ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
+  ];
+  if (path === bundledModelPath()) rows.push(...ABOUT_BUNDLED.map((row) => row.slice()));
+  return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
+}
+
+/** A line that works as it stands, also for models without a chat template. */
+function curlExample({ server, modelNames, chatTemplate, needsApiKey }: ReadyFacts): string {
+  const [model] = modelNames;
+  const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";
+  const body =
+    chatTemplate === undefined
+      ? { model, prompt: "Once upon a time", max_tokens: 64 }
+      : { model, messages: [{ role: "user", content: "Tell me a short story about a fox and a river." }] };
+  const path = chatTemplate === undefined ? "completions" : "chat/completions";
+  return `  curl ${server.url}/v1/${path} -H 'content-type: application/json'${auth} -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+}
