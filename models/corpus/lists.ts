@@ -9,7 +9,7 @@ const foodsOf = (category: string): readonly string[] =>
   foods.filter((food) => food[2] === category).map((food) => food[1]);
 
 /** [what a prompt calls them, the things] */
-const topics: readonly (readonly [string, readonly string[]])[] = [
+export const topics: readonly (readonly [string, readonly string[]])[] = [
   ["fruits", foodsOf("fruit")],
   ["vegetables", foodsOf("vegetable")],
   ["animals", animals.map((animal) => animal.name)],

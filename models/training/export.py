@@ -43,6 +43,8 @@ def add_metadata(writer: gguf.GGUFWriter, model: Mill) -> None:
     writer.add_rope_dimension_count(config.head_size)
     writer.add_rope_freq_base(config.rope_base)
     writer.add_layer_norm_rms_eps(config.norm_eps)
+    # Greedy answers of models this small are right more often; requests may say otherwise.
+    writer.add_float32("general.sampling.temp", 0.0)
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:
