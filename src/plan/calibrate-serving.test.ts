@@ -17,13 +17,13 @@ const REQUEST: PlanRequest = {
 /** What bench run would write of a machine that reaches these shares. */
 function reportOf(memoryShare: number, computeShare: number): unknown {
   const [first] = makePlan(REQUEST).configurations;
-  const { quantization, kv, tensorParallel, seats, options } = first!;
+  const { quantization, kv, tensorParallel, seats, options, drafting } = first!;
   const instance = { ...instanceFor(REQUEST, quantization, tensorParallel), kv };
   const efficiencies = { ...instance.efficiencies, memoryShare, computeShare };
   const limits = { seats: Math.min(seats, options.maxNumSeqs), maxNumBatchedTokens: options.maxNumBatchedTokens };
   const runs = [1, 8, 32].map((concurrency) => {
     const traffic = { inputTokens: 1000, outputTokens: 200, prefixHit: 0, load: { concurrency } };
-    const { outputTokensPerS } = predict({ ...instance, efficiencies }, traffic, limits);
+    const { outputTokensPerS } = predict({ ...instance, efficiencies }, traffic, limits, drafting);
     const numRequests = 100;
     const counts = { numRequests, promptTokens: 1000 * numRequests, cachedTokens: 0, outputTokens: 200 * numRequests };
     return { target: "vllm", voidReasons: [] as string[], metrics: { ...counts, outputTokensPerS, concurrency } };

@@ -1,7 +1,7 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
 import { GPU_CONSTANTS } from "./data/constants.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
-import { type Evaluation, kvMemoryBytes } from "./evaluate.js";
+import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 
@@ -54,7 +54,7 @@ function isMadeAtStart({ model, machine }: PlanRequest, { quantization, engine, 
   return hasRoom && (engine === "vllm" || engine === "sglang");
 }
 
-export function renderOptions(request: PlanRequest, evaluation: Evaluation, maxModelLen: number): Rendered {
+export function renderOptions(request: PlanRequest, evaluation: Settled, maxModelLen: number): Rendered {
   const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
   const { location, needs } = weightsOf(request, evaluation);

@@ -1,19 +1,18 @@
 /** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
 import { costOf } from "./cost.js";
-import { instanceFor } from "./fitting.js";
-import { type MemoryPlan, planMemory, seatsOf } from "./memory.js";
+import { fits, instanceFor } from "./fitting.js";
+import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
-import { type Drafting, type Limits, type Prediction, predict, type Traffic } from "./predict.js";
+import { type Drafting, type Prediction, predict, type Traffic } from "./predict.js";
 import type { Candidate, Cost, PlanRequest } from "./request.js";
-import { DECODE, type Instance, kvBytesPerDevice, stepTime } from "./step-time.js";
+import { DECODE, type Instance, stepTime } from "./step-time.js";
 
 export interface Evaluation extends Candidate {
   readonly instance: Instance;
   readonly memory: MemoryPlan;
+  /** Sequences of an instance that memory and a step have room for. */
   readonly seats: number;
-  readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
-  readonly sustainableConcurrency: number;
   /** Requests of one instance that are there at once under the load. */
   readonly wantedSeats: number;
   readonly prediction: Prediction;
@@ -21,14 +20,20 @@ export interface Evaluation extends Candidate {
   readonly misses: readonly string[];
 }
 
+/** What is set beside, of those that are shown. */
+export interface Settled extends Evaluation {
+  readonly maxNumSeqs: number;
+  readonly sustainableConcurrency: number;
+}
+
 /** Sequences in a batch that engines are built for. */
 const MOST_SEQUENCES = 1024;
 /** A step with a whole chunk of a prompt may hold up the others for so many times the target. */
-const MOST_STRETCH = 4;
+export const MOST_STRETCH = 4;
 /** Without targets, room for bursts: memory for what is not there costs nothing. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
-/** On CPUs the kernels are as fast in short chunks, and short steps are what everybody waits for (docs/decisions.md, 46). */
-const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
+/** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
+const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.depth ?? 0);
 
 function trafficOf(request: PlanRequest, instances: number): Traffic {
   const { inputTokens, outputTokens, prefixShare, load } = request;
@@ -39,17 +44,49 @@ function trafficOf(request: PlanRequest, instances: number): Traffic {
   return { inputTokens, outputTokens, prefixHit: prefixShare, load: each };
 }
 
+/** A step in which `numDecoding` decode beside so many tokens of a prompt. */
+export function mixedStepMs(
+  instance: Instance,
+  { inputTokens, outputTokens }: PlanRequest,
+  numDecoding: number,
+  numPromptTokens: number,
+): number {
+  const context = inputTokens + outputTokens / 2;
+  return 1000 * stepTime(instance, { ...DECODE, numDecoding, context, numPromptTokens }).totalSeconds;
+}
+
 /** The largest chunk of a prompt that does not hold up the others' tokens for too long. */
 function chunkFor(instance: Instance, request: PlanRequest, numDecoding: number): number {
   const chunks = CHUNKS[instance.machine.kind];
   const { tpotMs } = request.slo;
   if (tpotMs === undefined) return chunks[0];
-  const context = request.inputTokens + request.outputTokens / 2;
   const isShort = (numPromptTokens: number): boolean =>
-    1000 * stepTime(instance, { ...DECODE, numDecoding, context, numPromptTokens }).totalSeconds <=
-    (numPromptTokens === 0 ? 1 : MOST_STRETCH) * tpotMs;
+    mixedStepMs(instance, request, numDecoding, numPromptTokens) <= (numPromptTokens === 0 ? 1 : MOST_STRETCH) * tpotMs;
   // A target that is missed without any prompt is no reason to cut prompts up.
   return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
+}
+
+/** The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none does. */
+function demandFor(
+  instance: Instance,
+  request: PlanRequest,
+  wanted: number,
+  drafting: Drafting | undefined,
+  maxModelLen: number,
+): MemoryDemand | undefined {
+  const most = Math.min(MOST_SEQUENCES, wanted);
+  const preferred = chunkFor(instance, request, most);
+  const of = (chunk: number, maxNumSeqs: number): MemoryDemand => ({
+    maxNumBatchedTokens: Math.max(chunk, maxNumSeqs * rowsEach(drafting)),
+    maxNumSeqs,
+  });
+  const chunks = CHUNKS[instance.machine.kind].filter((chunk) => chunk <= preferred);
+  const demands = chunks.map((chunk) => of(chunk, most));
+  for (let fewer = most; fewer > 1; ) {
+    fewer = Math.floor(fewer / 2);
+    demands.push(of(CHUNKS[instance.machine.kind].at(-1)!, fewer));
+  }
+  return demands.find((demand) => fits(instance, maxModelLen, demand, drafting));
 }
 
 function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Prediction): string[] {
@@ -67,7 +104,7 @@ function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Pred
 }
 
 /** Requests at once in one instance at which the targets still hold. */
-function sustainable(instance: Instance, request: PlanRequest, limits: Limits, drafting: Drafting | undefined): number {
+function sustainable({ instance, drafting, ...limits }: Evaluation, request: PlanRequest): number {
   const holds = (concurrency: number): boolean => {
     const traffic = { ...trafficOf(request, 1), load: { concurrency } };
     const prediction = predict(instance, traffic, limits, drafting);
@@ -98,16 +135,16 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
   const wanted = wantedSeats(instance, request, instances);
-  const numBatched = chunkFor(instance, request, wanted);
-  const demand = { maxNumBatchedTokens: numBatched, maxNumSeqs: Math.min(MOST_SEQUENCES, wanted) };
+  const demand = demandFor(instance, request, wanted, drafting, maxModelLen);
+  if (demand === undefined) return undefined;
+  const { maxNumBatchedTokens } = demand;
   const memory = planMemory(instance, demand, drafting);
   // llama-server divides its memory among slots of the longest sequence, and shares nothing between them.
   const isDivided = engine === "llama-server";
   const [perSeat, shared] = isDivided ? [maxModelLen, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
-  const seats = Math.min(MOST_SEQUENCES, seatsOf(instance, memory, perSeat, shared));
-  if (memory.kvBytes < kvBytesPerDevice(instance, maxModelLen) || seats < 1) return undefined;
-  const limits = { seats, maxNumBatchedTokens: numBatched };
-  const own = predict(instance, trafficOf(request, instances), limits, drafting);
+  const rooms = Math.floor(maxNumBatchedTokens / rowsEach(drafting));
+  const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));
+  const own = predict(instance, trafficOf(request, instances), { seats, maxNumBatchedTokens }, drafting);
   // Of more instances than requests some stand idle.
   const numBusy = "concurrency" in request.load ? Math.min(instances, request.load.concurrency) : instances;
   const prediction: Prediction = {
@@ -116,25 +153,28 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
     outputTokensPerS: own.outputTokensPerS * numBusy,
     numDecoding: own.numDecoding * numBusy,
   };
-  const each = sustainable(instance, request, limits, drafting);
-  const hasTargets = request.slo.ttftMs !== undefined || request.slo.tpotMs !== undefined;
-  const most = hasTargets && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
-  const maxNumSeqs = Math.min(seats, roundUp(most, most < 8 ? 1 : 8));
   const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
   return {
     ...candidate,
-    ...{ instance, memory, seats, prediction, wantedSeats: wanted },
-    maxNumSeqs,
-    // Engines want room for a row of everybody, and drafts want theirs.
-    maxNumBatchedTokens: Math.max(numBatched, maxNumSeqs * (2 + (drafting?.depth ?? 0))),
-    sustainableConcurrency: each * instances,
+    ...{ instance, memory, seats, maxNumBatchedTokens, prediction, wantedSeats: wanted },
     cost: costOf(usdPerHour, prediction.outputTokensPerS, inputTokens / outputTokens),
     misses: missesOf(request, prediction),
   };
 }
 
+export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
+
+/** The limits that keep the targets: within what was predicted with. */
+export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
+  const { wantedSeats: wanted, seats, instances } = evaluation;
+  const each = sustainable(evaluation, request);
+  const most = hasTargets(request) && each >= wanted ? each : Math.max(MOST_SEATS_FACTOR * wanted, LEAST_SEATS);
+  const maxNumSeqs = Math.min(seats, roundUp(most, most < 8 ? 1 : 8));
+  return { ...evaluation, maxNumSeqs, sustainableConcurrency: each * instances };
+}
+
 /** Of one instance, for `--kv-cache-memory-bytes`. */
-export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Evaluation, numTokens: number): number {
+export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, numTokens: number): number {
   const needed = kvBytes(instance.model, instance.kv, numTokens) * (maxNumSeqs + 1);
   return Math.floor(Math.min(memory.kvBytes, needed));
 }

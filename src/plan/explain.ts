@@ -1,148 +1,191 @@
-/** Why a configuration is as it is: each of its choices with the rule behind it, in figures of this plan. */
+/** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
+import { against } from "./compare.js";
 import { SPECULATION } from "./data/constants.js";
-import type { Evaluation } from "./evaluate.js";
-import { linkOf } from "./hardware.js";
+import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled } from "./evaluate.js";
+import { missingAt } from "./fitting.js";
+import { CHUNKS } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
 import { expectedTokens } from "./predict.js";
-import type { Choice, PlanRequest } from "./request.js";
-import { chooseEngine } from "./rules.js";
+import type { Choice, PlanRequest, Refusal } from "./request.js";
+import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
 
-function kvChoice({ kv, instance, seats, wantedSeats, engine }: Evaluation): Choice {
+export interface Context {
+  readonly request: PlanRequest;
+  readonly maxModelLen: number;
+  /** All that may be chosen, best first. */
+  readonly all: readonly Evaluation[];
+  readonly refusals: readonly Refusal[];
+  /** What weights are for, by their label. */
+  readonly weights: ReadonlyMap<string, string>;
+}
+
+type Reason = Pick<Choice, "because" | "versus">;
+
+/** Beside the best that differs in the way asked about; undefined: none does. */
+function beside(
+  { request, all }: Context,
+  mine: Evaluation,
+  isOther: (other: Evaluation) => boolean,
+): Reason | undefined {
+  const other = all.find(isOther);
+  if (other === undefined) return undefined;
+  const { text, versus } = against(request, mine, other);
+  return { because: text, versus };
+}
+
+/** Of what a refusal left out. */
+function refused({ refusals }: Context, what: string): Reason | undefined {
+  const found = refusals.find((refusal) => refusal.what === what);
+  return found === undefined ? undefined : { because: `${what}: ${found.because}`, versus: found.versus };
+}
+
+function weightsChoice(context: Context, mine: Evaluation): Choice {
+  const { quantization } = mine;
+  const about = { about: "weights", choice: quantization.label };
+  const rule = context.weights.get(quantization.label) ?? "";
+  const reason = beside(context, mine, (other) => other.quantization.id !== quantization.id);
+  if (reason === undefined) return { ...about, because: rule };
+  return { ...about, ...reason, because: `${reason.because}. ${rule}` };
+}
+
+function kvChoice(context: Context, mine: Evaluation): Choice {
+  const { kv, instance, seats, wantedSeats, engine } = mine;
   const perToken = `${(kvBytes(instance.model, kv, 1) / 1024).toFixed(0)} KiB a token`;
-  const because =
-    kv.id !== "16"
-      ? `at 16 bits too few of ${wantedSeats} sequences an instance would fit. Gate: ${kv.evidence}`
-      : seats >= wantedSeats
-        ? `${seats} sequences fit at 16 bits, ${wantedSeats} are there at once: nothing to gain from fewer`
-        : `${engine} on this device has no narrower type that is gated: ${seats} of ${wantedSeats} sequences fit, the rest waits`;
-  return { about: "KV memory", choice: `${kv.label}, ${perToken}`, because };
+  const about = { about: "KV memory", choice: `${kv.label}, ${perToken}` };
+  const evidence = kv.id === "16" ? "" : `. Published: ${kv.evidence}`;
+  const narrower = kvTypesOf(context.request.machine, engine).find(({ id }) => id !== "16");
+  const reason =
+    beside(context, mine, (other) => other.kv.id !== kv.id) ??
+    (narrower === undefined
+      ? {
+          because: `${engine} has no narrower type on this device: ${seats} sequences fit, ${wantedSeats} are there at once`,
+        }
+      : (refused(context, `keys and values in ${narrower.label}`) ?? { because: "in 16 bits no sequence fits" }));
+  return { ...about, ...reason, because: `${reason.because}${evidence}` };
 }
 
-function instancesChoice({ machine, objective }: PlanRequest, { instances, tensorParallel }: Evaluation): Choice {
-  const used = instances * tensorParallel;
-  const because =
-    used < machine.count
-      ? objective === "cost"
-        ? `${used} of ${machine.count} GPUs carry the load: rent no more`
-        : `${machine.count - used} GPUs are left over by this width`
-      : instances === 1
-        ? "the machine holds one of this width"
-        : "several narrow instances before one wide one: no all-reduce between them, and one can fail or be replaced alone";
-  return { about: "instances", choice: String(instances), because };
-}
-
-function draftChoice({ objective, model, slo }: PlanRequest, { drafting, wantedSeats, engine }: Evaluation): Choice {
-  const about = "speculation";
-  if (drafting !== undefined) {
-    const tokens = expectedTokens(drafting).toFixed(1);
-    const because = `latency matters and ${wantedSeats} sequences leave arithmetic idle: ${tokens} tokens a step are expected at an acceptance of ${drafting.acceptance} (${SPECULATION.eagle3Acceptance.source})`;
-    return { about, choice: `EAGLE-3, ${drafting.depth} drafts`, because };
+/** As narrow as wins: beside the best of other widths, or the arithmetic of those that do not hold the model. */
+function widthChoice(context: Context, mine: Evaluation): Choice {
+  const { request, maxModelLen } = context;
+  const { machine, model } = request;
+  if (machine.kind === "cpu") {
+    const because =
+      machine.count > 1
+        ? "one instance a memory node: its cores read their own memory"
+        : "one instance on all of them: they share the memory's bandwidth";
+    return { about: "cores", choice: String(machine.device.numCores), because };
   }
-  if (engine === "millrace") {
+  const about = { about: "GPUs an instance", choice: String(mine.tensorParallel) };
+  const reason = beside(context, mine, (other) => other.tensorParallel !== mine.tensorParallel);
+  if (reason !== undefined) return { ...about, ...reason };
+  const widths = widthsOf(model, machine, mine.engine, mine.quantization);
+  const narrower = widths.filter((width) => width < mine.tensorParallel).at(-1);
+  if (narrower === undefined) {
     return {
-      about,
-      choice: "auto",
-      because: "lossless, and switched off wherever it does not pay; not counted in the prediction",
+      ...about,
+      because: machine.count === 1 ? "there is one" : `${mine.engine} takes no other width of this model`,
     };
   }
+  return {
+    ...about,
+    because: `below it there is no room: ${missingAt(request, mine.quantization, maxModelLen, narrower)}`,
+  };
+}
+
+function instancesChoice(context: Context, mine: Evaluation): Choice {
+  const { machine } = context.request;
+  const { instances, tensorParallel } = mine;
+  const about = { about: "instances", choice: String(instances) };
+  const isOther = (other: Evaluation) => other.tensorParallel === tensorParallel && other.instances !== instances;
+  const reason = beside(context, mine, isOther);
+  const used = instances * tensorParallel;
+  const left = used < machine.count ? `${used} of ${machine.count} GPUs are used; ` : "";
+  if (reason !== undefined) return { ...about, ...reason, because: `${left}${reason.because}` };
+  return { ...about, because: `${left}there is room for one of this width` };
+}
+
+function draftChoice(context: Context, mine: Evaluation): Choice {
+  const { drafting, engine } = mine;
+  const { model, machine } = context.request;
+  const about = "speculation";
+  if (engine === "millrace") {
+    const because = "lossless, and switched off wherever it does not pay; not counted in the prediction";
+    return { about, choice: "auto", because };
+  }
+  if (drafting !== undefined) {
+    const reason = beside(context, mine, (other) => other.drafting === undefined);
+    const { value, source } = SPECULATION.eagle3Acceptance;
+    const expected = `${expectedTokens(drafting).toFixed(1)} tokens a step are expected at an acceptance of ${value} (${source})`;
+    const because = reason === undefined ? expected : `${reason.because}; ${expected}`;
+    return { about, choice: `EAGLE-3, ${drafting.depth} drafts`, ...reason, because };
+  }
+  const reason = beside(context, mine, (other) => other.drafting !== undefined) ?? refused(context, "EAGLE-3 drafts");
+  if (reason !== undefined) return { about, choice: "off", ...reason };
   const because =
-    objective !== "latency" && slo.tpotMs === undefined
-      ? "no latency target asks for it, and verifying drafts costs throughput in full batches"
+    machine.kind === "cpu" || engine === "llama-server"
+      ? `none are planned for ${engine} here`
       : model.eagle3 === undefined
         ? "no drafter for this model is known here; prompt lookup (method ngram) costs nothing to try where answers repeat the prompt"
-        : "the batch is full enough that verifying drafts would cost more than they win, or the targets hold without";
+        : "the drafter does not fit beside the model";
   return { about, choice: "off", because };
 }
 
-function limitChoices(
-  request: PlanRequest,
-  { maxNumSeqs, maxNumBatchedTokens, sustainableConcurrency, instances, seats }: Evaluation,
-): Choice[] {
-  const { ttftMs, tpotMs } = request.slo;
-  const hasTargets = ttftMs !== undefined || tpotMs !== undefined;
-  return [
-    {
-      about: "sequences at once",
-      choice: `${maxNumSeqs} an instance`,
-      because:
-        hasTargets && sustainableConcurrency > 0
-          ? `${Math.floor(sustainableConcurrency / instances)} keep the latency targets, ${seats} fit in memory`
-          : `twice what the load takes, for bursts, or what fits: ${seats}`,
-    },
-    {
-      about: "tokens in a step",
-      choice: String(maxNumBatchedTokens),
-      because:
-        request.machine.kind === "cpu"
-          ? "the kernels are as fast per token in short chunks, and a short step is what everybody waits for"
-          : tpotMs === undefined
-            ? "large chunks of prompts use the arithmetic best; no time per token is asked for"
-            : `the largest chunk of a prompt that holds up the others for at most four times the ${tpotMs} ms, with room for a row of everybody`,
-    },
-  ];
+function sequencesChoice(request: PlanRequest, mine: Settled): Choice {
+  const { maxNumSeqs, sustainableConcurrency, instances, seats, wantedSeats } = mine;
+  const each = Math.floor(sustainableConcurrency / instances);
+  const keep = hasTargets(request) ? `${each} keep the latency targets, ` : "";
+  const why =
+    maxNumSeqs === seats
+      ? "as many as there is room for"
+      : hasTargets(request) && each >= wantedSeats
+        ? "no more than keep the targets, in eights"
+        : `twice the load's ${wantedSeats} and 16 at least, for bursts`;
+  const because = `${keep}${seats} have room, ${wantedSeats} are there at once: ${why}`;
+  return { about: "sequences at once", choice: `${maxNumSeqs} an instance`, because };
 }
 
-/** Width: as narrow as fits, unless a latency asks for more or narrow ones starve. */
-function widthChoice(request: PlanRequest, evaluation: Evaluation, narrow: Evaluation): Choice {
-  const { machine, objective, slo } = request;
-  const width = evaluation.tensorParallel;
-  const about = "GPUs an instance";
-  if (machine.kind === "cpu") {
-    return {
-      about: "cores",
-      choice: String(machine.device.numCores),
-      because:
-        machine.count > 1
-          ? "one instance a memory node: its cores read their own memory"
-          : "one instance on all of them: they share the memory's bandwidth",
-    };
+function stepReason(request: PlanRequest, mine: Settled): string {
+  const { maxNumBatchedTokens, instance, wantedSeats } = mine;
+  const { machine, slo } = request;
+  const chunks = CHUNKS[machine.kind];
+  const [largest, smallest] = [chunks[0], chunks.at(-1)!];
+  if (machine.kind === "cpu" && maxNumBatchedTokens === largest) {
+    return "the kernels are as fast per token in short chunks, and a short step is what everybody waits for";
   }
-  const link = linkOf(machine.device, Math.max(2, width)).kind === "nvlink" ? "NVLink" : "PCIe, which costs";
-  const price = `two all-reduces a layer go over ${link}`;
-  const because = (): string => {
-    const gain = `each token's weights are read by ${width} GPUs at once`;
-    const wider = `wider than the ${narrow.tensorParallel} it takes to fit`;
-    if (width === 1) return "the model fits on one GPU: no all-reduce in any layer, and instances fail one by one";
-    if (width === narrow.tensorParallel)
-      return `the narrowest that fits: below it, weights leave no room for a sequence; ${price}`;
-    if (objective === "latency" || slo.tpotMs !== undefined || slo.ttftMs !== undefined) {
-      return `${wider}, as a latency asks for it: ${gain}`;
-    }
-    if (narrow.seats < narrow.wantedSeats) {
-      return `${wider}: so narrow, ${narrow.seats} of ${narrow.wantedSeats} sequences find room; ${price}`;
-    }
-    if (narrow.kv.id !== evaluation.kv.id) {
-      return `${wider}: so narrow, sequences find room only with keys and values in ${narrow.kv.label}; ${price}`;
-    }
-    return `${wider}: at so few requests a GPU ${gain}, and ${price}; it had to win a tenth with each doubling, and full batches would turn that round`;
-  };
-  return { about, choice: String(width), because: because() };
+  if (maxNumBatchedTokens > largest) return `a row and a half-step's room for each of ${wantedSeats} sequences`;
+  if (slo.tpotMs === undefined) {
+    return maxNumBatchedTokens === largest
+      ? "large chunks of prompts use the arithmetic best; no time per token is asked for"
+      : "a larger step would leave no room for one longest sequence";
+  }
+  const most = MOST_STRETCH * slo.tpotMs;
+  const ms = mixedStepMs(instance, request, wantedSeats, maxNumBatchedTokens);
+  const took = `a step with so many prompt tokens beside ${wantedSeats} sequences takes ${Math.round(ms)} ms`;
+  if (ms <= most) return `${took}, at most ${MOST_STRETCH} times the ${slo.tpotMs} ms asked for`;
+  return maxNumBatchedTokens === smallest
+    ? `the smallest chunk: ${took}, over ${MOST_STRETCH} times the ${slo.tpotMs} ms asked for`
+    : `${took}; the ${slo.tpotMs} ms asked for are missed without any prompt, and cutting prompts up would not help`;
 }
 
-/** @param narrow the same weights in the narrowest instances that fit */
-export function explain(
-  request: PlanRequest,
-  evaluation: Evaluation,
-  weightsBecause: string,
-  narrow: Evaluation,
-): readonly Choice[] {
-  const { engine, quantization } = evaluation;
+export function explain(context: Context, mine: Settled): readonly Choice[] {
+  const { request } = context;
   const { prefixShare } = request;
   return [
-    { about: "engine", choice: engine, because: chooseEngine(request).because },
-    { about: "weights", choice: quantization.label, because: weightsBecause },
-    widthChoice(request, evaluation, narrow),
-    instancesChoice(request, evaluation),
-    kvChoice(evaluation),
+    { about: "engine", choice: mine.engine, because: chooseEngine(request).because },
+    weightsChoice(context, mine),
+    widthChoice(context, mine),
+    instancesChoice(context, mine),
+    kvChoice(context, mine),
     {
       about: "prefix caching",
       choice: "on",
       because:
         prefixShare > 0
           ? `${Math.round(100 * prefixShare)} % of each prompt need not be computed again`
-          : "costs under 1 % where nothing is shared, and saves whole prompts where something is",
+          : "nothing is said to be shared; vLLM's authors found it to cost under 1 % then",
     },
-    draftChoice(request, evaluation),
-    ...limitChoices(request, evaluation),
+    draftChoice(context, mine),
+    sequencesChoice(request, mine),
+    { about: "tokens in a step", choice: String(mine.maxNumBatchedTokens), because: stepReason(request, mine) },
   ];
 }

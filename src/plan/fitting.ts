@@ -1,21 +1,25 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
-import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
 import { machineLabel } from "./hardware.js";
 import { shapeOf } from "./known-model.js";
-import { type MemoryDemand, planMemory } from "./memory.js";
-import { kvBytes, type ModelShape, totalParameters, weightBytes } from "./model-shape.js";
+import { CHUNKS, type MemoryDemand, planMemory } from "./memory.js";
+import { type ModelShape, totalParameters, weightBytes } from "./model-shape.js";
+import type { Drafting } from "./predict.js";
 import type { PlanRequest } from "./request.js";
-import { chooseEngine, weightChoices, widthsOf } from "./rules.js";
+import { chooseEngine, kvTypesOf, weightChoices, widthsOf } from "./rules.js";
 import { defaultEfficiencies, type Instance, kvBytesPerDevice } from "./step-time.js";
 
 /** What any engine can start with. */
-const SMALLEST_DEMAND: MemoryDemand = { maxNumBatchedTokens: 512, maxNumSeqs: 1 };
+const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
+  maxNumBatchedTokens: CHUNKS[kind].at(-1)!,
+  maxNumSeqs: 1,
+});
 
-export const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`;
+/** Memory, as tools show it; a card's "80 GB" is its maker's name for 79.6 GiB. */
+export const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 100 * 2 ** 30 ? 1 : 0)} GiB`;
 
 export function instanceFor(request: PlanRequest, quantization: Quantization, tensorParallel: number): Instance {
   const { model, machine } = request;
@@ -24,8 +28,13 @@ export function instanceFor(request: PlanRequest, quantization: Quantization, te
 }
 
 /** Room for the weights, a step, and one sequence of the longest length. */
-export function fits(instance: Instance, maxModelLen: number, demand = SMALLEST_DEMAND): boolean {
-  return planMemory(instance, demand).kvBytes >= kvBytesPerDevice(instance, maxModelLen);
+export function fits(
+  instance: Instance,
+  maxModelLen: number,
+  demand = smallestDemand(instance.machine),
+  drafting?: Drafting,
+): boolean {
+  return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen);
 }
 
 /** Of the widths that the engine and the machine allow; undefined: none is wide enough. */
@@ -36,19 +45,33 @@ export function narrowestWidth(
 ): number | undefined {
   const { engine } = chooseEngine(request);
   return widthsOf(request.model, request.machine, engine, quantization).find((width) =>
-    fits(instanceFor(request, quantization, width), maxModelLen),
+    kvTypesOf(request.machine, engine).some((kv) =>
+      fits({ ...instanceFor(request, quantization, width), kv }, maxModelLen),
+    ),
   );
 }
 
-/** @example "BF16: 141 GB of weights and 1.3 GB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 154 GB for them" */
+/** @example "BF16: 131 GiB of weights and 1.3 GiB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 144 GiB for them" */
 export function missingSentence(request: PlanRequest, quantization: Quantization, maxModelLen: number): string {
   const { model, machine } = request;
   const widths = widthsOf(model, machine, chooseEngine(request).engine, quantization);
-  const width = widths.at(-1)!;
-  const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
-  const usable = width * (machine.device.memoryBytes * memoryUtilization.value - runtimeBytes.value);
-  const needed = `${gigabytes(weightBytes(model, quantization))} of weights and ${gigabytes(kvBytes(model, KV_TYPES["16"], maxModelLen))} for one sequence of ${maxModelLen} tokens`;
-  return `${quantization.label}: ${needed}; ${machineLabel({ ...machine, count: width } as Machine)} ${width === 1 ? "has" : "have"} ${gigabytes(usable)} for them`;
+  return `${quantization.label}: ${missingAt(request, quantization, maxModelLen, widths.at(-1)!)}`;
+}
+
+/** What the model takes and an instance of so many devices has: with the smallest step an engine starts with, and keys and values as narrow as it keeps them. */
+export function missingAt(
+  request: PlanRequest,
+  quantization: Quantization,
+  maxModelLen: number,
+  width: number,
+): string {
+  const { model, machine } = request;
+  const kv = kvTypesOf(machine, chooseEngine(request).engine).at(-1)!;
+  const instance = { ...instanceFor(request, quantization, width), kv };
+  const { kvBytes: left, weightBytes: weights } = planMemory(instance, smallestDemand(machine));
+  const usable = width * (left + weights);
+  const needed = `${gibibytes(weightBytes(model, quantization))} of weights and ${gibibytes(kvBytesPerDevice(instance, maxModelLen) * width)} for one sequence of ${maxModelLen} tokens`;
+  return `${needed}; ${machineLabel({ ...machine, count: width } as Machine)} ${width === 1 ? "has" : "have"} ${gibibytes(usable)} for them`;
 }
 
 function fitsSomehow(request: PlanRequest, maxModelLen: number): Quantization | undefined {
@@ -110,7 +133,7 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   const found = fitting.find((model: ModelShape) => model.family === request.model.family) ?? fitting[0];
   return found === undefined
     ? []
-    : [`${found.name} (${gigabytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
+    : [`${found.name} (${gibibytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
 }
 
 /** What comes nearest where nothing fits. */

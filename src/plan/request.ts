@@ -1,7 +1,7 @@
 /** What a plan is asked for, and what it answers. */
 import type { Efficiencies } from "./data/constants.js";
 import type { DatedPrice } from "./data/prices.js";
-import type { KvType, Quantization, QuantizationId } from "./data/quantizations.js";
+import type { KvType, KvTypeId, Quantization, QuantizationId } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
 import type { MemoryPlan } from "./memory.js";
 import type { ModelShape } from "./model-shape.js";
@@ -12,6 +12,9 @@ export type Objective = (typeof OBJECTIVES)[number];
 
 export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "llama-server"] as const;
 export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
+
+/** Those whose adapters take EAGLE-3 drafters. */
+export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-llm"];
 
 export interface PlanRequest {
   readonly model: ModelShape;
@@ -38,11 +41,32 @@ export interface PlanRequest {
   readonly efficiencies?: Efficiencies | undefined;
 }
 
+/** What sets one configuration of a plan apart from the others. */
+export interface ConfigurationKey {
+  readonly weights: QuantizationId;
+  readonly kv: KvTypeId;
+  readonly tensorParallel: number;
+  readonly instances: number;
+  /** Tokens drafted in a step; 0: none. */
+  readonly drafts: number;
+}
+
+/** The numbers that a reason compares, and the configurations they are of. */
+export interface Versus {
+  /** What the numbers are of. */
+  readonly figure: string;
+  readonly mine: number;
+  readonly of: ConfigurationKey;
+  readonly other: number;
+  readonly with: ConfigurationKey;
+}
+
 /** A decision with the rule behind it. */
 export interface Choice {
   readonly about: string;
   readonly choice: string;
   readonly because: string;
+  readonly versus?: Versus | undefined;
 }
 
 /** The fleet's engine options under its names, as far as plans set them. */
@@ -103,6 +127,7 @@ export interface Configuration extends Candidate {
 export interface Refusal {
   readonly what: string;
   readonly because: string;
+  readonly versus?: Versus | undefined;
 }
 
 export interface Plan {

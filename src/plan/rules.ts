@@ -141,11 +141,10 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
 
 export const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
-/** Of KV in fewer bits: the type this engine and device have for it; undefined: none. */
-export function narrowKv(machine: Machine, engine: PlannedEngine): KvType | undefined {
-  if (machine.kind === "cpu") return engine === "millrace" || engine === "llama-server" ? KV_TYPES.int8 : undefined;
-  if (engine === "llama-server") return KV_TYPES.int8;
-  return machine.device.flops.fp8 === undefined ? undefined : KV_TYPES.fp8;
+/** What this engine keeps keys and values in on this device, widest first. */
+export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly KvType[] {
+  if (machine.kind === "cpu" || engine === "llama-server") return [KV_TYPES["16"], KV_TYPES.int8];
+  return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];
 }
 
 /** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */

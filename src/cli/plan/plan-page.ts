@@ -2,7 +2,7 @@
 import { lineChart, type Series } from "../../bench/report/charts.js";
 import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml } from "../../bench/report/svg.js";
-import { gigabytes } from "../../plan/fitting.js";
+import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import { loadCurve } from "../../plan/load-curve.js";
 import type { Configuration, Plan } from "../../plan/request.js";
@@ -116,6 +116,6 @@ function memoryRow(configuration: Configuration, isCpu: boolean): string[] {
   const { weightBytes, kvBytes, activationBytes, runtimeBytes, headroomBytes, totalBytes } = configuration.memory;
   return [
     nameOf(configuration, isCpu),
-    ...[weightBytes, kvBytes, activationBytes, runtimeBytes, headroomBytes, totalBytes].map(gigabytes),
+    ...[weightBytes, kvBytes, activationBytes, runtimeBytes, headroomBytes, totalBytes].map(gibibytes),
   ];
 }

@@ -1,7 +1,7 @@
 /** A plan in the terminal: the ranking, then the best configuration with its memory, reasons and command. */
 
 import type { Fit } from "../../plan/calibrate.js";
-import { gigabytes } from "../../plan/fitting.js";
+import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
 import { formatTable } from "../format.js";
@@ -72,14 +72,14 @@ export function rowOf(configuration: Configuration, index: number, isCpu: boolea
 
 export function memoryText({ memory }: Configuration, what: string): string {
   const parts = [
-    `weights ${gigabytes(memory.weightBytes)}`,
-    `keys and values ${gigabytes(memory.kvBytes)}`,
-    `activations ${gigabytes(memory.activationBytes)}`,
-    ...(memory.drafterBytes > 0 ? [`drafter ${gigabytes(memory.drafterBytes)}`] : []),
-    `runtime ${gigabytes(memory.runtimeBytes)}`,
-    `left free ${gigabytes(memory.headroomBytes)}`,
+    `weights ${gibibytes(memory.weightBytes)}`,
+    `keys and values ${gibibytes(memory.kvBytes)}`,
+    `activations ${gibibytes(memory.activationBytes)}`,
+    ...(memory.drafterBytes > 0 ? [`drafter ${gibibytes(memory.drafterBytes)}`] : []),
+    `runtime ${gibibytes(memory.runtimeBytes)}`,
+    `left free ${gibibytes(memory.headroomBytes)}`,
   ];
-  return `${gigabytes(memory.totalBytes)} of ${what}: ${parts.join(", ")}`;
+  return `${gibibytes(memory.totalBytes)} of ${what}: ${parts.join(", ")}`;
 }
 
 /** Lines of at most MAX_LINE, further ones indented. */

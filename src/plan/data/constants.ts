@@ -94,6 +94,7 @@ export const SPECULATION = {
 } as const satisfies Readonly<Record<string, Constant>>;
 
 export const QUALITY = {
+  smallestGain: assumed(1.1, "what costs precision must win a tenth at least, or it is not worth checking"),
   smallestRecovery: cited(
     98,
     "a change that costs more than 2 % is rolled back (the tuning loop's own limit is 2 to 3 %)",

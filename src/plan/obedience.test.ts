@@ -1,0 +1,237 @@
+/** A plan obeys itself: nothing it tells of is better in every figure than what it chose, and every reason holds in the numbers that it names. */
+import { describe, expect, test } from "vitest";
+import { GPU_HOUR } from "./data/prices.js";
+import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import { type Evaluation, evaluate } from "./evaluate.js";
+import { fits, instanceFor } from "./fitting.js";
+import { parseHardware } from "./hardware.js";
+import { knownModel } from "./known-model.js";
+import { makePlan } from "./plan.js";
+import { eagle3Drafting } from "./predict.js";
+import {
+  type Choice,
+  type Configuration,
+  type ConfigurationKey,
+  OBJECTIVES,
+  type Plan,
+  type PlanRequest,
+} from "./request.js";
+
+/** Model, machine, requests at once, and targets: 30 pairs, each planned for every objective. */
+const PAIRS: readonly (readonly [string, string, number, PlanRequest["slo"]?])[] = [
+  ["llama-3.3-70b", "h100x2", 16],
+  ["llama-3.3-70b", "h100x8", 256],
+  ["llama-3.3-70b", "h100x4", 16, { ttftMs: 200, tpotMs: 33 }],
+  ["llama-3.3-70b", "a100-80x4", 64],
+  ["llama-3.3-70b", "a100-40x2", 8],
+  ["llama-3.3-70b", "l40sx4", 16, { tpotMs: 33 }],
+  ["llama-3.3-70b", "h200x2", 128],
+  ["llama-3.3-70b", "b200", 1],
+  ["llama-3.3-70b", "mi300xx2", 32],
+  ["llama-3.1-8b", "h100", 64],
+  ["llama-3.1-8b", "h100x8", 1024],
+  ["llama-3.1-8b", "h100x8", 16],
+  ["llama-3.1-8b", "a10g", 16, { tpotMs: 33 }],
+  ["llama-3.1-8b", "l40s", 180],
+  ["llama-3.1-8b", "l40sx4", 64, { ttftMs: 500, tpotMs: 40 }],
+  ["llama-3.1-8b", "rtx4090", 1],
+  ["llama-3.1-8b", "rtx4000-adax4", 32],
+  ["llama-3.1-8b", "cpu-16", 4],
+  ["llama-3.1-8b", "a100-80", 256, { tpotMs: 1 }],
+  ["qwen2.5-32b", "h100", 64],
+  ["qwen2.5-32b", "a100-80x2", 16, { tpotMs: 33 }],
+  ["qwen2.5-32b", "rtx6000-adax2", 16],
+  ["qwen2.5-7b", "l40s", 400],
+  ["qwen3-30b-a3b", "h100x8", 32],
+  ["qwen3-235b-a22b", "h200x8", 128],
+  ["mixtral-8x7b", "h100x4", 48],
+  ["gpt-oss-20b", "a10gx2", 16],
+  ["gemma3-27b", "l40sx2", 16],
+  ["phi-4", "a100-40", 24],
+  ["deepseek-v3", "h200x8", 64],
+];
+
+function requestFor(
+  [model, hardware, concurrency, slo = {}]: (typeof PAIRS)[number],
+  objective: PlanRequest["objective"],
+): PlanRequest {
+  const machine = parseHardware(hardware);
+  return {
+    ...{ model: knownModel(model), machine, inputTokens: 1024, outputTokens: 512, prefixShare: 0, slo, objective },
+    ...{ isSimpleTask: false, smallestRecovery: 98, load: { concurrency } },
+    price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
+  };
+}
+
+/** Smaller is better in each. */
+const figuresOf = ({ prediction, cost }: Pick<Evaluation, "prediction" | "cost">): readonly number[] => [
+  prediction.ttftMs,
+  prediction.ttftP95Ms,
+  prediction.tpotMs,
+  -prediction.outputTokensPerS,
+  cost.usdPerMillionOutput,
+  cost.usdPerMillionTotal,
+];
+
+function dominates(a: readonly number[], b: readonly number[]): boolean {
+  return a.every((value, i) => value <= b[i]!) && a.some((value, i) => value < b[i]!);
+}
+
+const VALUE: Readonly<Record<string, (request: PlanRequest, evaluation: Evaluation) => number>> = {
+  "tokens/s": (_, { prediction }) => prediction.outputTokensPerS,
+  "$/M output tokens": (_, { cost }) => cost.usdPerMillionOutput,
+  "ms a request": ({ outputTokens }, { prediction }) => prediction.ttftMs + outputTokens * prediction.tpotMs,
+  "ms to the first token": (_, { prediction }) => prediction.ttftMs,
+  "ms to the first token, p95": (_, { prediction }) => prediction.ttftP95Ms,
+  "times its targets": ({ slo }, { prediction, misses }) =>
+    misses.length === 0
+      ? 0
+      : Math.max(
+          slo.ttftMs === undefined ? 0 : prediction.ttftP95Ms / slo.ttftMs,
+          slo.tpotMs === undefined ? 0 : prediction.tpotMs / slo.tpotMs,
+        ),
+};
+
+/** Judged once more, from what the reason says it is about. */
+function evaluationOf(plan: Plan, { weights, kv, tensorParallel, instances, drafts }: ConfigurationKey): Evaluation {
+  const { request, configurations, maxModelLen } = plan;
+  const { engine } = configurations[0]!;
+  const quantization =
+    configurations.find((each) => each.quantization.id === weights)?.quantization ?? QUANTIZATIONS[weights];
+  const drafting = drafts === 0 ? undefined : eagle3Drafting(instanceFor(request, quantization, tensorParallel));
+  const candidate = { engine, quantization, kv: KV_TYPES[kv], tensorParallel, instances, drafting };
+  return evaluate(request, candidate, maxModelLen)!;
+}
+
+const keyOf = ({ quantization, kv, tensorParallel, instances, drafting }: Configuration): ConfigurationKey => ({
+  ...{ weights: quantization.id, kv: kv.id, tensorParallel, instances, drafts: drafting?.depth ?? 0 },
+});
+
+const numbersIn = (text: string): number[] =>
+  (text.match(/\d[\d,]*(\.\d+)?/g) ?? []).map((number) => Number(number.replaceAll(",", "")));
+
+/** The figures are those of the two configurations, and what is printed is these figures. */
+function expectHolds(plan: Plan, { because, versus }: Pick<Choice, "because" | "versus">): void {
+  if (versus === undefined) return;
+  const value = VALUE[versus.figure]!;
+  for (const [key, figure] of [
+    [versus.of, versus.mine],
+    [versus.with, versus.other],
+  ] as const) {
+    if (figure > 1e14) continue;
+    expect(value(plan.request, evaluationOf(plan, key)) / figure || 1, because).toBeCloseTo(1, 9);
+    if (!because.includes(" against ")) continue;
+    const isPrinted = numbersIn(because).some((number) => Math.abs(number - figure) <= Math.max(0.5, 0.006 * figure));
+    expect(isPrinted, `${figure} in: ${because}`).toBe(true);
+  }
+}
+
+/** Of the winner, no comparison may speak for the other: the first figure that decides is its own. */
+function expectWins(plan: Plan, choice: Choice): void {
+  const { versus, because } = choice;
+  // What a rule left out may be better, and the reason says by how little.
+  if (versus === undefined || because.includes("must win")) return;
+  expect(versus.of, because).toEqual(keyOf(plan.configurations[0]!));
+  const isMoreBetter = versus.figure === "tokens/s";
+  const isBetter = isMoreBetter ? versus.mine >= versus.other : versus.mine <= versus.other;
+  expect(isBetter || because.includes("which this misses"), `${choice.about}: ${because}`).toBe(true);
+  if (because.includes("within a thousandth")) return;
+  const aim = { throughput: "tokens/s", cost: "$/M output tokens", latency: "ms a request" }[plan.request.objective];
+  expect([aim, "times its targets"], because).toContain(versus.figure);
+}
+
+describe.each(PAIRS.map((pair) => ({ name: pair.slice(0, 3).join(", "), pair })))("$name at once", ({ pair }) => {
+  test.each(OBJECTIVES)("%s", (objective) => {
+    const plan = makePlan(requestFor(pair, objective));
+    const [first, ...others] = plan.configurations as [Configuration, ...Configuration[]];
+    const own = figuresOf(first);
+    const better = others.filter((other) => dominates(figuresOf(other), own));
+    expect(better.map((other) => JSON.stringify(keyOf(other)))).toEqual([]);
+    if (others.some(({ meetsSlo }) => meetsSlo)) expect(first.meetsSlo).toBe(true);
+    // By the objective, too, nothing that keeps the targets is better by more than what counts as equal.
+    const aim = { throughput: 3, cost: 4, latency: undefined }[objective];
+    const aimOf = (each: Configuration): number =>
+      aim === undefined ? each.prediction.ttftMs + 512 * each.prediction.tpotMs : figuresOf(each)[aim]!;
+    for (const other of others.filter(({ meetsSlo }) => meetsSlo === first.meetsSlo && meetsSlo)) {
+      expect(aimOf(first)).toBeLessThanOrEqual(aimOf(other) + Math.abs(aimOf(other)) * 0.002);
+    }
+    for (const choice of first.choices) {
+      expectHolds(plan, choice);
+      expectWins(plan, choice);
+    }
+    for (const refusal of plan.refusals) expectHolds(plan, refusal);
+    for (const row of others.slice(0, 3)) for (const choice of row.choices) expectHolds(plan, choice);
+  });
+});
+
+test("what drafts, narrow keys and other shapes would give is in the reasons of the winner", () => {
+  const [first] = makePlan(requestFor(["llama-3.3-70b", "h100x8", 256], "throughput")).configurations;
+  const compared = first!.choices.filter(({ versus }) => versus !== undefined).map(({ about }) => about);
+  expect(compared).toEqual(["weights", "GPUs an instance", "instances", "KV memory", "speculation"]);
+});
+
+test("what is left out says by how little it wins, in its own figures", () => {
+  const plan = makePlan(requestFor(["llama-3.3-70b", "h100x2", 16], "throughput"));
+  const refusal = plan.refusals.find(({ what }) => what.startsWith("keys and values"))!;
+  const { mine, other } = refusal.versus!;
+  expect(mine / other).toBeLessThan(1.1);
+  expect(refusal.because).toContain(Math.round(mine).toLocaleString("en-US"));
+});
+
+describe("what just fits is planned", () => {
+  test("8B in 16 bits with 32,000 tokens on 24 GB: with smaller steps, not refused with a hint at itself", () => {
+    const request: PlanRequest = {
+      ...requestFor(["llama-3.1-8b", "a10g", 16], "throughput"),
+      ...{ maxModelLen: 32_000, quantization: "bf16" },
+    };
+    const { configurations } = makePlan(request);
+    expect(configurations.length).toBeGreaterThan(0);
+    expect(configurations[0]!.memory.kvBytes).toBeGreaterThan(0);
+  });
+
+  const lengths = [1024, 4096, 16_000, 24_000, 30_000, 32_000, 33_000, 34_000, 36_000, 48_000, 100_000, 131_072];
+  test.each(lengths)("%i tokens: judged as it is said to fit", (maxModelLen) => {
+    for (const hardware of ["a10g", "l40s", "rtx4000-ada", "h100"]) {
+      for (const concurrency of [1, 16, 4096]) {
+        for (const drafts of [false, true]) {
+          const request = requestFor(["llama-3.1-8b", hardware, concurrency], "throughput");
+          const instance = instanceFor(request, QUANTIZATIONS.bf16, 1);
+          const drafting = drafts ? eagle3Drafting(instance) : undefined;
+          const candidate = {
+            engine: "vllm",
+            quantization: QUANTIZATIONS.bf16,
+            kv: KV_TYPES["16"],
+            tensorParallel: 1,
+          } as const;
+          const evaluation = evaluate(
+            { ...request, inputTokens: 512 },
+            { ...candidate, instances: 1, drafting },
+            maxModelLen,
+          );
+          const smallest = { maxNumBatchedTokens: 512, maxNumSeqs: 1 };
+          expect(evaluation !== undefined).toBe(fits(instance, maxModelLen, smallest, drafting));
+          if (evaluation === undefined) continue;
+          expect(evaluation.seats).toBeGreaterThan(0);
+          expect(evaluation.memory.kvBytes).toBeGreaterThan(0);
+        }
+      }
+    }
+  });
+});
+
+test("the step that is printed is the one that is predicted with", () => {
+  for (const [objective, tpotMs] of [
+    ["throughput", 12],
+    ["latency", undefined],
+    ["cost", 5],
+  ] as const) {
+    const plan = makePlan(requestFor(["llama-3.1-8b", "h100", 300, { tpotMs }], objective));
+    for (const configuration of plan.configurations) {
+      const { maxNumBatchedTokens, seats } = evaluationOf(plan, keyOf(configuration));
+      const { options, drafting } = configuration;
+      expect(options.maxNumBatchedTokens).toBe(maxNumBatchedTokens);
+      expect(options.maxNumSeqs).toBeLessThanOrEqual(seats);
+      expect(options.maxNumSeqs * (2 + (drafting?.depth ?? 0))).toBeLessThanOrEqual(maxNumBatchedTokens);
+    }
+  }
+});

@@ -1,0 +1,91 @@
+/** Which of two configurations is better. Every key of the order falls where a figure improves, so that no configuration is behind one that it beats in all figures. */
+import type { Evaluation } from "./evaluate.js";
+import type { Objective, PlanRequest } from "./request.js";
+
+/** From so on requests come faster than they are served, and only what is served counts. */
+const UNBOUNDED = 1e15;
+
+export interface Figure {
+  readonly unit: string;
+  readonly isMoreBetter: boolean;
+  readonly of: (request: PlanRequest, evaluation: Evaluation) => number;
+  readonly text: (number: string) => string;
+}
+
+/** How far over its targets, as a factor; 0: it keeps them. */
+function overshoot({ slo }: PlanRequest, { prediction, misses }: Evaluation): number {
+  if (misses.length === 0) return 0;
+  if (!Number.isFinite(prediction.ttftP95Ms)) return UNBOUNDED - prediction.outputTokensPerS;
+  const of = (value: number, target: number | undefined): number => (target === undefined ? 0 : value / target);
+  return Math.max(of(prediction.ttftP95Ms, slo.ttftMs), of(prediction.tpotMs, slo.tpotMs));
+}
+
+export const isUnbounded = (factor: number): boolean => factor > UNBOUNDED / 2;
+
+const less = (unit: string, of: Figure["of"], text: Figure["text"] = (number) => `${number} ${unit}`): Figure => ({
+  unit,
+  isMoreBetter: false,
+  of,
+  text,
+});
+
+export const OVER_TARGETS = less("times its targets", overshoot);
+export const SPEED: Figure = {
+  unit: "tokens/s",
+  isMoreBetter: true,
+  of: (_, { prediction }) => prediction.outputTokensPerS,
+  text: (number) => `${number} tokens/s`,
+};
+export const MONEY = less(
+  "$/M output tokens",
+  (_, { cost }) => cost.usdPerMillionOutput,
+  (number) => `$${number} a million output tokens`,
+);
+/** From being sent to the last token. */
+export const WHOLE_REQUEST = less(
+  "ms a request",
+  ({ outputTokens }, { prediction }) => prediction.ttftMs + prediction.tpotMs * outputTokens,
+);
+const LATE_FIRST_TOKEN = less("ms to the first token, p95", (_, { prediction }) => prediction.ttftP95Ms);
+const FIRST_TOKEN = less("ms to the first token", (_, { prediction }) => prediction.ttftMs);
+
+export const AIMS: Readonly<Record<Objective, Figure>> = {
+  throughput: SPEED,
+  cost: MONEY,
+  latency: WHOLE_REQUEST,
+};
+
+/** Targets first, then what was asked for, then the other of speed and money. */
+export function keysOf({ objective }: PlanRequest): readonly Figure[] {
+  return [OVER_TARGETS, AIMS[objective], WHOLE_REQUEST, MONEY, LATE_FIRST_TOKEN, FIRST_TOKEN, SPEED];
+}
+
+/** Place of the aim among the keys: there, closer than about a thousandth is equal. */
+export const AIM_KEY = 1;
+const inThousandths = (value: number): number => Math.round(1000 * Math.log(value));
+
+/** Smaller is better. */
+export function rank(request: PlanRequest, evaluation: Evaluation): readonly number[] {
+  return keysOf(request).map(({ of, isMoreBetter }, index) => {
+    const value = of(request, evaluation);
+    const key = index === AIM_KEY ? inThousandths(value) : value;
+    return isMoreBetter ? -key : key;
+  });
+}
+
+/** The first key in which they differ; undefined: they are equal. */
+export function firstDifference(a: readonly number[], b: readonly number[]): number | undefined {
+  const index = a.findIndex((value, i) => value !== b[i]);
+  return index < 0 ? undefined : index;
+}
+
+/** Best first. */
+export function ranked<T extends Evaluation>(request: PlanRequest, evaluations: readonly T[]): T[] {
+  return evaluations
+    .map((evaluation) => ({ evaluation, keys: rank(request, evaluation) }))
+    .toSorted((a, b) => {
+      const index = firstDifference(a.keys, b.keys);
+      return index === undefined ? 0 : a.keys[index]! - b.keys[index]!;
+    })
+    .map(({ evaluation }) => evaluation);
+}
