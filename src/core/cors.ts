@@ -25,7 +25,7 @@ export function preflightHeaders(
   if (base["Access-Control-Allow-Origin"] === undefined) return base;
   return {
     ...base,
-    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
     // Authorization is never covered by a wildcard, so the asked-for names are granted by name.
     "Access-Control-Allow-Headers": requestedHeaders ?? "Authorization, Content-Type, X-Request-Id",
     "Access-Control-Max-Age": "86400",

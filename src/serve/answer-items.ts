@@ -10,10 +10,12 @@ export interface AnswerItem {
   readonly name: string;
   /** A call's is its arguments, as the model wrote them. */
   text: string;
+  /** As the API shows them, of a content's tokens, where they were asked for. */
+  readonly logprobs: object[];
 }
 
 export function newItem(kind: AnswerItem["kind"], name = ""): AnswerItem {
-  return { kind, id: randomUUID().replaceAll("-", ""), name, text: "" };
+  return { kind, id: randomUUID().replaceAll("-", ""), name, text: "", logprobs: [] };
 }
 
 /** The text that a part adds to its item. */

@@ -5,6 +5,8 @@ import { corsHeaders, preflightHeaders } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
+import { ResponseState } from "../core/response-state.js";
+import { ResponseStore } from "../core/response-store.js";
 import { countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { messages } from "./anthropic/messages.js";
@@ -18,14 +20,14 @@ import { chatCompletions } from "./openai/chat-completions.js";
 import { completions } from "./openai/completions.js";
 import { embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
-import { responses } from "./openai/responses.js";
+import { inputTokens, responses, storedResponse } from "./openai/responses.js";
 import { detokenize, tokenize, tokenizerInfo } from "./openai/tokenize.js";
 import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
 
 interface Route {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly handler: Handler;
   /** Needs an API key where keys are configured. */
@@ -51,6 +53,11 @@ const ROUTES: readonly Route[] = [
   { method: "POST", path: "/v1/chat/completions", handler: chatCompletions, ...api },
   { method: "POST", path: "/v1/completions", handler: completions, ...api },
   { method: "POST", path: "/v1/responses", handler: responses, ...api },
+  { method: "POST", path: "/v1/responses/input_tokens", handler: inputTokens, ...api },
+  { method: "GET", path: "/v1/responses/:id", handler: storedResponse, ...api },
+  { method: "DELETE", path: "/v1/responses/:id", handler: storedResponse, ...api },
+  { method: "POST", path: "/v1/responses/:id/cancel", handler: storedResponse, ...api },
+  { method: "GET", path: "/v1/responses/:id/input_items", handler: storedResponse, ...api },
   { method: "POST", path: "/v1/embeddings", handler: embeddings, ...api },
   { method: "POST", path: "/v1/messages", handler: messages, ...anthropicApi },
   { method: "POST", path: "/v1/messages/count_tokens", handler: countTokens, ...anthropicApi },
@@ -107,23 +114,32 @@ function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
 
+function enterRoute(c: AppContext, { dialect }: Route): void {
+  enterDialect(c, isAnthropic(c) ? ANTHROPIC_DIALECT : dialect);
+}
+
 function enterDialect(c: AppContext, dialect: Dialect): void {
   c.set("dialect", dialect);
   c.header(dialect.requestIdHeader, c.get("requestId"));
 }
 
 function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkKey: KeyCheck): void {
-  const enter = (c: AppContext) => enterDialect(c, isAnthropic(c) ? ANTHROPIC_DIALECT : route.dialect);
   app.on(route.method, route.path, (c) => {
-    enter(c);
+    enterRoute(c, route);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
     if (route.isProtected) c.set("tenant", checkKey(c.req.header("Authorization"), c.req.header("x-api-key")));
     return route.handler(c, context);
   });
+}
+
+/** Behind the paths' handlers: what comes here has a method that none of them takes. */
+function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
+  const methods = ROUTES.filter(({ path }) => path === route.path).map(({ method }) => method);
   app.all(route.path, (c) => {
-    enter(c);
-    c.header("Allow", route.method);
-    throw new MillraceError("method_not_allowed", `expected ${route.method} ${route.path}, got ${c.req.method}`);
+    enterRoute(c, route);
+    c.header("Allow", methods.join(", "));
+    const expected = methods.join(" or ");
+    throw new MillraceError("method_not_allowed", `expected ${expected} ${route.path}, got ${c.req.method}`);
   });
 }
 
@@ -149,11 +165,13 @@ export function createAppWithLifecycle(options: AppOptions): {
     version: packageVersion(),
     createdAtSeconds: Math.floor(Date.now() / 1000),
     lifecycle,
+    responses: new ResponseState(new ResponseStore(options.responseLimits)),
   };
   const app = new Hono<AppEnv>();
   const checkKey = createKeyCheck(options.apiKeys);
   addEntry(app, options);
   for (const route of ROUTES) addRoute(app, route, context, checkKey);
+  for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {
     if (isAnthropic(c)) enterDialect(c, ANTHROPIC_DIALECT);

@@ -2,6 +2,8 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { MillraceError } from "../core/errors.js";
+import type { ResponseState } from "../core/response-state.js";
+import type { StoreLimits } from "../core/response-store.js";
 import type { Engine, EngineInfo, SchedulingPolicyName } from "../engine/api.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
@@ -82,6 +84,8 @@ export interface AppOptions {
   readonly toolCallParser?: ToolCallParserName | undefined;
   /** Whether reasoning is split from answers; auto (the default) = where template or vocabulary know of it. */
   readonly reasoningParser?: ReasoningParserName | undefined;
+  /** Bounds of what /v1/responses keeps. */
+  readonly responseLimits?: StoreLimits;
   /** Seeds of requests that bring none; random ones when absent. */
   readonly drawSeed?: SeedSource;
 }
@@ -101,6 +105,8 @@ export interface ServeContext extends AppOptions {
   /** Unix seconds at which this server was made; the model's `created`. */
   readonly createdAtSeconds: number;
   readonly lifecycle: Lifecycle;
+  /** What /v1/responses keeps between requests. */
+  readonly responses: ResponseState;
 }
 
 /** Whether the server takes requests, and how many it is busy with. */

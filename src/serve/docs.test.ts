@@ -8,7 +8,7 @@ import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { CHAT_RULES } from "./openai/chat-completions.js";
 import { COMPLETION_RULES } from "./openai/completions.js";
 import { EMBEDDING_RULES } from "./openai/embeddings.js";
-import { RESPONSE_RULES } from "./openai/responses.js";
+import { RESPONSE_RULES } from "./openai/response-request.js";
 import { DETOKENIZE_RULES, TOKENIZE_RULES } from "./openai/tokenize.js";
 
 const sections = new Map(

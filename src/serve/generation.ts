@@ -42,6 +42,8 @@ export interface ScoredToken {
   readonly logprob: TokenLogprob;
   /** Where the token's text begins in the output, in code points. */
   readonly textOffset: number;
+  /** Reasoning was read from it. */
+  readonly isThought: boolean;
 }
 
 export interface GenerationEnd {
@@ -165,16 +167,21 @@ export class Generation {
       const tokenId = output.tokenIds[i]!;
       this.#numTokens++;
       const logprob = output.logprobs?.[i];
-      if (logprob !== undefined) {
+      const textOffset = this.#numDecodedCodePoints;
+      const addScore = (isThought: boolean) => {
+        if (logprob === undefined) return;
         scored ??= [];
-        scored.push({ logprob, textOffset: this.#numDecodedCodePoints });
-      }
+        scored.push({ logprob, textOffset, isThought });
+      };
       const isFinalStop = output.stopTokenId !== undefined && i === output.tokenIds.length - 1;
-      if (isFinalStop && !this.#request.isStopIncluded) continue;
+      if (isFinalStop && !this.#request.isStopIncluded) {
+        addScore(this.#reader?.isReasoning === true);
+        continue;
+      }
       const step = this.#match(this.#decode(this.#decoder.push(tokenId)));
       text += step.text;
       matched = step.matched;
-      this.#readToken(step.text);
+      addScore(this.#readToken(step.text));
     }
     let end: GenerationEnd | undefined;
     if (matched !== undefined || this.#isRead) {
@@ -208,11 +215,14 @@ export class Generation {
     return this.#reader?.isComplete === true;
   }
 
-  #readToken(text: string): void {
-    if (this.#reader === undefined) return;
+  /** @returns whether the token is one of reasoning, its markers among them */
+  #readToken(text: string): boolean {
+    if (this.#reader === undefined) return false;
     const wasReasoning = this.#reader.isReasoning;
     this.#addParts(this.#reader.push(text));
-    if (wasReasoning || this.#reader.isReasoning) this.#numReasoningTokens++;
+    const isThought = wasReasoning || this.#reader.isReasoning;
+    if (isThought) this.#numReasoningTokens++;
+    return isThought;
   }
 
   #addParts(parts: readonly AnswerPart[] = []): void {

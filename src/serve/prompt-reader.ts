@@ -10,7 +10,7 @@ import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PromptContext, type
 import { CHAT_RULES, chatPromptIds } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completionPrompts } from "./openai/completions.js";
 import { parseFields } from "./openai/fields.js";
-import { RESPONSE_RULES, responsePromptIds } from "./openai/responses.js";
+import { RESPONSE_RULES, responsePromptIds } from "./openai/response-request.js";
 
 export interface PromptSource extends ChatFormatSource {
   readonly tokenizer: Tokenizer;

@@ -2,9 +2,11 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
+import type { OpenTurn } from "../../core/response-state.js";
 import type { Dialect } from "./dialect.js";
 import { responseHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
+import { ResponseKeeper } from "./response-keeper.js";
 import { type TokenUsage, UsageReader } from "./usage.js";
 import { WholeEvents } from "./whole-events.js";
 
@@ -36,6 +38,8 @@ export interface AttemptContext {
   onFirstByte(status: number): void;
   /** Told at the end of an answer that says how many tokens it took; absent: it is not looked for. */
   readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
+  /** A request of /v1/responses whose answer the gateway completes, and keeps. */
+  readonly turn?: OpenTurn | undefined;
 }
 
 /** What says that the request was not taken: busy, and not ready. */
@@ -54,6 +58,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #headers: IncomingHttpHeaders = {};
   /** Of a stream of events. */
   #events: WholeEvents | undefined;
+  #keeper: ResponseKeeper | undefined;
   readonly #usage: UsageReader | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
@@ -100,7 +105,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
       });
       this.#state = "discarding";
       this.#watch(this.context.timeouts.idleMs);
-    } else if (isEventStream(headers)) this.#events = new WholeEvents();
+      return;
+    }
+    if (isEventStream(headers)) this.#events = new WholeEvents();
+    const { turn } = this.context;
+    if (turn !== undefined && status === 200) this.#keeper = new ResponseKeeper(turn, this.#events !== undefined);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -113,7 +122,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#lastByteMs === 0) this.#watch(this.context.timeouts.idleMs);
     this.#lastByteMs = performance.now();
     this.#usage?.push(chunk);
-    const bytes = this.#events === undefined ? chunk : this.#events.push(chunk);
+    const whole = this.#events === undefined ? chunk : this.#events.push(chunk);
+    const bytes = this.#keeper?.push(whole) ?? whole;
     if (bytes.length > 0) this.#pass(bytes, controller);
   }
 
@@ -121,7 +131,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding") clearTimeout(this.#timer);
     if (this.#state === "discarding" || this.#state === "over") return;
     if (this.#state === "waiting") this.#begin();
-    this.context.outgoing.end(this.#events?.flush());
+    this.context.outgoing.end(this.#events?.flush() ?? this.#keeper?.end());
     const usage = this.#usage?.read();
     if (usage !== undefined) this.context.onUsage?.(usage);
     this.#finish({ kind: "answered", status: this.#status });
@@ -149,8 +159,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #begin(): void {
     const { dialect, requestId, outgoing } = this.context;
     this.#state = "passing";
-    const isStream = this.#events !== undefined;
-    outgoing.writeHead(this.#status, responseHeaders(this.#headers, dialect.requestIdHeader, requestId, isStream));
+    const isEdited = this.#events !== undefined || this.#keeper !== undefined;
+    outgoing.writeHead(this.#status, responseHeaders(this.#headers, dialect.requestIdHeader, requestId, isEdited));
     this.context.onFirstByte(this.#status);
   }
 

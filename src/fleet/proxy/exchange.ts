@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { parseJsonObject, readIncoming } from "../../core/json-body.js";
+import type { OpenTurn, ResponseState } from "../../core/response-state.js";
 import type { EngineName } from "../adapters/adapter.js";
 import type { KeySource, RequestBody } from "../routing/key-source.js";
 import type { Lease, LeaseEnd, Router } from "../routing/router.js";
@@ -24,6 +25,7 @@ export interface ExchangeContext {
   readonly room: WaitingRoom;
   readonly connections: UpstreamConnections;
   readonly keySourceOf: (model: string) => KeySource;
+  readonly responses: ResponseState;
 }
 
 interface Arrival {
@@ -40,6 +42,8 @@ interface Sendable {
   readonly bytes: Buffer;
   readonly body: RequestBody;
   readonly entrant: Entrant;
+  /** What the answer is kept by, where the gateway keeps it. */
+  readonly turn: OpenTurn | undefined;
 }
 
 export class Exchange {
@@ -77,17 +81,29 @@ export class Exchange {
     const { incoming, requestId, route, path } = this.arrival;
     const { headers } = incoming;
     const caller = options.authorize(headers);
-    const bytes = await readIncoming(incoming, options.limits);
-    const body = parseJsonObject(bytes);
-    const model = modelOf(body, options.pool.models(), options.modelOf);
+    const sent = await this.#readBody();
     const { tenant } = caller;
+    const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
+    const body = turn?.body ?? sent.body;
+    const bytes = turn === undefined ? sent.bytes : Buffer.from(JSON.stringify(body));
+    const model = modelOf(body, options.pool.models(), options.modelOf);
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
     const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
     const request = routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body), excluded: [] };
-    return { bytes, body, entrant };
+    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined };
+  }
+
+  async #readBody(): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
+    const { incoming, route, url } = this.arrival;
+    if (route.method === "GET") {
+      const model = new URL(url, "http://localhost").searchParams.get("model");
+      return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
+    }
+    const bytes = await readIncoming(incoming, this.context.options.limits);
+    return { bytes, body: parseJsonObject(bytes) };
   }
 
   async #send(sendable: Sendable): Promise<void> {
@@ -136,14 +152,17 @@ export class Exchange {
         lease.promptDone(status < 500);
         this.#observer?.firstByte();
       },
+      turn: sendable.turn,
       onUsage: route.isGeneration || path.endsWith("/embeddings") ? this.#observer?.used : undefined,
     });
     this.#giveUp = (error) => attempt.cancel(error);
     this.#observer?.routed(upstream.id, lease.matchedFraction);
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed(sendable.body) : undefined;
     const headers = requestHeaders(incoming.headers, upstream, target, requestId, this.#observer?.traceparent);
+    const { method = "POST" } = route;
+    if (method === "GET") return attempt.run(connections.poolOf(target.url), { path, method, headers });
     const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed });
-    return attempt.run(connections.poolOf(target.url), { path: url, method: "POST", headers, body });
+    return attempt.run(connections.poolOf(target.url), { path: url, method, headers, body });
   }
 
   /** Drawn once, at the door: whichever instance answers in the end, the answer is the same (exactness rule E5). */

@@ -1,5 +1,6 @@
 /** What the proxy is given: the fleet, how to route, whom to let in, limits, times, and who watches. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { StoreLimits } from "../../core/response-store.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
 import type { Demand } from "../routing/waiting-room.js";
@@ -73,6 +74,8 @@ export interface ProxyOptions {
   /** What names the prompts of a model; by their text where it is absent or says nothing. */
   readonly keySource?: (model: string) => KeySource | undefined;
   readonly authorize: Authorize;
+  /** Bounds of what /v1/responses keeps. */
+  readonly responseLimits?: StoreLimits;
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;

@@ -4,6 +4,8 @@ import type { Socket } from "node:net";
 import { corsHeaders, DEFAULT_CORS_ORIGINS, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, endSilentConnections, listen, requestIdOf, shownHost } from "../../core/http-server.js";
+import { isStateRequest, ResponseState } from "../../core/response-state.js";
+import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { BreakerState } from "../routing/breaker.js";
@@ -47,7 +49,8 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now, blocksOf);
   const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
-  const door = new Door({ options, router, room, connections, keySourceOf });
+  const responses = new ResponseState(new ResponseStore(options.responseLimits));
+  const door = new Door({ options, router, room, connections, keySourceOf, responses });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
   server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
   endSilentConnections(server, options.timeouts.stalledClientMs, door.unanswered);
@@ -151,7 +154,9 @@ class Door {
     const queryStart = url.indexOf("?");
     const path = queryStart < 0 ? url : url.slice(0, queryStart);
     const route = routeOf(path);
-    if (route !== undefined && incoming.method === "POST" && !this.isDraining) {
+    const { method = "GET" } = incoming;
+    const isStored = isStateRequest(method, path);
+    if (route !== undefined && method === (route.method ?? "POST") && !this.isDraining && !isStored) {
       return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
     }
     const refuse = (error: MillraceError) => {
@@ -159,7 +164,11 @@ class Door {
       respondWithError(outgoing, error, route?.dialect ?? dialectOf(path), requestId);
     };
     try {
-      if (!this.#serveInfo(incoming, outgoing, requestId, path))
+      if (isStored) {
+        const { tenant } = this.context.options.authorize(incoming.headers);
+        const answer = this.context.responses.answer(tenant, method, url);
+        respondJson(outgoing, 200, requestId, answer ?? {});
+      } else if (!this.#serveInfo(incoming, outgoing, requestId, path))
         refuse(this.#noSuchPath(route !== undefined, incoming, path));
     } catch (thrown) {
       refuse(
@@ -190,8 +199,9 @@ class Door {
 
   #noSuchPath(isRoute: boolean, { method }: IncomingMessage, path: string): MillraceError {
     const shown = path.slice(0, 80);
-    if (isRoute && method !== "POST") {
-      return new MillraceError("method_not_allowed", `expected POST ${shown}, got ${method}`);
+    const expected = routeOf(path)?.method ?? "POST";
+    if (isRoute && method !== expected) {
+      return new MillraceError("method_not_allowed", `expected ${expected} ${shown}, got ${method}`);
     }
     if (isRoute && this.isDraining) {
       return new MillraceError(

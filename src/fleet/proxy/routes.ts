@@ -3,10 +3,14 @@ import { ANTHROPIC, type Dialect, OPENAI, OPENAI_RESPONSES } from "./dialect.js"
 
 export interface Route {
   readonly dialect: Dialect;
+  /** POST where absent. A GET has no body: its query may name the model. */
+  readonly method?: "GET";
   /** Its prompt goes through a prefix cache, and tokens come out. */
   readonly isGeneration: boolean;
   /** Takes a `seed`. */
   readonly takesSeed: boolean;
+  /** Goes on from stored answers; `isGeneration` too: its answer may be stored. */
+  readonly hasState?: boolean;
 }
 
 const generation = { isGeneration: true, takesSeed: false } as const;
@@ -15,11 +19,13 @@ const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false };
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
-  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES }],
+  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true }],
+  ["/v1/responses/input_tokens", { ...PLAIN, hasState: true }],
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
   ["/tokenize", PLAIN],
   ["/detokenize", PLAIN],
+  ["/tokenizer_info", { ...PLAIN, method: "GET" }],
 ]);
 
 /** Plain words only: nothing that an engine could resolve to another path. */

@@ -188,13 +188,6 @@ const REFUSALS: readonly Refusal[] = [
     "prompt",
   ],
   [
-    "a continued response",
-    RESPONSES,
-    { input: "a", previous_response_id: "resp_1" },
-    "unsupported_field",
-    "previous_response_id",
-  ],
-  [
     "a response's tool",
     RESPONSES,
     { input: "a", tools: [{ type: "web_search" }] },

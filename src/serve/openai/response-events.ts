@@ -3,7 +3,7 @@
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer-part.js";
 import { type AnswerItem, addPart, partsOf, textOfPart } from "../answer-items.js";
-import type { GenerationEnd } from "../generation.js";
+import type { GenerationEnd, ScoredToken } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { StreamFrames } from "../respond.js";
 import {
@@ -17,6 +17,7 @@ import {
   type ResponseFacts,
   responseObject,
   statusOf,
+  type WholeResponse,
 } from "./response-objects.js";
 
 const TEXT_EVENTS: Readonly<Record<AnswerItem["kind"], string>> = {
@@ -29,6 +30,7 @@ class ResponseEvents {
   readonly #facts: ResponseFacts;
   readonly #items: AnswerItem[] = [];
   #sequenceNumber = 0;
+  #logprobs: object[] = [];
   /** The items before this one are done. */
   #openIndex = -1;
   /** Everything of a delta event of the open item up to its number. */
@@ -47,21 +49,38 @@ class ResponseEvents {
     return this.#event("response.created", { response }) + this.#event("response.in_progress", { response });
   }
 
+  /** Tokens whose text is still to come, or has none, go with the next that is said. */
+  score(scored: readonly ScoredToken[]): void {
+    for (const logprob of this.#facts.logprobs(scored)) this.#logprobs.push(logprob);
+  }
+
   add(part: AnswerPart): string {
     const begin = addPart(this.#items, part) ? this.#done("completed") + this.#open() : "";
     const delta = textOfPart(part);
     if (delta === "") return begin;
-    return `${begin}${this.#deltaHead},"sequence_number":${this.#sequenceNumber++},"delta":${JSON.stringify(delta)}}\n\n`;
+    const logprobs = part.kind === "content" ? `,"logprobs":${JSON.stringify(this.#takeLogprobs())}` : "";
+    const rest = `"sequence_number":${this.#sequenceNumber++},"delta":${JSON.stringify(delta)}${logprobs}`;
+    return `${begin}${this.#deltaHead},${rest}}\n\n`;
   }
 
-  finish(end: GenerationEnd, totals: JobTotals): string {
+  /** What has come since the last delta, which is its item's as well. */
+  #takeLogprobs(): readonly object[] {
+    const logprobs = this.#logprobs;
+    this.#logprobs = [];
+    for (const each of logprobs) this.#items[this.#openIndex]?.logprobs.push(each);
+    return logprobs;
+  }
+
+  finish(end: GenerationEnd, totals: JobTotals, onResponse: (response: WholeResponse) => void): string {
     let text = "";
     if (this.#items.length === 0) {
       this.#items.push(emptyAnswerItem());
       text += this.#open();
     }
+    if (this.#items.at(-1)?.kind === "content") this.#takeLogprobs();
     text += this.#done(statusOf(end));
     const response = responseObject(this.#facts, { items: this.#items, end, totals });
+    onResponse(response);
     return text + this.#event(`response.${response.status}`, { response });
   }
 
@@ -79,8 +98,7 @@ class ResponseEvents {
     const index = ++this.#openIndex;
     const item = this.#items[index]!;
     const type = `${TEXT_EVENTS[item.kind]}.delta`;
-    const logprobs = item.kind === "content" ? { logprobs: [] } : {};
-    const head = JSON.stringify({ type, ...this.#position(item), ...logprobs }).slice(0, -1);
+    const head = JSON.stringify({ type, ...this.#position(item) }).slice(0, -1);
     this.#deltaHead = `event: ${type}\ndata: ${head}`;
     const added = { output_index: index, item: itemObject(item, "in_progress") };
     const begin = this.#event("response.output_item.added", added);
@@ -102,8 +120,8 @@ class ResponseEvents {
       return end + this.#event("response.output_item.done", done);
     }
     return (
-      this.#event(type, { ...position, text, ...(kind === "content" ? { logprobs: [] } : {}) }) +
-      this.#event("response.content_part.done", { ...position, part: contentPart(kind, text) }) +
+      this.#event(type, { ...position, text, ...(kind === "content" ? { logprobs: item.logprobs } : {}) }) +
+      this.#event("response.content_part.done", { ...position, part: contentPart(kind, text, item.logprobs) }) +
       this.#event("response.output_item.done", done)
     );
   }
@@ -114,13 +132,19 @@ class ResponseEvents {
   }
 }
 
-export function responseFrames(facts: ResponseFacts, requestId: string): StreamFrames {
+/** @param onResponse takes the whole answer before its last event goes out */
+export function responseFrames(
+  facts: ResponseFacts,
+  requestId: string,
+  onResponse: (response: WholeResponse) => void,
+): StreamFrames {
   const events = new ResponseEvents(facts);
   let end: GenerationEnd = { reason: "stop", stopReason: null };
   return {
     onUpdate(_index, update) {
       const begin = events.hasBegun ? "" : events.begin();
       if (update.end !== undefined) end = update.end;
+      events.score(update.scored);
       return (
         begin +
         partsOf(update)
@@ -128,7 +152,7 @@ export function responseFrames(facts: ResponseFacts, requestId: string): StreamF
           .join("")
       );
     },
-    onDone: (totals) => events.finish(end, totals),
+    onDone: (totals) => events.finish(end, totals, onResponse),
     onError: (error) => events.fail(errorBody(error, requestId).error.message),
   };
 }

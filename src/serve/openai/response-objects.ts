@@ -1,6 +1,6 @@
 /** The JSON of /v1/responses: the response object in each of its states, and the items of its output. */
 import { type AnswerItem, itemsOf, newItem } from "../answer-items.js";
-import type { GenerationEnd } from "../generation.js";
+import type { GenerationEnd, ScoredToken } from "../generation.js";
 import type { JobTotals } from "../job.js";
 import type { ChoiceResult } from "../respond.js";
 
@@ -19,6 +19,14 @@ export interface ResponseFacts {
   readonly effort: string | null;
   readonly textFormat: object;
   readonly numPromptTokens: number;
+  readonly truncation: "auto" | "disabled";
+  /** Most likely tokens shown beside each; undefined: no log-probabilities are. */
+  readonly numTopLogprobs: number | undefined;
+  /** The answer it goes on from. */
+  readonly previousId: string | null;
+  readonly isStored: boolean;
+  readonly metadata: object;
+  readonly logprobs: (scored: readonly ScoredToken[]) => object[];
 }
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
@@ -30,9 +38,9 @@ export function itemId({ kind, id }: AnswerItem): string {
 }
 
 /** The part that holds a message's or a reasoning's text. */
-export function contentPart(kind: "content" | "reasoning", text: string): object {
+export function contentPart(kind: "content" | "reasoning", text: string, logprobs: readonly object[] = []): object {
   if (kind === "reasoning") return { type: "reasoning_text", text };
-  return { type: "output_text", text, annotations: [], logprobs: [] };
+  return { type: "output_text", text, annotations: [], logprobs };
 }
 
 /** An item in progress has nothing in it yet. */
@@ -41,7 +49,7 @@ export function itemObject(item: AnswerItem, status: ItemStatus): object {
   const head = { id: itemId(item), status };
   const text = status === "in_progress" ? "" : item.text;
   if (kind === "call") return { ...head, type: "function_call", call_id: `call_${id}`, name, arguments: text };
-  const content = status === "in_progress" ? [] : [contentPart(kind, text)];
+  const content = status === "in_progress" ? [] : [contentPart(kind, text, item.logprobs)];
   if (kind === "reasoning") return { ...head, type: "reasoning", summary: [], content };
   return { ...head, type: "message", role: "assistant", content };
 }
@@ -66,18 +74,19 @@ function baseObject(facts: ResponseFacts) {
     incomplete_details: null,
     instructions: facts.instructions,
     max_output_tokens: facts.maxOutputTokens,
-    metadata: {},
+    metadata: facts.metadata,
     model: facts.model,
     parallel_tool_calls: facts.isParallel,
-    previous_response_id: null,
+    previous_response_id: facts.previousId,
     reasoning: { effort: facts.effort, summary: null },
-    store: false,
+    store: facts.isStored,
     temperature: facts.temperature,
     text: { format: facts.textFormat },
     tool_choice: facts.toolChoice,
     tools: facts.tools,
+    top_logprobs: facts.numTopLogprobs ?? 0,
     top_p: facts.topP,
-    truncation: "disabled",
+    truncation: facts.truncation,
   };
 }
 
@@ -104,9 +113,15 @@ export function responseObject(
   };
 }
 
+export type WholeResponse = ReturnType<typeof responseObject>;
+
 export function wholeResponse(facts: ResponseFacts, result: ChoiceResult, totals: JobTotals) {
-  const items = itemsOf(result);
-  return responseObject(facts, { items: items.length === 0 ? [emptyAnswerItem()] : items, end: result.end, totals });
+  const found = itemsOf(result);
+  const items = found.length === 0 ? [emptyAnswerItem()] : found;
+  // Beside log-probabilities there are no calls, so that what is said is one item.
+  const said = items.find(({ kind }) => kind === "content");
+  for (const logprob of facts.logprobs(result.scored)) said?.logprobs.push(logprob);
+  return responseObject(facts, { items, end: result.end, totals });
 }
 
 export function pendingResponse(facts: ResponseFacts) {

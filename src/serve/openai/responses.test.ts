@@ -37,8 +37,13 @@ const REFUSALS: readonly Refusal[] = [
   ["a schema that cannot be kept", { text: format({ type: "array", uniqueItems: true }) }, "text.format.schema"],
   ["an unknown part of text", { text: { colour: 1 } }, "text.colour", "unknown_field"],
   ["a strange effort", { reasoning: { effort: "much" } }, "reasoning.effort"],
-  ["logprobs", { include: ["message.output_text.logprobs"] }, "include", UNSUPPORTED],
-  ["a reference to an item", { input: [{ type: "item_reference", id: "a" }] }, "input[0].type", UNSUPPORTED],
+  ["a strange inclusion", { include: ["everything"] }, "include[0]"],
+  ["logprobs beside tools", { tools, include: ["message.output_text.logprobs"] }, "include"],
+  ["more logprobs than there are", { top_logprobs: 1000 }, "top_logprobs"],
+  ["a strange truncation", { truncation: "middle" }, "truncation"],
+  ["work in the background", { background: true }, "background", UNSUPPORTED],
+  ["a conversation", { conversation: "conv_1" }, "conversation", UNSUPPORTED],
+  ["an id that is none", { previous_response_id: 7 }, "previous_response_id"],
   ["an image", message([{ type: "input_image" }]), "input[0].content[0].type", UNSUPPORTED],
   ["a part without text", message([{ type: "input_text" }]), "input[0].content[0].text"],
   ["a tool's message", { input: [{ role: "tool", content: "a" }] }, "input[0].role"],
@@ -97,6 +102,38 @@ describe("the output", () => {
     ]);
     expect(body.reasoning).toEqual({ effort: "high", summary: null });
     expect(body.usage.output_tokens_details).toEqual({ reasoning_tokens: "hm\n</think>".length });
+  });
+
+  it("has log-probabilities where they are asked for, of what is said", async () => {
+    const { body } = await post({ top_logprobs: 2 }, "hm</think>yes", thinking);
+    const [, message] = body.output as unknown as {
+      content: { logprobs: { token: string; top_logprobs: object[] }[] }[];
+    }[];
+    const logprobs = message!.content[0]!.logprobs;
+    expect(logprobs.map(({ token }) => token).join("")).toContain("yes");
+    expect(logprobs.map(({ token }) => token).join("")).not.toContain("hm");
+    expect(logprobs.every(({ top_logprobs }) => top_logprobs.length === 2)).toBe(true);
+    const included = await post({ include: ["message.output_text.logprobs"] }, "yes");
+    expect(JSON.stringify(included.body.output)).toContain('"logprob":');
+    expect(JSON.stringify((await post({}, "yes")).body.output)).not.toContain('"logprob":');
+  });
+
+  it("of a conversation that is too long is an answer to its end, where that is asked for", async () => {
+    const turn = (n: number) => [
+      { role: "user", content: `question ${n} ${"x".repeat(400)}` },
+      { role: "assistant", content: `answer ${n}` },
+    ];
+    const input = [...Array.from({ length: 40 }, (_, n) => turn(n)).flat(), { role: "user", content: "last" }];
+    const fields = { input, instructions: "be brief" };
+    expect((await post(fields, "yes")).body.error.code).toBe("context_length_exceeded");
+    const { body, prompt } = await post({ ...fields, truncation: "auto" }, "yes");
+    expect(body).toMatchObject({ status: "completed", truncation: "auto" });
+    expect(prompt).toMatch(/^<\|im_start\|>system\nbe brief<\|im_end\|>\n<\|im_start\|>user\nquestion (3\d) /);
+    expect(prompt).toContain("last");
+    // One turn more would not have left room for the answer.
+    expect(prompt.length + 480 + 256).toBeGreaterThan(4096);
+    const one = await post({ input: "x".repeat(5000), truncation: "auto" }, "yes");
+    expect(one.body.error.code).toBe("context_length_exceeded");
   });
 
   it("of nothing is an empty message", async () => {

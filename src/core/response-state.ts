@@ -1,0 +1,159 @@
+/** What /v1/responses keeps between requests, at the door that clients see: requests go on from stored answers, and those can be asked for. */
+import { MillraceError } from "./errors.js";
+import { conversationOf, inputOf, type ResponseStore, type Turn } from "./response-store.js";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A request as the engine is to see it, which keeps nothing, and a place for its answer. */
+export interface OpenTurn {
+  /** With the whole conversation as input. */
+  readonly body: Json;
+  readonly previousId: string | null;
+  /** Whether the answer will be kept. */
+  readonly isStored: boolean;
+  /** Takes the whole answer, and keeps it if it is to be kept. */
+  finish(response: Json): void;
+}
+
+function notFound(what: string, id: string, param: string): MillraceError {
+  return new MillraceError("not_found", `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {
+    param,
+    hint: "answers are kept for a limited time, and only for the API key that asked for them",
+  });
+}
+
+function itemsOf(input: unknown): readonly unknown[] {
+  if (Array.isArray(input)) return input;
+  return input === undefined || input === null ? [] : [{ type: "message", role: "user", content: input }];
+}
+
+export class ResponseState {
+  constructor(private readonly store: ResponseStore) {}
+
+  /**
+   * @param body of a POST to /v1/responses; what is wrong with its other fields is for the engine to say
+   * @returns undefined where it asks for nothing that is kept
+   */
+  open(tenant: string, body: Json): OpenTurn | undefined {
+    const { previous_response_id: previousId, store, ...rest } = body;
+    const hasPrevious = typeof previousId === "string";
+    const isKept = store === undefined || store === null || store === true;
+    const own = itemsOf(body.input);
+    const known = this.#withReferences(tenant, own);
+    if (!hasPrevious && !isKept && known === own) return undefined;
+    const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id") : undefined;
+    const input = isKept ? Buffer.from(JSON.stringify(known)) : undefined;
+    const numBytes = (previous?.conversationBytes ?? 0) + (input?.length ?? 0);
+    const isStored = numBytes <= this.store.limits.maxConversationBytes;
+    const changes = previous !== undefined || known !== own;
+    const earlier = previous === undefined ? [] : conversationOf(previous);
+    const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
+    // A text stays one where nothing comes before it.
+    if (changes) sent.input = [...earlier, ...known];
+    // What is no id the engine will refuse.
+    if (!hasPrevious && previousId !== undefined) sent.previous_response_id = previousId;
+    return {
+      body: sent,
+      previousId: hasPrevious ? previousId : null,
+      isStored: input !== undefined && isStored,
+      finish: (response) => {
+        if (input === undefined || !isStored || typeof response.id !== "string") return;
+        this.store.put(tenant, response.id, previous, input, response);
+      },
+    };
+  }
+
+  /** Answers a request for what is stored. @param url path and query @returns undefined of any other request */
+  answer(tenant: string, method: string, url: string): object | undefined {
+    const { pathname, searchParams } = new URL(url, "http://localhost");
+    if (!isStateRequest(method, pathname)) return undefined;
+    const [, id = "", rest] = STATE_PATH.exec(pathname) ?? [];
+    const turn = this.#find(tenant, id);
+    if (rest === "input_items") return inputItems(turn, searchParams);
+    if (rest === "cancel") {
+      throw new MillraceError(
+        "invalid_request",
+        "expected a response that runs in the background, got one that is done",
+      );
+    }
+    if (method === "DELETE") {
+      this.store.delete(tenant, id);
+      return { id, object: "response", deleted: true };
+    }
+    if (searchParams.get("stream") === "true") {
+      throw new MillraceError("unsupported_field", 'expected no "stream", got true', {
+        param: "stream",
+        hint: "a stored response is given whole",
+      });
+    }
+    return JSON.parse(turn.response.toString()) as object;
+  }
+
+  #find(tenant: string, id: string, param?: string): Turn {
+    const turn = this.store.get(tenant, id);
+    if (turn === undefined) throw notFound("response", id, param ?? "response_id");
+    const { maxConversationBytes } = this.store.limits;
+    if (param === undefined || turn.conversationBytes <= maxConversationBytes) return turn;
+    const message = `${param}: expected a conversation of at most ${maxConversationBytes} bytes, got ${turn.conversationBytes}`;
+    throw new MillraceError("invalid_parameter", message, { param, hint: "send what still counts as input" });
+  }
+
+  /** The items that references name, in their place. @returns the same list where there are none */
+  #withReferences(tenant: string, items: readonly unknown[]): readonly unknown[] {
+    const isReference = (item: unknown): item is { readonly id: string } => {
+      const { type, id } = (item ?? {}) as { readonly type?: unknown; readonly id?: unknown };
+      return type === "item_reference" && typeof id === "string";
+    };
+    if (!items.some(isReference)) return items;
+    return items.map((item, index) => {
+      if (!isReference(item)) return item;
+      const found = this.store.item(tenant, item.id);
+      if (found === undefined) throw notFound("item", item.id, `input[${index}].id`);
+      return found;
+    });
+  }
+}
+
+const STATE_PATH = /^\/v1\/responses\/([\w-]{1,128})(?:\/(\w+))?$/;
+
+/** Whether a request asks for what is stored, by its method and its path without the query. */
+export function isStateRequest(method: string, path: string): boolean {
+  const [matched, , rest] = STATE_PATH.exec(path) ?? [];
+  if (matched === undefined) return false;
+  if (rest === undefined) return method === "GET" || method === "DELETE";
+  return rest === "cancel" ? method === "POST" : rest === "input_items" && method === "GET";
+}
+
+const MAX_PAGE = 100;
+const DEFAULT_PAGE = 20;
+
+/** Of the whole conversation up to the turn's own input, newest first unless asked otherwise. */
+function inputItems(turn: Turn, query: URLSearchParams): object {
+  const earlier = turn.previous === undefined ? [] : conversationOf(turn.previous);
+  const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, `item_${turn.id}_${index}`));
+  if (query.get("order") !== "asc") items.reverse();
+  const limit = Number(query.get("limit") ?? DEFAULT_PAGE);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {
+    throw new MillraceError("invalid_parameter", `limit: expected an integer in [1, ${MAX_PAGE}], got another value`, {
+      param: "limit",
+    });
+  }
+  const after = query.get("after");
+  const start = after === null ? 0 : items.findIndex(({ id }) => id === after) + 1;
+  const data = items.slice(start, start + limit);
+  return {
+    object: "list",
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: start + limit < items.length,
+  };
+}
+
+/** As OpenAI shows it: with an id, its text as a part. */
+function shownItem(item: Json, id: string): Json & { readonly id: unknown } {
+  const { type = "message", content } = item;
+  const kind = item.role === "assistant" ? "output_text" : "input_text";
+  const shown = { ...item, type, id: item.id ?? id };
+  return typeof content === "string" ? { ...shown, content: [{ type: kind, text: content }] } : shown;
+}

@@ -1,0 +1,133 @@
+/** What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion of their beginning. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { ResponseState } from "./response-state.js";
+import { conversationOf, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
+
+const LIMITS: StoreLimits = { maxResponses: 1000, maxBytes: 1e6, maxConversationBytes: 1e5, ttlMs: 1000 };
+
+function stored(limits: Partial<StoreLimits> = {}) {
+  let nowMs = 0;
+  const store = new ResponseStore({ ...LIMITS, ...limits }, () => nowMs);
+  const seen = new Map<string, Turn>();
+  /** @param previous as the tenant last saw it, deleted meanwhile or not */
+  const put = (id: string, options: { tenant?: string; previous?: string; size?: number } = {}) => {
+    const { tenant = "a", previous, size = 10 } = options;
+    const before = previous === undefined ? undefined : seen.get(`${tenant}/${previous}`);
+    const output = [{ type: "message", id: `msg_${id}`, content: "x".repeat(size) }];
+    store.put(tenant, id, before, Buffer.from(JSON.stringify([{ role: "user", content: id }])), { id, output });
+    const turn = store.get(tenant, id);
+    if (turn !== undefined) seen.set(`${tenant}/${id}`, turn);
+  };
+  const wait = (ms: number) => {
+    nowMs += ms;
+  };
+  return { store, put, wait };
+}
+
+const textOf = (store: ResponseStore, tenant: string, id: string) =>
+  conversationOf(store.get(tenant, id)!).map(({ id, content }) => id ?? content);
+
+describe("the store", () => {
+  it("shows nobody what is another's", () => {
+    const { store, put } = stored();
+    put("one", { tenant: "a" });
+    expect(store.get("b", "one")).toBeUndefined();
+    expect(store.item("b", "msg_one")).toBeUndefined();
+    expect(store.delete("b", "one")).toBe(false);
+    expect(store.get("a", "one")?.id).toBe("one");
+  });
+
+  it("forgets after a time", () => {
+    const { store, put, wait } = stored();
+    put("one");
+    wait(600);
+    put("two", { previous: "one" });
+    wait(600);
+    expect(store.get("a", "one")).toBeUndefined();
+    expect(textOf(store, "a", "two")).toEqual(["one", "msg_one", "two", "msg_two"]);
+    wait(600);
+    expect([store.get("a", "two"), store.numBytes, store.numTurns]).toEqual([undefined, 0, 0]);
+  });
+
+  it("takes the oldest of whoever holds most, and leaves the others theirs", () => {
+    const { store, put } = stored({ maxBytes: 20_000 });
+    put("small", { tenant: "b" });
+    for (let i = 0; i < 100; i++) put(`big${i}`, { size: 2000 });
+    expect(store.get("b", "small")).toBeDefined();
+    expect(store.numBytes).toBeLessThanOrEqual(20_000);
+    expect(store.get("a", "big99")).toBeDefined();
+  });
+
+  it("stays within its bounds whatever happens, and ends with nothing when all is deleted", () => {
+    const step = fc.record({
+      kind: fc.constantFrom("put", "delete", "wait"),
+      tenant: fc.constantFrom("a", "b", "c"),
+      id: fc.integer({ min: 0, max: 12 }),
+      previous: fc.integer({ min: 0, max: 12 }),
+      size: fc.integer({ min: 0, max: 4000 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
+        const { store, put, wait } = stored({ maxResponses: 9, maxBytes: 15_000 });
+        for (const { kind, tenant, id, previous, size } of steps) {
+          if (kind === "put") put(String(id), { tenant, previous: String(previous), size });
+          else if (kind === "delete") store.delete(tenant, String(id));
+          else wait(size / 10);
+          expect(store.numBytes).toBeLessThanOrEqual(15_000);
+          expect(store.numTurns).toBeLessThanOrEqual(9);
+        }
+        for (const tenant of ["a", "b", "c"]) for (let id = 0; id <= 12; id++) store.delete(tenant, String(id));
+        expect([store.numBytes, store.numTurns]).toEqual([0, 0]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("a turn", () => {
+  const output = [
+    { type: "message", id: "msg_1", role: "assistant", content: [{ type: "output_text", text: "hello" }] },
+  ];
+  const state = (limits: Partial<StoreLimits> = {}) => new ResponseState(new ResponseStore({ ...LIMITS, ...limits }));
+
+  it("goes on from another's answer, which the engine sees as input", () => {
+    const kept = state();
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_1", output });
+    const next = kept.open("a", { input: [{ role: "user", content: "more" }], previous_response_id: "resp_1" });
+    expect(next?.body).toEqual({
+      store: false,
+      input: [{ type: "message", role: "user", content: "hi" }, ...output, { role: "user", content: "more" }],
+    });
+    expect(next).toMatchObject({ previousId: "resp_1", isStored: true });
+    expect(() => kept.open("b", { input: "hi", previous_response_id: "resp_1" })).toThrow(
+      /expected the id of a stored response/,
+    );
+  });
+
+  it("puts items in the place of references to them", () => {
+    const kept = state();
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_1", output });
+    const reference = { type: "item_reference", id: "msg_1" };
+    expect(kept.open("a", { input: [reference], store: false })?.body).toEqual({ store: false, input: output });
+    expect(() => kept.open("b", { input: [reference] })).toThrow(/stored item/);
+  });
+
+  it("that asks for nothing kept is left as it is", () => {
+    expect(state().open("a", { input: "hi", store: false })).toBeUndefined();
+    expect(state().open("a", { input: "hi", store: "yes" })).toBeUndefined();
+    expect(state().open("a", { input: 7, previous_response_id: 7, store: null })?.body).toEqual({
+      ...{ input: 7, previous_response_id: 7, store: false },
+    });
+  });
+
+  it("of a conversation that is too long is not kept, and says so", () => {
+    const kept = state({ maxConversationBytes: 5000 });
+    const long = kept.open("a", { input: "x".repeat(6000) });
+    long?.finish({ id: "resp_1", output });
+    expect(long?.isStored).toBe(false);
+    expect(() => kept.open("a", { previous_response_id: "resp_1" })).toThrow(/stored response/);
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_2", output: [{ id: "m", content: "x".repeat(6000) }] });
+    expect(() => kept.open("a", { previous_response_id: "resp_2" })).toThrow(/at most 5000 bytes/);
+  });
+});

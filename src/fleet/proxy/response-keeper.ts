@@ -1,0 +1,89 @@
+/**
+ * Passes an answer of /v1/responses on with what only the gateway knows put in (what it goes on from, whether it is kept), and keeps it once it is
+ * whole. An answer that breaks off is not kept.
+ */
+import type { OpenTurn } from "../../core/response-state.js";
+
+/** An answer that is longer passes as the engine gave it, and is not kept. */
+const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
+
+/** Events that hold the response so far; the last one has it whole. */
+const WITH_RESPONSE = /^event: ?response\.(?:created|queued|in_progress|completed|incomplete|failed)\r?$/m;
+const WHOLE: readonly unknown[] = ["response.completed", "response.incomplete"];
+
+type Json = Readonly<Record<string, unknown>>;
+
+export class ResponseKeeper {
+  #chunks: Buffer[] = [];
+  #numBytes = 0;
+  #isTooLong = false;
+
+  constructor(
+    private readonly turn: OpenTurn,
+    private readonly isStream: boolean,
+  ) {}
+
+  /** What may be passed on. @param bytes whole events of a stream, any part of another answer */
+  push(bytes: Buffer): Buffer {
+    if (this.isStream) return this.#editEvents(bytes);
+    if (this.#isTooLong) return bytes;
+    this.#chunks.push(bytes);
+    this.#numBytes += bytes.length;
+    if (this.#numBytes <= MAX_WHOLE_BYTES) return NOTHING;
+    this.#isTooLong = true;
+    return this.#take();
+  }
+
+  /** The answer has ended well. @returns the rest of it */
+  end(): Buffer {
+    const bytes = this.#take();
+    const response = bytes.length === 0 ? undefined : parse(bytes.toString());
+    if (response === undefined) return bytes;
+    const kept = this.#withState(response);
+    if (response.status === "completed" || response.status === "incomplete") this.turn.finish(kept);
+    return Buffer.from(JSON.stringify(kept));
+  }
+
+  #take(): Buffer {
+    const bytes = Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    return bytes;
+  }
+
+  #withState(response: Json): Json {
+    return { ...response, previous_response_id: this.turn.previousId, store: this.turn.isStored };
+  }
+
+  #editEvents(bytes: Buffer): Buffer {
+    const text = bytes.toString();
+    if (!WITH_RESPONSE.test(text)) return bytes;
+    // Nothing but the ends of events is an empty line.
+    return Buffer.from(
+      text
+        .split(/(?<=\n\r?\n)/)
+        .map((event) => (WITH_RESPONSE.test(event) ? this.#editEvent(event) : event))
+        .join(""),
+    );
+  }
+
+  #editEvent(event: string): string {
+    const [, head = "", json = "", tail = ""] = /^([\s\S]*?^data: ?)(.*)([\s\S]*)$/m.exec(event) ?? [];
+    const data = parse(json);
+    const response = data?.response;
+    if (data === undefined || typeof response !== "object" || response === null) return event;
+    const kept = this.#withState(response as Json);
+    if (WHOLE.includes(data.type)) this.turn.finish(kept);
+    return `${head}${JSON.stringify({ ...data, response: kept })}${tail}`;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+function parse(text: string): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}

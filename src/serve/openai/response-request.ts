@@ -1,0 +1,179 @@
+/** What a POST to /v1/responses asks for: its fields, its prompt, and what the engine is to make of it. */
+import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
+import { MAX_LOGPROBS } from "../../engine/api.js";
+import type { AppContext, Asker, PromptContext, ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
+import { seedOf } from "../seeds.js";
+import type { PlainMessage } from "./chat-messages.js";
+import { type ChatPlan, chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
+import { inputField, readInput } from "./response-input.js";
+import { formOfText, isFormPrescribed, textField } from "./response-text.js";
+import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
+import { planChoices } from "./sampling.js";
+import {
+  integerIn,
+  maxTokensField,
+  modelField,
+  samplingShape,
+  streamOptionsField,
+  termsShape,
+} from "./schema-parts.js";
+
+/** Reasoning comes whole, so that no summary of it is made. */
+const summaryField = z.enum(["auto", "concise", "detailed"]).nullish();
+const reasoningField = z.strictObject({
+  effort: z.enum(REASONING_EFFORTS).nullish(),
+  summary: summaryField,
+  generate_summary: summaryField,
+});
+
+const LOGPROBS = "message.output_text.logprobs";
+
+/** Most are about the provider's own tools, whose items no answer here has. Reasoning is there in plain text. */
+const includeField = z.array(
+  z.enum([
+    LOGPROBS,
+    "reasoning.encrypted_content",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+  ]),
+);
+
+const schema = z.strictObject({
+  model: modelField.optional(),
+  input: inputField,
+  instructions: z.string().optional(),
+  previous_response_id: z.string().optional(),
+  store: z.boolean().optional(),
+  metadata: z.looseObject({}).optional(),
+  max_output_tokens: maxTokensField.optional(),
+  stream: z.boolean().optional(),
+  stream_options: streamOptionsField.pick({ include_obfuscation: true }).optional(),
+  temperature: samplingShape.temperature,
+  top_p: samplingShape.top_p,
+  top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
+  include: includeField.optional(),
+  truncation: z.enum(["auto", "disabled"]).optional(),
+  tools: flatToolsField.optional(),
+  tool_choice: flatChoiceField.optional(),
+  parallel_tool_calls: z.boolean().optional(),
+  reasoning: reasoningField.optional(),
+  text: textField.optional(),
+  ...termsShape,
+});
+
+export type ResponseRequest = z.output<typeof schema>;
+
+export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
+  schema,
+  inert: new Set([...INERT_FIELDS, "max_tool_calls"]),
+  unsupported: {
+    conversation: never,
+    background: isOneOf(false),
+    prompt: never,
+    context_management: isEmptyArray,
+  },
+};
+
+function refuse(param: string, message: string): never {
+  throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
+}
+
+/** What chatPrompt and planChat take. */
+function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
+  return [
+    context,
+    readInput(c, context, request.input, request.instructions),
+    { promptField: "input" },
+    { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
+  ] as const;
+}
+
+/** The request's prompt, and nothing of what else it asks for. */
+export function responsePromptIds(c: Asker, context: PromptContext, request: ResponseRequest): Int32Array {
+  return chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request.text)).promptIds;
+}
+
+/** Most likely tokens to show beside each; undefined: no log-probabilities are wanted. */
+export function numTopLogprobsOf(request: ResponseRequest): number | undefined {
+  const { top_logprobs: numTop = 0, include = [] } = request;
+  return numTop > 0 || include.includes(LOGPROBS) ? numTop : undefined;
+}
+
+export function planResponse(c: AppContext, context: ServeContext, request: ResponseRequest): GenerationRequest[] {
+  if (request.max_output_tokens === 0) refuse("max_output_tokens", "expected an integer of at least 1, got 0");
+  const numLogprobs = numTopLogprobsOf(request);
+  const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
+  if (numLogprobs !== undefined && mayCallTools) {
+    const field = (request.top_logprobs ?? 0) > 0 ? "top_logprobs" : "include";
+    refuse(field, 'expected no log-probabilities beside tools that may be called (tool_choice "none"), got some');
+  }
+  return planChoices(
+    context,
+    {
+      ...planConversation(c, context, request),
+      fields: { temperature: request.temperature, top_p: request.top_p },
+      maxTokens: request.max_output_tokens,
+      maxTokensField: "max_output_tokens",
+      promptField: "input",
+      numLogprobs,
+      numPromptLogprobs: undefined,
+    },
+    1,
+    seedOf(undefined, context.drawSeed),
+  );
+}
+
+function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): ChatPlan {
+  const [, messages, options, fields] = conversationOf(c, context, request);
+  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, options, fields, formOfText(request.text));
+  if (request.truncation !== "auto") return plan(messages);
+  const { maxModelLen } = context.engine.info;
+  const wanted = Math.min(request.max_output_tokens ?? DEFAULT_ROOM, Math.floor(maxModelLen / 2));
+  return withinContext(messages, plan, maxModelLen - wanted);
+}
+
+/** Tokens that a conversation is shortened by for an answer that names no limit. */
+const DEFAULT_ROOM = 256;
+
+/** The conversation without its oldest turns, as few as need be. Instructions stay, and a turn goes as a whole, from what the user says on. */
+function withinContext(
+  messages: readonly PlainMessage[],
+  plan: (kept: readonly PlainMessage[]) => ChatPlan,
+  maxTokens: number,
+): ChatPlan {
+  const isUsers = ({ role }: PlainMessage) => role === "user";
+  const numKeptFirst = Math.max(
+    messages.findIndex(({ role }) => role !== "system"),
+    0,
+  );
+  const cuts = messages.flatMap((message, index) => (index > numKeptFirst && isUsers(message) ? [index] : []));
+  const cutAt = (index: number) => plan([...messages.slice(0, numKeptFirst), ...messages.slice(index)]);
+  const attempt = (make: () => ChatPlan): ChatPlan | undefined => {
+    try {
+      const made = make();
+      return made.promptIds.length <= maxTokens ? made : undefined;
+    } catch (thrown) {
+      if (thrown instanceof MillraceError && thrown.code === "context_length_exceeded") return undefined;
+      throw thrown;
+    }
+  };
+  const whole = attempt(() => plan(messages));
+  if (whole !== undefined) return whole;
+  let [low, high] = [0, cuts.length];
+  let best: ChatPlan | undefined;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const made = attempt(() => cutAt(cuts[middle]!));
+    if (made === undefined) low = middle + 1;
+    else [best, high] = [made, middle];
+  }
+  // Even the last turn alone is too long: it is told as it always is.
+  return best ?? (cuts.length === 0 ? plan(messages) : cutAt(cuts.at(-1)!));
+}
