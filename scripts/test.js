@@ -11,6 +11,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ensureReady } from "./build.js";
+import { skippedLines } from "./setup/skipped.js";
 import { startStage } from "./setup/stage-log.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -82,8 +83,8 @@ async function runVitest(args, env) {
 }
 
 function printTotals(numPassed, numFailed, skipped) {
-  if (skipped.length > 0) process.stdout.write("\nskipped:\n");
-  for (const { name, reason } of skipped) process.stdout.write(`  ${name} (${reason})\n`);
+  if (skipped.length > 0) process.stdout.write("\nskipped (build/test-summary.json names each):\n");
+  for (const line of skippedLines(skipped)) process.stdout.write(`${line}\n`);
   process.stdout.write(`\n${numPassed} passed, ${numFailed} failed, ${skipped.length} skipped\n`);
 }
 

@@ -155,6 +155,18 @@ export function addEngineOptions(command: Command): Command {
   return command;
 }
 
+/** Who asks for one answer seldom turns the others. */
+const COMMON = ["--threads", "--max-model-len", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--speculative-config"];
+
+/** The same flags, of which help shows those of a single user. */
+export function addCommonEngineOptions(command: Command): Command {
+  addEngineOptions(command);
+  for (const each of command.options) {
+    if (each.helpGroupHeading === "Engine:" && !COMMON.includes(each.long ?? "")) each.hideHelp();
+  }
+  return command.addHelpText("after", "\nAll engine flags of `millrace serve` are taken; its --help lists them.");
+}
+
 const autoOr =
   <T>(parse: (text: string) => T) =>
   (text: string): T | "auto" =>

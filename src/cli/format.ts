@@ -46,3 +46,18 @@ export function formatTable(rows: readonly (readonly string[])[]): string {
     )
     .join("\n");
 }
+
+const JSON_DIGITS = 9;
+
+/** JSON for programs, without the last binary digits of sums and quotients. @example jsonText({ ms: 15.99330400000008 }) // '{"ms":15.993304}' */
+export function jsonText(value: unknown, indent?: number): string {
+  return JSON.stringify(
+    value,
+    (_, one: unknown) => (isFraction(one) ? Number(one.toPrecision(JSON_DIGITS)) : one),
+    indent,
+  );
+}
+
+function isFraction(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value) && !Number.isInteger(value);
+}

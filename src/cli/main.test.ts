@@ -217,3 +217,21 @@ describe("doctor", () => {
     expect(typeof report.kernels.isLoaded).toBe("boolean");
   });
 });
+
+test.each(["bench", "image", "config"])("%s alone prints its help and ends well", async (group) => {
+  const { stdout, stderr, exitCode } = await runMain(group);
+  expect(stdout).toMatch(new RegExp(`^Usage: millrace ${group} .*\\[command\\]`));
+  expect(stdout).toContain("Commands:");
+  expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
+});
+
+test("help of chat and generate shows what one user turns, and names where the rest is", async () => {
+  for (const command of ["chat", "generate"]) {
+    const { stdout } = await runMain(command, "--help");
+    expect(stdout).toContain("--temperature");
+    expect(stdout).toContain("--threads");
+    expect(stdout).not.toContain("--kv-layout");
+    expect(stdout).toContain("millrace serve");
+  }
+  expect((await runMain("serve", "--help")).stdout).toContain("--kv-layout");
+});

@@ -47,8 +47,11 @@ function createProgram(words: readonly string[]): Command {
     configCommand(),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
-    // Complaints are thrown and reported in one place; help still goes to stdout.
-    command.exitOverride().configureOutput({ writeErr: () => {} });
+    // Complaints are thrown and reported in one place. Help goes to stdout, that of a group without its command too.
+    command.exitOverride().configureOutput({
+      outputError: () => {},
+      writeErr: (text) => process.stdout.write(text),
+    });
   }
   for (const command of commands) program.addCommand(command);
   return program;

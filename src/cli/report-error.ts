@@ -16,9 +16,9 @@ function normalize(thrown: unknown): MillraceError {
   return thrown instanceof CommanderError ? fromCommander(thrown) : toMillraceError(thrown);
 }
 
-/** @returns the exit code: 2 for usage, 1 otherwise, 0 where commander ended a --help or --version. */
+/** @returns the exit code: 2 for usage, 1 otherwise, 0 where commander showed help or a version. */
 export function reportError(thrown: unknown, options: { readonly json: boolean }): number {
-  if (thrown instanceof CommanderError && thrown.exitCode === 0) return 0;
+  if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === "commander.help")) return 0;
   const error = normalize(thrown);
   const lines = [`error [${error.code}]: ${error.message}`];
   if (error.hint !== undefined) lines.push(`hint: ${error.hint}`);

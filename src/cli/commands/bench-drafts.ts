@@ -7,7 +7,7 @@ import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../../engine/speculative/config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { packFolder } from "../engine-options.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { chatPromptIds } from "../local-session.js";
 import { loadTextSide, locateModel, modelOption, type TextSide } from "../model.js";
 import { integerIn, numberIn } from "../option-values.js";
@@ -105,7 +105,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   });
   const { speculativeConfig } = flags;
   const report = { model: name, speculativeConfig, spec, results, machine: machineInfo(), versions: versions() };
-  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
+  process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
   await Promise.all([plain.close(), drafting.close()]);
   device.destroy();
 }

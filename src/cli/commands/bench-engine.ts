@@ -8,7 +8,7 @@ import type { EngineOptions } from "../../engine/api.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { defaultNumThreads } from "../cpu.js";
 import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "../engine-options.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn, listOf } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -111,7 +111,7 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
     const probes = readings.length > 0 ? { probes: { numThreads, readings } } : {};
     const report = { results, ...probes, model: { name, path }, loadMs, engine: engine.info, options: engineOptions };
     const about = { machine: machineInfo(), versions: versions() };
-    process.stdout.write(flags.json ? `${JSON.stringify({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
+    process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
   } finally {
     await engine.close();
   }

@@ -1,7 +1,7 @@
 /** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
 import { Command } from "commander";
 import { exitOnSignals } from "../bench-report.js";
-import { formatBytes, formatTable } from "../format.js";
+import { formatBytes, formatTable, jsonText } from "../format.js";
 import type { FirstByte, RunningGateway, Throughput } from "../gateway-bench/measure.js";
 import { integerIn } from "../option-values.js";
 
@@ -100,7 +100,7 @@ async function runBenchGateway(flags: GatewayFlags): Promise<void> {
     }
     const report: GatewayReport = { numStreams: flags.streams, measured };
     const about = { machine: machineInfo(), versions: versions() };
-    process.stdout.write(flags.json ? `${JSON.stringify({ ...report, ...about })}\n` : textOf(report));
+    process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : textOf(report));
   } finally {
     generator.close();
     for (const gateway of gateways) await gateway.stop();

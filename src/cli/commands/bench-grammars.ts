@@ -1,7 +1,7 @@
 /** `millrace bench grammars`: compile times and times per mask of typical schemas on a model's vocabulary. */
 import { Command } from "commander";
 import type { GrammarBenchReport, GrammarCase } from "../../bench/grammar-bench.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -75,7 +75,7 @@ async function runBenchGrammars(flags: BenchFlags): Promise<void> {
   );
   const report = benchGrammars(path, cases, flags.rounds);
   const whole = { ...report, model: { name }, machine: machineInfo(), versions: versions() };
-  process.stdout.write(flags.json ? `${JSON.stringify(whole)}\n` : `${tableOf(report)}\n`);
+  process.stdout.write(flags.json ? `${jsonText(whole)}\n` : `${tableOf(report)}\n`);
 }
 
 function tableOf({ vocabSize, startMs, results }: GrammarBenchReport): string {

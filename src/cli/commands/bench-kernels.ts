@@ -9,7 +9,7 @@ import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { defaultNumThreads } from "../cpu.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { integerIn, listOf, oneOf } from "../option-values.js";
 
 const GROUPS = ["linear", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
@@ -60,7 +60,7 @@ async function runBenchKernels(flags: KernelsFlags): Promise<void> {
   const decode = flags.model === undefined ? undefined : await decodeWith(flags.model, numThreads, probes);
   const about = { numThreads, machine: machineInfo(), versions: versions() };
   const report = { results, ...(decode === undefined ? {} : { decode }), ...about };
-  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results, decode)}\n`);
+  process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results, decode)}\n`);
 }
 
 async function decodeWith(modelPath: string, numThreads: number, probes: Probes): Promise<DecodeRoofline> {

@@ -6,7 +6,7 @@ import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
 import { KV_TYPES, type KvType } from "../../kernels/program.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -92,7 +92,7 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   };
   process.stdout.write(
     flags.json
-      ? `${JSON.stringify({ ...report, machine: machineInfo(), versions: versions() })}\n`
+      ? `${jsonText({ ...report, machine: machineInfo(), versions: versions() })}\n`
       : `${tableOf(divergence, bytes, flags.kvCacheDtype)}\n`,
   );
   await Promise.all([reference.close(), tested.close()]);

@@ -5,7 +5,7 @@ import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/speculative/config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { packFolder } from "../engine-options.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn, numberIn } from "../option-values.js";
 import { stagesTo } from "../stages.js";
@@ -86,7 +86,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     machine: machineInfo(),
     versions: versions(),
   };
-  process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
+  process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
   device.destroy();
 }
 

@@ -3,7 +3,7 @@ import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { ChatMessage, ChatTemplate } from "../../text/chat-template.js";
-import { addEngineOptions } from "../engine-options.js";
+import { addCommonEngineOptions } from "../engine-options.js";
 import { chatPromptIds, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
 import { modelOption } from "../model.js";
 import { addSamplingOptions } from "../sampling-options.js";
@@ -20,7 +20,7 @@ export function chatCommand(): Command {
     .addOption(modelOption())
     .option("--system <text>", "a system message")
     .option("--chat-template <file>", "use this template instead of the model's own");
-  return addEngineOptions(addSamplingOptions(command)).action(runChat);
+  return addCommonEngineOptions(addSamplingOptions(command)).action(runChat);
 }
 
 async function runChat(flags: ChatFlags): Promise<void> {
@@ -71,8 +71,10 @@ class Conversation {
     for await (const line of this.terminal) {
       const text = line.trim();
       if (text === "/exit") return;
-      if (text === "/reset") this.#reset();
-      else if (text.startsWith("/")) process.stdout.write("/reset starts over, /exit ends\n");
+      if (text === "/reset") {
+        this.#reset();
+        process.stdout.write("a new conversation begins\n");
+      } else if (text.startsWith("/")) process.stdout.write("/reset starts over, /exit ends\n");
       else if (text !== "") await this.#answer(text);
       // Piped input is over before its last answer.
       if (!isClosed) this.terminal.prompt();

@@ -9,7 +9,7 @@ import { availableMemory } from "../../core/available-memory.js";
 import { toMillraceError } from "../../core/errors.js";
 import { packageVersion } from "../../core/package-root.js";
 import { type CpuCores, cpuCores, defaultNumThreads } from "../cpu.js";
-import { formatBytes, formatTable } from "../format.js";
+import { formatBytes, formatTable, jsonText } from "../format.js";
 
 const run = promisify(execFile);
 const PROBE_TIMEOUT_MS = 5_000;
@@ -57,7 +57,7 @@ export function doctorCommand(): Command {
     .option("--json", "as JSON")
     .action(async (flags: { readonly json?: boolean }) => {
       const report = await examine();
-      process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : textOf(report)}\n`);
+      process.stdout.write(`${flags.json ? jsonText(report, 2) : textOf(report)}\n`);
     });
 }
 

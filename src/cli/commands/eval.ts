@@ -5,7 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import { parseChats, type ScoredChat } from "../../quality/check.js";
 import { addEngineOptions, type EngineFlags } from "../engine-options.js";
 import { type EvalTask, runTask, type TaskResult } from "../eval-run.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import { openLocalSession } from "../local-session.js";
 import { modelOption } from "../model.js";
 import { integerIn, listOf, numberIn, optionError } from "../option-values.js";
@@ -69,7 +69,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
       results.push(result);
     }
     const report = { model: { name }, seed, temperature, engine: engine.info, tasks: results };
-    process.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : `${tableOf(results)}\n`);
+    process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
   } finally {
     await session.close();
   }

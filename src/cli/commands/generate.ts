@@ -1,8 +1,8 @@
 /** `millrace generate`: one prompt, one answer on stdout as it comes, timings on stderr. */
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { addEngineOptions } from "../engine-options.js";
-import { formatDuration } from "../format.js";
+import { addCommonEngineOptions } from "../engine-options.js";
+import { formatDuration, jsonText } from "../format.js";
 import {
   type AnswerStats,
   chatPromptIds,
@@ -11,6 +11,7 @@ import {
   openLocalSession,
 } from "../local-session.js";
 import { modelOption } from "../model.js";
+import { readPiped } from "../read-input.js";
 import { addSamplingOptions } from "../sampling-options.js";
 import { quietStages, stagesTo } from "../stages.js";
 
@@ -25,12 +26,12 @@ export function generateCommand(): Command {
   const command = new Command("generate")
     .description("Answer one prompt and exit.")
     .addOption(modelOption())
-    .requiredOption("--prompt <text>", "the prompt")
+    .requiredOption("--prompt <text>", "the prompt; - reads it from stdin")
     .option("--raw", "continue the prompt as it stands, without the chat template")
     .option("--chat", "send the prompt as a chat message (default where the model has a template)")
     .option("--chat-template <file>", "use this template instead of the model's own")
     .option("--json", "print one JSON object at the end instead of streaming");
-  return addEngineOptions(addSamplingOptions(command)).action(runGenerate);
+  return addCommonEngineOptions(addSamplingOptions(command)).action(runGenerate);
 }
 
 function promptIdsOf(flags: GenerateFlags, session: LocalSession): number[] {
@@ -53,6 +54,11 @@ export function statsLine(stats: AnswerStats): string {
   return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
 }
 
+/** The line's end that `echo` writes is not of the prompt. */
+function pipedPrompt(): string {
+  return readPiped("pipe a prompt in, or give it: --prompt TEXT").replace(/\r?\n$/, "");
+}
+
 function warn(text: string): void {
   process.stderr.write(`note: ${text}\n`);
 }
@@ -61,11 +67,12 @@ async function runGenerate(flags: GenerateFlags): Promise<void> {
   if (flags.raw && flags.chat) {
     throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
   }
+  const prompt = flags.prompt === "-" ? pipedPrompt() : flags.prompt;
   const session = await openLocalSession(flags, process.stderr.isTTY ? stagesTo(process.stderr) : quietStages(warn));
   try {
     const write = flags.json ? () => {} : (text: string) => process.stdout.write(text);
-    const stats = await session.answer(promptIdsOf(flags, session), write);
-    if (flags.json) process.stdout.write(`${JSON.stringify(stats)}\n`);
+    const stats = await session.answer(promptIdsOf({ ...flags, prompt }, session), write);
+    if (flags.json) process.stdout.write(`${jsonText(stats)}\n`);
     else process.stdout.write("\n");
     process.stderr.write(`${statsLine(stats)}\n`);
   } finally {

@@ -5,7 +5,7 @@ import type { OpenModel } from "../../engine/model/tensor-source.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/huggingface/folder.js";
 import { KV_TYPES, type KvType } from "../../kernels/program.js";
-import { formatBytes, formatCount, formatTable } from "../format.js";
+import { formatBytes, formatCount, formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
 import { downloadStages } from "../stages.js";
@@ -85,7 +85,7 @@ export function inspectCommand(): Command {
 async function runInspect(flags: InspectFlags): Promise<void> {
   const { path } = await locateModel(flags.model, downloadStages(flags.model));
   const report = await describe(path, await factsOf(path), flags);
-  process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : textOf(report)}\n`);
+  process.stdout.write(`${flags.json ? jsonText(report, 2) : textOf(report)}\n`);
 }
 
 /** What the headers of either format say. */

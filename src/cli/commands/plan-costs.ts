@@ -5,7 +5,7 @@ import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
 import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
-import { formatTable } from "../format.js";
+import { formatTable, jsonText } from "../format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 
 interface CostFlags extends PlanFlags {
@@ -53,7 +53,7 @@ async function runCosts(flags: CostFlags): Promise<void> {
   const best = plan.configurations[0]!;
   const costs = costsOf(request, best, flags.api);
   if (flags.json === true) {
-    process.stdout.write(`${JSON.stringify(costs, null, 2)}\n`);
+    process.stdout.write(`${jsonText(costs, 2)}\n`);
     return;
   }
   const shape = shapeText(best, request.machine.kind === "cpu");

@@ -10,7 +10,7 @@ import { addServerOptions, startInstance, stayUntilStopped } from "../start-serv
 /** @param args as typed: a fleet hands the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
   const command = new Command("serve").description("Serve a model over HTTP (the default command).");
-  return addServerOptions(addFleetOptions(command)).action((flags: FleetFlags, own: Command) =>
+  return addFleetOptions(addServerOptions(command)).action((flags: FleetFlags, own: Command) =>
     runServe(flags, own, args),
   );
 }

@@ -1,11 +1,10 @@
 /** `millrace tokenize`: the ids of a text, exactly as the model sees them. */
 import { isUtf8 } from "node:buffer";
-import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
-import { MillraceError } from "../../core/errors.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { formatTable } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
+import { readInput, readPiped } from "../read-input.js";
 import { downloadStages } from "../stages.js";
 
 interface TokenizeFlags {
@@ -29,17 +28,11 @@ export function tokenizeCommand(): Command {
     .action(runTokenize);
 }
 
-/** Throws file_unreadable. */
+/** Throws file_unreadable, or invalid_option where there is nothing to read. */
 export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">): string {
   if (flags.text !== undefined) return flags.text;
-  const source = flags.textFile ?? process.stdin.fd;
-  try {
-    return readFileSync(source, "utf8");
-  } catch (cause) {
-    const name = flags.textFile ?? "stdin";
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new MillraceError("file_unreadable", `expected a text in ${name}, got ${reason}`, { cause });
-  }
+  if (flags.textFile !== undefined) return readInput(flags.textFile);
+  return readPiped("give --text, --text-file, or a text on stdin: echo hello | millrace tokenize");
 }
 
 async function runTokenize(flags: TokenizeFlags): Promise<void> {

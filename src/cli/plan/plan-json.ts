@@ -1,6 +1,8 @@
 /** A plan as JSON: every figure, reason and argument. */
+
 import type { Fit } from "../../plan/calibrate.js";
 import type { Configuration, Plan } from "../../plan/request.js";
+import { jsonText } from "../format.js";
 import { launchOf } from "./launch-command.js";
 
 function configurationJson(configuration: Configuration): object {
@@ -23,5 +25,5 @@ export function jsonOf(
     ...(fit === undefined ? {} : { calibration: fit }),
     ...{ maxModelLen, configurations: configurations.map(configurationJson), refusals, nearest, suggestions },
   };
-  return JSON.stringify(report, null, 2);
+  return jsonText(report, 2);
 }
