@@ -11,15 +11,14 @@ const SLOT = 0;
 
 export interface GrammarCase {
   readonly name: string;
-  /** EBNF. */
-  readonly grammar: string;
+  /** What the engine is to hold an answer to, said otherwise in each round: what is known would not be compiled again. */
+  recipeOf(round: number): string;
   /** A text of the grammar, whose tokens' masks are measured. */
   readonly answer: string;
 }
 
 export interface GrammarBenchResult {
   readonly name: string;
-  readonly grammarLength: number;
   readonly numTokens: number;
   readonly compileMs: Summary;
   /** From asking for a mask to having it, over all tokens and rounds. */
@@ -33,29 +32,35 @@ export interface GrammarBenchReport {
   readonly results: readonly GrammarBenchResult[];
 }
 
-/** @param modelPath of which only the tokenizer is read */
-export function benchGrammars(modelPath: string, cases: readonly GrammarCase[], rounds: number): GrammarBenchReport {
+/**
+ * @param modelPath of which only the tokenizer is read
+ * @param trivial a recipe that is compiled at once
+ */
+export function benchGrammars(
+  modelPath: string,
+  trivial: string,
+  cases: readonly GrammarCase[],
+  rounds: number,
+): GrammarBenchReport {
   const tokens = readTokenBytes(modelPath);
   const vocabSize = tokens.bytes.length;
   const service = new GrammarService(modelPath, { numSlots: 1, masksPerSlot: 1, vocabSize }, TIMEOUT_MS);
   try {
     const client = new GrammarClient(service, tokens);
-    const startMs = timeOf(() => client.open('root ::= "a"'));
+    const startMs = timeOf(() => client.open(trivial));
     const tokenIds = cases.map(({ answer }) => longestTokens(tokens, answer));
     const samples = cases.map(() => ({ compile: [] as number[], masks: [] as number[] }));
     for (let round = 0; round < rounds; round++) {
-      cases.forEach(({ grammar }, i) => {
-        // A grammar that is known would not be compiled again.
-        samples[i]!.compile.push(client.open(`${grammar}\n# ${round}\n`));
+      cases.forEach(({ recipeOf }, i) => {
+        samples[i]!.compile.push(client.open(recipeOf(round)));
         for (const ms of client.masks(tokenIds[i]!)) samples[i]!.masks.push(ms);
       });
     }
-    const results = cases.map(({ name, grammar }, i) => {
+    const results = cases.map(({ name }, i) => {
       const { compile, masks } = samples[i]!;
       const p90 = [...masks].sort((a, b) => a - b)[Math.floor(0.9 * (masks.length - 1))]!;
       return {
         name,
-        grammarLength: grammar.length,
         numTokens: tokenIds[i]!.length,
         compileMs: summarize(compile),
         maskMs: { ...summarize(masks), p90 },
@@ -77,9 +82,9 @@ class GrammarClient {
   ) {}
 
   /** @returns milliseconds of compiling, as the thread measured them */
-  open(grammar: string): number {
+  open(recipe: string): number {
     const requestId = ++this.#requestId;
-    this.service.send({ kind: "open", requestId, grammar, stopTokenIds: [...this.tokens.stopIds], tokenIds: [] });
+    this.service.send({ kind: "open", requestId, recipe, stopTokenIds: [...this.tokens.stopIds], tokenIds: [] });
     const answer = this.#await((messages) => messages.find((message) => message.requestId === requestId));
     if (answer.kind === "opened") return answer.compileMs;
     throw new MillraceError("invalid_grammar", answer.problem);

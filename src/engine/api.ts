@@ -69,8 +69,8 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
-  /** What the output must be, in EBNF. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
-  readonly constraint?: { readonly grammar: string };
+  /** What the output must be, as `recipeText` says it. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
+  readonly constraint?: { readonly recipe: string };
   /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
   readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */

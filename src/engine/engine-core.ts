@@ -122,7 +122,7 @@ export class EngineCore {
     const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     if (request.constraint === undefined) this.#scheduler.add(sequence);
-    else this.#constraints.add(sequence, request.constraint.grammar);
+    else this.#constraints.add(sequence, request.constraint.recipe);
   }
 
   /** Unknown ids (already finished) are fine. */

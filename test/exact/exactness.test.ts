@@ -29,6 +29,7 @@ import { ISAS } from "../../src/kernels/test-helpers.js";
 import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
 import { grammarOfRegex } from "../../src/text/grammar/regex.js";
+import { recipeOf } from "../helpers/constraint.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
@@ -326,7 +327,7 @@ function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number
   const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
   return {
     ...request(promptIds, { ...sampling, stopTokenIds, maxTokens: rng.int(1, 60) }),
-    constraint: { grammar: rng.pick(GRAMMARS) },
+    constraint: { recipe: recipeOf(rng.pick(GRAMMARS)) },
   };
 }
 

@@ -15,6 +15,7 @@ import type {
 import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
 import { NO_DISK_TIER } from "../../src/engine/kv/disk-tier.js";
 import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
+import { grammarOfRecipe } from "../../src/text/answer-recipe.js";
 import { type BlockChanges, CachedBlocks } from "../../src/text/cached-blocks.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 
@@ -111,6 +112,8 @@ export class FakeEngine implements Engine {
 
   submit(request: EngineRequest, listener: EngineListener): EngineHandle {
     checkRequest(request, this.info);
+    // A real engine's grammar thread does this.
+    if (request.constraint !== undefined) grammarOfRecipe(request.constraint.recipe);
     const { maxWaitingRequests } = this.#options;
     if (maxWaitingRequests !== undefined && this.#live.size >= maxWaitingRequests) {
       const details = { retryAfterSeconds: 2, hint: "try again later" };

@@ -9,6 +9,7 @@ import { openModel } from "../../src/engine/model/open-model.js";
 import type { Device } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { SPECIAL_BYTE } from "../../src/text/grammar/markers.js";
+import { recipeOf } from "./constraint.js";
 import { type Completion, collect, request } from "./engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "./random-model.js";
 
@@ -65,7 +66,7 @@ export class RandomWriter implements AsyncDisposable {
     tasks.forEach(({ grammar, seed }, index) => {
       const rest = { stopTokenIds: this.#stopTokenIds, logitBias: this.#logitBias };
       const sampling = { temperature: 1, seed: BigInt(seed), maxTokens, ...rest };
-      const constraint = grammar === undefined ? {} : { constraint: { grammar } };
+      const constraint = grammar === undefined ? {} : { constraint: { recipe: recipeOf(grammar) } };
       this.core.add(index + 1, { ...request([1, 2, 3], sampling), ...constraint });
     });
     const completions = new Map<number, Completion>();

@@ -61,19 +61,19 @@ const SCHEMAS: readonly (readonly [name: string, schema: object, value: unknown]
 
 async function runBenchGrammars(flags: BenchFlags): Promise<void> {
   const { path, name } = await locateModel(flags.model, stagesTo(process.stderr));
-  const [{ benchGrammars }, { grammarOfSchema }, { machineInfo, versions }] = await Promise.all([
+  const [{ benchGrammars }, { recipeText }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/grammar-bench.js"),
-    import("../../text/grammar/json-schema.js"),
+    import("../../text/answer-recipe.js"),
     import("../../bench/machine.js"),
   ]);
   const cases = SCHEMAS.map(
     ([caseName, schema, value]): GrammarCase => ({
       name: caseName,
-      grammar: grammarOfSchema(schema, "schema"),
+      recipeOf: (round) => recipeText({ kind: "schema", schema, param: `schema ${round}` }),
       answer: JSON.stringify(value),
     }),
   );
-  const report = benchGrammars(path, cases, flags.rounds);
+  const report = benchGrammars(path, recipeText({ kind: "choice", choices: ["a"] }), cases, flags.rounds);
   const whole = { ...report, model: { name }, machine: machineInfo(), versions: versions() };
   process.stdout.write(flags.json ? `${jsonText(whole)}\n` : `${tableOf(report)}\n`);
 }

@@ -3,7 +3,7 @@
  * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
  */
 import { createHash } from "node:crypto";
-import { MillraceError } from "../../core/errors.js";
+import { errorFromRecord, MillraceError } from "../../core/errors.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
 import type { GrammarService, LostThread } from "./grammar-service.js";
@@ -28,7 +28,8 @@ const MAX_CULPRITS = 1024;
 
 interface Constrained {
   readonly sequence: Sequence;
-  readonly grammar: string;
+  /** What its output must be. */
+  readonly recipe: string;
   isOpen: boolean;
   /** Output tokens the grammar thread has been told of. */
   numSent: number;
@@ -69,10 +70,10 @@ export class Constraints {
     return this.#byId.get(sequence.id)?.isOpen === false;
   }
 
-  add(sequence: Sequence, grammar: string): void {
+  add(sequence: Sequence, recipe: string): void {
     const constrained = {
       sequence,
-      grammar,
+      recipe,
       isOpen: false,
       numSent: 0,
       slot: -1,
@@ -83,7 +84,7 @@ export class Constraints {
     };
     this.#byId.set(sequence.id, constrained);
     this.#count({ numRequests: 1 });
-    const culprit = this.#culprits.get(hashOf(grammar));
+    const culprit = this.#culprits.get(hashOf(recipe));
     const isKnown = culprit !== undefined && performance.now() - culprit.atMs < CULPRIT_MS;
     if (isKnown) this.#refused.push({ sequence, error: culprit.error });
     else this.#open(constrained);
@@ -207,27 +208,27 @@ export class Constraints {
       // The next thread would not start either.
       const isCulprit = hasWorked && requestId === constrained.sequence.id;
       const error = failure(problem);
-      if (isCulprit) this.#remember(constrained.grammar, error);
+      if (isCulprit) this.#remember(constrained.recipe, error);
       if (isCulprit || !hasWorked) failed.push({ sequence: constrained.sequence, error });
       else this.#open(constrained);
     }
   }
 
   /** Asked for again, by a client that repeats what failed, it would cost everybody the thread once more. */
-  #remember(grammar: string, error: MillraceError): void {
-    const hash = hashOf(grammar);
+  #remember(recipe: string, error: MillraceError): void {
+    const hash = hashOf(recipe);
     this.#culprits.delete(hash);
     this.#culprits.set(hash, { error, atMs: performance.now() });
     if (this.#culprits.size > MAX_CULPRITS) this.#culprits.delete(this.#culprits.keys().next().value!);
   }
 
   #open(constrained: Constrained): void {
-    const { sequence, grammar } = constrained;
+    const { sequence, recipe } = constrained;
     const tokenIds = [...sequence.tokens.subarray(sequence.numPromptTokens, sequence.numTokens)];
     constrained.numSent = tokenIds.length;
     constrained.numTokens = -1;
     const { stopTokenIds } = sequence.sampling;
-    this.service.send({ kind: "open", requestId: sequence.id, grammar, stopTokenIds, tokenIds });
+    this.service.send({ kind: "open", requestId: sequence.id, recipe, stopTokenIds, tokenIds });
   }
 
   #take(message: FromGrammarThread, opened: Sequence[], failed: FailedSequence[]): void {
@@ -235,9 +236,14 @@ export class Constraints {
     if (message.kind === "failed") {
       if (constrained === undefined) return;
       const isRefusal = message.isRefusal && !constrained.isOpen;
-      const error = isRefusal ? refusal(message.problem) : failure(message.problem);
+      const error =
+        message.record !== undefined
+          ? errorFromRecord(message.record)
+          : isRefusal
+            ? refusal(message.problem)
+            : failure(message.problem);
       // What did not break the thread depends on the request's other terms, too.
-      if (message.isBroken) this.#remember(constrained.grammar, error);
+      if (message.isBroken) this.#remember(constrained.recipe, error);
       failed.push({ sequence: constrained.sequence, error });
       return;
     }
@@ -302,7 +308,7 @@ export class Constraints {
   }
 }
 
-const hashOf = (grammar: string): string => createHash("sha256").update(grammar).digest("base64");
+const hashOf = (recipe: string): string => createHash("sha256").update(recipe).digest("base64");
 
 const failure = (problem: string): MillraceError => new MillraceError("grammar_failed", problem);
 

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { recipeOf } from "../../../test/helpers/constraint.js";
 import { request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
@@ -13,7 +14,7 @@ import type { FromGrammarThread, ToGrammarThread } from "./messages.js";
 import { readTokenBytes } from "./token-bytes.js";
 
 /** Takes minutes to compile, and little memory. */
-const ENDLESS = 'root ::= (("a"{0,2000}){0,2000}){0,2000}';
+const ENDLESS = `root ::= ${"[a-z]* [^a]* ".repeat(500)}`;
 const GOOD = grammarOfChoices(["abc"]);
 const TIMEOUT_MS = 1500;
 /** What a step may wait for masks beside others' work, and what a busy machine adds. */
@@ -36,7 +37,7 @@ function createService(modelPath = model.path): GrammarService {
 const open = (requestId: number, grammar: string): ToGrammarThread => ({
   kind: "open",
   requestId,
-  grammar,
+  recipe: recipeOf(grammar),
   stopTokenIds: [model.eosTokenId],
   tokenIds: [],
 });
@@ -124,12 +125,12 @@ describe("sequences", () => {
   test("whose masks are late sit steps out, and go on in another thread; the one whose grammar hangs fails", () => {
     constraints = new Constraints(createService());
     const [free, good, bad] = [createSequence(1, 0), createSequence(2, 1), createSequence(3, 2)];
-    constraints.add(good, GOOD);
+    constraints.add(good, recipeOf(GOOD));
     look((opened) => opened.includes(good));
     while (!plan(free, good).ready.includes(good));
     expect(allowedTexts(good)).toEqual(["a"]);
 
-    constraints.add(bad, ENDLESS);
+    constraints.add(bad, recipeOf(ENDLESS));
     while (service.memory.busy().requestId !== bad.id);
     good.append("a".charCodeAt(0));
     constraints.advance(good);
@@ -148,7 +149,7 @@ describe("sequences", () => {
     expect(allowedTexts(good)).toEqual(["b"]);
 
     const again = createSequence(4, 3);
-    constraints.add(again, ENDLESS);
+    constraints.add(again, recipeOf(ENDLESS));
     expect(constraints.look().failed).toMatchObject([{ sequence: again, error: { code: "grammar_failed" } }]);
     constraints.remove(again);
     expect(constraints.look().failed).toEqual([]);
@@ -158,7 +159,7 @@ describe("sequences", () => {
   test("that left do not keep the thread at their grammars", async () => {
     constraints = new Constraints(createService());
     const bad = createSequence(1, 0);
-    constraints.add(bad, ENDLESS);
+    constraints.add(bad, recipeOf(ENDLESS));
     while (service.memory.busy().requestId !== bad.id);
     constraints.remove(bad);
     expect(service.isBusy).toBe(true);
@@ -169,7 +170,7 @@ describe("sequences", () => {
   test("all fail where no thread can start", () => {
     constraints = new Constraints(createService(join(folder, "missing.gguf")));
     const sequences = [createSequence(1, 0), createSequence(2, 1)];
-    for (const sequence of sequences) constraints.add(sequence, GOOD);
+    for (const sequence of sequences) constraints.add(sequence, recipeOf(GOOD));
     const failed = look((_, failed) => failed.length > 0);
     expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual(
       sequences.map((sequence) => [sequence, "grammar_failed"]),

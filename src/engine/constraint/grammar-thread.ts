@@ -1,5 +1,7 @@
 /** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { errorToRecord, MillraceError } from "../../core/errors.js";
+import { grammarOfRecipe } from "../../text/answer-recipe.js";
 import { hasSignals, SIGNAL_TOKENS } from "../../text/grammar/string-length.js";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
@@ -22,10 +24,16 @@ interface OpenRequest {
 
 class Refusal extends Error {}
 
+interface KnownGrammar {
+  readonly compiled: CompiledGrammar;
+  /** It leaves the lengths of some strings to be counted here. */
+  readonly hasBounds: boolean;
+}
+
 class GrammarThread {
   readonly #requests = new Map<number, OpenRequest>();
-  /** By grammar, least recently used first. */
-  readonly #compiled = new Map<string, CompiledGrammar>();
+  /** By recipe, least recently used first. */
+  readonly #compiled = new Map<string, KnownGrammar>();
   #lengths: TokenLengths | undefined;
 
   constructor(
@@ -37,26 +45,31 @@ class GrammarThread {
     private readonly send: (message: FromGrammarThread) => void,
   ) {}
 
-  async open({ requestId, grammar, stopTokenIds, tokenIds }: OpenGrammar): Promise<void> {
+  async open({ requestId, recipe, stopTokenIds, tokenIds }: OpenGrammar): Promise<void> {
     const startMs = performance.now();
     const stopIds = new Set(stopTokenIds.filter((id) => this.modelStopIds.has(id)));
     if (stopIds.size === 0) {
       throw new Refusal("expected a request that the model's end token ends, got one without (ignore_eos?)");
     }
-    const known = this.#compiled.get(grammar);
-    const compiled = known ?? (await this.compiler.compileGrammar(grammar));
-    this.#compiled.delete(grammar);
-    this.#compiled.set(grammar, compiled);
+    const known = this.#compiled.get(recipe);
+    const grammar = known ?? (await this.#compile(recipe));
+    this.#compiled.delete(recipe);
+    this.#compiled.set(recipe, grammar);
     if (this.#compiled.size > MAX_CACHED_GRAMMARS) this.#forgetOldest();
-    const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(compiled, [...stopIds]);
+    const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(grammar.compiled, [...stopIds]);
     const stopMask = new Int32Array(this.memory.numWords);
     for (const id of stopTokenIds) stopMask[id >> 5]! |= 1 << (id & 31);
-    const bounds = hasSignals(grammar) ? new StringBounds(this.tokens, this.#tokenLengths()) : undefined;
+    const bounds = grammar.hasBounds ? new StringBounds(this.tokens, this.#tokenLengths()) : undefined;
     const request = { matcher, bounds, stopIds, stopMask };
     accept(request, tokenIds);
     this.#requests.set(requestId, request);
     const compileMs = performance.now() - startMs;
     this.send({ kind: "opened", requestId, compileMs, isFromCache: known !== undefined });
+  }
+
+  async #compile(recipe: string): Promise<KnownGrammar> {
+    const grammar = grammarOfRecipe(recipe);
+    return { compiled: await this.compiler.compileGrammar(grammar), hasBounds: hasSignals(grammar) };
   }
 
   async masks({ requestId, slot, ticket, tokenIds, hasFirst, draft }: ComputeMasks): Promise<void> {
@@ -98,8 +111,8 @@ class GrammarThread {
   }
 
   #forgetOldest(): void {
-    const [key, compiled] = this.#compiled.entries().next().value!;
-    this.#compiled.delete(key);
+    const [recipe, { compiled }] = this.#compiled.entries().next().value!;
+    this.#compiled.delete(recipe);
     compiled.dispose();
   }
 }
@@ -139,10 +152,12 @@ async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData
       else thread.close(message.requestId);
     } catch (thrown) {
       // Only a thread whose grammar engine was not reached still stands.
-      const isRefusal = thrown instanceof Refusal;
+      const isRefusal = thrown instanceof Refusal || thrown instanceof MillraceError;
       isBroken = !isRefusal;
       const problem = reasonOf(printed) ?? (thrown instanceof Error ? thrown.message : String(thrown));
-      send({ kind: "failed", requestId: message.requestId, problem, isRefusal: message.kind === "open", isBroken });
+      const record = thrown instanceof MillraceError ? errorToRecord(thrown) : undefined;
+      const { requestId } = message;
+      send({ kind: "failed", requestId, problem, record, isRefusal: message.kind === "open", isBroken });
       if (isBroken) closeSoon(port);
     }
     memory.setBusy(0);
@@ -186,7 +201,14 @@ function reasonOf(printed: string): string | undefined {
 function main(data: GrammarThreadData): void {
   run(data).catch((thrown: unknown) => {
     const problem = thrown instanceof Error ? thrown.message : String(thrown);
-    data.port.postMessage({ kind: "failed", requestId: 0, problem, isRefusal: false, isBroken: true });
+    data.port.postMessage({
+      kind: "failed",
+      requestId: 0,
+      problem,
+      record: undefined,
+      isRefusal: false,
+      isBroken: true,
+    });
     new MaskMemory(data.shape, data.memory).announce();
   });
 }

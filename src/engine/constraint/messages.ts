@@ -1,5 +1,6 @@
 /** What the engine's thread and the grammar thread say to each other; masks go through shared memory (mask-memory.ts). */
 import type { MessagePort } from "node:worker_threads";
+import type { ErrorRecord } from "../../core/errors.js";
 import type { MaskShape } from "./mask-memory.js";
 
 export interface GrammarThreadData {
@@ -12,8 +13,8 @@ export interface GrammarThreadData {
 export interface OpenGrammar {
   readonly kind: "open";
   readonly requestId: number;
-  /** EBNF. */
-  readonly grammar: string;
+  /** What `recipeText` of src/text made. */
+  readonly recipe: string;
   /** Of these, the model's own end an answer that is complete. */
   readonly stopTokenIds: readonly number[];
   /** Output so far. */
@@ -46,6 +47,8 @@ export type FromGrammarThread =
       readonly kind: "failed";
       readonly requestId: number;
       readonly problem: string;
+      /** What is wrong with the recipe, where that is known. */
+      readonly record: ErrorRecord | undefined;
       /** The request's own mistake. */
       readonly isRefusal: boolean;
       readonly isBroken: boolean;

@@ -32,6 +32,7 @@ const FORM = {
 };
 
 interface Task extends CallGrammarOptions {
+  readonly format: ToolCallFormat;
   readonly call: Call;
   readonly reasoning: ReasoningStart;
   readonly grammar: string;
@@ -46,7 +47,7 @@ function randomTask(format: ToolCallFormat, areSpecial: boolean, call: Call, rng
     const isBare = rng.chance(0.1);
     return { name, parameters: isBare ? undefined : randomParameters(rng), isStrict: true, param: `tools[${index}]` };
   });
-  const specialTexts = new Set(areSpecial ? [...format.markers, ...REASONING_MARKERS] : []);
+  const specialTexts = areSpecial ? [...format.markers, ...REASONING_MARKERS] : [];
   const options = { format, functions, isSingle: call === "named" || rng.chance(0.3), specialTexts };
   const isForced = call === "named" || call === "any";
   const reasoning = isForced ? "none" : rng.pick<ReasoningStart>(["none", "possible", "inside"]);

@@ -17,7 +17,7 @@ import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertFewLogprobs, assertNumSequences, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -139,6 +139,7 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
     index === 0 ? choice : { ...choice, sampling: { ...choice.sampling, numPromptLogprobs: undefined } },
   );
   assertFewLogprobs(requests);
+  assertShortRecipes(requests);
   return { requests, numPromptTokens: plan.promptIds.length, isTakenApart: plan.reading !== undefined };
 }
 

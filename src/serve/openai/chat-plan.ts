@@ -1,9 +1,10 @@
 /** From a chat request to its prompt and the way its answer is read. */
 import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer-reader.js";
-import { type AnswerForm, grammarOfForm, type PartForm } from "../../text/grammar/answer-form.js";
+import { type AnswerRecipe, recipeText } from "../../text/answer-recipe.js";
+import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/reasoning.js";
-import { callOrFormGrammar, forcedCallGrammar, freeCallGrammar } from "../../text/tool-calls/call-grammar.js";
+import type { CallGrammarOptions } from "../../text/tool-calls/call-grammar.js";
 import type { PromptContext } from "../context.js";
 import type { AnswerReading } from "../generation.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
@@ -15,8 +16,8 @@ export interface ChatPlan {
   readonly promptIds: Int32Array;
   /** undefined: the answer's text is all there is. */
   readonly reading: AnswerReading | undefined;
-  /** What the answer must be, in EBNF; undefined: it is free. */
-  readonly grammar: string | undefined;
+  /** What the answer must be, as text; undefined: it is free. */
+  readonly recipe: string | undefined;
 }
 
 export interface ChatPlanFields extends ToolFields {
@@ -62,18 +63,20 @@ function readingOf(
 }
 
 /** A call that is forced is valid, and so is one beside a form; one that is neither is where a strict function may be called. */
-function callGrammar(
+function callRecipe(
   { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
   toolUse: ToolUse,
   startsInside: boolean,
   form: AnswerForm | undefined,
-): string | undefined {
-  const { forced, functions } = toolUse;
-  const options = { ...toolUse, specialTexts: specialMarkers };
-  if (forced !== undefined) return forcedCallGrammar(options, forced === "named");
+): AnswerRecipe | undefined {
+  const { forced, functions, isSingle } = toolUse;
+  const { openers, startOpeners, spelling } = toolUse.format;
+  const format = { openers, startOpeners, spelling };
+  const options: CallGrammarOptions = { format, functions, isSingle, specialTexts: [...specialMarkers] };
+  if (forced !== undefined) return { ...options, kind: "forcedCalls", isNamed: forced === "named" };
   const reasoning = startsInside ? "inside" : hasReasoning ? "possible" : "none";
-  if (form !== undefined) return callOrFormGrammar(options, reasoning, partForm(form));
-  return functions.some(({ isStrict }) => isStrict) ? freeCallGrammar(options, reasoning) : undefined;
+  if (form !== undefined) return { ...options, kind: "callsOrForm", reasoning, form: partForm(form) };
+  return functions.some(({ isStrict }) => isStrict) ? { ...options, kind: "freeCalls", reasoning } : undefined;
 }
 
 function partForm(form: AnswerForm): PartForm {
@@ -114,11 +117,12 @@ export function planChat(
 ): ChatPlan {
   const { promptIds, toolUse, startsInside } = chatPrompt(context, messages, options, fields, form !== undefined);
   if (toolUse === undefined && form !== undefined) {
-    return { promptIds, reading: undefined, grammar: grammarOfForm(form) };
+    return { promptIds, reading: undefined, recipe: recipeText(form) };
   }
+  const recipe = toolUse === undefined ? undefined : callRecipe(context, toolUse, startsInside, form);
   return {
     promptIds,
     reading: readingOf(context, toolUse, startsInside),
-    grammar: toolUse === undefined ? undefined : callGrammar(context, toolUse, startsInside, form),
+    recipe: recipe === undefined ? undefined : recipeText(recipe),
   };
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
-import { grammarOfForm } from "../../text/grammar/answer-form.js";
+import { recipeText } from "../../text/answer-recipe.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
@@ -17,7 +17,7 @@ import { formOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertFewLogprobs, assertNumSequences, planChoices } from "./sampling.js";
+import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -174,7 +174,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
   const form = formOf(request);
-  const grammar = form === undefined ? undefined : grammarOfForm(form);
+  const recipe = form === undefined ? undefined : recipeText(form);
   const numChoices = request.n ?? 1;
   const requests = prompts.flatMap((prompt, index) =>
     planChoices(
@@ -189,7 +189,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
         numPromptLogprobs: isEchoScored
           ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
           : request.prompt_logprobs,
-        grammar,
+        recipe,
       },
       numChoices,
       seed,
@@ -197,6 +197,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
     ),
   );
   assertFewLogprobs(requests);
+  assertShortRecipes(requests);
   return requests;
 }
 

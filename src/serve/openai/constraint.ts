@@ -1,7 +1,6 @@
 /** What a request says its answer must be, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { MAX_PATTERN_LENGTH } from "../../text/grammar/regex.js";
 import { checked } from "./checked.js";
@@ -94,17 +93,6 @@ function formOfStructured(structured: NonNullable<ConstraintFields["structured_o
   if (regex) return { kind: "regex", pattern: regex, param: "structured_outputs.regex" };
   if (grammar) return { kind: "grammar", text: grammar, param: "structured_outputs.grammar" };
   if (!json) return anyObjectForm("structured_outputs.json_object");
-  const schema = typeof json === "string" ? parseSchema(json) : json;
-  return { kind: "schema", schema, param: "structured_outputs.json" };
-}
-
-function parseSchema(text: string): unknown {
-  if (isTooDeep(Buffer.from(text))) {
-    refuse("structured_outputs.json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
-  }
-  try {
-    return JSON.parse(text);
-  } catch {
-    return refuse("structured_outputs.json", "expected a JSON schema, got text that is not JSON");
-  }
+  const param = "structured_outputs.json";
+  return typeof json === "string" ? { kind: "schemaText", text: json, param } : { kind: "schema", schema: json, param };
 }

@@ -1,6 +1,7 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
+import { MAX_RECIPE_LENGTH } from "../../text/answer-recipe.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading, GenerationRequest } from "../generation.js";
 import { contextExceeded } from "./prompt-size.js";
@@ -18,8 +19,8 @@ export interface GenerationPlan {
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
   readonly reading?: AnswerReading | undefined;
-  /** What the answer must be, in EBNF. */
-  readonly grammar?: string | undefined;
+  /** What the answer must be, as text. */
+  readonly recipe?: string | undefined;
 }
 
 /**
@@ -99,13 +100,13 @@ export function planChoices(
   seed: bigint,
   firstChoice = 0,
 ): GenerationRequest[] {
-  const { fields, promptIds, grammar } = plan;
+  const { fields, promptIds, recipe } = plan;
   if (promptIds.length === 0) {
     throw new MillraceError("empty_prompt", "expected a prompt of at least one token, got none", {
       param: plan.promptField,
     });
   }
-  if (grammar !== undefined && fields.ignore_eos === true) {
+  if (recipe !== undefined && fields.ignore_eos === true) {
     throw new MillraceError(
       "invalid_parameter",
       "ignore_eos: expected false beside a required form of the answer, whose end the model's end token is, got true",
@@ -122,8 +123,21 @@ export function planChoices(
     keepSpecial: fields.skip_special_tokens === false,
     cacheSalt: fields.cache_salt,
     reading: plan.reading,
-    ...(grammar === undefined ? {} : { constraint: { grammar } }),
+    ...(recipe === undefined ? {} : { constraint: { recipe } }),
   }));
+}
+
+/** Each sequence takes a copy to the engine. */
+const MAX_RECIPES_LENGTH = 16 * MAX_RECIPE_LENGTH;
+
+export function assertShortRecipes(requests: readonly GenerationRequest[]): void {
+  const length = requests.reduce((sum, { constraint }) => sum + (constraint?.recipe.length ?? 0), 0);
+  if (length <= MAX_RECIPES_LENGTH) return;
+  throw new MillraceError(
+    "invalid_grammar",
+    `expected schemas, patterns, choices or grammars of at most ${MAX_RECIPES_LENGTH} characters over all prompts and choices, got ${length}`,
+    { hint: "Send fewer prompts at once, or ask for fewer choices." },
+  );
 }
 
 export function assertNumSequences(context: ServeContext, numPrompts: number, numChoices: number): void {

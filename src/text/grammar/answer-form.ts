@@ -1,5 +1,6 @@
 /** The form that a request prescribes for its answer, as data: a schema, an expression, strings to choose from, or a grammar of the client's own. */
 import { MillraceError } from "../../core/errors.js";
+import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
 import { GrammarWriter, oneOfLiterals } from "./ebnf.js";
 import { schemaExpression } from "./json-schema.js";
 import { plainRegexExpression, RegexError } from "./regex.js";
@@ -7,6 +8,8 @@ import { plainRegexExpression, RegexError } from "./regex.js";
 /** A form that a grammar can have beside others. */
 export type PartForm =
   | { readonly kind: "schema"; readonly schema: unknown; readonly param: string }
+  /** A schema as text. */
+  | { readonly kind: "schemaText"; readonly text: string; readonly param: string }
   | { readonly kind: "regex"; readonly pattern: string; readonly param: string }
   | { readonly kind: "choice"; readonly choices: readonly string[] };
 
@@ -24,10 +27,23 @@ export function formExpression(writer: GrammarWriter, form: PartForm): string {
   switch (form.kind) {
     case "schema":
       return schemaExpression(writer, form.schema, form.param);
+    case "schemaText":
+      return schemaExpression(writer, parseSchema(form.text, form.param), form.param);
     case "choice":
       return oneOfLiterals(form.choices);
     case "regex":
       return fromRegex(form.pattern, form.param);
+  }
+}
+
+function parseSchema(text: string, param: string): unknown {
+  const refuse = (problem: string) =>
+    new MillraceError("invalid_parameter", `${param}: expected ${problem}`, { param });
+  if (isTooDeep(Buffer.from(text))) throw refuse(`JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw refuse("a JSON schema, got text that is not JSON");
   }
 }
 

@@ -20,14 +20,17 @@ export interface GrammarFunction {
   readonly param: string;
 }
 
+/** What grammars need to know of a format. */
+export type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
+
 export interface CallGrammarOptions {
-  readonly format: ToolCallFormat;
+  readonly format: CallSyntax;
   /** Those that may be called; one at least. */
   readonly functions: readonly GrammarFunction[];
   /** The answer is over with its first call. */
   readonly isSingle: boolean;
   /** Markers of the format, or of reasoning, that are special tokens of the model. */
-  readonly specialTexts: ReadonlySet<string>;
+  readonly specialTexts: readonly string[];
 }
 
 /** Whether an answer begins inside its reasoning, may open it, or is read without any. */
@@ -71,7 +74,7 @@ class CallGrammar {
   constructor(options: CallGrammarOptions, keepsSchemas: "whereverPossible" | "whereStrict") {
     const { format, functions, specialTexts } = options;
     this.#options = options;
-    this.#markers = new Markers(specialTexts);
+    this.#markers = new Markers(new Set(specialTexts));
     const space = jsonSpace(this.writer);
     const argumentsOf = functions.map((each) => sequence(space, this.#arguments(each, keepsSchemas)));
     this.#argumentsOfFirst = argumentsOf[0]!;

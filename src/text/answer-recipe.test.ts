@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { grammarOfRecipe, MAX_RECIPE_LENGTH, recipeText } from "./answer-recipe.js";
+import { grammarOfSchema } from "./grammar/json-schema.js";
+import { forcedCallGrammar } from "./tool-calls/call-grammar.js";
+import { hermes } from "./tool-calls/hermes.js";
+
+const written = (recipe: Parameters<typeof recipeText>[0]) => grammarOfRecipe(recipeText(recipe));
+const schema = { type: "object", properties: { ü: { enum: [1, "日"] } }, required: ["ü"] };
+
+test("what travels as text is written as it would be on the spot", () => {
+  const grammar = grammarOfSchema(schema, "json");
+  expect(written({ kind: "schema", schema, param: "json" })).toBe(grammar);
+  expect(written({ kind: "schemaText", text: JSON.stringify(schema), param: "json" })).toBe(grammar);
+  const functions = [{ name: "f", parameters: schema, isStrict: true, param: "tools[0]" }];
+  const options = { format: hermes, functions, isSingle: true, specialTexts: ["<tool_call>"] };
+  expect(written({ ...options, kind: "forcedCalls", isNamed: false })).toBe(forcedCallGrammar(options, false));
+});
+
+test("what is too long to travel is refused by its length", () => {
+  const recipe = { kind: "schema", schema: { description: "x".repeat(MAX_RECIPE_LENGTH) }, param: "json" } as const;
+  expect(() => recipeText(recipe)).toThrow(
+    `expected schemas, patterns, choices and grammars of at most ${MAX_RECIPE_LENGTH}`,
+  );
+});
+
+test("a client's own grammar is held to the bound of what may be compiled", () => {
+  const text = 'root ::= ((("a7"{1,1000}){1,1000}){1,1000})';
+  expect(() => written({ kind: "grammar", text, param: "grammar" })).toThrow("once its repetitions are written out");
+});
+
+test.each([
+  ["deep", `${'{"items":'.repeat(3000)}true${"}".repeat(3000)}`, "expected JSON nested at most 64 deep, got more"],
+  ["broken", "{", "expected a JSON schema, got text that is not JSON"],
+])("a schema's text is read with care: %s", (_, text, problem) => {
+  expect(() => written({ kind: "schemaText", text, param: "json" })).toThrow(`json: ${problem}`);
+});

@@ -1,0 +1,58 @@
+/**
+ * What an answer must be, as data that travels as text: endpoints say it, and the thread that compiles grammars writes it out in EBNF, since writing a client's
+ * schema can take long.
+ */
+import { MillraceError } from "../core/errors.js";
+import { type AnswerForm, grammarOfForm, type PartForm } from "./grammar/answer-form.js";
+import { assertCompilable } from "./grammar/ebnf-size.js";
+import {
+  type CallGrammarOptions,
+  callOrFormGrammar,
+  forcedCallGrammar,
+  freeCallGrammar,
+  type ReasoningStart,
+} from "./tool-calls/call-grammar.js";
+
+/** Calls: forced ones, of a named function or any; those that a model is free to make; or ones that may come in place of a form. */
+export type CallRecipe = CallGrammarOptions &
+  (
+    | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
+    | { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart }
+    | { readonly kind: "callsOrForm"; readonly reasoning: ReasoningStart; readonly form: PartForm }
+  );
+
+export type AnswerRecipe = AnswerForm | CallRecipe;
+
+/** In characters of JSON: twice what a grammar may have. */
+export const MAX_RECIPE_LENGTH = 512 * 1024;
+
+/** The recipe as text. Equal ones are equal texts, so that their grammar is compiled once. */
+export function recipeText(recipe: AnswerRecipe): string {
+  const text = JSON.stringify(recipe);
+  if (text.length <= MAX_RECIPE_LENGTH) return text;
+  throw new MillraceError(
+    "invalid_grammar",
+    `expected schemas, patterns, choices and grammars of at most ${MAX_RECIPE_LENGTH} characters as JSON, got ${text.length}`,
+    { hint: "Leave out what says nothing about the answer's form, such as long descriptions." },
+  );
+}
+
+/** In EBNF. Throws what is wrong with a client's schema, pattern or grammar, and refuses what is too large to compile. */
+export function grammarOfRecipe(text: string): string {
+  const grammar = write(JSON.parse(text) as AnswerRecipe);
+  assertCompilable(grammar);
+  return grammar;
+}
+
+function write(recipe: AnswerRecipe): string {
+  switch (recipe.kind) {
+    case "forcedCalls":
+      return forcedCallGrammar(recipe, recipe.isNamed);
+    case "freeCalls":
+      return freeCallGrammar(recipe, recipe.reasoning);
+    case "callsOrForm":
+      return callOrFormGrammar(recipe, recipe.reasoning, recipe.form);
+    default:
+      return grammarOfForm(recipe);
+  }
+}
