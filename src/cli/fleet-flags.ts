@@ -56,7 +56,7 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
 /** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
 const FLEET_FLAGS = [
   ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
-  ...["--host", "--port", "--api-key", "--allowed-origins", "--log-level"],
+  ...["--host", "--port", "--api-key", "--allowed-origins", "--log-level", "--log-format"],
 ];
 
 /** The gateway draws the seeds of requests that have none, for whichever instance answers. */
@@ -131,6 +131,7 @@ export async function fleetConfigFrom(
     host: flags.host,
     port: flags.port,
     "log-level": flags.logLevel,
+    "log-format": flags.logFormat,
     "allowed-origins": flags.allowedOrigins,
     "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [

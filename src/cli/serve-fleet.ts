@@ -13,6 +13,7 @@ import { FleetSignals } from "./fleet-signals.js";
 import { formatTable } from "./format.js";
 import { reportError } from "./report-error.js";
 import { stagesTo } from "./stages.js";
+import { type LoadSource, logThroughput } from "./throughput-log.js";
 
 function readyText(fleet: Fleet, config: FleetConfig): string {
   const instances = fleet.instances();
@@ -70,6 +71,13 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
   await runFleet(await read(), { signals, readAgain: hasFile ? read : undefined });
 }
 
+/** Of instances that have been asked; those of engines without metrics say nothing. */
+function loadsOf(fleet: Fleet): readonly LoadSource[] {
+  return fleet.instances().flatMap(({ id, model, metrics }) => {
+    return metrics === undefined ? [] : [{ about: { model, instance: id }, counts: metrics }];
+  });
+}
+
 interface FleetRun {
   readonly signals: FleetSignals;
   /** For SIGHUP. */
@@ -85,11 +93,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   const { Fleet } = await import("../fleet/fleet.js");
   const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
-  const logger = createLogger(config.logLevel);
+  const logger = createLogger(config.logLevel, config.logFormat);
   const fleet = await Fleet.start({
     ...{ config, machine, logger, logFolder: folder, ...(reportFile && { reportFile }) },
     loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
   });
+  logThroughput(logger, () => loadsOf(fleet));
   signals.fleetIsThere(fleet, readAgain === undefined ? undefined : reloading(fleet, readAgain));
   try {
     await fleet.whenStarted();

@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { DEFAULT_CORS_ORIGINS } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
-import { createLogger, LOG_LEVELS, type LogLevel } from "../core/log.js";
+import { createLogger, LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../core/log.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
@@ -14,6 +14,7 @@ import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
 import { reportError } from "./report-error.js";
 import type { StartStage } from "./stages.js";
 import { type EngineSource, type StartedEngine, startEngineWithText } from "./start-engine.js";
+import { countsOf, logThroughput } from "./throughput-log.js";
 
 export interface ServerFlags extends EngineSource {
   readonly host: string;
@@ -27,6 +28,7 @@ export interface ServerFlags extends EngineSource {
   readonly reasoningParser: ReasoningParserName;
   readonly seed?: bigint;
   readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
 }
 
 export interface ServingInstance extends StartedEngine {
@@ -88,7 +90,15 @@ export function addServerOptions(command: Command): Command {
         .argParser(seedValue("--seed"))
         .helpGroup("Server:"),
     )
-    .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"));
+    .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"))
+    .addOption(
+      option(
+        "--log-format <format>",
+        "lines for people (text), or json; auto: text on a terminal",
+        oneOf("--log-format", LOG_FORMATS),
+        "auto",
+      ),
+    );
   return addEngineOptions(addGenerationConfigOptions(command, "Server:"));
 }
 
@@ -113,6 +123,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
   const stage = startStage("server");
+  const logger = createLogger(flags.logLevel, flags.logFormat);
   try {
     const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }] = await serving;
     const server = await startServer({
@@ -133,7 +144,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
           flags.maxNumSeqs + flags.maxWaitingRequests,
         ),
       },
-      logger: createLogger(flags.logLevel),
+      logger,
       unknownFields: flags.unknownFields,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
@@ -142,6 +153,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       port: flags.port,
     });
     stage.done(server.url);
+    logThroughput(logger, () => [{ about: {}, counts: countsOf(engine) }]);
     return { ...started, server, modelNames, needsApiKey: (flags.apiKey ?? []).length > 0 };
   } catch (thrown) {
     await engine.close();

@@ -50,7 +50,13 @@ export interface FleetStatus extends InstanceStatus {
 const TICK_MS = 1000;
 
 /** Keys of the file, by property. */
-const FIXED_AT_START = { host: "host", port: "port", telemetry: "telemetry", logLevel: "log-level" } as const;
+const FIXED_AT_START = {
+  host: "host",
+  port: "port",
+  telemetry: "telemetry",
+  logLevel: "log-level",
+  logFormat: "log-format",
+} as const;
 
 export class Fleet {
   readonly #supervisor: Supervisor;

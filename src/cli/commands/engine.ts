@@ -12,7 +12,7 @@ export function engineCommand(): Command {
 }
 
 async function runEngine(flags: ServerFlags): Promise<void> {
-  const logger = createLogger(flags.logLevel);
+  const logger = createLogger(flags.logLevel, flags.logFormat);
   const instance = await startInstance(
     flags,
     quietStages((text) => logger.warn(text)),

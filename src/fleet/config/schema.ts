@@ -1,6 +1,6 @@
 /** What millrace.yaml may say: one schema, which checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
-import { LOG_LEVELS } from "../../core/log.js";
+import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ENGINE_NAMES } from "../adapters/adapter.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
@@ -171,6 +171,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on"),
     port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free one"),
     "log-level": z.enum(LOG_LEVELS).prefault("info").describe("what is logged"),
+    "log-format": z.enum(LOG_FORMATS).prefault("auto").describe("lines for people, or JSON; auto: text on a terminal"),
     "api-keys": z.array(apiKey(environment)).default([]).describe("keys that open the API; none: open to all"),
     "allowed-origins": z
       .array(text("an origin such as https://app.example, or *"))

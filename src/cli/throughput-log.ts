@@ -1,0 +1,45 @@
+/** Writes what engines do into the log every ten seconds, as long as they do anything. */
+import type { Logger } from "pino";
+import { describeThroughput, type LoadCounts, THROUGHPUT_EVERY_MS, ThroughputMeter } from "../core/throughput.js";
+import type { Engine } from "../engine/api.js";
+
+/** Whose counts they are, for the log, and the counts. */
+export interface LoadSource {
+  readonly about: Readonly<Record<string, string>>;
+  readonly counts: LoadCounts;
+}
+
+/** @param sources asked each time; one engine of a fleet is told from another by what `about` says */
+export function logThroughput(logger: Logger, sources: () => readonly LoadSource[]): NodeJS.Timeout {
+  const meters = new Map<string, ThroughputMeter>();
+  const nameOf = ({ about }: LoadSource): string => Object.values(about).join("\n");
+  const look = (source: LoadSource): void => {
+    const nowMs = performance.now();
+    const throughput = meters.get(nameOf(source))?.since(nowMs, source.counts);
+    if (throughput !== undefined) logger.info({ ...source.about, throughput }, describeThroughput(throughput));
+    // What was done before an engine was first seen is of no interval.
+    if (!meters.has(nameOf(source))) meters.set(nameOf(source), new ThroughputMeter(nowMs, source.counts));
+  };
+  const tick = (): void => {
+    const all = sources();
+    const names = new Set(all.map(nameOf));
+    for (const name of meters.keys()) if (!names.has(name)) meters.delete(name);
+    all.forEach(look);
+  };
+  sources().forEach(look);
+  return setInterval(tick, THROUGHPUT_EVERY_MS).unref();
+}
+
+export function countsOf(engine: Pick<Engine, "info" | "stats">): LoadCounts {
+  const stats = engine.stats();
+  const { numKvBlocks } = engine.info;
+  return {
+    numRunning: stats.numRunning,
+    numWaiting: stats.numWaiting,
+    kvUsage: numKvBlocks === 0 ? undefined : stats.numUsedKvBlocks / numKvBlocks,
+    promptTokens: stats.numPromptTokens,
+    generationTokens: stats.numGenerationTokens,
+    prefixQueries: stats.prefixCacheQueriedTokens,
+    prefixHits: stats.prefixCacheHitTokens,
+  };
+}

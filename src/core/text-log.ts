@@ -1,0 +1,53 @@
+/** The log for people: pino's JSON lines as time, level, message and what belongs to it. */
+
+const LEVEL_NAMES: Readonly<Record<number, string>> = { 20: "debug", 30: "info", 40: "warn", 50: "error", 60: "fatal" };
+const LEVEL_WIDTH = 5;
+const RESET = "\u001b[0m";
+const COLOURS: Readonly<Record<number, string>> = { 40: "\u001b[33m", 50: "\u001b[31m", 60: "\u001b[31m" };
+
+/** What else may come from a client or a model: control characters would move the cursor, or worse. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+function visible(text: string): string {
+  return text.replace(CONTROLS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+function shownValue(value: string | number | boolean): string {
+  const text = String(value);
+  return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
+}
+
+/** Numbers, words and texts; what is made of others is for programs. */
+function shownFields(fields: Readonly<Record<string, unknown>>): string {
+  return Object.entries(fields)
+    .flatMap(([name, value]) => {
+      const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+      return isPlain ? [` ${name}=${shownValue(value)}`] : [];
+    })
+    .join("");
+}
+
+function shownError(err: unknown): string {
+  if (typeof err !== "object" || err === null) return "";
+  const { stack, message } = err as { readonly stack?: unknown; readonly message?: unknown };
+  const lines = String(stack ?? message ?? "").split("\n");
+  return lines.map((line) => `\n  ${visible(line)}`).join("");
+}
+
+/** @param line JSON as pino writes it; anything else is shown as it is */
+export function formatLogLine(line: string, hasColours: boolean): string {
+  let record: Readonly<Record<string, unknown>>;
+  try {
+    record = JSON.parse(line) as typeof record;
+  } catch {
+    return line;
+  }
+  const { level, time, msg, err, ...fields } = record;
+  const name = LEVEL_NAMES[Number(level)] ?? String(level);
+  const colour = hasColours ? COLOURS[Number(level)] : undefined;
+  const label = name.padEnd(LEVEL_WIDTH);
+  const shownLabel = colour === undefined ? label : `${colour}${label}${RESET}`;
+  const at = new Date(String(time)).toTimeString().slice(0, 8);
+  return `${at} ${shownLabel} ${visible(String(msg ?? ""))}${visible(shownFields(fields))}${shownError(err)}\n`;
+}
