@@ -5,6 +5,8 @@ import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
 import { isLoopback } from "../core/loopback.js";
+import { packageVersion } from "../core/package-root.js";
+import { registerServer } from "../core/server-registry.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
 import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
@@ -108,6 +110,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
     throw thrown;
   }
   const ready = fleet.instances().filter(({ state }) => state === "ready");
+  registerServer({
+    url: fleet.url,
+    models: config.models.map(({ name }) => name),
+    kind: "fleet",
+    version: packageVersion(),
+  });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
   if (config.apiKeys.length === 0 && !isLoopback(config.host)) {

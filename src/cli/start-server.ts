@@ -3,6 +3,8 @@ import { type Command, Option } from "commander";
 import { DEFAULT_CORS_ORIGINS } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger, LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../core/log.js";
+import { packageVersion } from "../core/package-root.js";
+import { registerServer } from "../core/server-registry.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
@@ -159,6 +161,11 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     await engine.close();
     throw thrown;
   }
+}
+
+/** For `millrace ps`. */
+export function registerInstance({ server, modelNames }: ServingInstance): void {
+  registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
 }
 
 /**
