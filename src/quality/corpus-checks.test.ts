@@ -10,7 +10,7 @@ import { scoreAnswer } from "./score-answer.js";
 const SEED = 1_000_001;
 const NUM_CHATS = 300;
 /** Code is run, in a process each. */
-const NUM_CODE_CHATS = 40;
+const NUM_CODE_CHATS = 24;
 const TIMEOUT_MS = 300_000;
 
 const chatsOf = (family: string, count: number): ScoredChat[] =>

@@ -36,7 +36,10 @@ const MAX_OPEN_FILES = 64;
 /** The first bytes of the output: the walls stand, and what follows is the program's. */
 export const READY = "ready\n";
 
-/** The shell stays as the first process of its namespace, outside the new root: when it is killed, the kernel ends all the others. */
+/**
+ * The shell stays as the first process of its namespace, outside the new root: when it is killed, the kernel ends all the others. The limit of
+ * processes holds for all that a user has in the user namespace in which it is set, so each jail has one for that, within which is the last.
+ */
 const SCRIPT = `
 set -e
 umask 022
@@ -56,7 +59,8 @@ done
 shift
 mount -o remount,bind,ro,nosuid,nodev "$root"
 printf '${READY.trim()}\\n'
-setpriv $drop --no-new-privs prlimit $limits env -i "$environment" \\
+setsid setpriv $drop --no-new-privs unshare --user --map-root-user \\
+  prlimit $limits env -i UV_THREADPOOL_SIZE=1 "$environment" \\
   unshare --user --map-user=${NOBODY} --map-group=${NOBODY} --root="$root" --wd=/ "$@"
 exit $?
 `;
