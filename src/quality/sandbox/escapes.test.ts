@@ -8,11 +8,11 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { JAILED_NODE, PYTHON, TYPESCRIPT } from "./escapes.test-helper.js";
 import type { Program } from "./jail.js";
 import { pythonProgram } from "./python.js";
 import { hasPython, runCode, whyUnconfined } from "./run-code.js";
 import { type Outcome, runProgram } from "./run-confined.js";
+import { JAILED_NODE, PYTHON, TYPESCRIPT } from "./test-helpers.js";
 import { typescriptProgram } from "./typescript.js";
 
 const TIMEOUT_MS = 300_000;

@@ -45,7 +45,7 @@ export const TYPESCRIPT: readonly Attack[] = [
   [
     "the constructor of an error of Array.fromAsync or a promise",
     hostOf(
-      `Promise.resolve().then(() => { throw null; }).catch(async () => { try { await import("x"); } catch (e: any) { host = e.constructor.constructor("return process")(); } });`,
+      `Promise.resolve().then(() => { throw null; }).catch(async () => { try { await import(String(1)); } catch (e: any) { host = e.constructor.constructor("return process")(); } });`,
       `return load("fs").readFileSync(target.file, "utf8");`,
     ),
   ],
@@ -59,7 +59,7 @@ export const TYPESCRIPT: readonly Attack[] = [
   ],
   [
     "a proxy for a result",
-    `function attack() { return new Proxy({}, { get(_, key) { throw { get stack() { return import("fs"); } }; }, ownKeys(target) { return [toString.constructor("return 'ESCAPED' + process.pid")()]; } }); }`,
+    `function attack() { return new Proxy({}, { get(_, key) { throw { get stack() { return import("node:fs"); } }; }, ownKeys(target) { return [toString.constructor("return 'ESCAPED' + process.pid")()]; } }); }`,
   ],
   [
     "a polluted prototype",
