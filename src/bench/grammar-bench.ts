@@ -44,9 +44,11 @@ export function benchGrammars(
 ): GrammarBenchReport {
   const tokens = readTokenBytes(modelPath);
   const vocabSize = tokens.bytes.length;
-  const service = new GrammarService(modelPath, { numSlots: 1, masksPerSlot: 1, vocabSize }, TIMEOUT_MS);
+  const shape = { numSlots: 1, masksPerSlot: 1, vocabSize };
+  const news = new Int32Array(new SharedArrayBuffer(4));
+  const service = new GrammarService(modelPath, shape, TIMEOUT_MS, news);
   try {
-    const client = new GrammarClient(service, tokens);
+    const client = new GrammarClient(service, tokens, news);
     const startMs = timeOf(() => client.open(trivial));
     const tokenIds = cases.map(({ answer }) => longestTokens(tokens, answer));
     const samples = cases.map(() => ({ compile: [] as number[], masks: [] as number[] }));
@@ -79,6 +81,7 @@ class GrammarClient {
   constructor(
     private readonly service: GrammarService,
     private readonly tokens: TokenBytes,
+    private readonly news: Int32Array,
   ) {}
 
   /** @returns milliseconds of compiling, as the thread measured them */
@@ -109,13 +112,13 @@ class GrammarClient {
 
   #await<T>(find: (messages: readonly FromGrammarThread[]) => T | undefined): T {
     for (;;) {
-      const { news } = this.service.memory;
+      const seen = Atomics.load(this.news, 0);
       const { messages, lost } = this.service.look();
       const found = find(messages);
       if (found !== undefined) return found;
       const problem = lost?.problem ?? messages.find((message) => message.kind === "failed")?.problem;
       if (problem !== undefined) throw new MillraceError("grammar_failed", problem);
-      this.service.memory.waitForNews(news, SLICE_MS);
+      Atomics.wait(this.news, 0, seen, SLICE_MS);
     }
   }
 }

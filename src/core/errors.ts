@@ -24,11 +24,13 @@ const STATUS_BY_CODE = {
   request_timeout: 408,
   body_too_large: 413,
   queue_full: 429,
+  grammar_budget: 429,
   client_closed: 499,
   internal_error: 500,
   grammar_failed: 500,
   not_a_number: 500,
   engine_failed: 500,
+  grammar_queue: 503,
   shutting_down: 503,
   deadline_exceeded: 504,
   // the gateway
@@ -136,6 +138,7 @@ export interface ErrorRecord {
   readonly message: string;
   readonly hint?: string;
   readonly param?: string;
+  readonly retryAfterSeconds?: number;
 }
 
 export function errorToRecord(error: MillraceError): ErrorRecord {
@@ -144,6 +147,7 @@ export function errorToRecord(error: MillraceError): ErrorRecord {
     message: error.message,
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     ...(error.param === undefined ? {} : { param: error.param }),
+    ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),
   };
 }
 
@@ -151,5 +155,6 @@ export function errorFromRecord(record: ErrorRecord): MillraceError {
   return new MillraceError(record.code, record.message, {
     ...(record.hint === undefined ? {} : { hint: record.hint }),
     ...(record.param === undefined ? {} : { param: record.param }),
+    ...(record.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: record.retryAfterSeconds }),
   });
 }

@@ -3,7 +3,7 @@ import type { Device } from "../kernels/kernels.js";
 import type { EngineInfo, EngineOptions } from "./api.js";
 import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints } from "./constraint/constraints.js";
-import { GrammarService } from "./constraint/grammar-service.js";
+import { GrammarLanes } from "./constraint/grammar-lanes.js";
 import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
 import { KvManager } from "./kv/kv-manager.js";
 import { loadWeights } from "./model/load-weights.js";
@@ -85,7 +85,7 @@ export function buildParts(
     weights,
     transformer: new Transformer(config, weights, device, { kvType, blockSize, numBlocks, groups, maxModelLen }, batch),
     kv,
-    constraints: new Constraints(new GrammarService(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
+    constraints: new Constraints(new GrammarLanes(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
     info: {
       architecture: config.architecture,
       weightType,

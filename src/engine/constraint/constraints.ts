@@ -2,13 +2,11 @@
  * Holds constrained sequences to their grammars: compiles before admission, has the next mask computed while others are at work, and cuts
  * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
  */
-import { createHash } from "node:crypto";
-import { errorFromRecord, MillraceError } from "../../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import type { Sequence } from "../sequence.js";
-import type { GrammarService, LostThread } from "./grammar-service.js";
-import { NOTHING, ONLY_STOP, type PositionMask } from "./mask-memory.js";
-import type { FromGrammarThread } from "./messages.js";
+import type { GrammarLanes } from "./grammar-lanes.js";
+import { type MaskMemory, NOTHING, ONLY_STOP, type PositionMask } from "./mask-memory.js";
 import { type ConstraintStats, NO_CONSTRAINTS } from "./stats.js";
 
 export interface FailedSequence {
@@ -22,14 +20,9 @@ const PATIENCE_MS = 20;
 const SLICE_MS = 5;
 /** How often work is looked after that nobody waits for any more. */
 const WATCH_MS = 500;
-/** A grammar that failed is not tried again for so long; a busy machine may have been the reason. */
-const CULPRIT_MS = 10 * 60_000;
-const MAX_CULPRITS = 1024;
 
 interface Constrained {
   readonly sequence: Sequence;
-  /** What its output must be. */
-  readonly recipe: string;
   isOpen: boolean;
   /** Output tokens the grammar thread has been told of. */
   numSent: number;
@@ -46,17 +39,14 @@ export class Constraints {
   readonly #byId = new Map<number, Constrained>();
   /** By slot: what was asked for last. */
   readonly #ticketOfSlot = new Map<number, number>();
-  /** By hash: grammars that could not be compiled or took too long, and when that was. */
-  readonly #culprits = new Map<string, { readonly error: MillraceError; readonly atMs: number }>();
-  #refused: FailedSequence[] = [];
   #ticket = 0;
   #watcher: NodeJS.Timeout | undefined;
   #stats = NO_CONSTRAINTS;
 
-  constructor(private readonly service: GrammarService) {}
+  constructor(private readonly lanes: GrammarLanes) {}
 
   get stats(): ConstraintStats {
-    return this.#stats;
+    return { ...this.#stats, ...this.lanes.counts };
   }
 
   get numCompiling(): number {
@@ -73,7 +63,6 @@ export class Constraints {
   add(sequence: Sequence, recipe: string): void {
     const constrained = {
       sequence,
-      recipe,
       isOpen: false,
       numSent: 0,
       slot: -1,
@@ -84,33 +73,45 @@ export class Constraints {
     };
     this.#byId.set(sequence.id, constrained);
     this.#count({ numRequests: 1 });
-    const culprit = this.#culprits.get(hashOf(recipe));
-    const isKnown = culprit !== undefined && performance.now() - culprit.atMs < CULPRIT_MS;
-    if (isKnown) this.#refused.push({ sequence, error: culprit.error });
-    else this.#open(constrained);
+    this.lanes.open({
+      requestId: sequence.id,
+      tenant: sequence.tenant,
+      recipe,
+      stopTokenIds: sequence.sampling.stopTokenIds,
+      outputTokens: () => [...sequence.tokens.subarray(sequence.numPromptTokens, sequence.numTokens)],
+    });
   }
 
   remove(sequence: Sequence): void {
-    if (!this.#byId.delete(sequence.id) || !this.service.isStarted) return;
-    this.service.send({ kind: "close", requestId: sequence.id });
+    if (!this.#byId.delete(sequence.id)) return;
+    this.lanes.close(sequence.id);
     this.#watch();
   }
 
-  /** Takes in what the grammar thread has to say: sequences that may be scheduled from now on, and those that failed. */
+  /** Takes in what the grammar threads have to say: sequences that may be scheduled from now on, and those that failed. */
   look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
     const opened: Sequence[] = [];
-    const failed = this.#refused.filter(({ sequence }) => this.#byId.has(sequence.id));
-    this.#refused = [];
-    if (this.#byId.size === failed.length && !this.service.isBusy) return { opened, failed };
-    const { messages, lost } = this.service.look();
-    for (const message of messages) this.#take(message, opened, failed);
-    if (lost !== undefined) this.#replaceThread(lost, failed);
+    const failed: FailedSequence[] = [];
+    if (this.#byId.size === 0 && !this.lanes.isBusy) return { opened, failed };
+    for (const event of this.lanes.look()) {
+      const constrained = this.#byId.get(event.requestId);
+      if (constrained === undefined) continue;
+      const { sequence } = constrained;
+      if (event.kind === "failed") failed.push({ sequence, error: event.error });
+      else if (event.kind === "restarted") {
+        constrained.numSent = sequence.numOutputTokens;
+        constrained.numTokens = -1;
+      } else {
+        constrained.isOpen = true;
+        opened.push(sequence);
+      }
+    }
     return { opened, failed };
   }
 
   /** Waits a moment for grammars that are being compiled. */
   waitForGrammars(): void {
-    this.service.memory.waitForNews(this.service.memory.news, SLICE_MS);
+    this.lanes.waitForNews(this.lanes.news, SLICE_MS);
   }
 
   /**
@@ -138,8 +139,11 @@ export class Constraints {
       constrained.isLate = !this.#isThere(constrained);
       if (constrained.isLate) late.add(constrained.sequence);
     }
-    for (const { sequence, slot } of awaited) {
-      sequence.numDraftTokens = late.has(sequence) ? 0 : Math.min(sequence.numDraftTokens, this.#numUsable(slot));
+    for (const constrained of awaited) {
+      const { sequence } = constrained;
+      sequence.numDraftTokens = late.has(sequence)
+        ? 0
+        : Math.min(sequence.numDraftTokens, this.#numUsable(constrained));
     }
     if (late.size === 0) return scheduled;
     this.#count({ numSkippedSteps: late.size });
@@ -147,8 +151,8 @@ export class Constraints {
   }
 
   /** Drafted tokens that the grammar allows and behind which it leaves some token. */
-  #numUsable(slot: number): number {
-    const { memory } = this.service;
+  #numUsable({ sequence, slot }: Constrained): number {
+    const memory = this.#memoryOf(sequence);
     const numAllowed = memory.numMasks(slot) - 1;
     for (let ahead = 1; ahead <= numAllowed; ahead++) if ((memory.flags(slot, ahead) & NOTHING) !== 0) return ahead - 1;
     return numAllowed;
@@ -158,7 +162,7 @@ export class Constraints {
   maskOf(sequence: Sequence, ahead: number): PositionMask | undefined {
     const constrained = this.#byId.get(sequence.id);
     if (constrained === undefined) return undefined;
-    const { memory } = this.service;
+    const memory = this.#memoryOf(sequence);
     const flags = memory.flags(constrained.slot, ahead);
     return { words: memory.mask(constrained.slot, ahead), isOnlyStop: (flags & ONLY_STOP) !== 0 };
   }
@@ -170,9 +174,9 @@ export class Constraints {
     for (const { sequence } of scheduled) {
       const constrained = this.#byId.get(sequence.id);
       if (constrained === undefined || !this.#isThere(constrained)) continue;
-      if ((this.service.memory.flags(constrained.slot, 0) & NOTHING) === 0) continue;
+      if ((this.#memoryOf(sequence).flags(constrained.slot, 0) & NOTHING) === 0) continue;
       const problem = "expected tokens in the vocabulary that spell what the grammar asks for next, got none";
-      failed.push({ sequence, error: new MillraceError("grammar_failed", problem) });
+      failed.push({ sequence, error: new MillraceError("invalid_grammar", problem) });
     }
     return failed;
   }
@@ -185,73 +189,18 @@ export class Constraints {
 
   close(): void {
     clearTimeout(this.#watcher);
-    this.service.stop();
+    this.lanes.stop();
   }
 
   /** An idle engine takes no steps to look in, and a grammar that hangs would keep a core busy for nobody. */
   #watch(): void {
     clearTimeout(this.#watcher);
-    if (this.#byId.size > 0 || !this.service.isBusy) return;
+    if (this.#byId.size > 0 || !this.lanes.isBusy) return;
     this.#watcher = setTimeout(() => {
       // Where steps are taken, they look.
       if (this.#byId.size === 0) this.look();
       this.#watch();
     }, WATCH_MS).unref();
-  }
-
-  /** Whoever's work ended the thread fails; the others go on with a new one. */
-  #replaceThread({ requestId, hasWorked, problem }: LostThread, failed: FailedSequence[]): void {
-    this.#count({ numThreadsReplaced: 1 });
-    const hasFailed = new Set(failed.map(({ sequence }) => sequence));
-    for (const constrained of this.#byId.values()) {
-      if (hasFailed.has(constrained.sequence)) continue;
-      // The next thread would not start either.
-      const isCulprit = hasWorked && requestId === constrained.sequence.id;
-      const error = failure(problem);
-      if (isCulprit) this.#remember(constrained.recipe, error);
-      if (isCulprit || !hasWorked) failed.push({ sequence: constrained.sequence, error });
-      else this.#open(constrained);
-    }
-  }
-
-  /** Asked for again, by a client that repeats what failed, it would cost everybody the thread once more. */
-  #remember(recipe: string, error: MillraceError): void {
-    const hash = hashOf(recipe);
-    this.#culprits.delete(hash);
-    this.#culprits.set(hash, { error, atMs: performance.now() });
-    if (this.#culprits.size > MAX_CULPRITS) this.#culprits.delete(this.#culprits.keys().next().value!);
-  }
-
-  #open(constrained: Constrained): void {
-    const { sequence, recipe } = constrained;
-    const tokenIds = [...sequence.tokens.subarray(sequence.numPromptTokens, sequence.numTokens)];
-    constrained.numSent = tokenIds.length;
-    constrained.numTokens = -1;
-    const { stopTokenIds } = sequence.sampling;
-    this.service.send({ kind: "open", requestId: sequence.id, recipe, stopTokenIds, tokenIds });
-  }
-
-  #take(message: FromGrammarThread, opened: Sequence[], failed: FailedSequence[]): void {
-    const constrained = this.#byId.get(message.requestId);
-    if (message.kind === "failed") {
-      if (constrained === undefined) return;
-      const isRefusal = message.isRefusal && !constrained.isOpen;
-      const error =
-        message.record !== undefined
-          ? errorFromRecord(message.record)
-          : isRefusal
-            ? refusal(message.problem)
-            : failure(message.problem);
-      // What did not break the thread depends on the request's other terms, too.
-      if (message.isBroken) this.#remember(constrained.recipe, error);
-      failed.push({ sequence: constrained.sequence, error });
-      return;
-    }
-    const { compileMs, isFromCache } = message;
-    this.#count({ compileMs, ...(isFromCache ? { numCacheHits: 1 } : { numCompiled: 1 }) });
-    if (constrained === undefined || constrained.isOpen) return;
-    constrained.isOpen = true;
-    opened.push(constrained.sequence);
   }
 
   /** Has the masks for the sequence's next token and after each drafted one computed, unless they are or were asked for. */
@@ -270,7 +219,7 @@ export class Constraints {
     // As the memory keeps it: 32 bits, which come round after weeks.
     this.#ticket = (this.#ticket + 1) | 0;
     const ticket = this.#ticket;
-    this.service.send({
+    this.lanes.sendMasks({
       kind: "masks",
       requestId: sequence.id,
       slot: seat,
@@ -284,19 +233,23 @@ export class Constraints {
     Object.assign(constrained, { slot: seat, numTokens, numDrafted, ticket, isLate: false });
   }
 
-  #isThere({ slot, ticket }: Constrained): boolean {
-    return this.service.memory.ticket(slot) === ticket;
+  #isThere({ sequence, slot, ticket }: Constrained): boolean {
+    return this.#memoryOf(sequence).ticket(slot) === ticket;
+  }
+
+  /** The sequence is open, so it has one. */
+  #memoryOf({ id }: Sequence): MaskMemory {
+    return this.lanes.memoryOf(id)!;
   }
 
   #await(awaited: readonly Constrained[], patienceMs: number): void {
-    const { memory } = this.service;
     const startMs = performance.now();
     for (;;) {
-      const { news } = memory;
+      const { news } = this.lanes;
       if (awaited.every((constrained) => this.#isThere(constrained))) break;
       const leftMs = startMs + patienceMs - performance.now();
       if (leftMs <= 0) break;
-      memory.waitForNews(news, leftMs);
+      this.lanes.waitForNews(news, leftMs);
     }
     this.#count({ maskWaitMs: performance.now() - startMs });
   }
@@ -306,12 +259,4 @@ export class Constraints {
     this.#stats = { ...this.#stats };
     for (const [name, count] of counts) Object.assign(this.#stats, { [name]: this.#stats[name] + count });
   }
-}
-
-const hashOf = (recipe: string): string => createHash("sha256").update(recipe).digest("base64");
-
-const failure = (problem: string): MillraceError => new MillraceError("grammar_failed", problem);
-
-function refusal(problem: string): MillraceError {
-  return new MillraceError("invalid_grammar", `expected a grammar that can be compiled, got: ${problem}`);
 }

@@ -9,6 +9,7 @@ import { type RandomModel, writeRandomModel } from "../../../test/helpers/random
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { Sequence } from "../sequence.js";
 import { Constraints, type FailedSequence } from "./constraints.js";
+import { GrammarLanes } from "./grammar-lanes.js";
 import { GrammarService, type LostThread } from "./grammar-service.js";
 import type { FromGrammarThread, ToGrammarThread } from "./messages.js";
 import { readTokenBytes } from "./token-bytes.js";
@@ -23,14 +24,15 @@ const MOST_STEP_MS = 20 + 300;
 const folder = mkdtempSync(join(tmpdir(), "millrace-grammar-service-"));
 let model: RandomModel;
 let service: GrammarService;
+const news = new Int32Array(new SharedArrayBuffer(4));
+const shape = () => ({ numSlots: 4, masksPerSlot: 1, vocabSize: model.numTokens });
 beforeAll(() => {
   model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1 });
 });
-afterEach(() => service.stop());
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function createService(modelPath = model.path): GrammarService {
-  service = new GrammarService(modelPath, { numSlots: 4, masksPerSlot: 1, vocabSize: model.numTokens }, TIMEOUT_MS);
+  service = new GrammarService(modelPath, shape(), TIMEOUT_MS, news);
   return service;
 }
 
@@ -47,16 +49,18 @@ function lookUntil(isDone: (messages: readonly FromGrammarThread[], lost: LostTh
   const messages: FromGrammarThread[] = [];
   const endMs = performance.now() + 30_000;
   for (;;) {
-    const { news } = service.memory;
+    const seen = Atomics.load(news, 0);
     const { messages: more, lost } = service.look();
     messages.push(...more);
     if (isDone(messages, lost)) return { messages, lost };
     if (performance.now() > endMs) throw new Error("waited 30 s for the grammar thread");
-    service.memory.waitForNews(news, 5);
+    Atomics.wait(news, 0, seen, 5);
   }
 }
 
 describe("a thread", () => {
+  afterEach(() => service.stop());
+
   test("that hangs is replaced", () => {
     createService().send(open(1, GOOD));
     lookUntil(([first]) => first?.kind === "opened");
@@ -86,25 +90,34 @@ describe("a thread", () => {
 });
 
 describe("sequences", () => {
+  let lanes: GrammarLanes;
   let constraints: Constraints;
 
-  function createSequence(id: number, seat: number): Sequence {
-    const sequence = new Sequence(id, request([1, 2, 3], { maxTokens: 10, stopTokenIds: [model.eosTokenId] }), 1, 0);
+  function create(modelPath = model.path, timeoutMs = TIMEOUT_MS): void {
+    lanes = new GrammarLanes(modelPath, shape(), timeoutMs);
+    constraints = new Constraints(lanes);
+  }
+
+  afterEach(() => constraints.close());
+
+  function createSequence(id: number, seat: number, tenant = ""): Sequence {
+    const sampling = { maxTokens: 10, stopTokenIds: [model.eosTokenId] };
+    const sequence = new Sequence(id, { ...request([1, 2, 3], sampling), tenant }, 1, 0);
     sequence.seat = seat;
     return sequence;
   }
 
   function look(isDone: (opened: readonly Sequence[], failed: readonly FailedSequence[]) => boolean) {
     const [opened, failed]: [Sequence[], FailedSequence[]] = [[], []];
-    const endMs = performance.now() + 30_000;
+    const endMs = performance.now() + 60_000;
     while (!isDone(opened, failed)) {
-      if (performance.now() > endMs) throw new Error("waited 30 s for the grammars");
+      if (performance.now() > endMs) throw new Error("waited a minute for the grammars");
       constraints.waitForGrammars();
       const news = constraints.look();
       opened.push(...news.opened);
       failed.push(...news.failed);
     }
-    return failed;
+    return { opened, failed };
   }
 
   /** Those of the sequences that a step could compute, and how long it waited to know. */
@@ -122,8 +135,11 @@ describe("sequences", () => {
     return bytes.flatMap((token, id) => ((words[id >> 5]! >>> (id & 31)) & 1 ? [Buffer.from(token).toString()] : []));
   };
 
-  test("whose masks are late sit steps out, and go on in another thread; the one whose grammar hangs fails", () => {
-    constraints = new Constraints(createService());
+  /** Each a grammar of its own. */
+  const endless = (name: string) => recipeOf(`${ENDLESS} "${name}"`);
+
+  test("have their masks while another's grammar hangs; that one fails, and is known", () => {
+    create();
     const [free, good, bad] = [createSequence(1, 0), createSequence(2, 1), createSequence(3, 2)];
     constraints.add(good, recipeOf(GOOD));
     look((opened) => opened.includes(good));
@@ -131,49 +147,106 @@ describe("sequences", () => {
     expect(allowedTexts(good)).toEqual(["a"]);
 
     constraints.add(bad, recipeOf(ENDLESS));
-    while (service.memory.busy().requestId !== bad.id);
+    while (!lanes.isAt(bad.id)) constraints.look();
     good.append("a".charCodeAt(0));
     constraints.advance(good);
+    while (!plan(free, good).ready.includes(good)) expect(lanes.isAt(bad.id)).toBe(true);
+    expect(allowedTexts(good)).toEqual(["b"]);
+    const { failed } = look((_, failed) => failed.length > 0);
+    expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual([[bad, "invalid_grammar"]]);
+    constraints.remove(bad);
+    expect(constraints.stats.numThreadsReplaced).toBe(1);
+
+    const again = createSequence(4, 3);
+    constraints.add(again, recipeOf(ENDLESS));
+    expect(constraints.look().failed).toMatchObject([{ sequence: again, error: { code: "invalid_grammar" } }]);
+    constraints.remove(again);
+    expect(constraints.look().failed).toEqual([]);
+    expect(constraints.stats.numThreadsReplaced).toBe(1);
+  });
+
+  test("whose masks are late sit steps out", () => {
+    create();
+    const [free, good] = [createSequence(1, 0), createSequence(2, 1)];
+    constraints.add(good, recipeOf(GOOD));
+    look((opened) => opened.includes(good));
+    while (!plan(good).ready.includes(good));
+    good.append("a".charCodeAt(0));
+    // Nothing computes what is asked for in vain.
+    lanes.sendMasks = () => {};
     for (let step = 0; step < 5; step++) {
       const { ready, waitedMs } = plan(free, good);
       expect(ready).toEqual([free]);
       // A step waits for a late mask once.
       expect(waitedMs).toBeLessThan(step === 0 ? MOST_STEP_MS : MOST_STEP_MS - 20);
     }
-    const failed = look((_, failed) => failed.length > 0);
-    expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual([[bad, "grammar_failed"]]);
-    constraints.remove(bad);
-    expect(constraints.stats.numThreadsReplaced).toBe(1);
+  });
 
-    while (!plan(free, good).ready.includes(good)) look(() => true);
+  test("of other keys have theirs compiled while two attackers' hang", () => {
+    create(model.path, 60_000);
+    const attackers = ["x", "y"].flatMap((tenant, i) =>
+      [0, 1].map((j) => ({ name: `${tenant}${j}`, sequence: createSequence(10 + 2 * i + j, -1, tenant) })),
+    );
+    for (const { name, sequence } of attackers) constraints.add(sequence, endless(name));
+    look(() => lanes.isAt(10));
+    const good = createSequence(1, 0, "z");
+    constraints.add(good, recipeOf(GOOD));
+    const { opened, failed } = look((opened) => opened.length > 0);
+    expect(opened).toEqual([good]);
+    expect(failed).toEqual([]);
+    while (!plan(good).ready.includes(good));
+    expect(allowedTexts(good)).toEqual(["a"]);
+    good.append("a".charCodeAt(0));
+    while (!plan(good).ready.includes(good)) constraints.look();
     expect(allowedTexts(good)).toEqual(["b"]);
+  });
 
-    const again = createSequence(4, 3);
-    constraints.add(again, recipeOf(ENDLESS));
-    expect(constraints.look().failed).toMatchObject([{ sequence: again, error: { code: "grammar_failed" } }]);
-    constraints.remove(again);
-    expect(constraints.look().failed).toEqual([]);
-    expect(constraints.stats.numThreadsReplaced).toBe(1);
+  test("go on where another's work ended their thread", () => {
+    create();
+    const [good, bad] = [createSequence(1, 0), createSequence(2, 1)];
+    for (const sequence of [good, bad]) constraints.add(sequence, recipeOf(GOOD));
+    look((opened) => opened.length === 2);
+    while (!plan(good).ready.includes(good));
+    good.append("a".charCodeAt(0));
+    // No mask has allowed this token.
+    const rest = { slot: 1, ticket: 99, hasFirst: false, draft: [] };
+    lanes.sendMasks({ kind: "masks", requestId: bad.id, tokenIds: ["z".charCodeAt(0)], ...rest });
+    const { failed } = look((_, failed) => failed.length > 0);
+    expect(failed).toMatchObject([{ sequence: bad, error: { code: "grammar_failed" } }]);
+    while (!plan(good).ready.includes(good)) expect(constraints.look().failed).toEqual([]);
+    expect(allowedTexts(good)).toEqual(["b"]);
   });
 
   test("that left do not keep the thread at their grammars", async () => {
-    constraints = new Constraints(createService());
+    create();
     const bad = createSequence(1, 0);
     constraints.add(bad, recipeOf(ENDLESS));
-    while (service.memory.busy().requestId !== bad.id);
+    while (!lanes.isAt(bad.id)) constraints.look();
     constraints.remove(bad);
-    expect(service.isBusy).toBe(true);
-    await expect.poll(() => service.isStarted, { timeout: 20_000 }).toBe(false);
+    expect(lanes.isBusy).toBe(true);
+    await expect.poll(() => lanes.isBusy, { timeout: 20_000 }).toBe(false);
     expect(constraints.stats.numThreadsReplaced).toBe(1);
   });
 
   test("all fail where no thread can start", () => {
-    constraints = new Constraints(createService(join(folder, "missing.gguf")));
+    create(join(folder, "missing.gguf"));
     const sequences = [createSequence(1, 0), createSequence(2, 1)];
     for (const sequence of sequences) constraints.add(sequence, recipeOf(GOOD));
-    const failed = look((_, failed) => failed.length > 0);
+    const { failed } = look((_, failed) => failed.length > 0);
     expect(failed.map(({ sequence, error }) => [sequence, error.code])).toEqual(
       sequences.map((sequence) => [sequence, "grammar_failed"]),
     );
+  });
+
+  test("under a grammar that leads nowhere fail by its fault", () => {
+    create();
+    const bad = createSequence(1, 0);
+    constraints.add(bad, recipeOf("root ::= root"));
+    const { failed } = look((opened, failed) => opened.length + failed.length > 0);
+    if (failed.length === 0) {
+      while (!plan(bad).ready.includes(bad)) failed.push(...constraints.look().failed);
+      failed.push(...constraints.stranded([{ sequence: bad, numNewTokens: 1 }]));
+    }
+    expect(failed).toMatchObject([{ sequence: bad, error: { code: "invalid_grammar", status: 400 } }]);
   });
 });

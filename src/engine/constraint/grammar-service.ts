@@ -1,4 +1,4 @@
-/** Owns the grammar thread: starts it with the first constrained request, and replaces it when it breaks or hangs. */
+/** Owns a grammar thread: starts it with its first work, and ends it when it breaks or hangs. */
 import { join } from "node:path";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { packageRoot } from "../../core/package-root.js";
@@ -44,11 +44,13 @@ export class GrammarService {
     private readonly modelPath: string,
     private readonly shape: MaskShape,
     private readonly timeoutMs: number,
+    /** A word that changes whenever there is something to look at. */
+    private readonly news: Int32Array<SharedArrayBuffer>,
   ) {}
 
   /** Another after each `stop`: a thread that is being ended may still write to its own. */
   get memory(): MaskMemory {
-    this.#memory ??= new MaskMemory(this.shape);
+    this.#memory ??= new MaskMemory(this.shape, this.news);
     return this.#memory;
   }
 
@@ -99,6 +101,7 @@ export class GrammarService {
       modelPath: this.modelPath,
       shape: this.shape,
       memory: this.memory.buffer,
+      news: this.news,
       port: port2,
     };
     const worker = new Worker(join(packageRoot(), THREAD), { workerData, transferList: [port2] });

@@ -23,6 +23,8 @@ interface OpenRequest {
 }
 
 class Refusal extends Error {}
+/** Whatever the request says, it should not have come to this. */
+class OwnFault extends Error {}
 
 interface KnownGrammar {
   readonly compiled: CompiledGrammar;
@@ -120,13 +122,13 @@ class GrammarThread {
 /** Tokens that were chosen under masks, for good. */
 function accept({ matcher, bounds }: OpenRequest, tokenIds: readonly number[]): void {
   for (const id of tokenIds) {
-    if (!matcher.acceptToken(id)) throw new Error(`expected a token that the mask allows, got ${id}`);
+    if (!matcher.acceptToken(id)) throw new OwnFault(`expected a token that the mask allows, got ${id}`);
     bounds?.append(id);
   }
 }
 
-async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData): Promise<void> {
-  const memory = new MaskMemory(shape, buffer);
+async function run({ modelPath, shape, memory: buffer, news, port }: GrammarThreadData): Promise<void> {
+  const memory = new MaskMemory(shape, news, buffer);
   const send = (message: FromGrammarThread) => {
     port.postMessage(message);
     memory.announce();
@@ -157,7 +159,7 @@ async function run({ modelPath, shape, memory: buffer, port }: GrammarThreadData
       const problem = reasonOf(printed) ?? (thrown instanceof Error ? thrown.message : String(thrown));
       const record = thrown instanceof MillraceError ? errorToRecord(thrown) : undefined;
       const { requestId } = message;
-      send({ kind: "failed", requestId, problem, record, isRefusal: message.kind === "open", isBroken });
+      send({ kind: "failed", requestId, problem, record, isOurs: thrown instanceof OwnFault, isBroken });
       if (isBroken) closeSoon(port);
     }
     memory.setBusy(0);
@@ -206,10 +208,10 @@ function main(data: GrammarThreadData): void {
       requestId: 0,
       problem,
       record: undefined,
-      isRefusal: false,
+      isOurs: true,
       isBroken: true,
     });
-    new MaskMemory(data.shape, data.memory).announce();
+    new MaskMemory(data.shape, data.news, data.memory).announce();
   });
 }
 

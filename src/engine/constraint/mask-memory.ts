@@ -4,9 +4,8 @@
  */
 
 /** Words of the header. */
-const NEWS = 0;
-const BUSY = 1;
-const JOBS = 2;
+const BUSY = 0;
+const JOBS = 1;
 const HEADER_WORDS = 16;
 
 /** What `busy` says when the grammar thread has taken and finished so many messages: each begins a piece of work and ends it. */
@@ -45,6 +44,8 @@ export class MaskMemory {
 
   constructor(
     readonly shape: MaskShape,
+    /** One word, which all threads' memories share. */
+    readonly news: Int32Array<SharedArrayBuffer>,
     readonly buffer: SharedArrayBuffer = new SharedArrayBuffer(bytesOf(shape)),
   ) {
     this.numWords = maskWords(shape);
@@ -63,18 +64,9 @@ export class MaskMemory {
     return { requestId: Atomics.load(this.#words, BUSY), job: Atomics.load(this.#words, JOBS) };
   }
 
-  get news(): number {
-    return Atomics.load(this.#words, NEWS);
-  }
-
   announce(): void {
-    Atomics.add(this.#words, NEWS, 1);
-    Atomics.notify(this.#words, NEWS);
-  }
-
-  /** Returns when there is news after `seen`, or the time is over. */
-  waitForNews(seen: number, timeoutMs: number): void {
-    Atomics.wait(this.#words, NEWS, seen, timeoutMs);
+    Atomics.add(this.news, 0, 1);
+    Atomics.notify(this.news, 0);
   }
 
   setMask(slot: number, index: number, mask: Int32Array, flags: number): void {

@@ -7,6 +7,7 @@ export interface GrammarThreadData {
   readonly modelPath: string;
   readonly shape: MaskShape;
   readonly memory: SharedArrayBuffer;
+  readonly news: Int32Array<SharedArrayBuffer>;
   readonly port: MessagePort;
 }
 
@@ -49,7 +50,7 @@ export type FromGrammarThread =
       readonly problem: string;
       /** What is wrong with the recipe, where that is known. */
       readonly record: ErrorRecord | undefined;
-      /** The request's own mistake. */
-      readonly isRefusal: boolean;
+      /** Nothing that a request could have said otherwise. */
+      readonly isOurs: boolean;
       readonly isBroken: boolean;
     };
