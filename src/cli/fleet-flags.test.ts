@@ -57,13 +57,15 @@ describe("simple fleets", () => {
     expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
   });
 
-  test("who may call is for the gateway to say; keys to isolate reach the processes through their environment", async () => {
+  test("who may call, and what keys share, is for the gateway to say", async () => {
     const flags = ["--instances", "2", "--allowed-origins", "http://a,http://b", "--isolate-api-keys"];
     const config = await configOf(...flags, "--api-key", "sk-1,sk-2");
     expect(config.allowedOrigins).toEqual(["http://a", "http://b"]);
-    expect(config.models[0]?.args).toEqual(["--isolate-api-keys"]);
-    expect(config.models[0]?.env.MILLRACE_API_KEY?.reveal()).toBe("sk-1,sk-2");
-    expect((await configOf("--instances", "2")).allowedOrigins).toEqual(["*"]);
+    expect(config.models[0]).toMatchObject({ args: [], env: {} });
+    expect(config.isolateApiKeys).toBe(true);
+    expect((await configOf("--instances", "2", "--no-isolate-api-keys")).isolateApiKeys).toBe(false);
+    const plain = await configOf("--instances", "2");
+    expect([plain.isolateApiKeys, plain.allowedOrigins]).toEqual([undefined, undefined]);
     await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key beside/);
   });
 
@@ -103,7 +105,7 @@ describe("refused", () => {
     ],
     [
       "keys that they do not isolate",
-      ["--attach", "http://h:1", "--instances", "1", "--isolate-api-keys", "--api-key", "a"],
+      ["--attach", "http://h:1", "--isolate-api-keys", "--api-key", "a"],
       /expected no --isolate/,
     ],
     ["a server that is not there", ["--attach", "http://127.0.0.1:9"], /\/v1\/models to name a model, got no answer/],

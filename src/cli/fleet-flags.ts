@@ -56,7 +56,8 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
 /** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
 const FLEET_FLAGS = [
   ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
-  ...["--host", "--port", "--api-key", "--allowed-origins", "--log-level", "--log-format"],
+  ...["--host", "--port", "--api-key", "--isolate-api-keys", "--no-isolate-api-keys"],
+  ...["--allowed-origins", "--log-level", "--log-format"],
 ];
 
 /** The gateway draws the seeds of requests that have none, for whichever instance answers. */
@@ -67,9 +68,8 @@ function assertNoSeed(written: readonly WrittenFlag[]): void {
   });
 }
 
-/** Servers that run already have their own flags, and know nobody's keys. */
-function assertNotForAttached(ofEngine: readonly WrittenFlag[], isAttachedOnly: boolean): void {
-  const unfit = ofEngine.find(({ flag }) => isAttachedOnly || flag === "--isolate-api-keys");
+/** Servers that run already have their own flags. */
+function assertNoneForAttached([unfit]: readonly WrittenFlag[]): void {
   if (unfit === undefined) return;
   throw new MillraceError("invalid_option", `expected no ${unfit.flag} for servers that are attached, got one`, {
     hint: "start them with it, or serve instances alone",
@@ -118,7 +118,8 @@ export async function fleetConfigFrom(
   const { apiKey = [], attach = [], instances } = flags;
   const ofEngine = written.filter(({ flag }) => !FLEET_FLAGS.includes(flag));
   const isAttachedOnly = instances === undefined && flags.model === undefined;
-  if (attach.length > 0) assertNotForAttached(ofEngine, isAttachedOnly);
+  if (isAttachedOnly)
+    assertNoneForAttached([...ofEngine, ...written.filter(({ flag }) => flag === "--isolate-api-keys")]);
   // Of all instances together: each gets its part.
   const args = ofEngine.filter(({ flag }) => flag !== "--cpu-affinity").flatMap(({ words }) => words);
   const cores = flags.cpuAffinity?.join(",");
@@ -133,14 +134,13 @@ export async function fleetConfigFrom(
     "log-level": flags.logLevel,
     "log-format": flags.logFormat,
     "allowed-origins": flags.allowedOrigins,
+    "isolate-api-keys": flags.isolateApiKeys,
     "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [
       {
         name,
         aliases,
         ...(isAttachedOnly ? { engine: "openai" } : { model, instances: instances ?? 1, args, cores }),
-        // To tell tenants apart, an engine must know their keys; in its environment nobody else reads them.
-        ...(flags.isolateApiKeys === true && { env: { MILLRACE_API_KEY: apiKey.join(",") } }),
         attach: attach.map((url) => ({ url })),
       },
     ],

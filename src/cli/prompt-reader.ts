@@ -6,7 +6,7 @@ import { loadTextSide, locateModel } from "./model.js";
 import { silentStages } from "./stages.js";
 import { addServerOptions, type ServerFlags } from "./start-server.js";
 
-/** @returns undefined where another program is started, and where each API key has a cache of its own, whose names are the engine's secret */
+/** @returns undefined where another program is started, and where an engine keeps its own keys apart, whose names of blocks are its secret */
 export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
   const command = addServerOptions(new Command())
     .exitOverride()

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { FakeEngine } from "../../test/helpers/fake-engine.js";
 import { packageRoot } from "../core/package-root.js";
+import { describeSharing, warnOfOpenDoor } from "./describe-access.js";
 import { bundledModelPath } from "./model.js";
 import { type ReadyFacts, readyText } from "./ready-text.js";
 
@@ -35,4 +36,15 @@ test("the bundled model's start says what it is, by the figures of its card, and
   expect(ofCard).toBeCloseTo(Number(parameters), 1);
   expect(text).toContain("--model hf:");
   expect(readyText(facts({}))).not.toContain("tiny");
+});
+
+test("the start says what keys share, and who may use a server without any", () => {
+  expect(describeSharing("keys", [], true)).toBeUndefined();
+  expect(describeSharing("keys", ["a", "a"], true)).toBeUndefined();
+  const sharing = describeSharing("keys", ["a", "b"], true);
+  expect(readyText(facts({ sharing }))).toMatch(/keys +each of 2 keys has cached prefixes of its own \(--no-isolate/);
+  expect(describeSharing("tenants", ["a", "b", "b"], false)).toMatch(/^2 tenants share cached prefixes/);
+  expect(warnOfOpenDoor("127.0.0.1", false, "x")).toBeUndefined();
+  expect(warnOfOpenDoor("0.0.0.0", true, "x")).toBeUndefined();
+  expect(warnOfOpenDoor("0.0.0.0", false, "--api-key closes it")).toMatch(/^warning: .*0\.0\.0\.0.*--api-key/);
 });

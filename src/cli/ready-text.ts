@@ -7,7 +7,7 @@ import type { ServingInstance } from "./start-server.js";
 /** What is shown, so that a test can do without an engine. */
 export type ReadyFacts = Pick<
   ServingInstance,
-  "modelNames" | "chatTemplate" | "needsApiKey" | "samplingDefaults" | "path"
+  "modelNames" | "chatTemplate" | "needsApiKey" | "sharing" | "samplingDefaults" | "path"
 > & {
   readonly server: Pick<ServingInstance["server"], "url">;
   readonly engine: { readonly info: ServingInstance["engine"]["info"] };
@@ -40,6 +40,7 @@ export function readyText(instance: ReadyFacts): string {
     ["  threads", `${numThreads} (${isa})`],
     ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
   ];
+  if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);
   if (path === bundledModelPath()) rows.push(...ABOUT_BUNDLED.map((row) => row.slice()));
   return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
 }

@@ -4,11 +4,10 @@ import type { Command } from "commander";
 import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
-import { isLoopback } from "../core/loopback.js";
-import { packageVersion } from "../core/package-root.js";
-import { registerServer } from "../core/server-registry.js";
+import { tenantsApart } from "../fleet/authorize.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
+import { describeSharing, warnOfOpenDoor } from "./describe-access.js";
 import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
 import { machineFor } from "./fleet-machine.js";
 import { FleetSignals } from "./fleet-signals.js";
@@ -110,19 +109,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
     throw thrown;
   }
   const ready = fleet.instances().filter(({ state }) => state === "ready");
-  registerServer({
-    url: fleet.url,
-    models: config.models.map(({ name }) => name),
-    kind: "fleet",
-    version: packageVersion(),
-  });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
-  if (config.apiKeys.length === 0 && !isLoopback(config.host)) {
-    const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
-    process.stderr.write(
-      `\nnote: anybody who can reach ${config.host} can use this server; api-keys close it${ignored}\n`,
-    );
-  }
+  const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
+  const warning = warnOfOpenDoor(config.host, config.apiKeys.length > 0, `api-keys close it${ignored}`);
+  const tenants = config.apiKeys.map(({ tenant }) => tenant);
+  const sharing = describeSharing("tenants", tenants, tenantsApart(config));
+  for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);
   return fleet;
 }

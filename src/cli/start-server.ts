@@ -1,14 +1,14 @@
 /** What `serve` and `engine` share: flags, an engine with its HTTP server, and how the two end. */
 import { type Command, Option } from "commander";
-import { DEFAULT_CORS_ORIGINS } from "../core/cors.js";
+import { keepsApart } from "../core/cache-scope.js";
+import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger, LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../core/log.js";
-import { packageVersion } from "../core/package-root.js";
-import { registerServer } from "../core/server-registry.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../text/tool-calls/formats.js";
+import { describeSharing } from "./describe-access.js";
 import { addEngineOptions } from "./engine-options.js";
 import { addGenerationConfigOptions } from "./generation-config.js";
 import { modelOption } from "./model.js";
@@ -37,6 +37,8 @@ export interface ServingInstance extends StartedEngine {
   readonly server: RunningServer;
   readonly modelNames: readonly [string, ...string[]];
   readonly needsApiKey: boolean;
+  /** What its keys share; absent: there are no two. */
+  readonly sharing?: string | undefined;
 }
 
 export function addServerOptions(command: Command): Command {
@@ -55,12 +57,18 @@ export function addServerOptions(command: Command): Command {
       list("--api-key <keys>", "keys that open the API; none = open to all", "--api-key").env("MILLRACE_API_KEY"),
     )
     .addOption(
-      new Option("--isolate-api-keys", "share cached prefixes only between requests of the same key").helpGroup(
-        "Server:",
-      ),
+      new Option(
+        "--isolate-api-keys",
+        "share cached prefixes only between requests of the same key (default: with several keys)",
+      ).helpGroup("Server:"),
     )
+    .addOption(new Option("--no-isolate-api-keys", "share them between all keys").helpGroup("Server:"))
     .addOption(
-      list("--allowed-origins <origins>", "origins browsers may call from (default: any)", "--allowed-origins"),
+      list(
+        "--allowed-origins <origins>",
+        "origins browsers may call from, * = any (default: with keys any, without only the server's own pages)",
+        "--allowed-origins",
+      ),
     )
     .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
     .addOption(
@@ -124,6 +132,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   const { engine, tokenizer, chatTemplate, name, samplingDefaults } = started;
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
+  const apiKeys = flags.apiKey ?? [];
+  const isolatesApiKeys = keepsApart(apiKeys, flags.isolateApiKeys);
   const stage = startStage("server");
   const logger = createLogger(flags.logLevel, flags.logFormat);
   try {
@@ -134,10 +144,10 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       chatTemplate,
       samplingDefaults,
       modelNames,
-      apiKeys: flags.apiKey ?? [],
-      isolatesApiKeys: flags.isolateApiKeys === true,
+      apiKeys,
+      isolatesApiKeys,
       schedulingPolicy: flags.schedulingPolicy,
-      corsOrigins: flags.allowedOrigins ?? DEFAULT_CORS_ORIGINS,
+      pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
       limits: {
         ...DEFAULT_LIMITS,
         // What the queue never holds is refused for good; 429 would have the client try for ever.
@@ -156,16 +166,12 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     });
     stage.done(server.url);
     logThroughput(logger, () => [{ about: {}, counts: countsOf(engine) }]);
-    return { ...started, server, modelNames, needsApiKey: (flags.apiKey ?? []).length > 0 };
+    const sharing = describeSharing("keys", apiKeys, isolatesApiKeys);
+    return { ...started, server, modelNames, needsApiKey: apiKeys.length > 0, sharing };
   } catch (thrown) {
     await engine.close();
     throw thrown;
   }
-}
-
-/** For `millrace ps`. */
-export function registerInstance({ server, modelNames }: ServingInstance): void {
-  registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
 }
 
 /**

@@ -18,6 +18,7 @@ const STATUS_BY_CODE = {
   template_failed: 400,
   template_missing: 400,
   invalid_api_key: 401,
+  forbidden: 403,
   model_not_found: 404,
   not_found: 404,
   method_not_allowed: 405,
@@ -81,8 +82,6 @@ const STATUS_BY_CODE = {
   plan_targets_missed: 400,
   // measuring
   peer_failed: 500,
-  // generated code
-  confinement_missing: 500,
   // distilling
   teacher_failed: 502,
   scorer_failed: 500,

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { isCacheScope } from "../core/cache-scope.js";
 import { authorizeBy } from "./authorize.js";
 import { Secret } from "./config/values.js";
 
@@ -8,8 +9,21 @@ const authorize = authorizeBy([
 ]);
 
 test("a key speaks for its tenant, in either header", () => {
-  expect(authorize({ authorization: "Bearer sk-1" })).toEqual({ tenant: "search" });
-  expect(authorize({ "x-api-key": "sk-2" })).toEqual({ tenant: "support" });
+  expect(authorize({ authorization: "Bearer sk-1" })).toMatchObject({ tenant: "search" });
+  expect(authorize({ "x-api-key": "sk-2" })).toMatchObject({ tenant: "support" });
+});
+
+test("two tenants do not share cached prefixes, the keys of one do, unless it is said otherwise", () => {
+  const keys = ["a", "a", "b"].map((tenant, i) => ({ tenant, key: new Secret(`sk-${i}`) }));
+  const scopes = (all: typeof keys, isIsolated?: boolean) =>
+    all.map(({ key }) => authorizeBy(all, isIsolated)({ "x-api-key": key.reveal() }).cacheScope);
+  const [first, second, third] = scopes(keys);
+  expect([isCacheScope(first!), second, third === first]).toEqual([true, first, false]);
+  expect(scopes(keys, false)).toEqual([undefined, undefined, undefined]);
+  expect(scopes(keys.slice(0, 2))).toEqual([undefined, undefined]);
+  expect(scopes(keys.slice(0, 1), true)).toEqual([first]);
+  // Nobody who does not know a key of it can name a scope.
+  expect(scopes([{ tenant: "a", key: new Secret("other") }], true)).not.toEqual([first]);
 });
 
 test.each([{}, { authorization: "Bearer sk-3" }, { "x-api-key": "" }])("%j is nobody", (headers) => {

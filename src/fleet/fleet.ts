@@ -1,9 +1,11 @@
 /** A running fleet: configuration in, supervisor, proxy, keeper and observers together, and the changes of a reload applied to what they are about. */
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
+import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
+import { ADAPTERS } from "./adapters/index.js";
 import { adminHandler } from "./admin.js";
-import { authorizeBy } from "./authorize.js";
+import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { InstanceStatus } from "./instance-status.js";
 import { Keeper } from "./keeper.js";
@@ -75,7 +77,7 @@ export class Fleet {
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys);
+    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#supervisor = new Supervisor({ logger, logFolder, inFlight: (id) => this.#inFlightOf(id) });
     this.#pool = new NamedPool(this.#supervisor);
     this.#promptKeys = new PromptKeys(options.loadPromptReader ?? (async () => undefined), logger);
@@ -176,7 +178,10 @@ export class Fleet {
       routing: () => routingOf(this.#config),
       keySource: (name) => this.#keySource(name),
       authorize: (headers) => this.#authorize(headers),
-      corsOrigins: () => this.#config.allowedOrigins,
+      pages: () => {
+        const { allowedOrigins, apiKeys, host } = this.#config;
+        return pagePolicy(allowedOrigins, apiKeys.length > 0, host);
+      },
       limits: proxyLimits(() => this.#config),
       timeouts: proxyTimeouts(() => this.#config),
       observer: observeAll(observers),
@@ -211,8 +216,9 @@ export class Fleet {
       .filter(([property]) => !isDeepStrictEqual(config[property as "host"], this.#config[property as "host"]))
       .map(([, key]) => key);
     this.#config = config;
-    this.#authorize = authorizeBy(config.apiKeys);
+    this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#planned = planned;
+    this.#warnOfSharedCaches();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
@@ -236,6 +242,15 @@ export class Fleet {
     ]);
     const namesOf = (all: readonly PlannedModel[]) => all.map(({ spec }) => spec.name);
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
+  }
+
+  #warnOfSharedCaches(): void {
+    if (!tenantsApart(this.#config)) return;
+    for (const { spec } of this.#planned) {
+      if (ADAPTERS[spec.engine].cacheScope !== undefined) continue;
+      const { name: model, engine } = spec;
+      this.options.logger.warn({ model, engine }, "tenants share cached prefixes: the engine cannot keep them apart");
+    }
   }
 
   /** Other policies do not ask what is cached where. */

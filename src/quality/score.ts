@@ -1,4 +1,4 @@
-/** What scorers give. */
+/** What scorers give, and what running code gives them. */
 
 export interface Score {
   /** 0 to 1. */
@@ -8,3 +8,9 @@ export interface Score {
   /** What was wrong or worth knowing. */
   readonly note?: string;
 }
+
+/** What one call of a generated function came to. */
+export type CallResult = { readonly value: unknown } | { readonly problem: string };
+
+/** All calls, or why none was made. */
+export type RunResult = readonly CallResult[] | { readonly problem: string };

@@ -1,6 +1,7 @@
 /** What every request passes: ids, keys, origins, methods, drain, metrics, and how failures are told and logged. */
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { ANY_PAGE, pagePolicy } from "../core/cors.js";
 import type { AnthropicErrorBody, ErrorBody } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { createApp, createAppWithLifecycle } from "./app.js";
@@ -118,8 +119,22 @@ describe("origins", () => {
     expect(refused.headers.get("access-control-allow-origin")).toBe("*");
   });
 
+  it("of others are refused without keys, and none of their requests is served", async () => {
+    const { engine, options } = fakeAppOptions({}, { pages: pagePolicy(undefined, false, "127.0.0.1") });
+    const app = createApp(options);
+    const from = (headers: Record<string, string>) => app.request("/v1/chat/completions", { ...post, headers });
+    const host = "127.0.0.1:8000";
+    const foreign = await from({ Host: host, Origin: "http://evil.example", "Content-Type": "text/plain" });
+    expect([foreign.status, (await errorOf(foreign)).code]).toEqual([403, "forbidden"]);
+    expect(foreign.headers.get("access-control-allow-origin")).toBeNull();
+    expect((await from({ Host: "evil.example:8000" })).status).toBe(403);
+    expect(engine.submitted).toEqual([]);
+    expect((await from({ Host: host, Origin: `http://${host}` })).status).toBe(200);
+    expect((await from({ Host: host })).status).toBe(200);
+  });
+
   it("only the listed ones", async () => {
-    const app = createApp(fakeAppOptions({}, { corsOrigins: ["http://a.example"] }).options);
+    const app = createApp(fakeAppOptions({}, { pages: { ...ANY_PAGE, origins: ["http://a.example"] } }).options);
     const allowed = await app.request("/health", { headers: { Origin: "http://a.example" } });
     expect(allowed.headers.get("access-control-allow-origin")).toBe("http://a.example");
     const other = await app.request("/health", { headers: { Origin: "http://b.example" } });

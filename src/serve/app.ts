@@ -1,7 +1,7 @@
 /** The HTTP application: routes and what every request passes on its way to one (request id, CORS, drain, API key). Hono only routes. */
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
-import { corsHeaders, preflightHeaders } from "../core/cors.js";
+import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
@@ -102,9 +102,10 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
     const origin = c.req.header("Origin");
     if (c.req.method === "OPTIONS" && c.req.header("Access-Control-Request-Method") !== undefined) {
       const asked = c.req.header("Access-Control-Request-Headers");
-      return c.body(null, 204, preflightHeaders(origin, asked, options.corsOrigins));
+      return c.body(null, 204, preflightHeaders(origin, asked, options.pages));
     }
-    for (const [name, value] of Object.entries(corsHeaders(origin, options.corsOrigins))) c.header(name, value);
+    for (const [name, value] of Object.entries(corsHeaders(origin, options.pages))) c.header(name, value);
+    assertPageAllowed(options.pages, { origin, host: c.req.header("Host") });
     return next();
   });
 }
@@ -114,7 +115,8 @@ function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
 
-function enterRoute(c: AppContext, { dialect }: Route): void {
+function enterRoute(c: AppContext, { dialect, path }: Route): void {
+  c.set("route", path);
   enterDialect(c, isAnthropic(c) ? ANTHROPIC_DIALECT : dialect);
 }
 

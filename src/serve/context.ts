@@ -1,6 +1,8 @@
 /** What every route shares: the engine and its companions, the limits, and the types Hono carries along. */
+
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
+import type { PagePolicy } from "../core/cors.js";
 import type { MillraceError } from "../core/errors.js";
 import type { ResponseState } from "../core/response-state.js";
 import type { StoreLimits } from "../core/response-store.js";
@@ -75,8 +77,8 @@ export interface AppOptions {
   readonly isolatesApiKeys?: boolean;
   /** The engine's; fcfs when absent. */
   readonly schedulingPolicy?: SchedulingPolicyName;
-  /** `*` = any origin. Credentials (cookies) are never allowed, so `*` gives a foreign page no more than a reachable port gives any program. */
-  readonly corsOrigins: readonly string[];
+  /** Which web pages may call. */
+  readonly pages: PagePolicy;
   readonly limits: ServeLimits;
   readonly logger: ServeLogger;
   readonly unknownFields: UnknownFields;
@@ -132,6 +134,8 @@ export interface AppEnv {
     requestId: string;
     startMs: number;
     dialect: Dialect;
+    /** The path as this server has it; absent: none of ours. */
+    route?: string;
     /** Whose request it is, behind routes that need a key. */
     tenant: string;
   };
@@ -142,5 +146,4 @@ export type AppContext = Context<AppEnv>;
 /** What a complaint about a request is logged under. */
 export interface Asker {
   get(name: "requestId"): string;
-  readonly req: { readonly path: string };
 }

@@ -7,11 +7,12 @@ import type { Engine, EngineHandle, EngineOutput, EngineRequest, SamplingParams,
 import type { Pooling } from "../engine/pooling.js";
 import { type AnswerPart, appendPart } from "../text/answer-part.js";
 import type { AnswerReader } from "../text/answer-reader.js";
+import { scopedSalt } from "../text/block-hash.js";
 import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
-import { type EngineTerms, prefixSalt } from "./job-terms.js";
+import type { EngineTerms } from "./job-terms.js";
 
 /** How an answer is taken apart into reasoning, content and calls. */
 export interface AnswerReading {
@@ -111,7 +112,7 @@ export class Generation {
   /** Throws what the engine refuses at once. */
   start(engine: Engine, terms: EngineTerms): void {
     const { promptIds, sampling, pooling, constraint } = this.#request;
-    const cacheSalt = prefixSalt(terms, this.#request.cacheSalt);
+    const cacheSalt = scopedSalt(terms.cacheScope, this.#request.cacheSalt);
     this.#handle = engine.submit(
       {
         promptIds,

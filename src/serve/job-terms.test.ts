@@ -75,6 +75,26 @@ describe("the tenant", () => {
   });
 });
 
+describe("the scope that a gateway names", () => {
+  const scope = "0123456789abcdef".repeat(2);
+  const saltOf = async (headers: Record<string, string>, overrides = {}) =>
+    (await submittedWith(overrides, { cache_salt: "s" }, headers)).cacheSalt;
+
+  it("keeps prefixes apart, and only apart", async () => {
+    expect(await saltOf({ "X-Millrace-Cache-Scope": scope })).toBe(`${scope}:s`);
+    const keyed = { apiKeys: ["first-key", "second-key"], isolatesApiKeys: true };
+    const [own, within] = [{ "x-api-key": "first-key" }, { "x-api-key": "first-key", "x-millrace-cache-scope": scope }];
+    expect(await saltOf(within, keyed)).not.toBe(await saltOf(own, keyed));
+    expect(await saltOf(within, keyed)).not.toBe(`${scope}:s`);
+  });
+
+  it("is refused in another form, which could be another's", async () => {
+    const fake = fakeAppOptions();
+    const refused = await post(fake, "/v1/completions", { prompt: "hi" }, { "X-Millrace-Cache-Scope": "a:b" });
+    expect([refused.status, fake.engine.submitted]).toEqual([400, []]);
+  });
+});
+
 describe("priority", () => {
   it.each(ENDPOINTS)("of %s reaches the engine", async (path, fields) => {
     const fake = fakeAppOptions({}, { schedulingPolicy: "priority" });

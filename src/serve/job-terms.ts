@@ -5,23 +5,18 @@ import { MillraceError } from "../core/errors.js";
 export interface EngineTerms {
   /** Whose request it is; "" on a server without keys. */
   readonly tenant: string;
-  /** Cached prefixes are shared only within the tenant. */
-  readonly isIsolated: boolean;
+  /** Cached prefixes and drafts are shared only within it; "": by all. */
+  readonly cacheScope: string;
   readonly priority: number;
 }
 
 /** Of an engine that one user has to himself. */
-export const SOLE_USER_TERMS: EngineTerms = { tenant: "", isIsolated: false, priority: 0 };
+export const SOLE_USER_TERMS: EngineTerms = { tenant: "", cacheScope: "", priority: 0 };
 
 export interface JobTerms extends EngineTerms {
   readonly arrivedAtMs: number;
   /** Counted from the arrival; undefined = as long as it takes. */
   readonly timeoutMs: number | undefined;
-}
-
-/** The salt that the engine keeps prefixes apart by. A tenant holds no colon, so no two pairs of tenant and salt become the same. */
-export function prefixSalt({ isIsolated, tenant }: EngineTerms, cacheSalt: string | undefined): string | undefined {
-  return isIsolated ? `${tenant}:${cacheSalt ?? ""}` : cacheSalt;
 }
 
 export function deadlineExceeded(timeoutMs: number, numTokens: number): MillraceError {

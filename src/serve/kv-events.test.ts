@@ -40,6 +40,12 @@ test("needs a key where the API does", async () => {
   await until(() => events().length === 1, "a snapshot");
 });
 
+test("is for nobody where keys do not share what is cached", async () => {
+  fake = await startFakeServer({}, { apiKeys: ["one", "two"], isolatesApiKeys: true });
+  const response = await fetch(`${fake.server.url}/kv_events`, { headers: { authorization: "Bearer one" } });
+  expect([response.status, await response.text()]).toEqual([403, expect.stringContaining('"code":"forbidden"')]);
+});
+
 test("a server that drains does not wait for who listens", async () => {
   fake = await startFakeServer();
   const { received, events } = await listen();

@@ -15,7 +15,17 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
   if (outgoing === undefined || !("req" in outgoing)) {
     throw new MillraceError("internal_error", "expected a Node HTTP/1 response to stream to, got none");
   }
-  const { engine, limits, lifecycle } = context;
+  const { engine, limits, lifecycle, isolatesApiKeys } = context;
+  // What is cached, and when, is news of everybody; and no key here is more than one tenant's.
+  if (isolatesApiKeys === true) {
+    throw new MillraceError(
+      "forbidden",
+      "expected a server whose keys share cached prefixes, got one that keeps them apart",
+      {
+        hint: "give the engine one key, which a gateway in front of it knows, or start it with --no-isolate-api-keys",
+      },
+    );
+  }
   const { cachedBlocks } = engine;
   const event = (name: string, fields: object) =>
     `event: ${name}\ndata: ${JSON.stringify({ sequence: cachedBlocks.revision, ...fields })}\n\n`;

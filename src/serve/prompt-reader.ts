@@ -27,7 +27,7 @@ type Body = Readonly<Record<string, unknown>>;
 type Reader = (context: PromptContext, body: Body) => RequestPrompts;
 
 /** Nobody: who sends the request on will hear what is wrong with it from the engine. */
-const NOBODY: Asker = { get: () => "", req: { path: "" } };
+const NOBODY: Asker = { get: () => "" };
 const silent = (): void => {};
 const SILENT: ServeLogger = { debug: silent, info: silent, warn: silent, error: silent };
 

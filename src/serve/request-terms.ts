@@ -1,4 +1,6 @@
 /** From a request's fields, its key and the server's options to its terms. */
+
+import { CACHE_SCOPE_HEADER, isCacheScope } from "../core/cache-scope.js";
 import { MillraceError } from "../core/errors.js";
 import type { AppContext, ServeContext } from "./context.js";
 import type { JobTerms } from "./job-terms.js";
@@ -23,8 +25,17 @@ export function jobTerms(c: AppContext, context: ServeContext, fields: TermsFiel
   return {
     arrivedAtMs: c.get("startMs"),
     tenant: c.get("tenant"),
-    isIsolated: context.isolatesApiKeys === true,
+    cacheScope: cacheScope(c, context),
     priority,
     timeoutMs: timeout === undefined ? undefined : timeout * 1000,
   };
+}
+
+/** A gateway knows its clients' tenants, which are one to the engine behind it. Whoever sends a scope himself can only share less. */
+function cacheScope(c: AppContext, { isolatesApiKeys }: ServeContext): string {
+  const own = isolatesApiKeys === true ? c.get("tenant") : "";
+  const scope = c.req.header(CACHE_SCOPE_HEADER);
+  if (scope === undefined) return own;
+  if (isCacheScope(scope)) return own === "" ? scope : `${own}.${scope}`;
+  throw new MillraceError("invalid_request", `expected 32 hexadecimal digits in ${CACHE_SCOPE_HEADER}, got others`);
 }

@@ -112,7 +112,7 @@ export function streamResults(
     const fail = (error: MillraceError) => {
       endWatch();
       if (!stream.isOpen) return reject(error);
-      logFailure(context.logger, error, requestId, c.req.path);
+      logFailure(context.logger, error, requestId, c.get("route"));
       stream.send(frames.onError(error));
       stream.end();
       resolve(RESPONSE_ALREADY_SENT);
@@ -139,14 +139,14 @@ export function streamResults(
       headers: {
         "X-Request-Id": requestId,
         [c.get("dialect").requestIdHeader]: requestId,
-        ...corsHeaders(c.req.header("Origin"), context.corsOrigins),
+        ...corsHeaders(c.req.header("Origin"), context.pages),
       },
       maxBufferedBytes: context.limits.maxBufferedBytes,
       heartbeat: { isDue, ...(frames.heartbeat === undefined ? {} : { text: frames.heartbeat }) },
       onOverflow: (bufferedBytes) => {
         job.abort();
         endWatch();
-        const fields = { requestId, path: c.req.path, code: "client_closed", bufferedBytes };
+        const fields = { requestId, path: c.get("route"), code: "client_closed", bufferedBytes };
         context.logger.warn(fields, "cut off a client that reads slower than its answer is made");
         resolve(RESPONSE_ALREADY_SENT);
       },

@@ -35,7 +35,7 @@ function answerUnroutable(logger: ServeLogger, thrown: unknown): Response {
     ? new MillraceError("invalid_request", `expected a valid URL and host, got another (${thrown.message})`)
     : toMillraceError(thrown);
   const requestId = randomUUID();
-  logFailure(logger, error, requestId, "");
+  logFailure(logger, error, requestId);
   return new Response(JSON.stringify(errorBody(error, requestId)), {
     status: error.status,
     headers: { "Content-Type": "application/json", "X-Request-Id": requestId },

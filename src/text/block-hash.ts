@@ -3,6 +3,14 @@
  * A key is an integer below 2⁵³ (two 32-bit mixing lanes, cut), fit for a Map; whoever finds an entry compares the tokens as well.
  */
 
+/**
+ * The salt of a request's prefixes where tenants do not share them.
+ * @param scope whose prefixes they are; "": everybody's. It holds no colon, so no two pairs of scope and salt become the same.
+ */
+export function scopedSalt(scope: string, salt: string | undefined): string | undefined {
+  return scope === "" ? salt : `${scope}:${salt ?? ""}`;
+}
+
 /** Key of the empty prefix for a salt. */
 export function rootKey(salt: string | undefined): number {
   if (salt === undefined || salt === "") return finish(0x9e3779b9, 0x85ebca6b);

@@ -1,4 +1,5 @@
 /** Puts the HTTP layer in front of a fake engine, with a log that tests can read. */
+import { ANY_PAGE } from "../../src/core/cors.js";
 import type { ChatRenderer, ServeLogger } from "../../src/serve/context.js";
 import { type AppOptions, DEFAULT_LIMITS } from "../../src/serve/context.js";
 import { type RunningServer, startServer } from "../../src/serve/server.js";
@@ -41,7 +42,7 @@ export function fakeAppOptions(engineOptions: FakeEngineOptions = {}, overrides:
     chatTemplate: chatMl,
     modelNames: ["fake"],
     apiKeys: [],
-    corsOrigins: ["*"],
+    pages: ANY_PAGE,
     limits: DEFAULT_LIMITS,
     logger,
     unknownFields: "error",

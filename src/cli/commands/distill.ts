@@ -182,8 +182,6 @@ async function choosePrompts(flags: DistillFlags): Promise<Chosen> {
       },
     );
   }
-  const { requireConfinementFor } = await import("../../quality/code-score.js");
-  await requireConfinementFor(judged.map(({ check }) => check));
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
 }
 

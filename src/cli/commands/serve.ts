@@ -1,11 +1,11 @@
 /** `millrace serve`, the default command: the server a person starts, which says what it does and how to try it. */
 import { Command } from "commander";
-import { isLoopback } from "../../core/loopback.js";
 import { packageVersion } from "../../core/package-root.js";
+import { warnOfOpenDoor } from "../describe-access.js";
 import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
 import { readyText } from "../ready-text.js";
 import { stagesTo } from "../stages.js";
-import { addServerOptions, registerInstance, startInstance, stayUntilStopped } from "../start-server.js";
+import { addServerOptions, startInstance, stayUntilStopped } from "../start-server.js";
 
 /** @param args as typed: a fleet hands the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
@@ -23,10 +23,8 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
     return;
   }
   const instance = await startInstance(flags, stagesTo(process.stderr));
-  registerInstance(instance);
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; once more to stop at once\n"));
   process.stdout.write(`\n${readyText(instance)}\n`);
-  if (!instance.needsApiKey && !isLoopback(flags.host)) {
-    process.stderr.write(`\nnote: anybody who can reach ${flags.host} can use this server; --api-key closes it\n`);
-  }
+  const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");
+  if (warning !== undefined) process.stderr.write(`\n${warning}\n`);
 }

@@ -97,6 +97,8 @@ export interface Adapter {
   readonly metricsPath: string | undefined;
   /** GET streams what the prefix cache holds, as our own engine does; absent: routing guesses. */
   readonly kvEventsPath?: string;
+  /** How it is told whose cached prefixes a request may use: by our header, or by the field `cache_salt` of these paths. Absent: not at all. */
+  readonly cacheScope?: "header" | readonly string[];
   parseMetrics(text: string): EngineMetrics;
   /** Asked once after ready; what is not said stays undefined. */
   capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;

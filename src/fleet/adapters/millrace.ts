@@ -39,6 +39,7 @@ export const millrace: Adapter = {
   healthPath: "/health",
   metricsPath: "/metrics",
   kvEventsPath: "/kv_events",
+  cacheScope: "header",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));

@@ -80,6 +80,7 @@ export const sglang: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
+  cacheScope: ["/v1/chat/completions", "/v1/completions"],
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const info = await askForJson(target, "/server_info", signal).catch(() =>

@@ -94,6 +94,7 @@ export const tensorrtLlm: Adapter = {
   healthPath: "/health",
   // /metrics is JSON that is emptied by reading it.
   metricsPath: "/prometheus/metrics",
+  cacheScope: ["/v1/chat/completions"],
   parseMetrics: (text) => metricsByName(text, METRICS),
   capacity: async () => ({ seats: undefined, kvTokens: undefined, blockSize: undefined }),
 };

@@ -48,6 +48,7 @@ export const vllm: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
+  cacheScope: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));

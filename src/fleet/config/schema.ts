@@ -173,11 +173,17 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "log-level": z.enum(LOG_LEVELS).prefault("info").describe("what is logged"),
     "log-format": z.enum(LOG_FORMATS).prefault("auto").describe("lines for people, or JSON; auto: text on a terminal"),
     "api-keys": z.array(apiKey(environment)).default([]).describe("keys that open the API; none: open to all"),
+    "isolate-api-keys": z
+      .boolean()
+      .optional()
+      .describe("whether each tenant has cached prefixes and drafts of its own (as soon as there are two)"),
     "allowed-origins": z
       .array(text("an origin such as https://app.example, or *"))
       .min(1)
-      .prefault(["*"])
-      .describe("origins whose pages may call; * stands for all"),
+      .optional()
+      .describe(
+        "origins whose pages may call; * stands for all (with keys all, without keys none but the server's own)",
+      ),
     "admin-key": secret(environment).optional().describe("the key of /admin; none: there is no /admin"),
     "memory-budget": byteSize()
       .optional()

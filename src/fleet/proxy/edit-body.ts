@@ -11,11 +11,18 @@ export interface BodyEdit {
   readonly model?: string | undefined;
   /** Where the request has none. */
   readonly seed?: number | undefined;
+  /** In place of the request's own. */
+  readonly cacheSalt?: string | undefined;
 }
 
 /** @param bytes a JSON object that `body` was parsed from */
 export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>, edit: BodyEdit): Buffer {
-  let edited = bytes;
+  if (edit.cacheSalt !== undefined && "cache_salt" in body) {
+    // Rare enough to be written anew.
+    const salted = { ...body, cache_salt: edit.cacheSalt };
+    return editBody(Buffer.from(JSON.stringify(salted)), salted, { ...edit, cacheSalt: undefined });
+  }
+  let edited = edit.cacheSalt === undefined ? bytes : insert(bytes, "cache_salt", edit.cacheSalt);
   if (edit.model !== undefined && edit.model !== body.model) {
     edited = "model" in body ? replaceModel(edited, body, edit.model) : insert(edited, "model", edit.model);
   }

@@ -1,10 +1,13 @@
 /** A request's way through the proxy: let in, read, routed, sent (again where nothing of an answer has been passed on), ended. */
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { parseJsonObject, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn, ResponseState } from "../../core/response-state.js";
+import { scopedSalt } from "../../text/block-hash.js";
 import type { EngineName } from "../adapters/adapter.js";
+import { ADAPTERS } from "../adapters/index.js";
 import type { KeySource, RequestBody } from "../routing/key-source.js";
 import type { Lease, LeaseEnd, Router } from "../routing/router.js";
 import type { Entrant, WaitingRoom } from "../routing/waiting-room.js";
@@ -44,6 +47,8 @@ interface Sendable {
   readonly entrant: Entrant;
   /** What the answer is kept by, where the gateway keeps it. */
   readonly turn: OpenTurn | undefined;
+  /** Whose cached prefixes it may use; "": everybody's. */
+  readonly cacheScope: string;
 }
 
 export class Exchange {
@@ -82,7 +87,7 @@ export class Exchange {
     const { headers } = incoming;
     const caller = options.authorize(headers);
     const sent = await this.#readBody();
-    const { tenant } = caller;
+    const { tenant, cacheScope = "" } = caller;
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(JSON.stringify(body));
@@ -90,10 +95,10 @@ export class Exchange {
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
-    const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens };
+    const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens, cacheScope };
     const request = routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body), excluded: [] };
-    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined };
+    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
   }
 
   async #readBody(): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
@@ -161,7 +166,9 @@ export class Exchange {
     const headers = requestHeaders(incoming.headers, upstream, target, requestId, this.#observer?.traceparent);
     const { method = "POST" } = route;
     if (method === "GET") return attempt.run(connections.poolOf(target.url), { path, method, headers });
-    const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed });
+    const { cacheSalt, scopeHeader } = toldScope(sendable, upstream.engine, path);
+    headers.push(...scopeHeader);
+    const body = editBody(sendable.bytes, sendable.body, { model: target.modelName, seed, cacheSalt });
     return attempt.run(connections.poolOf(target.url), { path: url, method, headers, body });
   }
 
@@ -207,6 +214,16 @@ export class Exchange {
     this.#giveUp = undefined;
     this.#observer?.ended(outcome, status, code);
   }
+}
+
+/** How an engine is told whose cached prefixes a request may use. */
+function toldScope({ body, cacheScope }: Sendable, engine: EngineName, path: string) {
+  const { cacheScope: means } = ADAPTERS[engine];
+  const nothing = { cacheSalt: undefined, scopeHeader: [] };
+  if (cacheScope === "" || means === undefined) return nothing;
+  if (means === "header") return { cacheSalt: undefined, scopeHeader: [CACHE_SCOPE_HEADER, cacheScope] };
+  const own = typeof body.cache_salt === "string" ? body.cache_salt : undefined;
+  return means.includes(path) ? { cacheSalt: scopedSalt(cacheScope, own), scopeHeader: [] } : nothing;
 }
 
 /** Connections that may break before an answer's first byte. */

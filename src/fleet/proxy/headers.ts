@@ -1,5 +1,6 @@
 /** Which headers pass: those of one connection stay on it, and keys go only where they belong. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
+import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
 import type { Upstream, UpstreamTarget } from "../upstream.js";
 
 /** Of one connection (RFC 9110, 7.6.1). */
@@ -9,7 +10,12 @@ const HOP_BY_HOP = [
 ];
 
 /** Set anew, or not to be asked for: a compressed stream could not be ended with an event of ours. */
-const NOT_SENT = new Set([...HOP_BY_HOP, "host", "content-length", "expect", "accept-encoding", "x-request-id"]);
+const NOT_SENT = new Set([
+  ...HOP_BY_HOP,
+  ...["host", "content-length", "expect", "accept-encoding", "x-request-id", CACHE_SCOPE_HEADER],
+  // Which pages may call is for the gateway to say; engines are not asked again.
+  "origin",
+]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
 /** Which pages may call is for the gateway to say. */
 const CROSS_ORIGIN = "access-control-";

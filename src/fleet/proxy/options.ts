@@ -1,5 +1,6 @@
 /** What the proxy is given: the fleet, how to route, whom to let in, limits, times, and who watches. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { PagePolicy } from "../../core/cors.js";
 import type { StoreLimits } from "../../core/response-store.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
@@ -21,6 +22,8 @@ export interface Caller {
   readonly tenant: string;
   /** The class its requests wait in, whatever they ask for; undefined: their own `priority`, else 0. Lower goes first. */
   readonly priority?: number | undefined;
+  /** Whose cached prefixes its requests may use; absent: everybody's. */
+  readonly cacheScope?: string | undefined;
 }
 
 /** Throws a MillraceError (invalid_api_key, queue_full with a time to retry, …) for whoever may not. */
@@ -79,8 +82,8 @@ export interface ProxyOptions {
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;
-  /** Origins whose pages may call; any where absent. Asked for every request. Credentials (cookies) are never allowed. */
-  readonly corsOrigins?: () => readonly string[];
+  /** Which web pages may call; any where absent. Asked for every request. */
+  readonly pages?: () => PagePolicy;
   /** What a name that clients use stands for: one model may have several. Absent: itself. */
   readonly modelOf?: ((name: string) => string) | undefined;
   /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */

@@ -9,6 +9,7 @@ import {
   type TestFleet,
   until,
 } from "../../../test/helpers/stand-in.js";
+import { pagePolicy } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 
 let fleet: TestFleet;
@@ -214,7 +215,9 @@ describe("pages of other origins", () => {
   });
 
   test("may not where others are named", async () => {
-    const { proxy } = await start([ok], { proxy: { corsOrigins: () => ["http://own"] } });
+    const { proxy } = await start([ok], {
+      proxy: { pages: () => ({ origins: ["http://own"], refusesOthers: false, isLoopback: true }) },
+    });
     const asked = await fetch(`${proxy.url}/v1/completions`, preflight);
     expect(asked.headers.get("access-control-allow-origin")).toBeNull();
   });
@@ -257,4 +260,44 @@ test("what a whole answer says of its tokens is told, of those that make any", a
   await until(() => watched.ended.length === 3);
   const usage = { inputTokens: 3, outputTokens: 2 };
   expect(watched.used).toEqual([usage, usage]);
+});
+
+describe("a tenant that has cached prefixes of its own", () => {
+  const scope = "0123456789abcdef0123456789abcdef";
+  const authorize = () => ({ tenant: "t", cacheScope: scope });
+  const body = { model: "m", prompt: "p" };
+
+  test("is told to our own engine in a header, which clients cannot set", async () => {
+    const { post, standIns } = await start([ok], { upstream: { engine: "millrace" }, proxy: { authorize } });
+    await post("/v1/messages", body, { headers: { "X-Millrace-Cache-Scope": "f".repeat(32) } });
+    expect(standIns[0]!.received[0]!.headers["x-millrace-cache-scope"]).toBe(scope);
+  });
+
+  test("is told to engines that know cache_salt in that field, with the client's own", async () => {
+    const { post, standIns } = await start([ok], { proxy: { authorize } });
+    await post("/v1/completions", body);
+    await post("/v1/chat/completions", { ...body, cache_salt: "own" });
+    const salts = standIns[0]!.received.map(({ text }) => JSON.parse(text).cache_salt);
+    expect(salts).toEqual([`${scope}:`, `${scope}:own`]);
+  });
+
+  test("where all share them, nothing is told", async () => {
+    const { post, standIns } = await start([ok], { upstream: { engine: "millrace" } });
+    await post("/v1/completions", body, { headers: { "X-Millrace-Cache-Scope": scope } });
+    expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("x-millrace-cache-scope");
+    expect(JSON.parse(standIns[0]!.received[0]!.text)).not.toHaveProperty("cache_salt");
+  });
+});
+
+test("a page that may not call is refused before anything is read or sent, whatever it asks", async () => {
+  const pages = () => pagePolicy(undefined, false, "127.0.0.1");
+  const { post, proxy, standIns } = await start([ok], { proxy: { pages } });
+  const simple = { headers: { Origin: "http://evil.example", "Content-Type": "text/plain" } };
+  expect(await code(await post("/v1/completions", { model: "m" }, simple))).toEqual([403, "forbidden"]);
+  expect((await fetch(`${proxy.url}/v1/models`, simple)).status).toBe(403);
+  expect(standIns[0]!.received).toEqual([]);
+  const own = { headers: { Origin: proxy.url } };
+  expect((await post("/v1/completions", { model: "m" }, own)).status).toBe(200);
+  // The engine behind has pages of its own.
+  expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("origin");
 });

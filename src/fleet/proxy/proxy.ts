@@ -1,7 +1,7 @@
 /** One HTTP door in front of a fleet: requests that name a model go to one of its instances, and answers stream back untouched. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { corsHeaders, DEFAULT_CORS_ORIGINS, preflightHeaders } from "../../core/cors.js";
+import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { answerBadRequest, endSilentConnections, listen, requestIdOf, shownHost } from "../../core/http-server.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
@@ -112,22 +112,11 @@ class Door {
     outgoing.on("error", () => {});
     // A draining server ends each connection with its answer.
     if (this.isDraining) outgoing.shouldKeepAlive = false;
-    if (incoming.headers.origin !== undefined && this.#answerPreflight(incoming, outgoing)) return;
-    exchange = this.#serve(incoming, outgoing);
+    const pages = this.context.options.pages?.() ?? ANY_PAGE;
+    if (incoming.headers.origin !== undefined && answerPreflight(incoming, outgoing, pages)) return;
+    exchange = this.#serve(incoming, outgoing, pages);
     if (exchange !== undefined) this.#exchanges.add(exchange);
     void exchange?.run();
-  }
-
-  /** Tells a browser whose pages may call. @returns whether that was all it asked */
-  #answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse): boolean {
-    const corsOrigins = this.context.options.corsOrigins?.() ?? DEFAULT_CORS_ORIGINS;
-    const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
-    const allowed = isPreflight
-      ? preflightHeaders(headers.origin, headers["access-control-request-headers"], corsOrigins)
-      : corsHeaders(headers.origin, corsOrigins);
-    for (const name in allowed) outgoing.setHeader(name, allowed[name]!);
-    if (isPreflight) outgoing.writeHead(204).end();
-    return isPreflight;
   }
 
   /** @returns whether everybody was answered in time */
@@ -148,7 +137,7 @@ class Door {
   }
 
   /** @returns what is left to do, unless all is done */
-  #serve(incoming: IncomingMessage, outgoing: ServerResponse): Exchange | undefined {
+  #serve(incoming: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): Exchange | undefined {
     const requestId = requestIdOf(incoming.headers["x-request-id"] as string | undefined);
     const url = incoming.url ?? "/";
     const queryStart = url.indexOf("?");
@@ -156,14 +145,15 @@ class Door {
     const route = routeOf(path);
     const { method = "GET" } = incoming;
     const isStored = isStateRequest(method, path);
-    if (route !== undefined && method === (route.method ?? "POST") && !this.isDraining && !isStored) {
-      return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
-    }
     const refuse = (error: MillraceError) => {
       logFailure(this.context.options.logger, error, requestId, path);
       respondWithError(outgoing, error, route?.dialect ?? dialectOf(path), requestId);
     };
     try {
+      assertPageAllowed(pages, incoming.headers);
+      if (route !== undefined && method === (route.method ?? "POST") && !this.isDraining && !isStored) {
+        return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
+      }
       if (isStored) {
         const { tenant } = this.context.options.authorize(incoming.headers);
         const answer = this.context.responses.answer(tenant, method, url);
@@ -213,4 +203,15 @@ class Door {
       hint: "the API is under /v1",
     });
   }
+}
+
+/** Tells a browser whose pages may call. @returns whether that was all it asked */
+function answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): boolean {
+  const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
+  const allowed = isPreflight
+    ? preflightHeaders(headers.origin, headers["access-control-request-headers"], pages)
+    : corsHeaders(headers.origin, pages);
+  for (const name in allowed) outgoing.setHeader(name, allowed[name]!);
+  if (isPreflight) outgoing.writeHead(204).end();
+  return isPreflight;
 }

@@ -9,7 +9,16 @@ const keySource = new TextKeySource();
 
 function termsOf(body: RequestBody, path = "/v1/chat/completions", headers: Record<string, string> = {}) {
   const bytes = Buffer.from(JSON.stringify(body));
-  const terms = { route: routeOf(path)!, path, bytes, body, headers, keySource, defaultOutputTokens: 256 };
+  const terms = {
+    route: routeOf(path)!,
+    path,
+    bytes,
+    body,
+    headers,
+    keySource,
+    defaultOutputTokens: 256,
+    cacheScope: "",
+  };
   return routedRequest("m", terms, { ...DEFAULT_ROUTING, policy: "session" });
 }
 

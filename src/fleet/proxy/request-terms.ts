@@ -16,6 +16,8 @@ export interface RequestTerms {
   readonly headers: IncomingHttpHeaders;
   readonly keySource: KeySource;
   readonly defaultOutputTokens: number;
+  /** Whose cached prefixes it may use; "": everybody's. */
+  readonly cacheScope: string;
 }
 
 /**
@@ -40,7 +42,7 @@ export function routedRequest(model: string, terms: RequestTerms, options: Routi
   return {
     model,
     prefix: route.isGeneration
-      ? terms.keySource.keysOf(body, terms.path, terms.bytes.length)
+      ? terms.keySource.keysOf(body, terms.path, terms.bytes.length, terms.cacheScope)
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,

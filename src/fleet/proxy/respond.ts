@@ -1,8 +1,10 @@
 /** The proxy's own answers: errors in the route's dialect, and small JSON. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { loggedMessage, originOf } from "../../core/client-text.js";
 import type { MillraceError } from "../../core/errors.js";
 import type { Dialect } from "./dialect.js";
 import type { ProxyLogger } from "./options.js";
+import { isOwnPath } from "./routes.js";
 
 const UNREAD_BODY_MS = 1_000;
 
@@ -44,9 +46,9 @@ function cutUnreadBody(incoming: IncomingMessage): void {
 
 /** Refusals are the client's business; failures are ours, or an instance's. */
 export function logFailure(logger: ProxyLogger, error: MillraceError, requestId: string, path: string): void {
-  const fields = { requestId, path, code: error.code, status: error.status };
+  const fields = { requestId, path: isOwnPath(path) ? path : undefined, code: error.code, status: error.status };
   if (error.code === "internal_error")
-    logger.error({ ...fields, err: error.cause ?? error }, `failed: ${error.message}`);
-  else if (error.status < 500) logger.debug(fields, `refused: ${error.message}`);
-  else logger.warn(fields, `failed: ${error.message}`);
+    logger.error({ ...fields, err: originOf(error.cause ?? error) }, loggedMessage("failed", error));
+  else if (error.status < 500) logger.debug({ ...fields, path }, `refused: ${error.message}`);
+  else logger.warn(fields, loggedMessage("failed", error));
 }

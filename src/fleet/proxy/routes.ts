@@ -40,6 +40,11 @@ export function routeOf(path: string): Route | undefined {
   return { ...PLAIN, dialect: dialectOf(path) };
 }
 
+/** Whether a path is one that we know, word for word: others hold what clients write. */
+export function isOwnPath(path: string): boolean {
+  return ROUTES.has(path);
+}
+
 /** Whose words a path's answers are in, errors among them. */
 export function dialectOf(path: string): Dialect {
   return path.startsWith("/v1/messages/") ? ANTHROPIC : OPENAI;

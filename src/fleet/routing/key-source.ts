@@ -1,5 +1,5 @@
 /** Names the blocks of a request's prompt, so that routing can tell which instance has computed its beginning before. */
-import { blockKey, rootKey } from "../../text/block-hash.js";
+import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 
 /** A request's JSON, as parsed. */
 export type RequestBody = Readonly<Record<string, unknown>>;
@@ -18,8 +18,8 @@ export interface PrefixKeys {
 /** Text for engines whose tokenizer we do not have; token ids, exactly as the engine's own cache names them, where we do. */
 export interface KeySource {
   readonly tokensPerBlock: number;
-  /** @param path of the request @param numBytes of its body */
-  keysOf(body: RequestBody, path: string, numBytes: number): PrefixKeys;
+  /** @param path of the request @param numBytes of its body @param scope whose prefixes it may use; "" or absent: everybody's */
+  keysOf(body: RequestBody, path: string, numBytes: number, scope?: string): PrefixKeys;
 }
 
 /** English, code and JSON have between three and five. */
@@ -32,15 +32,13 @@ const MAX_HASHED_BYTES = 1024 * 1024;
 /** In the order in which templates put them into a prompt: what is the same for many requests comes first. */
 const PROMPT_FIELDS = ["tools", "system", "instructions", "messages", "prompt", "input"] as const;
 
-const ROOT = rootKey(undefined);
-
 /** Blocks of bytes of the prompt's fields as JSON, which is the same however the client spaced it. */
 export class TextKeySource implements KeySource {
   readonly tokensPerBlock = BLOCK_BYTES / BYTES_PER_TOKEN;
   readonly #bytes = Buffer.from(new ArrayBuffer(MAX_HASHED_BYTES));
   readonly #words = new Int32Array(this.#bytes.buffer);
 
-  keysOf(body: RequestBody): PrefixKeys {
+  keysOf(body: RequestBody, _path?: string, _numBytes?: number, scope = ""): PrefixKeys {
     let numBytes = 0;
     let numHashed = 0;
     for (const field of PROMPT_FIELDS) {
@@ -51,8 +49,8 @@ export class TextKeySource implements KeySource {
       if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
       numBytes += Math.max(text.length, numHashed - numBytes);
     }
-    const salt = body.cache_salt;
-    let key = typeof salt === "string" ? rootKey(salt) : ROOT;
+    const salt = typeof body.cache_salt === "string" ? body.cache_salt : undefined;
+    let key = rootKey(scopedSalt(scope, salt));
     const keys: number[] = [];
     for (let start = 0; start + BLOCK_WORDS <= numHashed >>> 2; start += BLOCK_WORDS) {
       key = blockKey(key, this.#words, start, BLOCK_WORDS);

@@ -1,5 +1,5 @@
 /** Keys of token blocks, for models whose prompts the fleet can make itself: the very names under which their engines' caches have them. */
-import { blockKey, rootKey } from "../../text/block-hash.js";
+import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 import type { KeySource, PrefixKeys, RequestBody } from "./key-source.js";
 
 /** The prompts of a request, as its engine will make them; undefined where that is not known. */
@@ -20,13 +20,13 @@ export class TokenKeySource implements KeySource {
   ) {}
 
   /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
-  keysOf(body: RequestBody, path: string, numBytes: number): PrefixKeys {
+  keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): PrefixKeys {
     const request = numBytes <= MAX_READ_BYTES ? this.read(path, body) : undefined;
     const first = request?.prompts[0];
-    if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes);
+    if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;
     const keys: number[] = [];
-    let key = rootKey(request.salt);
+    let key = rootKey(scopedSalt(scope, request.salt));
     // The last token is always computed, so a block that ends with it is never found.
     for (let start = 0; start + blockSize < first.length; start += blockSize) {
       key = blockKey(key, first, start, blockSize);

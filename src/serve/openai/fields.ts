@@ -111,8 +111,9 @@ function selectFields<Shape extends z.ZodRawShape>(
     const isNeutral = Object.hasOwn(rules.unsupported, name) ? rules.unsupported[name] : undefined;
     if (isNeutral === undefined) {
       if (context.unknownFields === "error") throw unknownField(shorten(name));
-      const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field", param: shorten(name) };
+      const fields = { requestId: c.get("requestId"), code: "unknown_field" };
       context.logger.warn(fields, "ignored an unknown field");
+      context.logger.debug({ ...fields, param: shorten(name) }, "the unknown field");
     } else if (!isNeutral(value)) {
       throw new MillraceError("unsupported_field", `expected no "${name}", got ${describeValue(value)}`, {
         param: name,
@@ -202,7 +203,7 @@ export function parseNested<Schema extends z.ZodType>(
   // Clients write out what they have no value for.
   again((field) => field === null);
   if (context.unknownFields === "warn" && again(() => true)) {
-    const fields = { requestId: c.get("requestId"), path: c.req.path, code: "unknown_field" };
+    const fields = { requestId: c.get("requestId"), code: "unknown_field" };
     context.logger.warn(fields, "ignored unknown fields inside others");
   }
   if (parsed.success) return parsed.data;

@@ -1,0 +1,11 @@
+/** How a gateway tells an engine of ours whose cached prefixes a request may use. */
+export const CACHE_SCOPE_HEADER = "x-millrace-cache-scope";
+
+export function isCacheScope(text: string): boolean {
+  return /^[0-9a-f]{32}$/.test(text);
+}
+
+/** Tenants do not share cached prefixes as soon as there are two, unless it is said otherwise. */
+export function keepsApart(tenants: readonly string[], isWanted: boolean | undefined): boolean {
+  return isWanted ?? new Set(tenants).size > 1;
+}

@@ -1,0 +1,32 @@
+/**
+ * What of an error may stand in the log. Above `debug` the log holds no text of clients: their prompts, their names for fields and models, their grammars.
+ * Messages quote such things, so there only the code is logged, unless the messages of that code are made of our own words, numbers and file names.
+ */
+import type { ErrorCode, MillraceError } from "./errors.js";
+
+const OWN_WORDS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  ...(["empty_prompt", "token_out_of_range", "context_length_exceeded", "kv_capacity_exceeded"] as const),
+  ...(["invalid_api_key", "request_timeout", "body_too_large", "queue_full", "client_closed"] as const),
+  ...(["engine_failed", "out_of_memory", "kernels_argument"] as const),
+  ...(["not_a_number", "shutting_down", "deadline_exceeded", "upstream_failed", "upstream_timeout"] as const),
+  ...(["no_instance_ready", "memory_budget", "instance_failed"] as const),
+]);
+
+/** For any level: "refused", or "refused: expected …". */
+export function loggedMessage(what: string, error: MillraceError): string {
+  return OWN_WORDS.has(error.code) ? `${what}: ${error.message}` : what;
+}
+
+/** What is left out above, for `debug`; undefined: nothing is. */
+export function messageLeftOut(error: MillraceError): string | undefined {
+  return OWN_WORDS.has(error.code) ? undefined : error.message;
+}
+
+/** Of an unforeseen error: where it came from, without what it says. */
+export function originOf(thrown: unknown): { readonly type: string; readonly stack: string } {
+  if (!(thrown instanceof Error)) return { type: typeof thrown, stack: "" };
+  const { name, message, stack = "" } = thrown;
+  const end = message === "" ? -1 : stack.indexOf(message);
+  const frames = (end < 0 ? stack : stack.slice(end + message.length)).split("\n");
+  return { type: name, stack: frames.filter((line) => /^ +at /.test(line)).join("\n") };
+}
