@@ -1,12 +1,14 @@
 /** Predicts the published figures, each in its own case, and says how far off the prediction is. */
 
 import { PUBLISHED, type PublishedCase, type PublishedFigure, type PublishedMetric } from "./data/published.js";
-import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import { KV_TYPES, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
+import { REFERENCE } from "./data/reference.js";
+import type { Machine } from "./device.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
-import { weightBytes, weightBytesPerStep } from "./model-shape.js";
-import { eagle3Drafting, type Prediction, predict } from "./predict.js";
+import { kvBytes, weightBytes, weightBytesPerStep } from "./model-shape.js";
+import { type Drafting, eagle3Drafting, type Prediction, predict } from "./predict.js";
 import { defaultEfficiencies, type Instance } from "./step-time.js";
 
 const WALL_BYTES_PER_S = 3e12;
@@ -19,49 +21,80 @@ export interface CheckedFigure extends PublishedFigure {
   readonly error: number;
 }
 
-function instanceOf({ model, hardware, quantization, kv = "16", tensorParallel }: PublishedCase): Instance {
+/** What the device does not multiply is unpacked to 16 bits. */
+function quantizationOn(machine: Machine, id: QuantizationId): Quantization {
+  const quantization = QUANTIZATIONS[id];
+  if (machine.device.flops[quantization.arithmetic] !== undefined) return quantization;
+  return { ...quantization, arithmetic: "float16", computeFactor: QUANTIZATIONS.awq.computeFactor };
+}
+
+function instanceOf({ model, hardware, quantization: id, kv = "16", tensorParallel }: PublishedCase): Instance {
   const machine = parseHardware(hardware);
-  return {
-    model: knownModel(model),
-    quantization: QUANTIZATIONS[quantization],
-    kv: KV_TYPES[kv],
-    machine,
-    tensorParallel,
-    efficiencies: defaultEfficiencies(machine, QUANTIZATIONS[quantization]),
-  };
+  const quantization = quantizationOn(machine, id);
+  const efficiencies = defaultEfficiencies(machine, quantization);
+  return { model: knownModel(model), quantization, kv: KV_TYPES[kv], machine, tensorParallel, efficiencies };
+}
+
+/** A smaller model reads its weights once for each token that it drafts. */
+function draftingOf({ drafts, draftModel }: PublishedCase, instance: Instance): Drafting | undefined {
+  if (draftModel === undefined) return drafts === true ? eagle3Drafting(instance) : undefined;
+  const { depth, acceptance } = draftModel;
+  const bytes = weightBytes(knownModel(draftModel.model), QUANTIZATIONS.bf16);
+  const weightShare = bytes / weightBytes(instance.model, instance.quantization);
+  return { depth, acceptance, weightShare, weightBytes: bytes };
+}
+
+function seatsIn(published: PublishedCase, instance: Instance): number {
+  const { inputTokens, outputTokens, prefixHit = 0 } = published;
+  const memory = planMemory(instance, DEMAND, draftingOf(published, instance));
+  return seatsOf(instance, memory, inputTokens + outputTokens, inputTokens * prefixHit);
 }
 
 function predictionOf(published: PublishedCase): Prediction {
   const { inputTokens, outputTokens, concurrency, instances = 1, prefixHit = 0 } = published;
   const instance = instanceOf(published);
-  const seats = seatsOf(instance, planMemory(instance, DEMAND), inputTokens + outputTokens, inputTokens * prefixHit);
-  const limits = { seats: Math.min(Math.max(1, seats), MOST_SEATS), maxNumBatchedTokens: DEMAND.maxNumBatchedTokens };
+  const seats = Math.min(Math.max(1, seatsIn(published, instance)), MOST_SEATS);
+  const limits = { seats, maxNumBatchedTokens: DEMAND.maxNumBatchedTokens };
   const load = { concurrency: Math.max(1, concurrency / instances) };
-  const drafting = published.drafts === true ? eagle3Drafting(instance) : undefined;
-  return predict(instance, { inputTokens, outputTokens, prefixHit, load }, limits, drafting);
+  const traffic = { inputTokens, outputTokens, prefixHit, load };
+  return predict(instance, traffic, limits, draftingOf(published, instance));
 }
 
-function figureOf(published: PublishedCase, metric: PublishedMetric): number {
-  const { instances = 1, price = 0 } = published;
-  if (metric === "weight GB" || metric === "weight read, ms") {
+/** Keys and values of all requests at once, what they share once. */
+function kvGigabytes(published: PublishedCase): number {
+  const { inputTokens, outputTokens, concurrency, prefixHit = 0 } = published;
+  const { model, kv } = instanceOf(published);
+  const shared = inputTokens * prefixHit;
+  return kvBytes(model, kv, concurrency * (inputTokens + outputTokens - shared) + shared) / 1e9;
+}
+
+const tokensPerS = (published: PublishedCase): number =>
+  (published.instances ?? 1) * predictionOf(published).outputTokensPerS;
+
+const FIGURES: Readonly<Record<Exclude<PublishedMetric, "$/M output">, (published: PublishedCase) => number>> = {
+  "weight GB": (published) => weightBytes(instanceOf(published).model, instanceOf(published).quantization) / 1e9,
+  "weight read, ms": (published) => {
     const { model, quantization } = instanceOf(published);
-    return metric === "weight GB"
-      ? weightBytes(model, quantization) / 1e9
-      : (1000 * weightBytesPerStep(model, quantization, 1)) / WALL_BYTES_PER_S;
-  }
-  const prediction = predictionOf(published);
-  const outputTokensPerS = instances * prediction.outputTokensPerS;
-  const numGpus = parseHardware(published.hardware).count;
-  return {
-    "TPOT, ms": prediction.tpotMs,
-    "TTFT, ms": prediction.ttftMs,
-    "output tokens/s": outputTokensPerS,
-    "$/M output": ((price * numGpus) / (outputTokensPerS * 3600)) * 1e6,
-  }[metric];
+    return (1000 * weightBytesPerStep(model, quantization, 1)) / WALL_BYTES_PER_S;
+  },
+  "KV GB": kvGigabytes,
+  sequences: (published) => seatsIn(published, instanceOf(published)),
+  "TPOT, ms": (published) => predictionOf(published).tpotMs,
+  "TTFT, ms": (published) => predictionOf(published).ttftMs,
+  "output tokens/s": tokensPerS,
+};
+
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+function figureOf(of: PublishedFigure["of"], metric: PublishedMetric): number {
+  const cases = Array.isArray(of) ? (of as readonly PublishedCase[]) : [of as PublishedCase];
+  if (metric !== "$/M output") return mean(cases.map(FIGURES[metric]));
+  const { price = 0, hardware } = cases[0]!;
+  return ((price * parseHardware(hardware).count) / (mean(cases.map(tokensPerS)) * 3600)) * 1e6;
 }
 
 export function checkPublished(): CheckedFigure[] {
-  return PUBLISHED.map((figure) => {
+  return [...PUBLISHED, ...REFERENCE].map((figure) => {
     const value = figureOf(figure.of, figure.metric);
     const predicted = figure.over === undefined ? value : value / figureOf(figure.over, figure.metric);
     return { ...figure, predicted, error: predicted / figure.value - 1 };

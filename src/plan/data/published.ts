@@ -1,4 +1,4 @@
-/** Figures others published and we did not fit to, each with the case it was measured in. `check-published.ts` predicts them; docs/planning.md explains the errors. */
+/** Figures others published, none of which set a constant of the model, each with the case it was measured in. `check-published.ts` predicts them; docs/planning.md explains the errors. */
 import type { KvTypeId, QuantizationId } from "./quantizations.js";
 
 export interface PublishedCase {
@@ -15,7 +15,10 @@ export interface PublishedCase {
   /** Of all instances together. */
   readonly concurrency: number;
   readonly prefixHit?: number;
+  /** With EAGLE-3. */
   readonly drafts?: boolean;
+  /** With a smaller model that drafts. */
+  readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
 }
@@ -26,15 +29,18 @@ export type PublishedMetric =
   | "TPOT, ms"
   | "TTFT, ms"
   | "output tokens/s"
-  | "$/M output";
+  | "$/M output"
+  | "sequences"
+  | "KV GB";
 
 export interface PublishedFigure {
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;
-  readonly of: PublishedCase;
+  /** Of several cases the mean. */
+  readonly of: PublishedCase | readonly PublishedCase[];
   /** The figure is that of `of` over that of this one. */
-  readonly over?: PublishedCase;
+  readonly over?: PublishedCase | readonly PublishedCase[] | undefined;
   readonly source: string;
 }
 
@@ -84,30 +90,11 @@ const sweep = (concurrency: number): PublishedCase => ({
   ...{ inputTokens: 1024, outputTokens: 128, concurrency },
 });
 
-const a10g = (quantization: QuantizationId): PublishedCase => ({
-  ...{ model: "llama-3.1-8b", hardware: "a10g", quantization, tensorParallel: 1 },
-  ...{ inputTokens: 512, outputTokens: 256, concurrency: 1 },
-});
-
 const guardrail = (quantization: QuantizationId, tensorParallel: number): PublishedCase => ({
   ...{ model: "llama-3.3-70b", hardware: "h100x8", quantization, tensorParallel, instances: 8 / tensorParallel },
   ...{ inputTokens: 2048, outputTokens: 16, concurrency: 128 },
 });
 const GUARDRAIL = "ISC High Performance 2026 poster: FP8 guardrails, 2 × TP4 against TP8 on 8 × H100";
-
-const spread = (tensorParallel: number): PublishedCase => ({
-  ...{ model: "llama-3.1-8b", hardware: "h100x8", quantization: "bf16", tensorParallel, instances: 8 / tensorParallel },
-  ...{ inputTokens: 1024, outputTokens: 512, concurrency: 3000 },
-});
-
-/** The reference image's headline says neither lengths nor concurrency: the middle of its cells is taken, and for the baseline the four GPUs its prices imply. */
-const reference = (isOptimised: boolean): PublishedCase => ({
-  ...{ model: "llama-3.3-70b", inputTokens: 1024, outputTokens: 512, concurrency: isOptimised ? 64 : 16 },
-  ...(isOptimised
-    ? { hardware: "h100x2", quantization: "fp8", kv: "fp8", tensorParallel: 2, prefixHit: 0.5, price: 5.3 }
-    : { hardware: "h100x4", quantization: "bf16", tensorParallel: 4, price: 4.3 }),
-});
-const REFERENCE = "the reference image's headline";
 
 export const PUBLISHED: readonly PublishedFigure[] = [
   ...(
@@ -220,22 +207,6 @@ export const PUBLISHED: readonly PublishedFigure[] = [
   },
   {
     metric: "output tokens/s",
-    what: "8B on one A10G: AWQ ÷ FP16, alone",
-    value: 3.2,
-    of: a10g("awq"),
-    over: a10g("bf16"),
-    source: "INT4 3.2 times FP16, the reference's figure; its GPU and load are not said",
-  },
-  {
-    metric: "output tokens/s",
-    what: "8B on one A10G: INT8 ÷ FP16, alone",
-    value: 1.7,
-    of: a10g("int8"),
-    over: a10g("bf16"),
-    source: "INT8 1.7 times FP16, the reference's figure; its GPU and load are not said",
-  },
-  {
-    metric: "output tokens/s",
     what: "70B FP8, 8 × H100: 2 × TP4 ÷ TP8, prompts of 2,048",
     value: 1.273,
     of: guardrail("fp8", 4),
@@ -250,24 +221,4 @@ export const PUBLISHED: readonly PublishedFigure[] = [
     over: guardrail("bf16", 8),
     source: GUARDRAIL,
   },
-  {
-    metric: "output tokens/s",
-    what: "8B BF16, 8 × H100: 8 instances ÷ one of TP8, flooded",
-    value: 1.698,
-    of: spread(1),
-    over: spread(8),
-    source: "concurrent instances, +69.8 to +92.4 % (the reference image; its model and load are not said)",
-  },
-  { metric: "output tokens/s", what: "reference image, baseline", value: 823, of: reference(false), source: REFERENCE },
-  {
-    metric: "output tokens/s",
-    what: "reference image, optimised",
-    value: 2000,
-    of: reference(true),
-    source: REFERENCE,
-  },
-  { metric: "TTFT, ms", what: "reference image, baseline", value: 316.8, of: reference(false), source: REFERENCE },
-  { metric: "TTFT, ms", what: "reference image, optimised", value: 187.9, of: reference(true), source: REFERENCE },
-  { metric: "$/M output", what: "reference image, baseline", value: 5.8, of: reference(false), source: REFERENCE },
-  { metric: "$/M output", what: "reference image, optimised", value: 1.472, of: reference(true), source: REFERENCE },
 ];
