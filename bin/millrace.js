@@ -12,6 +12,12 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 /** Commands that compute nothing; they start even where no C++ compiler is (`doctor` exists to say so). */
 const COMMANDS_WITHOUT_KERNELS = new Set([
   "tokenize",
+  "pull",
+  "list",
+  "ls",
+  "rm",
+  "ps",
+  "completion",
   "inspect",
   "config",
   "plan",

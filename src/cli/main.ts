@@ -5,6 +5,7 @@ import { benchCommand } from "./commands/bench.js";
 import { bootCommand } from "./commands/boot.js";
 import { cacheCommand } from "./commands/cache.js";
 import { chatCommand } from "./commands/chat.js";
+import { completionCommand } from "./commands/completion.js";
 import { configCommand } from "./commands/config.js";
 import { distillCommand } from "./commands/distill.js";
 import { doctorCommand } from "./commands/doctor.js";
@@ -14,7 +15,9 @@ import { generateCommand } from "./commands/generate.js";
 import { healthCommand } from "./commands/health.js";
 import { imageCommand } from "./commands/image.js";
 import { inspectCommand } from "./commands/inspect.js";
+import { listCommand, pullCommand, rmCommand } from "./commands/models.js";
 import { planCommand } from "./commands/plan.js";
+import { psCommand } from "./commands/ps.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
@@ -33,6 +36,10 @@ function createProgram(words: readonly string[]): Command {
     generateCommand(),
     chatCommand(),
     tokenizeCommand(),
+    pullCommand(),
+    listCommand(),
+    rmCommand(),
+    psCommand(),
     inspectCommand(),
     doctorCommand(),
     benchCommand(),
@@ -45,6 +52,7 @@ function createProgram(words: readonly string[]): Command {
     trainDrafterCommand(),
     cacheCommand(),
     configCommand(),
+    completionCommand(() => program),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Complaints are thrown and reported in one place. Help goes to stdout, that of a group without its command too.

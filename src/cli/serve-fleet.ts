@@ -4,6 +4,8 @@ import type { Command } from "commander";
 import { logFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger } from "../core/log.js";
+import { packageVersion } from "../core/package-root.js";
+import { registerServer } from "../core/server-registry.js";
 import { tenantsApart } from "../fleet/authorize.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet, Reload } from "../fleet/fleet.js";
@@ -109,6 +111,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
     throw thrown;
   }
   const ready = fleet.instances().filter(({ state }) => state === "ready");
+  registerServer({
+    url: fleet.url,
+    models: config.models.map(({ name }) => name),
+    kind: "fleet",
+    version: packageVersion(),
+  });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   process.stdout.write(`\n${readyText(fleet, config)}\n`);
   const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";

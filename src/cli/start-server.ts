@@ -4,6 +4,8 @@ import { keepsApart } from "../core/cache-scope.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { createLogger, LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../core/log.js";
+import { packageVersion } from "../core/package-root.js";
+import { registerServer } from "../core/server-registry.js";
 import type { UnknownFields } from "../serve/context.js";
 import type { RunningServer } from "../serve/server.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../text/reasoning.js";
@@ -172,6 +174,11 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     await engine.close();
     throw thrown;
   }
+}
+
+/** For `millrace ps`. */
+export function registerInstance({ server, modelNames }: ServingInstance): void {
+  registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
 }
 
 /**

@@ -82,6 +82,8 @@ const STATUS_BY_CODE = {
   plan_targets_missed: 400,
   // measuring
   peer_failed: 500,
+  // generated code
+  confinement_missing: 500,
   // distilling
   teacher_failed: 502,
   scorer_failed: 500,

@@ -16,14 +16,13 @@ export type Verdict = Pick<Score, "score" | "exact">;
 export type Judge = (items: readonly Judged[], signal: AbortSignal) => Promise<Verdict[]>;
 
 /** For prompts that all have a check and an expected answer. */
-export const judgeByChecks: Judge = async (items) => {
-  const verdicts: Verdict[] = [];
-  for (const { prompt, answer } of items) {
-    const { score, exact } = await scoreAnswer(prompt.check!, prompt.expected!, answer);
-    verdicts.push({ score, exact });
-  }
-  return verdicts;
-};
+export const judgeByChecks: Judge = (items) =>
+  Promise.all(
+    items.map(async ({ prompt, answer }): Promise<Verdict> => {
+      const { score, exact } = await scoreAnswer(prompt.check!, prompt.expected!, answer);
+      return { score, exact };
+    }),
+  );
 
 /**
  * One process for all answers: a line {"prompt": messages, "answer", "expected"?} each on its stdin, then the end; a line with the score each on its

@@ -23,9 +23,10 @@ import {
   inCache,
   isSameContent,
   readCachedListing,
+  touchCachedListing,
   writeCachedListing,
 } from "./hub/listing.js";
-import { HUB_PREFIX, type HubSpec, parseHubSpec, refuseUnsafePath } from "./hub/spec.js";
+import { HUB_PREFIX, type HubSpec, hubFolder, LOCK_NAME, parseHubSpec, refuseUnsafePath } from "./hub/spec.js";
 import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./huggingface/folder.js";
 import { type JsonObject, parseJsonObject } from "./huggingface/json.js";
 
@@ -125,10 +126,13 @@ async function namesIn(folder: string): Promise<readonly string[]> {
 
 async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<ResolvedModel> {
   const cacheDir = options.cacheDir ?? cacheFolder();
-  const folder = join(cacheDir, "hub", spec.repo, spec.revision.replaceAll("/", "--"));
+  const folder = hubFolder(cacheDir, spec);
   const isWhole = options.isWholeRepository === true;
   const cached = await findCached(folder, spec, isWhole);
-  if (cached !== undefined) return resolvedIn(folder, cached);
+  if (cached !== undefined) {
+    await touchCachedListing(folder);
+    return resolvedIn(folder, cached);
+  }
   // Two who wrote into one file would mix their bytes.
   const release = await inCache(folder, async () => {
     await mkdir(folder, { recursive: true });
@@ -141,8 +145,6 @@ async function resolveOnHub(spec: HubSpec, options: ResolveOptions): Promise<Res
     release();
   }
 }
-
-const LOCK_NAME = "download.lock";
 
 async function download(folder: string, spec: HubSpec, options: ResolveOptions): Promise<ModelFiles> {
   const endpoint = (options.endpoint ?? process.env.HF_ENDPOINT ?? PUBLIC_ENDPOINT).replace(/\/+$/, "");

@@ -1,9 +1,11 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
+import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
+import { GGUF_TYPES, publishedAs } from "./rules.js";
 
 export interface Rendered {
   readonly options: PlannedOptions;
@@ -11,31 +13,29 @@ export interface Rendered {
   readonly needs: readonly string[];
 }
 
-const GGUF_TYPES: Readonly<Record<string, string>> = { q8_0: "Q8_0", q6_k: "Q6_K", q4_k_m: "Q4_K_M", q4_0: "Q4_0" };
-
 /** What is loaded, and what must be done to have it. */
 function weightsOf(
   request: PlanRequest,
   evaluation: Evaluation,
 ): { readonly location: string; readonly needs: readonly string[] } {
-  const { model } = request;
+  const { model, machine } = request;
   const { quantization } = evaluation;
   const { id } = quantization;
-  const gguf = GGUF_TYPES[id];
-  if (gguf !== undefined) {
+  const isGgufMade = machine.kind === "cpu" && model.stored === undefined;
+  if (isGgufMade && id === "mxfp4" && model.gguf !== undefined)
+    return { location: `${HUB_PREFIX}${model.gguf}`, needs: [] };
+  const published = id === "bf16" ? undefined : publishedAs(model, id);
+  if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
+    return { location: published, needs: [] };
+  if (isGgufMade) {
+    const type = GGUF_TYPES[id] ?? quantization.label;
     const name = `${model.name}-${id}.gguf`;
     return {
       location: name,
-      needs: [`${name}: the model as a GGUF file in ${gguf}, from the hub (hf:org/repo:${gguf}) or converted`],
+      needs: [`${name}: the model as a GGUF file in ${type}, from the hub (hf:org/repo:${type}) or converted`],
     };
   }
-  const published = model.native === undefined ? model.checkpoints[id] : undefined;
-  if (published !== undefined) return { location: published, needs: [] };
-  if (
-    !["fp8", "int8", "awq", "nvfp4"].includes(id) ||
-    model.native !== undefined ||
-    isMadeAtStart(request, evaluation)
-  ) {
+  if (!["fp8", "int8", "awq", "nvfp4"].includes(id) || isMadeAtStart(request, evaluation)) {
     return { location: model.location, needs: [] };
   }
   const name = `${model.name}-${id}`;

@@ -150,7 +150,9 @@ function stepReason(request: PlanRequest, mine: Settled): string {
   const chunks = CHUNKS[machine.kind];
   const [largest, smallest] = [chunks[0], chunks.at(-1)!];
   if (machine.kind === "cpu" && maxNumBatchedTokens === largest) {
-    return "the kernels are as fast per token in short chunks, and a short step is what everybody waits for";
+    return mine.engine === "millrace"
+      ? "the kernels are as fast per token in short chunks, and a short step is what everybody waits for"
+      : "a short step is what everybody waits for";
   }
   if (maxNumBatchedTokens > largest) return `a row and a half-step's room for each of ${wantedSeats} sequences`;
   if (slo.tpotMs === undefined) {

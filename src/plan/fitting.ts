@@ -128,7 +128,10 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   const own = totalParameters(request.model);
   const fitting = KNOWN_MODELS.map(shapeOf)
     .filter((model) => totalParameters(model) < own)
-    .filter((model) => fitsSomehow({ ...request, model }, Math.min(maxModelLen, model.contextLength)) !== undefined)
+    .filter(
+      (model) =>
+        fitsSomehow({ ...request, model, engine: undefined }, Math.min(maxModelLen, model.contextLength)) !== undefined,
+    )
     .toSorted((a, b) => totalParameters(b) - totalParameters(a));
   const found = fitting.find((model: ModelShape) => model.family === request.model.family) ?? fitting[0];
   return found === undefined

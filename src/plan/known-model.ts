@@ -1,5 +1,6 @@
 /** The shapes of well-known models, and names near a misspelt one. */
 import { MillraceError } from "../core/errors.js";
+import { refusalOf, servedModelType } from "../formats/architectures.js";
 import { KNOWN_MODELS, type KnownModel } from "./data/models.js";
 import type { ModelShape } from "./model-shape.js";
 
@@ -14,7 +15,8 @@ export function shapeOf(known: KnownModel): ModelShape {
     isTied = false,
     ...rest
   } = known;
-  return { ...rest, isTied, checkpoints, location: repo, source: `config.json of ${repo}` };
+  const embeddedRefusal = refusalOf(() => servedModelType(rest.modelType));
+  return { ...rest, isTied, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }
 
 /** By our name or the hub's, whatever the case. */

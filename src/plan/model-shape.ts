@@ -56,7 +56,13 @@ export interface ModelShape extends Dimensions {
   /** The published weights are quantised already. */
   readonly native?: "fp8" | "mxfp4" | undefined;
   readonly stored?: StoredWeights | undefined;
+  /** `model_type` of its config.json; undefined: of a GGUF file. */
+  readonly modelType?: string | undefined;
+  /** Why the embedded engine's loader refuses it; undefined: it loads it. */
+  readonly embeddedRefusal?: string | undefined;
   readonly checkpoints: Readonly<Partial<Record<string, string>>>;
+  /** Repository with GGUF files of it. */
+  readonly gguf?: string | undefined;
   readonly eagle3?: string | undefined;
   readonly family?: string | undefined;
 }

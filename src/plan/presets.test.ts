@@ -4,7 +4,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { packageRoot } from "../core/package-root.js";
+import { servedModelType } from "../formats/architectures.js";
+import { LISTED_MODEL_TYPES } from "./data/engine-models.js";
+import { knownModel } from "./known-model.js";
 import { PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
+import type { PlannedEngine } from "./request.js";
 
 const FOLDER = join(packageRoot(), "presets");
 const SIZES = Object.keys(PRESET_SIZES) as PresetSize[];
@@ -30,5 +34,20 @@ test("a preset names one model, its engine, and as many GPUs as its instances ta
     expect([typeof name, typeof engine, typeof model], file).toEqual(["string", "string", "string"]);
     const { "tensor-parallel-size": width = 1 } = options as { "tensor-parallel-size"?: number };
     if (gpus !== undefined) expect((gpus as number[]).length, file).toBe((instances as number) * width);
+  }
+});
+
+test("a preset's model can be fetched, and is one that its engine loads", () => {
+  for (const { file, text } of presets) {
+    const size = SIZES.find((each) => file.endsWith(`-${each}.yaml`))!;
+    const { modelType } = knownModel(PRESET_SIZES[size]);
+    const { models } = parse(text) as { models: { engine: PlannedEngine; model: string }[] };
+    const { engine, model } = models[0]!;
+    expect(model, file).toMatch(
+      engine === "millrace" || engine === "llama-server" ? /^hf:[\w.-]+\/[\w.-]+(:\w+)?$/ : /^[\w.-]+\/[\w.-]+$/,
+    );
+    expect(text, file).not.toMatch(/^# needs /m);
+    if (engine === "millrace") expect(() => servedModelType(modelType), file).not.toThrow();
+    else expect(LISTED_MODEL_TYPES[engine], file).toContain(modelType);
   }
 });

@@ -49,6 +49,7 @@ function requestFor(model: string, machine: Machine): PlanRequest {
     ...TRAFFIC,
     ...{ model: knownModel(model), machine, price, objective: "throughput", isSimpleTask: false, smallestRecovery: 98 },
     slo: { tpotMs: TPOT_MS },
+    onlyPublished: true,
   };
 }
 

@@ -1,6 +1,7 @@
 /** The shape of a model from its own files: a GGUF header, a folder's config and tensor table, or the config of a repository of the hub. */
 import { basename, resolve } from "node:path";
 import { MillraceError } from "../core/errors.js";
+import { configModelType, ggufArchitecture, refusalOf } from "../formats/architectures.js";
 import { readGguf } from "../formats/gguf/read.js";
 import type { GgufFile } from "../formats/gguf/types.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
@@ -94,6 +95,7 @@ export function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
     experts: count > 0 ? ggufExperts(count, needed, optional) : undefined,
     window: arch === "gemma3" && window !== undefined ? windowOf(window, numLayers) : undefined,
     stored: storedOf(tensors.values(), isTied ? 0 : (embedding?.byteLength ?? 0)),
+    embeddedRefusal: refusalOf(() => ggufArchitecture(metadata)),
     checkpoints: {},
   };
 }
@@ -167,6 +169,8 @@ export function shapeFromConfig(
   return {
     ...{ name, location, numLayers, width, numHeads, stored, checkpoints: {} },
     source: `config.json of ${name}`,
+    modelType: whole.string("model_type"),
+    embeddedRefusal: refusalOf(() => configModelType(whole)),
     numKvHeads: number("num_key_value_heads") ?? numHeads,
     headDim: number("head_dim") ?? config.number("qk_nope_head_dim") ?? width / numHeads,
     ffWidth: config.number("intermediate_size") ?? 0,

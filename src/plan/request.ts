@@ -10,7 +10,7 @@ import type { Drafting, Prediction } from "./predict.js";
 export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
 export type Objective = (typeof OBJECTIVES)[number];
 
-export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "llama-server"] as const;
+export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server"] as const;
 export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
 
 /** Those whose adapters take EAGLE-3 drafters. */
@@ -31,6 +31,8 @@ export interface PlanRequest {
   readonly isSimpleTask: boolean;
   readonly engine?: PlannedEngine | undefined;
   readonly quantization?: QuantizationId | undefined;
+  /** Only weights that can be fetched: types of which a checkpoint is known. */
+  readonly onlyPublished?: boolean | undefined;
   /** Longest sequence; by default room for requests of twice the mean. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */

@@ -1,10 +1,13 @@
 /** Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance is. Each comes with its rule as a sentence. */
 import { MillraceError } from "../core/errors.js";
+import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { QUALITY } from "./data/constants.js";
+import { LISTED_MODEL_TYPES } from "./data/engine-models.js";
 import { KV_TYPES, type KvType, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
+import { evidenceText } from "./evidence.js";
 import type { ModelShape } from "./model-shape.js";
-import type { PlannedEngine, PlanRequest, Refusal } from "./request.js";
+import { PLANNED_ENGINES, type PlannedEngine, type PlanRequest, type Refusal } from "./request.js";
 
 export interface WeightChoice {
   readonly quantization: Quantization;
@@ -32,6 +35,7 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
 /** Native 8-bit and 4-bit weights run everywhere; where the device lacks their arithmetic they are unpacked to 16 bits. */
 function nativeQuantization(id: "fp8" | "mxfp4", machine: Machine): Quantization {
   const native = QUANTIZATIONS[id];
+  if (machine.kind === "cpu") return { ...native, arithmetic: "cpu4", computeFactor: 1 };
   return machine.device.flops[native.arithmetic] !== undefined
     ? native
     : { ...native, arithmetic: "float16", computeFactor: 0.92 };
@@ -45,30 +49,29 @@ const ARCHITECTURE_NAMES = {
   cdna3: "CDNA 3",
 } as const;
 
+const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
+
 /** What the machine's kind and generation offers, best quality first. */
 function offered({ model, machine }: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   if (machine.kind === "cpu") {
-    return [
-      ["q8_0", "8 bits a weight: next to no loss, for twice the reading of 4 bits"],
-      ["q6_k", "6 bits: between the two in loss and speed"],
-      ["q4_k_m", "a CPU waits for memory: 4-bit blocks with 6-bit scales are read fastest within the gate"],
-      ["q4_0", "4 bits with one scale"],
-    ];
+    return (["q8_0", "q6_k", "q4_k_m", "q4_0"] as const).map((id) => [
+      id,
+      `${(8 * QUANTIZATIONS[id].linearBytes).toFixed(1)} bits of each weight are read`,
+    ]);
   }
-  const { flops } = machine.device;
+  const { float16, fp8, int8, fp4 } = machine.device.flops;
   const arch = ARCHITECTURE_NAMES[machine.device.arch];
+  const multiplies = (type: string, peak: number | undefined): string =>
+    `${arch} multiplies ${type} at ${times(peak, float16)} times its 16-bit speed`;
   const eight: readonly [QuantizationId, string] =
-    flops.fp8 !== undefined
-      ? [
-          "fp8",
-          `${arch} multiplies FP8 at twice its 16-bit speed, and half the bytes are read: lossless in all published gates`,
-        ]
-      : ["int8", `${arch} has no FP8: INT8 is the middle ground, half the bytes at twice the arithmetic`];
+    fp8 !== undefined
+      ? ["fp8", `${multiplies("FP8", fp8)}, and half the bytes are read`]
+      : ["int8", `${arch} has no FP8; ${multiplies("INT8", int8)}, and half the bytes are read`];
   return [
     ["bf16", "nothing is quantised"],
     eight,
-    ["awq", "INT4 weights when memory binds: a quarter of the bytes, 16-bit arithmetic"],
-    ...(flops.fp4 === undefined ? [] : ([["nvfp4", `${arch} multiplies FP4 at twice its FP8 speed`]] as const)),
+    ["awq", "a quarter of the bytes are read, and multiplied in 16 bits"],
+    ...(fp4 === undefined ? [] : ([["nvfp4", multiplies("FP4", fp4)]] as const)),
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 
@@ -83,7 +86,8 @@ export function weightChoices(
     const quantization = storedQuantization(model.stored.label, machine);
     return { choices: [{ quantization, because: "the file's weights are used as they are" }], refusals: [] };
   }
-  if (model.native !== undefined && machine.kind === "gpu") {
+  // GGUF files keep MXFP4 as it is; FP8 has no type there.
+  if (model.native !== undefined && (machine.kind === "gpu" || model.native === "mxfp4")) {
     if (forced !== undefined && forced !== model.native) throw fixedWeights(model.native, forced);
     const quantization = nativeQuantization(model.native, machine);
     return { choices: [{ quantization, because: "the model was published so" }], refusals: [] };
@@ -97,6 +101,8 @@ export function weightChoices(
       refusals.push({ what: quantization.label, because: why });
       return [];
     };
+    if (request.onlyPublished === true && id !== "bf16" && publishedAs(model, id) === undefined)
+      return refuse("no published checkpoint of this model is known here");
     if (recovery === undefined)
       return refuse(`its quality has not passed a gate: ${evidence}; --quantization ${id} takes it nevertheless`);
     if (recovery < smallestRecovery)
@@ -104,7 +110,8 @@ export function weightChoices(
     if (id === "awq" && maxModelLen > QUALITY.longContext.value) {
       return refuse(`not for sequences of ${maxModelLen} tokens: ${evidence}`);
     }
-    return [{ quantization, because: id === "bf16" ? because : `${because}. Gate: ${evidence}` }];
+    const published = evidenceText(model, quantization, smallestRecovery);
+    return [{ quantization, because: id === "bf16" ? because : `${because}. ${published}` }];
   });
   return { choices, refusals };
 }
@@ -114,29 +121,95 @@ const fixedWeights = (stored: string, wanted: string): MillraceError =>
     hint: "they are used as they are: plan with the model they were made from, or with a file in the wanted type",
   });
 
-export function chooseEngine({ model, machine, engine, prefixShare }: PlanRequest): {
+/** Types of a GGUF file, by ours. */
+export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
+  q8_0: "Q8_0",
+  q6_k: "Q6_K",
+  q4_k_m: "Q4_K_M",
+  q4_0: "Q4_0",
+};
+
+/** Where a model lies in a weight type; undefined: nowhere that is known here. */
+export function publishedAs(
+  { checkpoints, gguf, native, location }: ModelShape,
+  id: QuantizationId,
+): string | undefined {
+  const type = GGUF_TYPES[id];
+  if (type !== undefined) return gguf === undefined ? undefined : `${HUB_PREFIX}${gguf}:${type}`;
+  return native === id ? location : checkpoints[id];
+}
+
+interface EngineChoice {
   readonly engine: PlannedEngine;
   readonly because: string;
-} {
-  if (engine !== undefined) return { engine, because: "asked for with --engine" };
-  if (machine.kind === "cpu") {
+}
+
+/** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
+function enginesFor({ modelType }: ModelShape): readonly PlannedEngine[] | undefined {
+  const found = PLANNED_ENGINES.filter(
+    (engine) => engine !== "millrace" && modelType !== undefined && LISTED_MODEL_TYPES[engine].includes(modelType),
+  );
+  return found.length > 0 ? found : undefined;
+}
+
+/** @throws architecture_unsupported, where an engine was asked for that does not load the model */
+function assertLoads(model: ModelShape, engine: PlannedEngine): void {
+  const listed = enginesFor(model);
+  const refusal =
+    engine === "millrace"
+      ? model.embeddedRefusal
+      : listed === undefined || listed.includes(engine)
+        ? undefined
+        : `model_type ${model.modelType}, which its documentation does not list`;
+  if (refusal === undefined) return;
+  throw new MillraceError(
+    "architecture_unsupported",
+    `expected a model that ${engine} loads, got ${model.name}: ${refusal}`,
+    {
+      hint: `leave --engine out, or name one that loads it: ${(listed ?? ["vllm", "llama-server"]).join(", ")}`,
+    },
+  );
+}
+
+/** The embedded engine for what its own loader takes; llama.cpp for what else can be a GGUF file. */
+function cpuEngine(model: ModelShape): EngineChoice {
+  const refusal = model.embeddedRefusal;
+  if (refusal === undefined) {
     return {
       engine: "millrace",
       because: "on CPUs the embedded engine is the fastest measured (docs/benchmarks/kernels.md), and exact",
     };
   }
-  if (isGguf(model)) return { engine: "llama-server", because: "GGUF files on GPUs are llama.cpp's own format" };
-  if (prefixShare >= 0.5 && machine.device.arch !== "cdna3") {
-    return {
-      engine: "sglang",
-      because:
-        "half of each prompt or more is shared: its radix tree matches token by token and schedules by longest match",
-    };
+  if (model.stored !== undefined && !isGguf(model)) {
+    throw new MillraceError(
+      "architecture_unsupported",
+      `expected a model that an engine loads on a CPU as it is, got ${model.name}: ${refusal}`,
+      { hint: "convert it to GGUF and plan with that file, which llama-server loads" },
+    );
   }
   return {
-    engine: "vllm",
-    because: "the engine with the most models, weight types and GPUs; nothing here asks for another",
+    engine: "llama-server",
+    because: `the embedded engine does not load it (${refusal}); llama.cpp takes it as GGUF, and is predicted with our kernels' speeds for want of its own`,
   };
+}
+
+export function chooseEngine({ model, machine, engine, prefixShare }: PlanRequest): EngineChoice {
+  if (engine !== undefined) {
+    assertLoads(model, engine);
+    return { engine, because: "asked for with --engine" };
+  }
+  if (machine.kind === "cpu") return cpuEngine(model);
+  if (isGguf(model)) return { engine: "llama-server", because: "GGUF files on GPUs are llama.cpp's own format" };
+  const listed = enginesFor(model);
+  const loads = listed === undefined ? `; no list here says whether it loads ${model.modelType ?? "this model"}` : "";
+  if (prefixShare >= 0.5 && machine.device.arch !== "cdna3") {
+    const because =
+      "half of each prompt or more is shared: its radix tree matches token by token and schedules by longest match";
+    return { engine: "sglang", because: `${because}${loads}` };
+  }
+  const because =
+    "the engine with the most models, weight types and GPUs; the speed model does not tell GPU engines apart";
+  return { engine: "vllm", because: `${because}${loads}` };
 }
 
 export const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);

@@ -1,11 +1,22 @@
-/** Scores functions by calling them: TypeScript in a sandbox thread, Python in a process of its own. */
+/** Scores functions by calling them, behind the walls of `sandbox/`. What is expected never goes in there. */
 import { isDeepStrictEqual } from "node:util";
-import type { CodeCheck } from "./check.js";
+import type { Check, CodeCheck } from "./check.js";
 import { unfence } from "./fenced.js";
-import { hasPython, runPython } from "./run-python.js";
-import { runTypeScript } from "./run-typescript.js";
-import type { CallResult, Score } from "./score.js";
+import type { CallResult } from "./sandbox/results.js";
+import { hasPython, requireConfinement, runCode } from "./sandbox/run-code.js";
+import type { Score } from "./score.js";
 import { scoreExact } from "./text-scores.js";
+
+/**
+ * For whoever is about to have many answers judged: the walls are tried before the first answer is asked for.
+ *
+ * @throws MillraceError confinement_missing
+ */
+export async function requireConfinementFor(checks: readonly (Check | undefined)[]): Promise<void> {
+  const languages = new Set(checks.map((check) => (check?.kind === "code" ? check.language : undefined)));
+  if (languages.has("typescript")) await requireConfinement("typescript");
+  if (languages.has("python") && hasPython()) await requireConfinement("python");
+}
 
 export async function scoreCode(check: CodeCheck, expected: string, answer: string): Promise<Score> {
   if (check.language === "python" && !hasPython()) {
@@ -14,8 +25,7 @@ export async function scoreCode(check: CodeCheck, expected: string, answer: stri
   }
   const code = unfence(answer);
   const args = check.calls.map((call) => call.args);
-  const run = check.language === "python" ? runPython : runTypeScript;
-  const results = await run(code, check.name, args);
+  const results = await runCode(check.language, { code, name: check.name, calls: args });
   if ("problem" in results) return { score: 0, exact: false, note: results.problem };
   const problems = results.flatMap((result, index) => problemOf(result, check.calls[index]?.expect));
   const numRight = results.length - problems.length;

@@ -1,4 +1,4 @@
-/** What scorers give, and what running code gives them. */
+/** What scorers give. */
 
 export interface Score {
   /** 0 to 1. */
@@ -8,9 +8,3 @@ export interface Score {
   /** What was wrong or worth knowing. */
   readonly note?: string;
 }
-
-/** What one call of a generated function came to. */
-export type CallResult = { readonly value: unknown } | { readonly problem: string };
-
-/** All calls, or why none was made. */
-export type RunResult = readonly CallResult[] | { readonly problem: string };

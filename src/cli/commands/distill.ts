@@ -182,6 +182,8 @@ async function choosePrompts(flags: DistillFlags): Promise<Chosen> {
       },
     );
   }
+  const { requireConfinementFor } = await import("../../quality/code-score.js");
+  await requireConfinementFor(judged.map(({ check }) => check));
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
 }
 

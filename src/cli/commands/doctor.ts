@@ -8,6 +8,7 @@ import { Command } from "commander";
 import { availableMemory } from "../../core/available-memory.js";
 import { toMillraceError } from "../../core/errors.js";
 import { packageVersion } from "../../core/package-root.js";
+import { whyUnconfined } from "../../quality/sandbox/run-code.js";
 import { type CpuCores, cpuCores, defaultNumThreads } from "../cpu.js";
 import { formatBytes, formatTable, jsonText } from "../format.js";
 
@@ -47,6 +48,8 @@ interface DoctorReport {
     readonly problem?: string;
     readonly hint?: string;
   };
+  /** Why the code that models write cannot be run behind walls; undefined = it can. */
+  readonly unconfined: string | undefined;
   readonly gpus: readonly Gpu[];
   readonly engines: readonly { readonly name: string; readonly path: string }[];
 }
@@ -62,7 +65,12 @@ export function doctorCommand(): Command {
 }
 
 async function examine(): Promise<DoctorReport> {
-  const [compiler, kernels, gpus] = await Promise.all([findCompiler(), loadedKernels(), listGpus()]);
+  const [compiler, kernels, gpus, unconfined] = await Promise.all([
+    findCompiler(),
+    loadedKernels(),
+    listGpus(),
+    whyUnconfined("typescript"),
+  ]);
   const cores = cpuCores();
   return {
     version: packageVersion(),
@@ -77,6 +85,7 @@ async function examine(): Promise<DoctorReport> {
     memory: { totalBytes: totalmem(), availableBytes: availableMemory() },
     compiler,
     kernels,
+    unconfined,
     gpus,
     engines: ENGINES.flatMap((name) => {
       const path = findOnPath(name);
@@ -155,7 +164,7 @@ async function listGpus(): Promise<Gpu[]> {
 }
 
 function textOf(report: DoctorReport): string {
-  const { cpu, memory, compiler, kernels, gpus, engines } = report;
+  const { cpu, memory, compiler, kernels, unconfined, gpus, engines } = report;
   const limit = cpu.cgroupLimit === undefined ? "" : `, cgroup allows ${cpu.cgroupLimit} CPUs`;
   const rows = [
     ["millrace", report.version],
@@ -173,6 +182,10 @@ function textOf(report: DoctorReport): string {
     ],
     ["kernels", kernels.isLoaded ? `loaded (${kernels.isa})` : (kernels.problem ?? "not loaded")],
     ...(kernels.hint === undefined ? [] : [["", kernels.hint]]),
+    [
+      "generated code",
+      unconfined === undefined ? "runs confined (namespaces, limits)" : `refused by eval and distill: ${unconfined}`,
+    ],
     ...gpus.map((gpu) => ["gpu", `${gpu.name}, ${gpu.memory}, driver ${gpu.driver}`]),
     ...(gpus.length === 0 ? [["gpu", "none found"]] : []),
     ...engines.map(({ name, path }) => ["engine", `${name}: ${path}`]),

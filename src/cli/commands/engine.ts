@@ -1,9 +1,16 @@
 /** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
 import { Command } from "commander";
 import { createLogger } from "../../core/log.js";
+import { MARK_VARIABLE } from "../../fleet/marked-processes.js";
 import { warnOfOpenDoor } from "../describe-access.js";
 import { quietStages } from "../stages.js";
-import { addServerOptions, type ServerFlags, startInstance, stayUntilStopped } from "../start-server.js";
+import {
+  addServerOptions,
+  registerInstance,
+  type ServerFlags,
+  startInstance,
+  stayUntilStopped,
+} from "../start-server.js";
 
 export function engineCommand(): Command {
   const command = new Command("engine").description(
@@ -18,6 +25,8 @@ async function runEngine(flags: ServerFlags): Promise<void> {
     flags,
     quietStages((text) => logger.warn(text)),
   );
+  // Instances of a fleet are its own, which lists itself.
+  if (process.env[MARK_VARIABLE] === undefined) registerInstance(instance);
   stayUntilStopped(instance);
   if (instance.sharing !== undefined) logger.info(instance.sharing);
   const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");

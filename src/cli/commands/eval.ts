@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { parseChats, type ScoredChat } from "../../quality/check.js";
+import { requireConfinementFor } from "../../quality/code-score.js";
 import { addEngineOptions, type EngineFlags } from "../engine-options.js";
 import { type EvalTask, runTask, type TaskResult } from "../eval-run.js";
 import { formatTable, jsonText } from "../format.js";
@@ -50,6 +51,7 @@ export function evalCommand(): Command {
 
 async function runEval(flags: EvalFlags): Promise<void> {
   const tasks = flags.chats === undefined ? await corpusTasks(flags) : fileTasks(flags.chats, flags);
+  await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const sampling = { topP: 1, topK: 0, minP: 0, seed: BigInt(flags.seed) };
   const session = await openLocalSession({ ...flags, ...sampling }, startStage);

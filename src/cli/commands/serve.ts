@@ -5,7 +5,7 @@ import { warnOfOpenDoor } from "../describe-access.js";
 import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
 import { readyText } from "../ready-text.js";
 import { stagesTo } from "../stages.js";
-import { addServerOptions, startInstance, stayUntilStopped } from "../start-server.js";
+import { addServerOptions, registerInstance, startInstance, stayUntilStopped } from "../start-server.js";
 
 /** @param args as typed: a fleet hands the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
@@ -23,6 +23,7 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
     return;
   }
   const instance = await startInstance(flags, stagesTo(process.stderr));
+  registerInstance(instance);
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; once more to stop at once\n"));
   process.stdout.write(`\n${readyText(instance)}\n`);
   const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");

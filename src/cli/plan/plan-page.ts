@@ -2,6 +2,7 @@
 import { lineChart, type Series } from "../../bench/report/charts.js";
 import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml } from "../../bench/report/svg.js";
+import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import { loadCurve } from "../../plan/load-curve.js";
@@ -25,7 +26,10 @@ export function pageOf(plan: Plan): string {
       "Pareto frontier and roofline",
       `<div class="charts">${frontier(plan, shown, isCpu)}${figure("Roofline of one device", "each step's bytes and operations", rooflineChart(plan, shown))}</div>`,
     ),
-    section("Configurations", table([HEADERS, ...configurations.map((each, i) => rowOf(each, i, isCpu))])),
+    section(
+      "Configurations",
+      table([HEADERS, ...configurations.map((each, i) => rowOf(each, i, isCpu, hasTargets(request)))]),
+    ),
     section("Memory of one device", table([MEMORY_HEADERS, ...shown.map((each) => memoryRow(each, isCpu))])),
     section("Why", list(best.choices.map(({ about, choice, because }) => [`${about}: ${choice}`, because]))),
     section(

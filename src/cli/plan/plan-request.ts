@@ -18,7 +18,7 @@ import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
 const MAX_RESULT_BYTES = 1 << 29;
 
 function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void {
-  const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu" } as const;
+  const wanted = { millrace: "cpu", vllm: "gpu", sglang: "gpu", "tensorrt-llm": "gpu", tgi: "gpu" } as const;
   if (engine === undefined || engine === "llama-server" || wanted[engine] === machine.kind) return;
   const needs = wanted[engine] === "cpu" ? "computes on a CPU" : "is planned for a GPU";
   throw new MillraceError(

@@ -1,6 +1,7 @@
 /** A plan in the terminal: the ranking, then the best configuration with its memory, reasons and command. */
 
 import type { Fit } from "../../plan/calibrate.js";
+import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
@@ -50,7 +51,8 @@ export const HEADERS = [
   "targets",
 ];
 
-export function rowOf(configuration: Configuration, index: number, isCpu: boolean): string[] {
+/** @param hasTargets without any, none is met */
+export function rowOf(configuration: Configuration, index: number, isCpu: boolean, hasTargets: boolean): string[] {
   const { quantization, kv, drafting, prediction, cost, meetsSlo, sustainableConcurrency } = configuration;
   return [
     String(index + 1),
@@ -66,7 +68,7 @@ export function rowOf(configuration: Configuration, index: number, isCpu: boolea
     rounded(prediction.tokensPerSPerUser),
     dollars(cost.usdPerMillionOutput),
     dollars(cost.usdPerMillionTotal),
-    !meetsSlo ? "missed" : prediction.isSaturated ? "queues" : "met",
+    !meetsSlo ? "missed" : prediction.isSaturated ? "queues" : hasTargets ? "met" : "–",
   ];
 }
 
@@ -117,7 +119,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   return [
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
-    `holds   ${best.seats} sequences an instance; ${best.sustainableConcurrency} at once within the targets; ${dollars(best.cost.usdPerHour)} an hour`,
+    `holds   ${best.seats} sequences an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
     ...(best.needs.length > 0 ? ["needs", ...best.needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
@@ -147,7 +149,7 @@ export function textOf(
           ...(fit.cells.length > 0 ? [wrapped(`  before: ${fit.cells.map(cellText).join("; ")}`, "  ")] : []),
         ];
   const isCpu = machine.kind === "cpu";
-  const rows = configurations.slice(0, top).map((each, index) => rowOf(each, index, isCpu));
+  const rows = configurations.slice(0, top).map((each, index) => rowOf(each, index, isCpu, hasTargets(request)));
   return [
     `${model.name} on ${machineLabel(machine)}`,
     loadText(request),
@@ -169,5 +171,13 @@ export function textOf(
     ...suggestions.map((suggestion) => wrapped(suggestion, "  ")),
     "",
     "Predicted, not measured: measure the winner with millrace bench run. docs/planning.md says how far such predictions have been off.",
+    ...(isCpu
+      ? []
+      : [
+          wrapped(
+            "The speed model does not tell GPU engines apart, nor their attention kernels, which they choose themselves: another --engine has the same figures, but for what it cannot do.",
+            "",
+          ),
+        ]),
   ].join("\n");
 }

@@ -1,14 +1,12 @@
 /** One frozen description for every architecture: what the transformer needs to know, read from GGUF metadata and checked. */
 import { MillraceError } from "../../core/errors.js";
+import { type Architecture, ggufArchitecture } from "../../formats/architectures.js";
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import type { Activation, KvType } from "../../kernels/program.js";
 import { kvEntryBytes } from "../../kernels/program.js";
 import type { Pooling } from "../pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { ropeFromMetadata } from "./rope.js";
-
-export const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;
-export type Architecture = (typeof ARCHITECTURES)[number];
 
 export interface LayerConfig {
   /** Entries of the past a token sees, itself included; 0 = all. */
@@ -89,7 +87,7 @@ export const MODEL_LIMITS = {
 
 export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
   const { metadata } = gguf;
-  const architecture = readArchitecture(metadata);
+  const architecture = ggufArchitecture(metadata);
   const traits = TRAITS[architecture];
   const read = new Reader(metadata, architecture);
 
@@ -102,7 +100,6 @@ export function modelConfigFromGguf(gguf: GgufFile): ModelConfig {
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   refuseUnless(numHeads % numKvHeads === 0, `${numHeads} query heads in whole groups per key/value head`, numKvHeads);
   refuseUnless(valueDim === headDim, `value heads as wide as key heads (${headDim})`, valueDim);
-  refuseUnsupported(metadata, architecture);
 
   const embedding = gguf.tensors.get("token_embd.weight");
   if (embedding === undefined) {
@@ -154,27 +151,6 @@ export function kvBytesPerToken(config: ModelConfig, kvType: KvType): number {
 
 function isGlobalLayer(layer: number, period: number): boolean {
   return period > 0 && layer % period === period - 1;
-}
-
-function readArchitecture(metadata: GgufMetadata): Architecture {
-  const name = metadata.string("general.architecture");
-  const known = ARCHITECTURES.find((candidate) => candidate === name);
-  if (known !== undefined) return known;
-  throw new MillraceError("architecture_unsupported", `expected one of ${ARCHITECTURES.join(", ")}, got ${name}`, {
-    hint: "The embedded engine serves these architectures; run other models through an external engine.",
-  });
-}
-
-/** Features a file may ask for that would silently change the answers if they were ignored. */
-function refuseUnsupported(metadata: GgufMetadata, architecture: Architecture): void {
-  for (const key of ["expert_count", "final_logit_softcapping", "attn_logit_softcapping", "attention.clamp_kqv"]) {
-    const value = metadata.number(`${architecture}.${key}`);
-    if (value !== undefined && value !== 0) {
-      throw new MillraceError("architecture_unsupported", `expected no ${architecture}.${key}, got ${value}`, {
-        hint: "This variant of the architecture is not served yet.",
-      });
-    }
-  }
 }
 
 function refuseUnless(holds: boolean, expected: string, got: number): void {

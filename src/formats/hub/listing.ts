@@ -1,5 +1,5 @@
 /** A repository's files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -96,7 +96,7 @@ export function statusError(status: number, what: string, endpoint: string): Mil
   return new MillraceError("hub_unreachable", message, { hint: "try again later" });
 }
 
-const LISTING_NAME = "listing.json";
+export const LISTING_NAME = "listing.json";
 
 /** Undefined when there is none, or none that can be trusted. */
 export async function readCachedListing(folder: string): Promise<readonly HubEntry[] | undefined> {
@@ -105,6 +105,12 @@ export async function readCachedListing(folder: string): Promise<readonly HubEnt
   } catch {
     return undefined;
   }
+}
+
+/** Its date says when the model was last used; a cache that cannot be written to goes without. */
+export async function touchCachedListing(folder: string): Promise<void> {
+  const now = new Date();
+  await utimes(join(folder, LISTING_NAME), now, now).catch(() => {});
 }
 
 export async function writeCachedListing(folder: string, entries: readonly HubEntry[]): Promise<void> {

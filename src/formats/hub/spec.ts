@@ -1,4 +1,5 @@
 /** `hf:org/repo[@revision][:file]`: what it may contain, and which file names are safe to write below the cache folder. */
+import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 
 export const HUB_PREFIX = "hf:";
@@ -39,6 +40,14 @@ export function parseHubSpec(spec: string): HubSpec {
 function isPlainName(name: string | undefined): boolean {
   return name !== undefined && NAME_PATTERN.test(name) && !name.includes("..");
 }
+
+/** Where a revision's files lie in the cache. */
+export function hubFolder(cacheDir: string, { repo, revision }: HubSpec): string {
+  return join(cacheDir, "hub", repo, revision.replaceAll("/", "--"));
+}
+
+/** Held in that folder by who downloads into it or removes from it. */
+export const LOCK_NAME = "download.lock";
 
 /** Refuses names that would leave the folder they are written to, wherever they come from. */
 export function refuseUnsafePath(path: string): void {

@@ -188,13 +188,13 @@ export const GPUS: readonly Gpu[] = [
 ];
 
 /** A server of so many cores, for plans without the machine at hand; `detect` measures the real one. */
-function cpuTier(numCores: number, memoryGigabytes: number, gigabytesPerS: number): Cpu {
+function cpuTier(numCores: number, memoryGibibytes: number, gigabytesPerS: number): Cpu {
   // Per core as two cores of Zen 5 measured in a slow hour (docs/benchmarks/kernels.md): 185 GMAC/s in 8-bit products.
   const narrow = 2 * 185 * GIGA * numCores;
   return {
     id: `cpu-${numCores}`,
     label: `${numCores} cores with AVX-512`,
-    memoryBytes: memoryGigabytes * GIGA,
+    memoryBytes: memoryGibibytes * 2 ** 30,
     bytesPerS: gigabytesPerS * GIGA,
     flops: { cpu4: narrow, cpu8: narrow / 2, cpuFloat: narrow / 3 },
     numCores,

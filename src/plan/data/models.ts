@@ -2,6 +2,10 @@
 import type { Dimensions, Experts, Latent } from "../model-shape.js";
 
 export interface KnownModel extends Dimensions {
+  /** As its config.json says: what engines choose their code by. */
+  readonly modelType: string;
+  /** A repository with GGUF files of it. */
+  readonly gguf?: string;
   /** What an engine fetches; its config.json is the source of the numbers. */
   readonly repo: string;
   readonly isTied?: boolean;
@@ -36,11 +40,26 @@ type Row = readonly [
   billions: number,
 ];
 
+/** Of families in which all are of one kind. */
+const MODEL_TYPES: Readonly<Record<string, string>> = {
+  llama: "llama",
+  "llama-2": "llama",
+  "qwen2.5": "qwen2",
+  qwen3: "qwen3",
+  mistral: "mistral",
+  deepseek: "deepseek_v3",
+  "gpt-oss": "gpt_oss",
+  gemma2: "gemma2",
+  gemma3: "gemma3",
+  phi: "phi3",
+};
+
 function model(family: string, row: Row, more: Partial<KnownModel> = {}): KnownModel {
   const [name, repo, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength, billions] =
     row;
   const dimensions = { numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength };
-  return { name, repo, family, ...dimensions, publishedParameters: billions * 1e9, ...more };
+  const modelType = MODEL_TYPES[family]!;
+  return { name, repo, family, modelType, ...dimensions, publishedParameters: billions * 1e9, ...more };
 }
 
 const tied = { isTied: true } as const;
@@ -67,6 +86,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
         awq: "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
       },
       eagle3: "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+      gguf: "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF",
     },
   ),
   model(
@@ -79,6 +99,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
         awq: "casperhansen/llama-3.3-70b-instruct-awq",
       },
       eagle3: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+      gguf: "bartowski/Llama-3.3-70B-Instruct-GGUF",
     },
   ),
   model("llama", [
@@ -135,7 +156,14 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     const repo = `Qwen/Qwen2.5-${size.toUpperCase()}-Instruct`;
     const row: Row = [`qwen2.5-${size}`, repo, layers, width, heads, kvHeads, headDim, ff, vocab, 32_768, billions];
     return model("qwen2.5", row, {
-      checkpoints: { fp8: `RedHatAI/${repo.slice("Qwen/".length)}-FP8-dynamic`, awq: `${repo}-AWQ` },
+      checkpoints: {
+        fp8: `RedHatAI/${repo.slice("Qwen/".length)}-FP8-dynamic`,
+        awq: `${repo}-AWQ`,
+        ...(size === "3b" || size === "7b"
+          ? { int8: `RedHatAI/Qwen2.5-${size.toUpperCase()}-Instruct-quantized.w8a8` }
+          : {}),
+      },
+      gguf: `bartowski/Qwen2.5-${size.toUpperCase()}-Instruct-GGUF`,
       isTied: billions < 4,
     });
   }),
@@ -153,16 +181,19 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     const row: Row = [`qwen3-${size}`, repo, layers, width, heads, 8, 128, ff, 151_936, 40_960, billions];
     return model("qwen3", row, {
       isTied: billions < 5,
-      ...(billions < 4 ? {} : { checkpoints: { fp8: `${repo}-FP8`, awq: `${repo}-AWQ` } }),
+      ...(billions < 4 ? {} : { checkpoints: { fp8: `${repo}-FP8`, awq: `${repo}-AWQ` }, gguf: `${repo}-GGUF` }),
     });
   }),
   model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
     experts: { count: 128, active: 8, width: 768, sharedWidth: 0, numDenseLayers: 0 },
-    checkpoints: { fp8: "Qwen/Qwen3-30B-A3B-FP8" },
+    modelType: "qwen3_moe",
+    checkpoints: { fp8: "Qwen/Qwen3-30B-A3B-FP8", awq: "RedHatAI/Qwen3-30B-A3B-quantized.w4a16" },
+    gguf: "unsloth/Qwen3-30B-A3B-GGUF",
     publishedActiveParameters: 3.35e9,
   }),
   model("qwen3", ["qwen3-235b-a22b", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 128, 0, 151_936, 40_960, 235.1], {
     experts: { count: 128, active: 8, width: 1536, sharedWidth: 0, numDenseLayers: 0 },
+    modelType: "qwen3_moe",
     checkpoints: { fp8: "Qwen/Qwen3-235B-A22B-FP8" },
     publishedActiveParameters: 22.1e9,
   }),
@@ -196,6 +227,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     "mistral",
     ["mixtral-8x7b", "mistralai/Mixtral-8x7B-Instruct-v0.1", 32, 4096, 32, 8, 128, 0, 32_000, 32_768, 46.7],
     {
+      modelType: "mixtral",
       experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0, numDenseLayers: 0 },
       publishedActiveParameters: 12.9e9,
     },
@@ -204,6 +236,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     "mistral",
     ["mixtral-8x22b", "mistralai/Mixtral-8x22B-Instruct-v0.1", 56, 6144, 48, 8, 128, 0, 32_768, 65_536, 140.6],
     {
+      modelType: "mixtral",
       experts: { count: 8, active: 2, width: 16_384, sharedWidth: 0, numDenseLayers: 0 },
       publishedActiveParameters: 39.1e9,
     },
@@ -222,16 +255,32 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     experts: { count: 32, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
     window: { numTokens: 128, numLayers: 12 },
     native: "mxfp4",
+    gguf: "ggml-org/gpt-oss-20b-GGUF",
     publishedActiveParameters: 3.6e9,
   }),
   model("gpt-oss", ["gpt-oss-120b", "openai/gpt-oss-120b", 36, 2880, 64, 8, 64, 0, 201_088, K128, 116.8], {
     experts: { count: 128, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
     window: { numTokens: 128, numLayers: 18 },
     native: "mxfp4",
+    gguf: "ggml-org/gpt-oss-120b-GGUF",
     publishedActiveParameters: 5.1e9,
+  }),
+  ...(
+    [
+      ["2b", 26, 2304, 8, 4, 256, 9216, 2.61],
+      ["9b", 42, 3584, 16, 8, 256, 14_336, 9.24],
+      ["27b", 46, 4608, 32, 16, 128, 36_864, 27.2],
+    ] as const
+  ).map(([size, layers, width, heads, kvHeads, headDim, ff, billions]) => {
+    const repo = `google/gemma-2-${size}-it`;
+    const row: Row = [`gemma-2-${size}`, repo, layers, width, heads, kvHeads, headDim, ff, 256_000, 8192, billions];
+    // Every other layer sees a window only.
+    const window = { numTokens: 4096, numLayers: layers / 2 };
+    return model("gemma2", row, { isTied: true, window, gguf: `bartowski/gemma-2-${size}-it-GGUF` });
   }),
   model("gemma3", ["gemma3-1b", "google/gemma-3-1b-it", 26, 1152, 4, 1, 256, 6912, 262_144, 32_768, 1.0], {
     ...tied,
+    modelType: "gemma3_text",
     window: { numTokens: 512, numLayers: 22 },
   }),
   model("gemma3", ["gemma3-4b", "google/gemma-3-4b-it", 34, 2560, 8, 4, 256, 10_240, 262_208, K128, 3.88], {

@@ -3,9 +3,14 @@
 /** What a device multiplies in; each has its own peak. */
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
 
+/** Published by others: a model that is not in `of` may keep less. */
 export interface QualityGate {
-  /** Mean score kept, in percent of the unquantised model's; undefined: not known as a score. */
+  /** Mean score kept, in percent of the unquantised model's, the least of what is published; undefined: not known as a score. */
   readonly recovery: number | undefined;
+  /** The models it was found of. */
+  readonly of: readonly string[];
+  /** The worst single figure of the evidence, in percent. */
+  readonly lowest?: number;
   readonly evidence: string;
 }
 
@@ -48,7 +53,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: 2,
     arithmetic: "float16",
     computeFactor: 1,
-    gate: { recovery: 100, evidence: "as published: nothing is quantised" },
+    gate: { recovery: 100, of: [], evidence: "as published: nothing is quantised" },
   },
   fp8: {
     id: "fp8",
@@ -57,7 +62,11 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: 2,
     arithmetic: "fp8",
     computeFactor: 1,
-    gate: { recovery: 99.9, evidence: "lossless at 8B, 70B and 405B over 500,000 evaluations (arXiv 2411.02355)" },
+    gate: {
+      recovery: 99.9,
+      of: ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"],
+      evidence: "lossless at 8B, 70B and 405B over 500,000 evaluations (arXiv 2411.02355)",
+    },
   },
   int8: {
     id: "int8",
@@ -68,6 +77,8 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     computeFactor: 1,
     gate: {
       recovery: 99.4,
+      of: ["llama-3.3-70b", "llama-3.1-8b"],
+      lowest: 97,
       evidence: "Llama-3.3-70B 99.4 % of OpenLLM v1, Llama-3.1-8B 100.3 % (model cards); 1 to 3 % in arXiv 2411.02355",
     },
   },
@@ -82,8 +93,10 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     computeFactor: 0.92,
     gate: {
       recovery: 98.9,
+      of: ["llama-3.1-8b", "llama-3.1-70b"],
+      lowest: 93,
       evidence:
-        "Llama-3.1-8B 4-bit group 128: 98.9 % of OpenLLM v1, 96.1 % of v2, 93.0 % of Arena-Hard (model card); up to −59 % on long contexts (arXiv 2505.20276)",
+        "4 bits in groups of 128: Llama-3.1-8B 98.9 % of OpenLLM v1, 96.1 % of v2, 93.0 % of Arena-Hard; Llama-3.1-70B 99.4, 97.4 and 100.0 % (model cards); up to −59 % on long contexts (arXiv 2505.20276)",
     },
   },
   nvfp4: {
@@ -93,7 +106,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: 2,
     arithmetic: "fp4",
     computeFactor: 1,
-    gate: { recovery: undefined, evidence: "no gate result known here" },
+    gate: { recovery: undefined, of: [], evidence: "no gate result known here" },
   },
   mxfp4: {
     id: "mxfp4",
@@ -102,7 +115,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: 2,
     arithmetic: "float16",
     computeFactor: 0.92,
-    gate: { recovery: 100, evidence: "as published: the model was trained for it" },
+    gate: { recovery: 100, of: [], evidence: "as published: the model was trained for it" },
   },
   q8_0: {
     id: "q8_0",
@@ -111,7 +124,11 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: bits(8.5),
     arithmetic: "cpu8",
     computeFactor: 1,
-    gate: { recovery: 99.9, evidence: "Llama-3-8B: KL divergence 0.0014, same top token 97.7 % (llama.cpp's table)" },
+    gate: {
+      recovery: 99.9,
+      of: ["llama-3-8b"],
+      evidence: "KL divergence 0.0014, same top token 97.7 % (llama.cpp's table)",
+    },
   },
   q6_k: {
     id: "q6_k",
@@ -120,7 +137,11 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: bits(6.5625),
     arithmetic: "cpu4",
     computeFactor: 0.85,
-    gate: { recovery: 99.7, evidence: "Llama-3-8B: KL divergence 0.0055, same top token 96.0 % (llama.cpp's table)" },
+    gate: {
+      recovery: 99.7,
+      of: ["llama-3-8b"],
+      evidence: "KL divergence 0.0055, same top token 96.0 % (llama.cpp's table)",
+    },
   },
   q4_k_m: {
     id: "q4_k_m",
@@ -130,7 +151,11 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     arithmetic: "cpu4",
     // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed (docs/benchmarks/kernels.md).
     computeFactor: 0.97,
-    gate: { recovery: 98.5, evidence: "Llama-3-8B: KL divergence 0.031, same top token 91.9 % (llama.cpp's table)" },
+    gate: {
+      recovery: 98.5,
+      of: ["llama-3-8b"],
+      evidence: "KL divergence 0.031, same top token 91.9 % (llama.cpp's table)",
+    },
   },
   q4_0: {
     id: "q4_0",
@@ -141,7 +166,8 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     computeFactor: 1,
     gate: {
       recovery: undefined,
-      evidence: "Llama-3-8B: KL divergence 0.072, above the 4-bit gate of 0.05 (llama.cpp's table)",
+      of: ["llama-3-8b"],
+      evidence: "KL divergence 0.072, above the 4-bit gate of 0.05 (llama.cpp's table)",
     },
   },
   /** Stands for the type of a model's file; bytes come from the file. */
@@ -152,7 +178,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     tableBytes: 2,
     arithmetic: "float16",
     computeFactor: 1,
-    gate: { recovery: 100, evidence: "the model's file as it is" },
+    gate: { recovery: 100, of: [], evidence: "the model's file as it is" },
   },
 };
 

@@ -1,13 +1,13 @@
 /** Reads a Hugging Face config.json into the engine's one description. Defaults are those of transformers' configuration classes. */
 import { MillraceError } from "../../../core/errors.js";
+import { architectureOf, configModelType, type ModelType } from "../../../formats/architectures.js";
 import { configError, type JsonObject } from "../../../formats/huggingface/json.js";
 import type { Activation } from "../../../kernels/program.js";
-import { type Architecture, type LayerConfig, MODEL_LIMITS, type ModelConfig } from "../config.js";
+import { type LayerConfig, MODEL_LIMITS, type ModelConfig } from "../config.js";
 import { type RopeFactors, ropesFromHf } from "./rope.js";
 
 /** What a `model_type` means here, and what its configuration class takes where the file is silent. */
 interface Traits {
-  readonly architecture: Architecture;
   readonly activations: Readonly<Record<string, Activation>>;
   /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window. */
   readonly windows: "none" | "all" | "period" | "whenUsed";
@@ -25,14 +25,12 @@ interface Traits {
 }
 
 const LLAMA: Traits = {
-  architecture: "llama",
   activations: { silu: "silu" },
   windows: "none",
   isTied: false,
   defaults: { rmsEps: 1e-6, ropeBase: 10_000 },
 };
 const GEMMA3: Traits = {
-  architecture: "gemma3",
   activations: { gelu_pytorch_tanh: "geluTanh" },
   windows: "period",
   isTied: true,
@@ -47,14 +45,14 @@ const GEMMA3: Traits = {
     attentionScalar: 256,
   },
 };
-const TRAITS: Readonly<Record<string, Traits>> = {
+const TRAITS: Readonly<Record<ModelType, Traits>> = {
   llama: LLAMA,
-  mistral: { ...LLAMA, architecture: "mistral", windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
-  qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed" },
-  qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
+  mistral: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
+  qwen2: { ...LLAMA, windows: "whenUsed" },
+  qwen3: { ...LLAMA, windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
-  phi3: { ...LLAMA, architecture: "phi3", windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
+  phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
 };
 
 /** What loading needs beside the engine's description. */
@@ -71,10 +69,11 @@ export interface HfModelConfig {
  * @param vocabSize rows of the embedding
  */
 export function modelConfigFromHf(json: JsonObject, name: string, vocabSize: number): HfModelConfig {
-  const { defaults, ...traits } = readTraits(json);
+  const type = configModelType(json);
+  const architecture = architectureOf(type);
+  const { defaults, ...traits } = TRAITS[type];
   // Multimodal wrappers keep the language model's part in an object of its own.
   const text = json.object("text_config") ?? json;
-  refuseUnsupported(text);
   const read = new Reader(text);
   const width = read.size("hidden_size", MODEL_LIMITS.width);
   const numLayers = read.size("num_hidden_layers", MODEL_LIMITS.layers);
@@ -99,7 +98,7 @@ export function modelConfigFromHf(json: JsonObject, name: string, vocabSize: num
     return { window: isLocal ? window : 0, rope: isLocal && hasLocalRope ? 1 : 0 };
   });
   const config: ModelConfig = {
-    architecture: traits.architecture,
+    architecture,
     name,
     numLayers,
     width,
@@ -110,7 +109,7 @@ export function modelConfigFromHf(json: JsonObject, name: string, vocabSize: num
     vocabSize,
     contextLength,
     rmsEps: read.positive("rms_norm_eps", defaults.rmsEps),
-    embeddingScale: traits.architecture === "gemma3" ? Math.fround(Math.sqrt(width)) : 1,
+    embeddingScale: architecture === "gemma3" ? Math.fround(Math.sqrt(width)) : 1,
     attentionScale: 1 / Math.sqrt(read.attentionScalar(defaults.attentionScalar, headDim)),
     activation: readActivation(text, traits.activations),
     isNeoxRope: true,
@@ -123,28 +122,6 @@ export function modelConfigFromHf(json: JsonObject, name: string, vocabSize: num
     isTied: json.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied,
     ropeFactors: factors,
   };
-}
-
-function readTraits(json: JsonObject): Traits {
-  const type = json.string("model_type");
-  if (type !== undefined && Object.hasOwn(TRAITS, type)) return TRAITS[type]!;
-  throw new MillraceError(
-    "architecture_unsupported",
-    `expected ${json.nameOf("model_type")} to be one of ${Object.keys(TRAITS).join(", ")}, got ${type ?? "nothing"}`,
-    { hint: "The embedded engine serves these architectures; run other models through an external engine." },
-  );
-}
-
-/** Features that would silently change the answers if they were ignored. */
-function refuseUnsupported(text: JsonObject): void {
-  for (const key of ["final_logit_softcapping", "attn_logit_softcapping", "use_bidirectional_attention"]) {
-    const value = text.value(key);
-    if (value !== undefined && value !== false && value !== 0) {
-      throw new MillraceError("architecture_unsupported", `expected no ${text.nameOf(key)}, got ${String(value)}`, {
-        hint: "This variant of the architecture is not served yet.",
-      });
-    }
-  }
 }
 
 function readActivation(text: JsonObject, known: Readonly<Record<string, Activation>>): Activation {

@@ -1,0 +1,111 @@
+/** `millrace pull`, `list` and `rm`: the models on this machine's disk. */
+import { existsSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { Command } from "commander";
+import { cacheFolder } from "../../core/cache-folder.js";
+import { MillraceError } from "../../core/errors.js";
+import type { StoredModel } from "../../formats/hub/stored.js";
+import { formatBytes, formatTable, jsonText } from "../format.js";
+import { bundledModelPath, locateModel } from "../model.js";
+import { silentStages, stagesTo } from "../stages.js";
+
+interface JsonFlag {
+  readonly json?: boolean;
+}
+
+const HUB_ARGUMENT = "hf:org/repo[@revision][:file or quantisation]";
+const PROGRESS_EVERY_MS = 10_000;
+
+export function pullCommand(): Command {
+  return new Command("pull")
+    .description("Download a model of the hub; a download that was cut off goes on where it was.")
+    .argument("<name>", HUB_ARGUMENT)
+    .option("--json", "print one JSON object")
+    .action(runPull);
+}
+
+export function listCommand(): Command {
+  return new Command("list")
+    .alias("ls")
+    .description("List the models on this machine: those downloaded, and the bundled ones.")
+    .option("--json", "print one JSON object")
+    .action(runList);
+}
+
+export function rmCommand(): Command {
+  return new Command("rm")
+    .description("Remove a downloaded model, by the name that list gives it.")
+    .argument("<name>", HUB_ARGUMENT)
+    .option("--json", "print one JSON object")
+    .action(runRemove);
+}
+
+/** The hub's own form of the name does, too. */
+function hubSpec(name: string): string {
+  if (name.startsWith("hf:")) return name;
+  if (/^[\w.-]+\/[\w.-]+([@:].*)?$/.test(name) && !existsSync(name)) return `hf:${name}`;
+  throw new MillraceError("hub_spec", `expected ${HUB_ARGUMENT}, got ${JSON.stringify(name)}`, {
+    hint: "a file is served as it is: millrace serve --model FILE",
+  });
+}
+
+async function runPull(name: string, { json = false }: JsonFlag): Promise<void> {
+  const spec = hubSpec(name);
+  const isQuiet = json && !process.stderr.isTTY;
+  const { path } = await locateModel(spec, isQuiet ? silentStages : stagesTo(process.stderr, PROGRESS_EVERY_MS));
+  const text = `${path}\n\n  to serve it: millrace serve --model ${spec}`;
+  process.stdout.write(`${json ? jsonText({ name: spec, path }) : text}\n`);
+}
+
+/** The models that came with the program. */
+function bundledModels(): readonly StoredModel[] {
+  const folder = dirname(bundledModelPath());
+  return ["mill-base", "mill-student"].flatMap((name) => {
+    const path = join(folder, `${name}.gguf`);
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats === undefined) return [];
+    return [{ name, path, format: "GGUF" as const, numBytes: stats.size, lastUsedMs: stats.atimeMs, isComplete: true }];
+  });
+}
+
+async function runList({ json = false }: JsonFlag): Promise<void> {
+  const { listStored } = await import("../../formats/hub/stored.js");
+  const bundled = bundledModels();
+  const stored = await listStored();
+  const record = ({ lastUsedMs, ...rest }: StoredModel, isBundled: boolean) => ({
+    ...rest,
+    lastUsed: new Date(lastUsedMs).toISOString(),
+    isBundled,
+  });
+  if (json) {
+    const models = [...stored.map((model) => record(model, false)), ...bundled.map((model) => record(model, true))];
+    process.stdout.write(`${jsonText({ folder: join(cacheFolder(), "hub"), models })}\n`);
+    return;
+  }
+  const row = (model: StoredModel, note: string): readonly string[] => [
+    model.name,
+    model.format,
+    formatBytes(model.numBytes),
+    new Date(model.lastUsedMs).toISOString().slice(0, 16).replace("T", " "),
+    note,
+  ];
+  const rows = [
+    ...stored.map((model) => row(model, model.isComplete ? "" : "not whole; pull goes on with it")),
+    ...bundled.map((model) => row(model, `bundled: ${model.path}`)),
+  ];
+  process.stdout.write(`${formatTable([["model", "format", "size", "last used (UTC)", ""], ...rows])}\n`);
+}
+
+async function runRemove(name: string, { json = false }: JsonFlag): Promise<void> {
+  if (bundledModels().some((model) => model.name === name || model.path === name)) {
+    throw new MillraceError("model_not_found", `expected a downloaded model, got ${name}, which is bundled`, {
+      hint: "`millrace list` has the names of those downloaded",
+    });
+  }
+  const { removeStored } = await import("../../formats/hub/stored.js");
+  const spec = hubSpec(name);
+  const onWait = (): void => void process.stderr.write("another process is downloading it; waiting\n");
+  const removed = await removeStored(spec, cacheFolder(), onWait);
+  const text = `removed ${spec}: ${removed.numFiles} files, ${formatBytes(removed.numBytes)}`;
+  process.stdout.write(`${json ? jsonText({ name: spec, ...removed }) : text}\n`);
+}

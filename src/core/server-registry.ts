@@ -1,0 +1,109 @@
+/** The servers that run on this machine: a small file for each, which it removes when it ends; files of those that were killed are cleared away. */
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { cacheFolder } from "./cache-folder.js";
+
+const RECORD = z.object({
+  pid: z.int().positive(),
+  /** When the system says that the process began: tells it from a later one of the same number. */
+  processStart: z.string().optional(),
+  host: z.string(),
+  url: z.string(),
+  models: z.array(z.string()).readonly(),
+  kind: z.enum(["engine", "fleet"]),
+  since: z.string(),
+  version: z.string(),
+});
+
+export type ServerRecord = z.infer<typeof RECORD>;
+export type ServerFacts = Pick<ServerRecord, "url" | "models" | "kind" | "version">;
+
+function registryFolder(cacheDir: string): string {
+  return join(cacheDir, "servers");
+}
+
+/** Clock ticks since the machine began, from the system's table; undefined where there is none. */
+function processStartOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The name before may hold anything, closing brackets too; the 20th field after it is the start.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/**
+ * Says that this process serves. That it cannot be written down is no reason not to.
+ *
+ * @returns takes it back; the end of the process does, too
+ */
+export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): () => void {
+  const path = join(registryFolder(cacheDir), `${hostname()}-${process.pid}.json`);
+  const remove = (): void => {
+    process.off("exit", remove);
+    rmSync(path, { force: true });
+  };
+  const record: ServerRecord = {
+    pid: process.pid,
+    processStart: processStartOf(process.pid),
+    host: hostname(),
+    url: facts.url,
+    models: facts.models,
+    kind: facts.kind,
+    since: new Date().toISOString(),
+    version: facts.version,
+  };
+  try {
+    mkdirSync(registryFolder(cacheDir), { recursive: true });
+    writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`);
+    renameSync(`${path}.new`, path);
+    process.once("exit", remove);
+  } catch {
+    return () => {};
+  }
+  return remove;
+}
+
+function readRecord(path: string): ServerRecord | undefined {
+  try {
+    return RECORD.parse(JSON.parse(readFileSync(path, "utf8")));
+  } catch {
+    return undefined;
+  }
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Oldest first. What other machines wrote into a shared cache is left to them. */
+export function runningServers(cacheDir = cacheFolder()): readonly ServerRecord[] {
+  const folder = registryFolder(cacheDir);
+  const records: ServerRecord[] = [];
+  for (const name of namesIn(folder).filter((each) => each.endsWith(".json"))) {
+    const path = join(folder, name);
+    const record = readRecord(path);
+    if (record === undefined || record.host !== hostname()) continue;
+    const { pid, processStart } = record;
+    const isSame = processStart === undefined || processStartOf(pid) === processStart;
+    if (isAlive(pid) && isSame) records.push(record);
+    else rmSync(path, { force: true });
+  }
+  return records.sort((a, b) => a.since.localeCompare(b.since));
+}

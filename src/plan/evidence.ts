@@ -1,0 +1,14 @@
+/** What is known of the quality that a weight type keeps, and of which models: published by others, measured by nobody here. */
+import type { Quantization } from "./data/quantizations.js";
+import type { ModelShape } from "./model-shape.js";
+
+export function evidenceText(
+  { name }: ModelShape,
+  { gate: { of, lowest, evidence } }: Quantization,
+  smallestRecovery: number,
+): string {
+  const whose = of.includes(name) ? "for this model" : `for ${of.join(", ")}, not for ${name}`;
+  const published = `Published ${whose}: ${evidence}`;
+  if (lowest === undefined || lowest >= smallestRecovery) return published;
+  return `${published}. The lowest of it, ${lowest} %, is under the ${smallestRecovery} % asked for: no gate is passed, so judge it on your own prompts (millrace eval)`;
+}

@@ -1,0 +1,126 @@
+/**
+ * Attempts to get out, with things of this host to get at: a file with a secret, a folder open to all, a listener on loopback, a variable of the
+ * environment. Python has no wall but the jail. For TypeScript the `vm` context and the permission model are taken away too where that is
+ * said: an answer that has broken both must find the same walls.
+ */
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Program } from "./jail.js";
+import { pythonProgram } from "./python.js";
+import { hasPython, runCode, whyUnconfined } from "./run-code.js";
+import { type Outcome, runProgram } from "./run-confined.js";
+import { JAILED_NODE, PYTHON, TYPESCRIPT } from "./test-helpers.js";
+import { typescriptProgram } from "./typescript.js";
+
+const TIMEOUT_MS = 300_000;
+const SECRET = `secret-${process.pid}-${Math.random()}`;
+const ESCAPED = "ESCAPED";
+
+/** What there is to get at, as the code is told. */
+interface Target {
+  readonly file: string;
+  readonly folder: string;
+  readonly port: number;
+  readonly pid: number;
+}
+
+let target: Target;
+let listener: Server;
+let numConnections = 0;
+
+beforeAll(async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-escapes-"));
+  chmodSync(folder, 0o777);
+  const file = join(folder, "secret");
+  writeFileSync(file, SECRET, { mode: 0o666 });
+  chmodSync(file, 0o666);
+  process.env.MILLRACE_TEST_SECRET = SECRET;
+  listener = createServer((socket) => {
+    numConnections += 1;
+    socket.end(SECRET);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  const address = listener.address();
+  if (address === null || typeof address === "string") throw new Error("expected a port");
+  target = { file, folder, port: address.port, pid: process.pid };
+});
+
+afterAll(() => {
+  listener.close();
+  rmSync(target.folder, { recursive: true });
+});
+
+function expectUntouched(): void {
+  expect(readdirSync(target.folder)).toEqual(["secret"]);
+  expect(readFileSync(target.file, "utf8")).toBe(SECRET);
+  expect(numConnections).toBe(0);
+}
+
+const argumentsOf = (): string => JSON.stringify([target]);
+
+/** Node without context and permission model: the code runs as the main script, with all of Node's modules. */
+function nakedNode(code: string): Program {
+  const program = typescriptProgram();
+  const script = `const attack = async (target) => {${code}\n};
+    attack(...${argumentsOf()}).then((got) => console.log(String(got)), (error) => console.log("refused: " + error.message));`;
+  return { ...program, args: ["--no-warnings", "--v8-pool-size=0", "--eval", script] };
+}
+
+const textOf = (outcome: Outcome): string => ("output" in outcome ? outcome.output : JSON.stringify(outcome));
+
+describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the walls", () => {
+  describe.concurrent("TypeScript", () => {
+    it.each(TYPESCRIPT)(
+      "%s",
+      async (_what, code) => {
+        const results = await runCode("typescript", { code, name: "attack", calls: [[target], [target]] });
+        expect(JSON.stringify(results)).not.toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
+      },
+      TIMEOUT_MS,
+    );
+  });
+
+  describe.concurrent("Node, its context and permission model broken", () => {
+    it.each(JAILED_NODE)(
+      "%s",
+      async (_what, code) => {
+        const text = textOf(await runProgram(nakedNode(code), "", true));
+        expect(text).not.toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
+        expect(text).not.toContain("wallsMissing");
+      },
+      TIMEOUT_MS,
+    );
+  });
+
+  describe.skipIf(!hasPython()).concurrent("Python", () => {
+    it.each(PYTHON)(
+      "%s",
+      async (_what, code) => {
+        const results = await runCode("python", { code, name: "attack", calls: [[target], [target]] });
+        expect(JSON.stringify(results)).not.toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
+      },
+      TIMEOUT_MS,
+    );
+  });
+
+  it("leave the host untouched", expectUntouched);
+
+  it("are what stops the attacks: without them, they get what they are after", async () => {
+    const read = nakedNode('return require("fs").readFileSync(target.file, "utf8");');
+    expect(textOf(await runProgram(read, "", false))).toContain(SECRET);
+    const connect = JAILED_NODE.find(([what]) => what.startsWith("connects to"))?.[1] ?? "";
+    expect(textOf(await runProgram(nakedNode(connect), "", false))).toContain(ESCAPED);
+    expect(numConnections).toBe(1);
+    const python = pythonProgram();
+    if (python === undefined) return;
+    for (const what of ["reads a file", "connects to loopback"]) {
+      const code = PYTHON.find(([name]) => name === what)?.[1] ?? "";
+      const job = JSON.stringify({ code, name: "attack", calls: [[target]] });
+      expect(textOf(await runProgram(python, job, false)), what).toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
+    }
+    numConnections = 0;
+  }, 60_000);
+});

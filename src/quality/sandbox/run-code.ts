@@ -1,0 +1,86 @@
+/** Runs generated code: in a jail, or where there is none and the user says so, without; else it is refused. */
+import { MillraceError } from "../../core/errors.js";
+import { pythonProgram } from "./python.js";
+import { type Job, type RunResult, readResults } from "./results.js";
+import { runProgram } from "./run-confined.js";
+import { typescriptProgram } from "./typescript.js";
+
+export type CodeLanguage = "typescript" | "python";
+
+/** With this value, generated code runs without walls where they cannot be put up. */
+const SWITCH = "MILLRACE_GENERATED_CODE";
+const UNCONFINED = "unconfined";
+
+const PROBES: Record<CodeLanguage, string> = {
+  typescript: "function probe(a: number): number { return a; }",
+  python: "def probe(a):\n    return a",
+};
+
+/** Why there are no walls; undefined where they stand. Tried once. */
+const missingWalls = new Map<CodeLanguage, Promise<string | undefined>>();
+
+export const hasPython = (): boolean => pythonProgram() !== undefined;
+
+/**
+ * Calls a function of generated code.
+ *
+ * @throws MillraceError confinement_missing
+ */
+export async function runCode(language: CodeLanguage, job: Job): Promise<RunResult> {
+  const isConfined = await requireConfinement(language);
+  const outcome = await runProgram(programOf(language), JSON.stringify(job), isConfined);
+  if ("wallsMissing" in outcome) throw missing(outcome.wallsMissing);
+  return "problem" in outcome ? outcome : readResults(outcome.output, job.calls.length);
+}
+
+/**
+ * Whether the code will be confined; a run that ends in it should ask first.
+ *
+ * @throws MillraceError confinement_missing where it cannot be and the user has not said that it need not be
+ */
+export async function requireConfinement(language: CodeLanguage): Promise<boolean> {
+  const reason = await whyUnconfined(language);
+  if (reason === undefined) return true;
+  if (process.env[SWITCH] === UNCONFINED) return false;
+  throw missing(reason);
+}
+
+/** Why generated code cannot be confined here; undefined where it can. */
+export function whyUnconfined(language: CodeLanguage): Promise<string | undefined> {
+  let reason = missingWalls.get(language);
+  if (reason === undefined) {
+    reason = probe(language);
+    missingWalls.set(language, reason);
+  }
+  return reason;
+}
+
+async function probe(language: CodeLanguage): Promise<string | undefined> {
+  if (process.platform !== "linux") return `${process.platform} has no namespaces`;
+  const job: Job = { code: PROBES[language], name: "probe", calls: [[1]] };
+  const outcome = await runProgram(programOf(language), JSON.stringify(job), true);
+  if ("wallsMissing" in outcome) return outcome.wallsMissing;
+  const results = "problem" in outcome ? outcome : readResults(outcome.output, 1);
+  if ("problem" in results) return `${language} does not start inside: ${results.problem}`;
+  const [result] = results;
+  return result !== undefined && "value" in result && result.value === 1 ? undefined : `${language} fails inside`;
+}
+
+function programOf(language: CodeLanguage): ReturnType<typeof typescriptProgram> {
+  if (language === "typescript") return typescriptProgram();
+  const program = pythonProgram();
+  if (program === undefined) {
+    throw new MillraceError("python_missing", "expected python3 for generated Python, got none", {
+      hint: "install python3",
+    });
+  }
+  return program;
+}
+
+function missing(reason: string): MillraceError {
+  return new MillraceError("confinement_missing", `expected walls around generated code, got none: ${reason}`, {
+    hint:
+      "on Linux with util-linux 2.36 or newer, allow user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; " +
+      `in a container, CAP_SYS_ADMIN) or run in a virtual machine of its own with ${SWITCH}=${UNCONFINED}: then the code can do whatever you can`,
+  });
+}

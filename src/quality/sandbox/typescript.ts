@@ -1,0 +1,39 @@
+/** Generated TypeScript: types and all, in a Node of its own that may read nothing but the compiler. */
+import { readFileSync, realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { packageRoot } from "../../core/package-root.js";
+import { librariesOf, type Program } from "./jail.js";
+
+const HARNESS = "dist/src/quality/sandbox/typescript-harness.js";
+const HEAP_MB = 64;
+/** Private memory: the heap, what lies outside it, and stacks. */
+const DATA_BYTES = 1 << 29;
+/** Node's own five and a watchdog; a second Node finds no room. */
+const NUM_THREADS = 8;
+/** Distributions' builds of Node read parts of it from here. */
+const NODE_PARTS = "/usr/share/nodejs";
+
+let program: Program | undefined;
+
+export function typescriptProgram(): Program {
+  program ??= makeProgram();
+  return program;
+}
+
+function makeProgram(): Program {
+  const compiler = realpathSync(createRequire(import.meta.url).resolve("@swc/wasm-typescript"));
+  const compilerFolder = dirname(compiler);
+  const node = realpathSync(process.execPath);
+  const libraries = librariesOf([node]);
+  const parts = libraries.some((path) => path.includes("libnode")) ? [NODE_PARTS] : [];
+  const permission = process.allowedNodeEnvironmentFlags.has("--permission") ? "" : "experimental-";
+  const flags = [`--${permission}permission`, `--allow-fs-read=${join(compilerFolder, "*")}`, "--no-warnings"];
+  flags.push("--no-addons", `--max-old-space-size=${HEAP_MB}`, "--v8-pool-size=0", "--input-type=module");
+  return {
+    command: node,
+    args: [...flags, "--eval", readFileSync(join(packageRoot(), HARNESS), "utf8"), compiler],
+    reads: [node, ...libraries, ...parts, compilerFolder],
+    limits: { numThreads: NUM_THREADS, dataBytes: DATA_BYTES, cpuSeconds: 15 },
+  };
+}
