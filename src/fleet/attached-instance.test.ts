@@ -45,7 +45,7 @@ async function fakeServer(): Promise<FakeServer> {
   return fake;
 }
 
-const QUICK = { scrapeMs: 10, scrapesPerHealthCheck: 2 };
+const QUICK = { scrapeMs: 10, healthMs: 10 };
 
 describe("an attached server", () => {
   it("is ready when it is healthy, with its metrics, and a new start each time it comes back", async () => {
@@ -72,6 +72,8 @@ describe("an attached server", () => {
     server.health = 503;
     const checks = () => server.asked.filter((line) => line.includes("/health")).length;
     const before = checks();
+    const doubted = await fleet.until(({ state }) => state === "suspect");
+    expect(doubted).toMatchObject({ isComing: true, reason: "expected 200 from GET /health, got 503" });
     const { reason } = await fleet.until(({ state }) => state === "failed");
     expect(reason).toBe("expected 200 from GET /health, got 503");
     expect(checks() - before).toBeGreaterThanOrEqual(3);
@@ -79,13 +81,13 @@ describe("an attached server", () => {
 
   it("is asked at once when the proxy doubts it", async () => {
     await using server = await fakeServer();
-    await using fleet = testFleet({ timing: { scrapeMs: 3_600_000 } });
+    await using fleet = testFleet({ timing: { scrapeMs: 3_600_000, healthMs: 3_600_000 } });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
     await fleet.supervisor.whenReady("m");
     await server.down();
-    fleet.supervisor.reportFailure("m-attached-0");
-    fleet.supervisor.reportFailure("nobody");
-    await fleet.until(({ state }) => state === "failed");
+    await fleet.supervisor.reportFailure("m-attached-0");
+    expect(fleet.supervisor.upstreams("m")).toMatchObject([{ state: "failed", isComing: false }]);
+    await fleet.supervisor.reportFailure("nobody");
   });
 
   it("that is not there is waited for", async () => {

@@ -4,7 +4,7 @@ import type { Adapter } from "./adapters/adapter.js";
 import { capacityOf } from "./engine-run.js";
 import { askForHealth, HealthWatch } from "./health-watch.js";
 import type { FleetContext } from "./instance.js";
-import { type FleetInstance, firstStatus, type InstanceStatus } from "./instance-status.js";
+import { type FleetInstance, firstStatus, type InstanceStatus, isComing } from "./instance-status.js";
 import type { ModelSpec } from "./model-spec.js";
 import { pause } from "./timing.js";
 import type { UpstreamTarget } from "./upstream.js";
@@ -66,13 +66,14 @@ export class AttachedInstance implements FleetInstance {
 
   hurry(): void {}
 
-  nudge(): void {
-    this.#watch?.nudge();
+  async nudge(): Promise<void> {
+    await this.#watch?.nudge();
   }
 
   #set(change: Partial<InstanceStatus>): void {
     const before = this.#status.state;
-    this.#status = { ...this.#status, ...change };
+    const after = { ...this.#status, ...change };
+    this.#status = { ...after, isComing: isComing(after) };
     const { state, reason } = this.#status;
     if (state !== before) this.#logger.info({ state, ...(reason === undefined ? {} : { reason }) }, "instance");
     this.fleet.onChange(this.#status);
@@ -82,21 +83,28 @@ export class AttachedInstance implements FleetInstance {
     const { target, fleet } = this;
     this.#watch = new HealthWatch(this.adapter, target, fleet.timing, {
       onMetrics: (metrics) => this.#set({ metrics }),
-      onHealth: (problem) => {
-        if (problem !== undefined) this.#set({ state: "failed", reason: problem, metrics: undefined });
-        else if (this.#status.state !== "ready") this.#welcome(quit);
-      },
+      onHealth: (problem, isSure) => this.#onHealth(quit, problem, isSure),
     });
-    const { problem } = await askForHealth(this.adapter, target, fleet.timing, quit);
+    const { problem } = await askForHealth(this.adapter, target, fleet.timing.answerTimeoutMs, quit);
     if (quit.aborted) return;
     if (problem === undefined) this.#welcome(quit);
     else {
       this.#set({ state: "failed", reason: problem });
       // Soon again, not at the pace of healthy ones.
-      await pause(fleet.timing.scrapeMs, quit);
-      this.#watch.nudge();
+      await pause(fleet.timing.healthMs, quit);
+      void this.#watch.nudge();
     }
     await this.#watch.run(quit);
+  }
+
+  #onHealth(quit: AbortSignal, problem: string | undefined, isSure: boolean): void {
+    const { state } = this.#status;
+    if (problem === undefined) {
+      // Late is not away: what it had in its cache is still there.
+      if (state === "suspect") this.#set({ state: "ready", reason: undefined });
+      else if (state !== "ready") this.#welcome(quit);
+    } else if (isSure) this.#set({ state: "failed", reason: problem, metrics: undefined });
+    else if (state === "ready") this.#set({ state: "suspect", reason: problem });
   }
 
   /** Whoever was away may be another process now, with an empty cache: that counts as a start. */

@@ -35,8 +35,8 @@ export interface RunListener {
   onStarted(pid: number): void;
   onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;
   onMetrics(metrics: EngineMetrics): void;
-  /** @returns whether a process in this health is to be ended */
-  onHealth(problem: string | undefined): boolean;
+  /** @param isSure see HealthListener @returns whether a process in this health is to be ended */
+  onHealth(problem: string | undefined, isSure: boolean): boolean;
   /** At once when the process has ended, or has to, and before everything is cleaned up. */
   onOver(reason: string): void;
 }
@@ -104,8 +104,8 @@ async function attend(
     const capacity = await capacityOf(context, target, over.signal);
     const watch = new HealthWatch(adapter, target, timing, {
       onMetrics: (metrics) => listener.onMetrics(metrics),
-      onHealth(found) {
-        if (!listener.onHealth(found)) return;
+      onHealth(found, isSure) {
+        if (!listener.onHealth(found, isSure)) return;
         hungBecause = found;
         over.abort();
       },
@@ -136,7 +136,7 @@ async function untilReady(
   const deadlineMs = performance.now() + timeoutMs;
   let pollMs = FIRST_READY_POLL_MS;
   while (!over.aborted) {
-    const { problem } = await askForHealth(adapter, target, timing, over);
+    const { problem } = await askForHealth(adapter, target, timing.answerTimeoutMs, over);
     if (problem === undefined) return undefined;
     if (performance.now() >= deadlineMs) return `was not ready after ${timeoutMs / 1000} s: ${problem}`;
     await pause(Math.min(pollMs, Math.max(1, deadlineMs - performance.now())), over);

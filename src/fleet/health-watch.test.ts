@@ -9,87 +9,83 @@ import { DEFAULT_TIMING } from "./timing.js";
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-/** @returns what was asked so far, and a promise of the next question */
-async function watched(answer: (path: string) => number) {
+/** @param answer the status of an answer; undefined: there is none */
+async function watched(answer: (path: string) => number | undefined) {
   const asked: string[] = [];
-  const problems: (string | undefined)[] = [];
-  let onAsked = (): void => {};
+  const told: string[] = [];
   const server = createServer((request, response) => {
     asked.push(request.url!);
-    response.writeHead(answer(request.url!)).end();
+    const status = answer(request.url!);
+    if (status !== undefined) response.writeHead(status).end();
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const listener = {
-    onMetrics: () => onAsked(),
-    onHealth(problem: string | undefined) {
-      const numChecks = asked.filter((path) => path === "/health").length;
-      problems.push(problem === undefined ? undefined : `${problem} (after ${numChecks})`);
-      if (problem !== undefined) onAsked();
-    },
+    onMetrics: () => {},
+    onHealth: (problem: string | undefined, isSure: boolean) =>
+      void told.push(problem === undefined ? "well" : `${isSure ? "sure: " : ""}${problem}`),
   };
-  const watch = new HealthWatch(
-    ADAPTERS.vllm,
-    { url, apiKey: undefined, modelName: undefined },
-    DEFAULT_TIMING,
-    listener,
-  );
+  const target = { url, apiKey: undefined, modelName: undefined };
+  const watch = new HealthWatch(ADAPTERS.vllm, target, DEFAULT_TIMING, listener);
   const end = new AbortController();
   const ended = watch.run(end.signal);
   onTestFinished(async () => {
     end.abort();
+    server.closeAllConnections();
     await ended;
     server.close();
   });
-  /** A second later, once it has been answered. */
-  const nextRound = async (): Promise<readonly string[]> => {
-    const before = asked.length;
-    const answered = new Promise<void>((resolve) => {
-      onAsked = resolve;
-    });
-    await vi.advanceTimersByTimeAsync(DEFAULT_TIMING.scrapeMs);
-    await answered;
-    return asked.slice(before);
-  };
-  return { watch, asked, problems, nextRound };
+  return { watch, asked, told, numAsked: (path: string) => asked.filter((each) => each === path).length };
 }
 
-/** On the test's clock; answers come by real sockets. */
-async function secondsUntil(holds: () => boolean): Promise<void> {
+/** On the test's clock, in tenths of a second; answers come by real sockets. @returns seconds */
+async function secondsUntil(holds: () => boolean): Promise<number> {
+  let tenths = 0;
   while (!holds()) {
-    await vi.advanceTimersByTimeAsync(1000);
-    await new Promise((resolve) => setImmediate(resolve));
+    if (tenths > 600) throw new Error(`not within a minute: ${holds}`);
+    await vi.advanceTimersByTimeAsync(100);
+    for (let turn = 0; turn < 20 && !holds(); turn++) await new Promise((resolve) => setImmediate(resolve));
+    tenths++;
   }
+  return tenths / 10;
 }
 
-it("asks for metrics every second and for health every fifth", async () => {
-  const { nextRound, problems } = await watched(() => 200);
-  const rounds: (readonly string[])[] = [];
-  for (let round = 0; round < 10; round++) rounds.push(await nextRound());
-  const usual = ["/metrics"];
-  const fifth = ["/health", "/metrics"];
-  expect(rounds).toEqual([usual, usual, usual, usual, fifth, usual, usual, usual, usual, fifth]);
-  expect(problems).toEqual([undefined, undefined]);
+it("asks for health and for metrics every second, each for itself", async () => {
+  const { told, numAsked } = await watched((path) => (path === "/metrics" ? undefined : 200));
+  const seconds = await secondsUntil(() => told.length === 5);
+  expect(told).toEqual(Array(5).fill("well"));
+  // Metrics that never come hold up nothing; they are asked for again when their time is over.
+  expect(seconds).toBeGreaterThanOrEqual(5);
+  expect(numAsked("/metrics")).toBeLessThanOrEqual(2);
 });
 
-it("asks for health when metrics fail, and every second while it is bad", async () => {
+it("doubts an engine that does not answer within three seconds, and is sure after the third time", async () => {
+  let isStopped = false;
+  const { told } = await watched(() => (isStopped ? undefined : 200));
+  await secondsUntil(() => told.length === 1);
+  isStopped = true;
+  const silence = "expected an answer to GET /health, got none in 2 s";
+  expect(await secondsUntil(() => told.length === 2)).toBeLessThan(4);
+  await secondsUntil(() => told.length === 4);
+  expect(told.slice(1)).toEqual([silence, silence, `sure: ${silence}`]);
+  isStopped = false;
+  await secondsUntil(() => told.at(-1) === "well");
+});
+
+it("whoever doubts it hears of a check that began after the doubt", async () => {
   let isUp = true;
-  const { nextRound, problems } = await watched(() => (isUp ? 200 : 500));
-  await nextRound();
+  const { watch, told } = await watched(() => (isUp ? 200 : 500));
   isUp = false;
-  // The first two failures in a row are kept to itself.
-  await secondsUntil(() => problems.length > 0);
-  expect(problems).toEqual(["expected 200 from GET /health, got 500 (after 3)"]);
-  isUp = true;
-  await secondsUntil(() => problems.at(-1) === undefined);
+  await watch.nudge();
+  expect(told).toEqual(["expected 200 from GET /health, got 500"]);
 });
 
 it("asks nothing of an engine that sleeps, not even when it is doubted", async () => {
-  const { watch, asked, nextRound } = await watched(() => 200);
+  const { watch, asked } = await watched(() => 200);
   watch.isResting = true;
-  watch.nudge();
+  await watch.nudge();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(asked).toEqual([]);
   watch.isResting = false;
-  expect((await nextRound()).length).toBeGreaterThan(0);
+  await secondsUntil(() => asked.length > 0);
 });

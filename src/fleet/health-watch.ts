@@ -1,4 +1,4 @@
-/** Asks a running engine for its metrics and, less often, for its health, until it is told to end. */
+/** Asks a running engine for its health and its metrics, until it is told to end. */
 import type { Adapter, EngineMetrics } from "./adapters/adapter.js";
 import { askEngine, askForText } from "./adapters/engine-http.js";
 import { type FleetTiming, pause, within } from "./timing.js";
@@ -6,15 +6,20 @@ import type { UpstreamTarget } from "./upstream.js";
 
 export interface HealthListener {
   onMetrics(metrics: EngineMetrics): void;
-  /** After every check. @param problem undefined: healthy */
-  onHealth(problem: string | undefined): void;
+  /**
+   * After every check.
+   * @param problem undefined: healthy
+   * @param isSure it is more than a late answer: nobody listens there, or several checks in a row have failed
+   */
+  onHealth(problem: string | undefined, isSure: boolean): void;
 }
 
 export class HealthWatch {
   /** Nothing is asked: an engine that sleeps might not survive the question. */
   isResting = false;
   #waiting = new AbortController();
-  #isNudged = false;
+  /** Those who doubt its health and wait for the next check. */
+  #doubters: (() => void)[] = [];
   #numFailed = 0;
 
   constructor(
@@ -24,56 +29,61 @@ export class HealthWatch {
     private readonly listener: HealthListener,
   ) {}
 
-  /** Somebody has reason to doubt its health: asks at once. */
-  nudge(): void {
-    this.#isNudged = true;
-    this.#waiting.abort();
+  /** Somebody has reason to doubt its health: asks at once. Resolves when a check that began after this call is over. */
+  nudge(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#doubters.push(resolve);
+      this.#waiting.abort();
+    });
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const endWait = (): void => this.#waiting.abort();
-    signal.addEventListener("abort", endWait);
-    for (let round = 1; !signal.aborted; round++) {
-      this.#waiting = new AbortController();
-      if (!this.#isNudged) await pause(this.timing.scrapeMs, this.#waiting.signal);
-      if (signal.aborted) break;
-      if (this.isResting) {
-        this.#isNudged = false;
-        continue;
-      }
-      const isDue = this.#isNudged || this.#numFailed > 0 || round % this.timing.scrapesPerHealthCheck === 0;
-      this.#isNudged = false;
-      if (isDue && !(await this.#checkHealth(signal))) continue;
-      if (!(await this.#scrape(signal)) && !isDue) await this.#checkHealth(signal);
-    }
-    signal.removeEventListener("abort", endWait);
+    // Two rounds of their own: metrics that come late must not hold up what finds a hung engine.
+    await Promise.all([this.#watchHealth(signal), this.#watchMetrics(signal)]);
   }
 
-  /** @returns whether there is no reason to doubt it */
-  async #scrape(signal: AbortSignal): Promise<boolean> {
+  async #watchHealth(signal: AbortSignal): Promise<void> {
+    const endWait = (): void => this.#waiting.abort();
+    signal.addEventListener("abort", endWait);
+    while (!signal.aborted) {
+      this.#waiting = new AbortController();
+      if (this.#doubters.length === 0) await pause(this.timing.healthMs, this.#waiting.signal);
+      const doubters = this.#doubters;
+      this.#doubters = [];
+      if (!signal.aborted && !this.isResting) await this.#checkHealth(signal);
+      for (const settle of doubters) settle();
+    }
+    signal.removeEventListener("abort", endWait);
+    for (const settle of this.#doubters) settle();
+  }
+
+  async #watchMetrics(signal: AbortSignal): Promise<void> {
     const { metricsPath } = this.adapter;
-    if (metricsPath === undefined) return true;
+    if (metricsPath === undefined) return;
+    while (!signal.aborted) {
+      await pause(this.timing.scrapeMs, signal);
+      if (!signal.aborted && !this.isResting && this.#numFailed === 0) await this.#scrape(metricsPath, signal);
+    }
+  }
+
+  async #scrape(metricsPath: string, signal: AbortSignal): Promise<void> {
     try {
       const text = await within(this.timing.answerTimeoutMs, signal, (limited) =>
         askForText(this.target, metricsPath, limited),
       );
-      if (!signal.aborted) this.listener.onMetrics(this.adapter.parseMetrics(text));
-      return true;
+      if (!signal.aborted && this.#numFailed === 0) this.listener.onMetrics(this.adapter.parseMetrics(text));
     } catch {
       // Its health says whether this matters.
-      return false;
     }
   }
 
-  async #checkHealth(signal: AbortSignal): Promise<boolean> {
-    const { problem, isRefused } = await askForHealth(this.adapter, this.target, this.timing, signal);
-    if (signal.aborted) return false;
+  async #checkHealth(signal: AbortSignal): Promise<void> {
+    const { healthTimeoutMs, maxFailedChecks } = this.timing;
+    const { problem, isRefused } = await askForHealth(this.adapter, this.target, healthTimeoutMs, signal);
+    if (signal.aborted) return;
     this.#numFailed = problem === undefined ? 0 : this.#numFailed + 1;
     // Busy engines may be late, but whoever refuses connections is not there.
-    if (problem === undefined || isRefused || this.#numFailed >= this.timing.maxFailedChecks) {
-      this.listener.onHealth(problem);
-    }
-    return problem === undefined;
+    this.listener.onHealth(problem, isRefused || this.#numFailed >= maxFailedChecks);
   }
 }
 
@@ -85,12 +95,12 @@ export interface Health {
 export async function askForHealth(
   { healthPath }: Adapter,
   target: UpstreamTarget,
-  { answerTimeoutMs }: FleetTiming,
+  timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Health> {
   const question = `GET ${healthPath}`;
   try {
-    const { status } = await within(answerTimeoutMs, signal, (limited) => askEngine(target, healthPath, limited));
+    const { status } = await within(timeoutMs, signal, (limited) => askEngine(target, healthPath, limited));
     return { problem: status === 200 ? undefined : `expected 200 from ${question}, got ${status}`, isRefused: false };
   } catch (thrown) {
     const { name, code, message } = thrown as {
@@ -98,7 +108,7 @@ export async function askForHealth(
       readonly code?: unknown;
       readonly message?: string;
     };
-    const got = name === "AbortError" ? `none in ${answerTimeoutMs / 1000} s` : String(code ?? message);
+    const got = name === "AbortError" ? `none in ${timeoutMs / 1000} s` : String(code ?? message);
     return { problem: `expected an answer to ${question}, got ${got}`, isRefused: code === "ECONNREFUSED" };
   }
 }

@@ -7,7 +7,7 @@ export interface InstanceStatus extends Upstream {
   readonly isAttached: boolean;
   /** Why it failed or could not rest. */
   readonly reason: string | undefined;
-  /** It failed and is not started again by itself. */
+  /** It failed again and again: its next start is minutes away, or there is none. */
   readonly isGivenUp: boolean;
   readonly pid: number | undefined;
   readonly logFile: string | undefined;
@@ -25,8 +25,13 @@ export interface FleetInstance {
   restart(): Promise<void>;
   /** Ends waiting for requests to finish. */
   hurry(): void;
-  /** Its health is doubted. */
-  nudge(): void;
+  /** Its health is doubted. Resolves when it has been asked. */
+  nudge(): Promise<void>;
+}
+
+/** A server that is not ours comes back when somebody else sees to it. */
+export function isComing({ state, isAttached, isGivenUp }: InstanceStatus): boolean {
+  return state === "starting" || state === "suspect" || (state === "failed" && !isAttached && !isGivenUp);
 }
 
 export function firstStatus(
@@ -41,6 +46,7 @@ export function firstStatus(
     engine,
     ...rest,
     state: "stopped",
+    isComing: false,
     target: undefined,
     capacity: { seats: undefined, kvTokens: undefined, blockSize: undefined },
     metrics: undefined,

@@ -6,7 +6,7 @@ import { askForText } from "./adapters/engine-http.js";
 import { type RunContext, type RunEnd, runEngine } from "./engine-run.js";
 import { askForHealth, type HealthWatch } from "./health-watch.js";
 import { InstanceLog } from "./instance-log.js";
-import { type FleetInstance, firstStatus, type InstanceStatus } from "./instance-status.js";
+import { type FleetInstance, firstStatus, type InstanceStatus, isComing } from "./instance-status.js";
 import type { ModelSpec } from "./model-spec.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 import { RestartPolicy } from "./restart-policy.js";
@@ -101,8 +101,8 @@ export class Instance implements FleetInstance {
     this.#hurry.abort();
   }
 
-  nudge(): void {
-    this.#watch?.nudge();
+  async nudge(): Promise<void> {
+    await this.#watch?.nudge();
   }
 
   #enqueue(operation: () => Promise<void>): Promise<void> {
@@ -113,7 +113,8 @@ export class Instance implements FleetInstance {
 
   #set(change: Partial<InstanceStatus>): void {
     const before = this.#status;
-    this.#status = { ...before, ...change };
+    const after = { ...before, ...change };
+    this.#status = { ...after, isComing: isComing(after) };
     const { state, reason } = this.#status;
     if (state !== before.state)
       this.#logger.info({ state, ...(reason === undefined ? {} : { reason: firstLine(reason) }) }, "instance");
@@ -141,12 +142,14 @@ export class Instance implements FleetInstance {
       // Nobody waits for one that was on its way out, or asleep.
       if (quit.aborted || !this.#isWanted) break;
       const verdict = this.#verdictOn(end);
-      const isGivenUp = verdict.kind === "give_up";
+      const isGivenUp = verdict.kind !== "retry";
       const reason = isGivenUp ? `${verdict.reason}: ${end.reason}` : end.reason;
       this.#set({ state: "failed", reason, isGivenUp });
       const logged = { reason: firstLine(reason), logFile: this.#log.path };
-      if (isGivenUp) return this.#logger.error(logged, "given up");
-      this.#logger.warn({ ...logged, delayMs: Math.round(verdict.delayMs) }, "is started again");
+      if (verdict.kind === "give_up") return this.#logger.error(logged, "given up");
+      const delayMs = Math.round(verdict.delayMs);
+      if (isGivenUp) this.#logger.error({ ...logged, delayMs }, "given up for a while");
+      else this.#logger.warn({ ...logged, delayMs }, "is started again");
       await pause(verdict.delayMs, quit);
     }
     this.#set({ state: "stopped" });
@@ -180,7 +183,7 @@ export class Instance implements FleetInstance {
           this.#set({ state: "ready", target, capacity });
         },
         onMetrics: (metrics) => this.#set({ metrics }),
-        onHealth: (problem) => this.#isHung(problem),
+        onHealth: (problem, isSure) => this.#isHung(problem, isSure),
         onOver: (reason) => {
           if (this.#isWanted && !quit.aborted) this.#set({ state: "failed", reason, metrics: undefined });
         },
@@ -192,16 +195,17 @@ export class Instance implements FleetInstance {
   }
 
   /** Unhealthy: no requests; for too long: to be ended. Who drains or sleeps may be silent. */
-  #isHung(problem: string | undefined): boolean {
+  #isHung(problem: string | undefined, isSure: boolean): boolean {
     const { state } = this.#status;
     if (problem === undefined) {
       this.#unhealthySinceMs = undefined;
-      if (state === "failed") this.#set({ state: "ready", reason: undefined });
+      if (state === "failed" || state === "suspect") this.#set({ state: "ready", reason: undefined });
       return false;
     }
-    if (state !== "ready" && state !== "failed") return false;
+    if (state !== "ready" && state !== "suspect" && state !== "failed") return false;
     this.#unhealthySinceMs ??= performance.now();
-    if (state === "ready") this.#set({ state: "failed", reason: problem, metrics: undefined });
+    if (isSure && state !== "failed") this.#set({ state: "failed", reason: problem, metrics: undefined });
+    else if (state === "ready") this.#set({ state: "suspect", reason: problem });
     return performance.now() - this.#unhealthySinceMs >= this.fleet.timing.hungAfterMs;
   }
 
@@ -270,7 +274,7 @@ export class Instance implements FleetInstance {
       const { problem } = await askForHealth(
         this.adapter,
         target as UpstreamTarget,
-        this.fleet.timing,
+        this.fleet.timing.answerTimeoutMs,
         this.#quit.signal,
       );
       if (problem !== undefined) throw new Error(problem);

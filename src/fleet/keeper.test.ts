@@ -34,7 +34,15 @@ class FakeFleet implements KeptFleet {
     const capacity = { seats: 8, kvTokens: undefined, blockSize: undefined };
     return (this.running.get(model) ?? []).map((each) => ({
       ...each,
-      ...({ model, engine: "millrace", target: undefined, starts: 1, capacity, metrics: undefined } as const),
+      ...({
+        model,
+        engine: "millrace",
+        isComing: false,
+        target: undefined,
+        starts: 1,
+        capacity,
+        metrics: undefined,
+      } as const),
     }));
   }
   numWaiting = (model: string) => this.load.get(model)?.waiting ?? 0;

@@ -32,7 +32,7 @@ const DEFAULT_SEATS = 16;
 /** Until a load has been measured. */
 const FIRST_LOAD_MS = 10_000;
 
-const HOLDING: readonly InstanceState[] = ["starting", "ready", "draining"];
+const HOLDING: readonly InstanceState[] = ["starting", "ready", "suspect", "draining"];
 
 /** Below this, what sequences take of the KV memory says little about how many would fit. */
 const TELLING_KV_USAGE = 0.5;

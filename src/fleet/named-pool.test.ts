@@ -3,7 +3,16 @@ import { NamedPool } from "./named-pool.js";
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 const instance: Upstream = {
-  ...{ id: "m-0", model: "m", engine: "millrace", state: "ready", target: undefined, starts: 1, metrics: undefined },
+  ...{
+    id: "m-0",
+    model: "m",
+    engine: "millrace",
+    state: "ready",
+    isComing: false,
+    target: undefined,
+    starts: 1,
+    metrics: undefined,
+  },
   capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
 };
 
@@ -16,7 +25,7 @@ function pool() {
       listeners.push(listener);
       return () => {};
     },
-    reportFailure: () => {},
+    reportFailure: async () => {},
   };
   const named = new NamedPool(inner);
   named.configure(new Map([["m", ["m", "alias"]]]));

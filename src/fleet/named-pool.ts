@@ -54,7 +54,7 @@ export class NamedPool implements UpstreamPool {
     });
   }
 
-  reportFailure(id: string): void {
-    this.inner.reportFailure(id);
+  reportFailure(id: string): Promise<void> {
+    return this.inner.reportFailure(id);
   }
 }

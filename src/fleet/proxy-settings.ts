@@ -4,8 +4,8 @@ import type { ProxyLimits, ProxyTimeouts } from "./proxy/options.js";
 import type { RoutingOptions } from "./routing/router.js";
 
 export function routingOf({ routing }: FleetConfig): RoutingOptions {
-  const { policy, loadWeight, seatFactor, sessionHeader } = routing;
-  return { policy, beta: loadWeight, seatFactor, sessionHeader };
+  const { policy, loadWeight, seatFactor, sessionHeader, hedgeAfter } = routing;
+  return { policy, beta: loadWeight, seatFactor, sessionHeader, hedgeAfterMs: hedgeAfter };
 }
 
 export function proxyLimits(config: () => FleetConfig): ProxyLimits {

@@ -1,10 +1,10 @@
-/** Pauses double up to a bound and are spread; loops are given up, rare crashes never are. */
+/** Pauses double up to a bound and are spread; loops are left alone for minutes, rare crashes never are. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RestartPolicy } from "./restart-policy.js";
 import { DEFAULT_TIMING } from "./timing.js";
 
-const { maxCrashes, crashWindowMs, restartMs, maxRestartMs } = DEFAULT_TIMING;
+const { maxCrashes, crashWindowMs, restartMs, maxRestartMs, giveUpMs } = DEFAULT_TIMING;
 
 describe("a crashed instance", () => {
   it("is started again after pauses that double, spread over their upper half", () => {
@@ -22,21 +22,38 @@ describe("a crashed instance", () => {
     ]);
   });
 
-  it("is given up with its fifth crash within two minutes, and not with the fifth in a longer time", () => {
+  it("is left alone for a while with its fifth crash within two minutes, and not with the fifth in a longer time", () => {
     const times = (spacingMs: number) => [0, 1, 2, 3, 4].map((index) => index * spacingMs);
     const verdicts = (spacingMs: number) => {
       const policy = new RestartPolicy(DEFAULT_TIMING);
       return times(spacingMs).map((timeMs) => policy.crashed(timeMs, true).kind);
     };
-    expect(verdicts(1000)).toEqual(["retry", "retry", "retry", "retry", "give_up"]);
+    expect(verdicts(1000)).toEqual(["retry", "retry", "retry", "retry", "pause"]);
     expect(verdicts(crashWindowMs / 4)).toEqual(Array(5).fill("retry"));
   });
 
-  it("is given up when it never becomes ready, however slowly it fails", () => {
-    const policy = new RestartPolicy(DEFAULT_TIMING);
+  it("is left alone when it never becomes ready, however slowly it fails", () => {
+    const policy = new RestartPolicy(DEFAULT_TIMING, () => 1);
     const hour = 3_600_000;
     const verdicts = [0, 1, 2, 3, 4].map((index) => policy.crashed(index * hour, false));
-    expect(verdicts.at(-1)).toEqual({ kind: "give_up", reason: "was started 5 times without becoming ready" });
+    const reason = "was started 5 times without becoming ready";
+    expect(verdicts.at(-1)).toEqual({ kind: "pause", delayMs: giveUpMs, reason });
+  });
+
+  it("has one trial after a crash loop, each after twice the pause, until it lasts", () => {
+    const policy = new RestartPolicy(DEFAULT_TIMING, () => 1);
+    let nowMs = 0;
+    for (let i = 1; i < maxCrashes; i++) expect(policy.crashed(nowMs++, true).kind).toBe("retry");
+    const pauses: number[] = [];
+    for (let loop = 0; loop < 6; loop++) {
+      const verdict = policy.crashed(nowMs, true);
+      if (verdict.kind !== "pause") throw new Error(`expected a pause, got ${verdict.kind}`);
+      pauses.push(verdict.delayMs);
+      nowMs += verdict.delayMs + 1000;
+    }
+    expect(pauses).toEqual([60_000, 120_000, 240_000, 480_000, 900_000, 900_000]);
+    // It ran for longer than a loop takes: as if it had never looped.
+    expect(policy.crashed(nowMs + crashWindowMs, true).kind).toBe("retry");
   });
 
   it("has no past after somebody asked for a start", () => {
@@ -46,7 +63,7 @@ describe("a crashed instance", () => {
     expect(policy.crashed(maxCrashes, false).kind).toBe("retry");
   });
 
-  it("waits within the bounds, and is given up exactly when the window is full or the starts in a row are", () => {
+  it("waits within the bounds; a first loop is one exactly when the window is full or the starts in a row are", () => {
     const crash = fc.record({ afterMs: fc.integer({ min: 0, max: crashWindowMs }), wasReady: fc.boolean() });
     fc.assert(
       fc.property(
@@ -63,11 +80,13 @@ describe("a crashed instance", () => {
             inVain = wasReady ? 0 : inVain + 1;
             const inWindow = times.filter((timeMs) => nowMs - timeMs < crashWindowMs).length;
             const verdict = policy.crashed(nowMs, wasReady);
-            expect(verdict.kind).toBe(inWindow >= maxCrashes || inVain >= maxCrashes ? "give_up" : "retry");
-            if (verdict.kind === "retry") {
-              expect(verdict.delayMs).toBeGreaterThanOrEqual(restartMs / 2);
-              expect(verdict.delayMs).toBeLessThanOrEqual(maxRestartMs);
-            }
+            const isLoop = inWindow >= maxCrashes || inVain >= maxCrashes;
+            expect(verdict.kind).toBe(isLoop ? "pause" : "retry");
+            if (verdict.kind === "give_up") throw new Error("expected another start some time, got none");
+            const [least, most] = isLoop ? [giveUpMs / 2, giveUpMs] : [restartMs / 2, maxRestartMs];
+            expect(verdict.delayMs).toBeGreaterThanOrEqual(least);
+            expect(verdict.delayMs).toBeLessThanOrEqual(most);
+            if (isLoop) return;
           }
         },
       ),

@@ -126,8 +126,8 @@ export class Supervisor implements UpstreamPool {
     return () => this.#listeners.delete(own);
   }
 
-  reportFailure(id: string): void {
-    this.#find(id)?.nudge();
+  async reportFailure(id: string): Promise<void> {
+    await this.#find(id)?.nudge();
   }
 
   /** A new process, after its requests have finished; what was given up is tried again. */

@@ -3,11 +3,13 @@
 export interface FleetTiming {
   /** Between two scrapes of an instance's metrics. */
   readonly scrapeMs: number;
-  /** Scrapes from one question for health to the next, as long as all is well. */
-  readonly scrapesPerHealthCheck: number;
-  /** An answer that takes longer is none. */
+  /** Between two questions for an instance's health. */
+  readonly healthMs: number;
+  /** An instance whose answer takes longer is suspect: busy ones have been seen to take 1.4 s. */
+  readonly healthTimeoutMs: number;
+  /** Any other answer that takes longer is none. */
   readonly answerTimeoutMs: number;
-  /** Health checks in a row that must fail before an instance that still accepts connections gets no more requests. */
+  /** Health checks in a row that must fail before an instance that still accepts connections has failed. */
   readonly maxFailedChecks: number;
   /** A process that is alive but unhealthy for so long is ended and started again. */
   readonly hungAfterMs: number;
@@ -17,18 +19,24 @@ export interface FleetTiming {
   /** So many crashes within the window, or starts in a row that never became ready, are a crash loop. */
   readonly maxCrashes: number;
   readonly crashWindowMs: number;
+  /** First and longest pause after a crash loop; each further one doubles it. */
+  readonly giveUpMs: number;
+  readonly maxGiveUpMs: number;
 }
 
 export const DEFAULT_TIMING: FleetTiming = {
   scrapeMs: 1000,
-  scrapesPerHealthCheck: 5,
+  healthMs: 1000,
+  healthTimeoutMs: 2000,
   answerTimeoutMs: 5000,
   maxFailedChecks: 3,
-  hungAfterMs: 60_000,
+  hungAfterMs: 30_000,
   restartMs: 500,
   maxRestartMs: 30_000,
   maxCrashes: 5,
   crashWindowMs: 120_000,
+  giveUpMs: 60_000,
+  maxGiveUpMs: 900_000,
 };
 
 /** Waits, but no longer than until the signal: then it resolves too. */
@@ -45,6 +53,9 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
+/** A timer that fires so late was held up by this process, which may not have read an answer that is there. */
+const LATE_MS = 250;
+
 /** Runs a task whose signal is aborted after a time, or with `signal`. */
 export async function within<T>(
   ms: number,
@@ -53,7 +64,11 @@ export async function within<T>(
 ): Promise<T> {
   const limited = new AbortController();
   const abort = (): void => limited.abort();
-  const timer = setTimeout(abort, ms);
+  const dueMs = performance.now() + ms;
+  let timer = setTimeout(() => {
+    if (performance.now() - dueMs > LATE_MS) timer = setTimeout(abort, ms);
+    else abort();
+  }, ms);
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();
   try {

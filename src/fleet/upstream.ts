@@ -5,10 +5,12 @@ import type { Capacity, UpstreamTarget } from "./upstream-target.js";
 export type { Capacity, UpstreamTarget } from "./upstream-target.js";
 
 /**
- * starting → ready → draining → stopped; ready ⇄ asleep where the engine can; failed after a crash until the next start, and for good after a
- * crash loop. Requests go to ready ones only.
+ * starting → ready → draining → stopped; ready ⇄ asleep where the engine can; ready ⇄ suspect while its health is not answered as it should be;
+ * failed when that goes on, and after a crash until the next start. Requests go to ready ones only; those that a suspect or failed one has not begun to
+ * answer are sent elsewhere.
  */
-export type InstanceState = "starting" | "ready" | "draining" | "asleep" | "stopped" | "failed";
+export const INSTANCE_STATES = ["starting", "ready", "suspect", "draining", "asleep", "stopped", "failed"] as const;
+export type InstanceState = (typeof INSTANCE_STATES)[number];
 
 export interface Upstream {
   /** Unique in the fleet, for instance "mill-base-0". */
@@ -17,6 +19,8 @@ export interface Upstream {
   readonly model: string;
   readonly engine: EngineName;
   readonly state: InstanceState;
+  /** It takes no requests, but is about to by itself: it starts, is about to be started again, or its health is being asked. */
+  readonly isComing: boolean;
   /** Defined from the first ready on. */
   readonly target: UpstreamTarget | undefined;
   /** Process starts so far: what was known of an earlier process (its cache, its load) is void. */
@@ -34,6 +38,6 @@ export interface UpstreamPool {
   upstreams(model: string): readonly Upstream[];
   /** @param listener called after any instance's state, target or metrics changed @returns ends it */
   onChange(listener: (upstream: Upstream) => void): () => void;
-  /** Told by the proxy that an instance broke a connection or refused it: its health is asked at once. */
-  reportFailure(id: string): void;
+  /** Told by the proxy that an instance broke a connection or refused it: its health is asked at once. Resolves when its state says what came of it. */
+  reportFailure(id: string): Promise<void>;
 }

@@ -1,5 +1,5 @@
 /** Instances as real processes: crashes, loops, programs that are none, scaling, and nothing left behind. */
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isAlive, modelSpec, scriptProgram, testFleet } from "../helpers/fleet.js";
@@ -38,6 +38,18 @@ describe("a program", () => {
     expect(fleet.lines.filter((line) => line.includes("memory"))).toEqual([]);
   });
 
+  it("that crashed in a loop is tried again after a pause", async () => {
+    await using fleet = testFleet({ timing: { maxCrashes: 2, giveUpMs: 50, maxGiveUpMs: 100 } });
+    const isMended = join(fleet.folder, "mended");
+    const crashes = `if (!require("fs").existsSync(${JSON.stringify(isMended)})) process.exit(1);`;
+    const port = 'process.argv[process.argv.indexOf("--port") + 1]';
+    const server = `require("http").createServer((_, answer) => answer.end()).listen(${port}, "127.0.0.1")`;
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(`${crashes}${server}`) }));
+    expect(await fleet.until(({ isGivenUp }) => isGivenUp)).toMatchObject({ isComing: false, starts: 2 });
+    writeFileSync(isMended, "");
+    await fleet.until(({ state }) => state === "ready");
+  });
+
   it("that is given up can be asked to start again", async () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1 } });
     fleet.supervisor.addModel(modelSpec({ program: scriptProgram("process.exit(1)") }));
@@ -70,7 +82,7 @@ describe("a program", () => {
   });
 
   it("that stops answering is not sent requests, then ended and started again", async () => {
-    await using fleet = testFleet({ timing: { answerTimeoutMs: 50, maxFailedChecks: 2, hungAfterMs: 200 } });
+    await using fleet = testFleet({ timing: { healthTimeoutMs: 50, maxFailedChecks: 2, hungAfterMs: 200 } });
     fleet.supervisor.addModel(modelSpec({ stopTimeoutMs: 50 }));
     await fleet.supervisor.whenReady("m");
     const { pid } = fleet.supervisor.instances()[0]!;
@@ -83,16 +95,16 @@ describe("a program", () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  it("that is late with an answer once is not doubted", async () => {
-    await using fleet = testFleet({ timing: { answerTimeoutMs: 50, scrapeMs: 10 } });
+  it("that is late with an answer once is doubted, and the same process is ready again", async () => {
+    await using fleet = testFleet({ timing: { healthTimeoutMs: 50, healthMs: 10, maxFailedChecks: 1000 } });
     fleet.supervisor.addModel(modelSpec());
     await fleet.supervisor.whenReady("m");
     const { pid } = fleet.supervisor.instances()[0]!;
     process.kill(pid!, "SIGSTOP");
-    fleet.supervisor.reportFailure("m-0");
-    setTimeout(() => process.kill(pid!, "SIGCONT"), 75);
-    await fleet.until(({ metrics }) => metrics !== undefined);
-    expect(fleet.supervisor.instances()).toMatchObject([{ state: "ready", starts: 1, pid }]);
+    const doubted = await fleet.until(({ state }) => state === "suspect");
+    expect(doubted).toMatchObject({ pid, isComing: true });
+    process.kill(pid!, "SIGCONT");
+    expect(await fleet.until(({ state }) => state === "ready")).toMatchObject({ starts: 1, pid, reason: undefined });
   });
 });
 

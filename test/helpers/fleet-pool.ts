@@ -9,7 +9,8 @@ const UNKNOWN: Capacity = { seats: undefined, kvTokens: undefined, blockSize: un
 export function upstreamOf(id: string, { url = "http://127.0.0.1:9", ...fields }: UpstreamFields = {}): Upstream {
   const target = { url, apiKey: undefined, modelName: undefined };
   return {
-    ...{ id, model: "m", engine: "vllm", state: "ready", target, starts: 1, capacity: UNKNOWN, metrics: undefined },
+    ...{ id, model: "m", engine: "vllm", state: "ready", isComing: false, target },
+    ...{ starts: 1, capacity: UNKNOWN, metrics: undefined },
     ...fields,
   };
 }
@@ -36,8 +37,12 @@ export class TestPool implements UpstreamPool {
     return () => this.#listeners.delete(listener);
   }
 
-  reportFailure(id: string): void {
+  /** What comes of a reported failure, where anything does. */
+  onReport: (id: string) => Promise<void> = async () => {};
+
+  reportFailure(id: string): Promise<void> {
     this.failures.push(id);
+    return this.onReport(id);
   }
 
   change(id: string, fields: Partial<Upstream>): void {

@@ -49,7 +49,7 @@ export function testFleet(options: Partial<SupervisorOptions> = {}): TestFleet {
   const folder = mkdtempSync(join(tmpdir(), "millrace-fleet-"));
   const lines: string[] = [];
   const logger = pino({ level: "debug" }, { write: (line: string) => lines.push(line) });
-  const timing = { scrapeMs: 25, restartMs: 20, answerTimeoutMs: 2000, ...options.timing };
+  const timing = { scrapeMs: 25, healthMs: 25, restartMs: 20, answerTimeoutMs: 2000, ...options.timing };
   const supervisor = new Supervisor({ logger, logFolder: join(folder, "logs"), ...options, timing });
   return {
     supervisor,

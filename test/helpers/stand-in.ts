@@ -75,16 +75,18 @@ export interface Watched {
   numStarted: number;
   readonly routed: string[];
   readonly retried: string[];
+  readonly hedged: string[];
   readonly used: TokenUsage[];
   readonly ended: { readonly outcome: Outcome; readonly status: number }[];
   readonly refused: string[];
 }
 
 function watching(): { readonly observer: ProxyObserver; readonly watched: Watched } {
-  const watched: Watched = { numStarted: 0, routed: [], retried: [], used: [], ended: [], refused: [] };
+  const watched: Watched = { numStarted: 0, routed: [], retried: [], hedged: [], used: [], ended: [], refused: [] };
   const request = {
     routed: (id: string) => watched.routed.push(id),
     retried: (id: string) => watched.retried.push(id),
+    hedged: (id: string) => watched.hedged.push(id),
     firstByte() {},
     used: (usage: TokenUsage) => watched.used.push(usage),
     ended: (outcome: Outcome, status: number) => watched.ended.push({ outcome, status }),

@@ -114,6 +114,9 @@ const routing = () =>
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
       .describe("names the session, for the policy of this name"),
+    "hedge-after": duration()
+      .optional()
+      .describe("an answer that has not begun by then is asked for from a second instance too; none: never"),
   });
 
 const timeouts = () =>
@@ -161,7 +164,7 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
   section({
     tenant: text("a name without spaces")
       .regex(/^\S+$/)
-      .describe("who uses it: stands in metrics and logs in place of the key"),
+      .describe("who uses it: what fairness between keys goes by; it stands for the key, which is shown nowhere"),
     key: secret(environment).describe("the key, or env:NAME"),
   });
 

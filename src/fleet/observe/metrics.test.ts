@@ -15,7 +15,7 @@ const scraped: EngineMetrics = {
   },
 };
 const instance = (id: string, metrics: EngineMetrics | undefined): Upstream => ({
-  ...{ id, model: "m", engine: "vllm", state: "ready", target: undefined, starts: 2, metrics },
+  ...{ id, model: "m", engine: "vllm", state: "ready", isComing: false, target: undefined, starts: 2, metrics },
   capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
 });
 
@@ -24,7 +24,7 @@ const pool: UpstreamPool = {
   models: () => ["m"],
   upstreams: () => upstreams,
   onChange: () => () => {},
-  reportFailure: () => {},
+  reportFailure: async () => {},
 };
 const start: RequestStart = {
   requestId: "r",
@@ -48,13 +48,17 @@ test("requests are counted by model, instance and outcome, under the model's own
   request.routed("m-0", 0.75);
   request.retried("m-0", "refused");
   request.routed("m-1", 0);
+  request.hedged?.("m-2");
+  request.routed("m-2", 0);
   request.firstByte();
   request.ended("answered", 200, undefined);
   metrics.started({ ...start, model: "made up" }).ended("failed", 404, "model_not_found");
   metrics.refused("/v1/chat/completions", "invalid_api_key");
   const text = await metrics.render();
   for (const line of [
-    'millrace_fleet:requests_total{model="m",instance="m-1",outcome="answered"} 1',
+    'millrace_fleet:requests_total{model="m",instance="m-2",outcome="answered"} 1',
+    'millrace_fleet:hedges_total{model="m",instance="m-2"} 1',
+    'millrace_fleet:hedges_won_total{model="m",instance="m-2"} 1',
     'millrace_fleet:requests_total{model="unknown",instance="",outcome="failed"} 1',
     'millrace_fleet:refused_total{code="invalid_api_key"} 1',
     'millrace_fleet:retries_total{model="m",instance="m-0"} 1',

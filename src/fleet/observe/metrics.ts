@@ -6,12 +6,10 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineMetrics } from "../adapters/adapter.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
-import type { InstanceState, Upstream, UpstreamPool } from "../upstream.js";
+import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream.js";
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
-const STATES: readonly InstanceState[] = ["starting", "ready", "draining", "asleep", "stopped", "failed"];
-
 /** No instance was chosen: the request was turned away, or left, before. */
 const NO_INSTANCE = "";
 
@@ -97,7 +95,7 @@ function registerStates(registry: Registry, pool: UpstreamPool, proxy: ProxyGaug
   });
   gauge("instance_state", "1 for the state an instance is in", [...instance, "state"], (made) => {
     for (const upstream of eachUpstream(pool)) {
-      for (const state of STATES) made.set({ ...labelsOf(upstream), state }, Number(upstream.state === state));
+      for (const state of INSTANCE_STATES) made.set({ ...labelsOf(upstream), state }, Number(upstream.state === state));
     }
   });
   gauge("instance_breaker", "1 for the state its circuit breaker is in", [...instance, "state"], (made) => {
@@ -133,6 +131,18 @@ function createRequestMetrics(registry: Registry) {
       labelNames: ["model", "instance"],
       registers,
     }),
+    hedges: new Counter({
+      name: `${prefix}hedges_total`,
+      help: "Requests that were sent to an instance as well, since another had not begun to answer",
+      labelNames: ["model", "instance"],
+      registers,
+    }),
+    hedgesWon: new Counter({
+      name: `${prefix}hedges_won_total`,
+      help: "Those of them whose answer came from that instance",
+      labelNames: ["model", "instance"],
+      registers,
+    }),
     firstByte: new Histogram({
       name: `${prefix}time_to_first_byte_seconds`,
       help: "Arrival to the first byte of the answer",
@@ -162,6 +172,7 @@ type RequestMetrics = ReturnType<typeof createRequestMetrics>;
 class CountedRequest implements RequestObserver {
   readonly #beganMs = performance.now();
   #instance = NO_INSTANCE;
+  #hedge: string | undefined;
 
   constructor(
     private readonly metrics: RequestMetrics,
@@ -173,6 +184,11 @@ class CountedRequest implements RequestObserver {
     this.metrics.matched.observe({ model: this.model }, matchedFraction);
   }
 
+  hedged(instanceId: string): void {
+    this.#hedge = instanceId;
+    this.metrics.hedges.inc({ model: this.model, instance: instanceId });
+  }
+
   retried(instanceId: string): void {
     this.metrics.retries.inc({ model: this.model, instance: instanceId });
   }
@@ -182,6 +198,9 @@ class CountedRequest implements RequestObserver {
   }
 
   ended(outcome: Outcome): void {
+    if (outcome === "answered" && this.#hedge !== undefined && this.#hedge === this.#instance) {
+      this.metrics.hedgesWon.inc({ model: this.model, instance: this.#hedge });
+    }
     this.metrics.requests.inc({ model: this.model, instance: this.#instance, outcome });
     this.metrics.duration.observe({ model: this.model }, this.#seconds());
   }

@@ -10,6 +10,7 @@ export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {
         traceparent: each.map(({ traceparent }) => traceparent).find((header) => header !== undefined),
         routed: (...values) => each.forEach((request) => void request.routed(...values)),
         retried: (...values) => each.forEach((request) => void request.retried(...values)),
+        hedged: (instanceId) => each.forEach((request) => void request.hedged?.(instanceId)),
         used: usedBy.length === 0 ? undefined : (usage) => usedBy.forEach((request) => void request.used?.(usage)),
         firstByte: () => each.forEach((request) => void request.firstByte()),
         ended: (...values) => each.forEach((request) => void request.ended(...values)),

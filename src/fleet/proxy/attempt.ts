@@ -15,16 +15,20 @@ export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number }
   /** It broke off after its first byte had been passed on. */
   | { readonly kind: "broken"; readonly error: MillraceError; readonly status: number }
-  /** Nothing was passed on, and the request may be sent again. `isAway`: the instance did not say so itself, its connection failed. */
-  | {
-      readonly kind: "refused";
-      readonly error: MillraceError;
-      readonly isAway: boolean;
-      readonly isReset: boolean;
-      readonly status: number | undefined;
-    }
-  | { readonly kind: "timeout"; readonly error: MillraceError }
+  | Refused
   | { readonly kind: "cancelled" };
+
+/** Nothing was passed on, and the request may be sent again. */
+export interface Refused {
+  readonly kind: "refused";
+  readonly error: MillraceError;
+  /**
+   * busy: it said so itself; reset: the connection was there, and broke; unreachable: any other failure of it; late: the first byte's time was up;
+   * forsaken: it fell silent, and another instance was there.
+   */
+  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken";
+  readonly status: number | undefined;
+}
 
 export interface AttemptContext {
   readonly instanceId: string;
@@ -32,7 +36,7 @@ export interface AttemptContext {
   readonly dialect: Dialect;
   readonly outgoing: ServerResponse;
   readonly timeouts: ProxyTimeouts;
-  /** Whether another instance could take the request; asked when this one says it does not. */
+  /** Whether another instance could take the request; asked when this one says it does not, or falls silent. */
   mayRetry(): boolean;
   /** @param status of the answer */
   onFirstByte(status: number): void;
@@ -85,6 +89,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#abort();
   }
 
+  /** The instance is doubted: unless its answer has begun, the request goes elsewhere, if there is anywhere. */
+  forsake(): void {
+    if (this.#state !== "waiting" || !this.context.mayRetry()) return;
+    this.#refuse("forsaken", this.#failure("none, and none to its health check either"));
+    this.#abort();
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#state === "over") this.#abort();
@@ -96,13 +107,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#status = status;
     this.#headers = headers;
     if (NOT_TAKEN.includes(status) && this.context.mayRetry()) {
-      this.#finish({
-        kind: "refused",
-        error: this.#failure(`status ${status}`),
-        isAway: false,
-        isReset: false,
-        status,
-      });
+      this.#refuse("busy", this.#failure(`status ${status}`), status);
       this.#state = "discarding";
       this.#watch(this.context.timeouts.idleMs);
       return;
@@ -141,7 +146,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === "discarding") clearTimeout(this.#timer);
     if (this.#state === "discarding" || this.#state === "over") return;
     const code = (thrown as NodeJS.ErrnoException).code ?? thrown.name;
-    this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code));
+    this.#fail(this.#failure(`${thrown.message} (${code})`, thrown), RESETS.includes(code) ? "reset" : "unreachable");
   }
 
   #pass(bytes: Buffer, controller: Dispatcher.DispatchController): void {
@@ -164,9 +169,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.context.onFirstByte(this.#status);
   }
 
-  #fail(error: MillraceError, isReset: boolean): void {
+  #refuse(how: Refused["how"], error: MillraceError, status?: number): void {
+    this.#finish({ kind: "refused", error, how, status });
+  }
+
+  #fail(error: MillraceError, how: Refused["how"]): void {
     if (this.#state === "waiting") {
-      this.#finish({ kind: "refused", error, isAway: true, isReset, status: undefined });
+      this.#refuse(how, error);
       return;
     }
     this.#breakOff(error);
@@ -204,8 +213,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       : `the first byte of its answer within ${firstByteMs} ms`;
     const message = `expected of instance ${this.context.instanceId} ${limit}, got none`;
     const error = new MillraceError("upstream_timeout", message);
-    if (this.#state === "waiting") this.#finish({ kind: "timeout", error });
-    else this.#fail(error, false);
+    this.#fail(error, "late");
     this.#abort();
   }
 

@@ -23,21 +23,27 @@ interface FleetHealth {
   readonly body: object;
 }
 
-/** @param startsOnDemand whether a model is loaded when it is asked for: that nothing of it is ready is no fault then */
+/**
+ * @param modelOf what a name stands for: a model is told of once, whatever its aliases
+ * @param startsOnDemand whether a model is loaded when it is asked for: that nothing of it is ready is no fault then
+ */
 export function fleetHealth(
   pool: UpstreamPool,
+  modelOf: (name: string) => string,
   isDraining: boolean,
   startsOnDemand: (model: string) => boolean,
 ): FleetHealth {
-  const models = pool.models().map((model) => {
+  const names = [...new Set(pool.models().map(modelOf))];
+  const models = names.map((model) => {
     const states: Partial<Record<string, number>> = {};
     for (const { state } of pool.upstreams(model)) states[state] = (states[state] ?? 0) + 1;
     return { model, instances: states };
   });
-  const isServed = ({ model, instances }: (typeof models)[number]) =>
-    (instances.ready ?? 0) > 0 || startsOnDemand(model);
-  const isTakingRequests = !isDraining && models.some(isServed);
-  const isWhole = models.every(isServed);
+  type Model = (typeof models)[number];
+  const isWell = ({ model, instances }: Model) => (instances.ready ?? 0) > 0 || startsOnDemand(model);
+  // A suspect one is late with an answer, which is a matter of seconds: requests wait for it.
+  const isTakingRequests = !isDraining && models.some((model) => isWell(model) || (model.instances.suspect ?? 0) > 0);
+  const isWhole = models.every(isWell);
   const status = isDraining ? "draining" : !isTakingRequests ? "unavailable" : isWhole ? "ok" : "degraded";
   return { isTakingRequests, body: { status, models } };
 }

@@ -26,6 +26,8 @@ export interface RequestObserver {
   routed(instanceId: string, matchedFraction: number): void;
   /** The instance did not take it, and another is tried. */
   retried(instanceId: string, reason: string): void;
+  /** Sent to a second instance as well, since the first had not begun to answer. `routed` tells of it again if it wins. */
+  hedged?(instanceId: string): void;
   firstByte(): void;
   /** What a whole answer says of its tokens. Where nobody has this, answers are not searched for it. */
   readonly used?: ((usage: TokenUsage) => void) | undefined;
@@ -39,5 +41,5 @@ export interface ProxyObserver {
   refused(path: string, code: ErrorCode): void;
 }
 
-const DEAF_REQUEST: RequestObserver = { routed() {}, retried() {}, firstByte() {}, ended() {} };
+export const DEAF_REQUEST: RequestObserver = { routed() {}, retried() {}, firstByte() {}, ended() {} };
 export const DEAF_OBSERVER: ProxyObserver = { started: () => DEAF_REQUEST, refused() {} };

@@ -163,6 +163,18 @@ test("a fleet of one model takes requests that name none", async () => {
   expect((await post("/v1/completions", { prompt: "x" })).status).toBe(200);
 });
 
+test("health tells of each model once, whatever its aliases", async () => {
+  const modelOf = (name: string) => (name === "alias" ? "m" : name);
+  fleet = await startFleet([ok], { proxy: { modelOf } });
+  fleet.pool.add(upstreamOf("alias of a", { model: "alias" }));
+  const health = await (await fetch(`${fleet.proxy.url}/health`)).json();
+  expect(health).toEqual({ status: "ok", models: [{ model: "m", instances: { ready: 1 } }] });
+  // Late with an answer is not gone: whoever asks now waits for it.
+  fleet.pool.change("a", { state: "suspect", isComing: true });
+  const doubted = await fetch(`${fleet.proxy.url}/health`);
+  expect([doubted.status, await doubted.json()]).toMatchObject([200, { status: "degraded" }]);
+});
+
 test("models and health", async () => {
   const onDemand = new Set<string>();
   const { proxy, pool } = await start([ok, ok], {

@@ -14,7 +14,8 @@ import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
 import type { Upstream } from "../upstream.js";
-import { Exchange, type ExchangeContext } from "./exchange.js";
+import type { ExchangeContext } from "./arrival.js";
+import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
@@ -175,7 +176,8 @@ class Door {
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
     if (isGet && path === "/health") {
-      const health = fleetHealth(options.pool, this.isDraining, options.startsOnDemand ?? (() => false));
+      const modelOf = options.modelOf ?? ((name: string) => name);
+      const health = fleetHealth(options.pool, modelOf, this.isDraining, options.startsOnDemand ?? (() => false));
       respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
       return true;
     }

@@ -11,18 +11,22 @@ export interface Route {
   readonly takesSeed: boolean;
   /** Goes on from stored answers; `isGeneration` too: its answer may be stored. */
   readonly hasState?: boolean;
+  /** Sent to two instances it leaves nothing behind on either. Of paths we do not know, nobody can tell. */
+  readonly isHarmlessTwice: boolean;
 }
 
-const generation = { isGeneration: true, takesSeed: false } as const;
-const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false };
+const generation = { isGeneration: true, takesSeed: false, isHarmlessTwice: true } as const;
+const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false, isHarmlessTwice: false };
 
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
-  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true }],
+  // Some engines keep responses under their ids.
+  ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true, isHarmlessTwice: false }],
   ["/v1/responses/input_tokens", { ...PLAIN, hasState: true }],
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
+  ["/v1/embeddings", { ...PLAIN, isHarmlessTwice: true }],
   ["/tokenize", PLAIN],
   ["/detokenize", PLAIN],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],

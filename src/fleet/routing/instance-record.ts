@@ -24,6 +24,10 @@ export class InstanceRecord {
   numInFlight = 0;
   /** It failed or stopped, though the process may live on and finish what it has: forgotten once that has ended. */
   isDown = false;
+  /** Its health is not as it should be: see Router. */
+  isDoubted = false;
+  /** Of our requests whose answer has not begun: tells each that it may be better off elsewhere. */
+  readonly unanswered = new Set<() => void>();
   /** Tokens that our requests hold or will hold, and prompt tokens to be computed. */
   tokensInFlight = 0;
   /** Sequences that others sent, as of the last scrape. */
@@ -78,6 +82,10 @@ export class InstanceRecord {
   credit({ keys, blockSize }: PrefixKeys): () => void {
     this.index.credit(keys);
     return blockSize === undefined ? () => {} : this.#exact.credit(keys);
+  }
+
+  tellLost(): void {
+    for (const tell of [...this.unanswered]) tell();
   }
 
   begin(numSequences: number, tokens: number): void {

@@ -1,6 +1,6 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
-import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
+import type { InstanceState, Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
 import { type BreakerState, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
@@ -14,6 +14,8 @@ export interface RoutingOptions {
   readonly seatFactor: number;
   /** Header that names the session, for the policy of this name; without it the body's fields do. */
   readonly sessionHeader: string;
+  /** A request whose answer has not begun after this time is sent to a second instance too; undefined: never. */
+  readonly hedgeAfterMs?: number | undefined;
 }
 
 export const DEFAULT_ROUTING: RoutingOptions = {
@@ -41,6 +43,8 @@ export interface Lease {
   readonly matchedFraction: number;
   /** The first byte came: the prompt has been computed. @param isWell it is no failure's */
   promptDone(isWell: boolean): void;
+  /** @param listener called, perhaps more than once, while nothing has been answered and another instance may be the better place: this one is doubted */
+  onLost(listener: () => void): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;
 }
@@ -52,6 +56,9 @@ export type Refusal = "none" | "full";
 const MEAN_WEIGHT = 0.05;
 const FIRST_MEAN_TOKENS = 512;
 const FIRST_MEAN_MS = 1_000;
+
+/** Nobody knows whether these go on with what they have. */
+const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
 
 class ModelState {
   turn = 0;
@@ -68,7 +75,7 @@ export class Router {
   /**
    * @param tokensPerBlock of a model's key source
    * @param blocksOf what an instance says that its cache holds, where it does
-   * @param onRoom called when requests, of whatever model, may find a place that did not before
+   * @param onRoom called when requests, of whatever model, may find a place that did not before, or have nothing to wait for any more
    */
   constructor(
     private readonly pool: UpstreamPool,
@@ -113,6 +120,11 @@ export class Router {
 
   hasReady(model: string, excluded: readonly string[]): boolean {
     return this.#ready(model, excluded).length > 0;
+  }
+
+  /** Whether an instance that takes no requests now is about to. */
+  isComing(model: string): boolean {
+    return this.pool.upstreams(model).some((upstream) => upstream.isComing);
   }
 
   /** Sequences of ours on an instance. */
@@ -193,6 +205,9 @@ export class Router {
     // A prompt weighs as long as it is there, and once more, as far as it is not cached, while it is being computed.
     let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
+    let onLost = () => {};
+    const lost = (): void => onLost();
+    record.unanswered.add(lost);
     model.meanTokens += MEAN_WEIGHT * (heldTokens / numSequences - model.meanTokens);
     const endCredit = record.credit(prefix);
     record.begin(numSequences, tokens);
@@ -203,13 +218,18 @@ export class Router {
       matchedFraction,
       promptDone: (isWell) => {
         if (!isOpen) return;
+        record.unanswered.delete(lost);
         record.end(0, tokens - heldTokens);
         tokens = heldTokens;
         if (isWell) record.breaker = onFirstByte(record.breaker);
       },
+      onLost: (listener) => {
+        onLost = listener;
+      },
       end: (how) => {
         if (!isOpen) return;
         isOpen = false;
+        record.unanswered.delete(lost);
         record.end(numSequences, tokens);
         endCredit();
         if (record.isDown) this.#forgetIdle(record);
@@ -227,6 +247,8 @@ export class Router {
   #onChange(upstream: Upstream): void {
     const record = this.#records.get(upstream.id);
     if (record !== undefined) {
+      record.isDoubted = DOUBTED.includes(upstream.state);
+      if (record.isDoubted) record.tellLost();
       record.isDown = upstream.state === "stopped" || upstream.state === "failed";
       if (record.starts !== upstream.starts) this.#records.delete(upstream.id);
       else if (record.isDown) this.#forgetIdle(record);
@@ -234,6 +256,10 @@ export class Router {
         record.index.clear(); // Sleeping gives the cache's memory back.
       else record.observe(upstream, this.now());
     }
-    if (upstream.state === "ready") this.onRoom();
+    // Those that found no better place before may find one now.
+    if (upstream.state === "ready") {
+      for (const each of [...this.#records.values()]) if (each.isDoubted) each.tellLost();
+    }
+    this.onRoom();
   }
 }

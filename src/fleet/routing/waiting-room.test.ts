@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import { MillraceError } from "../../core/errors.js";
 import { NamedPool } from "../named-pool.js";
 import type { UpstreamPool } from "../upstream.js";
 import { DEFAULT_ROUTING, type Lease, Router } from "./router.js";
@@ -18,7 +19,7 @@ const entrant = (tenant: string, fields: Partial<Entrant> = {}): Entrant => ({
     prefix: { keys: [], numBlocks: 1, promptTokens: 10 },
     ...{ outputTokens: 10, numSequences: 1, session: undefined },
   },
-  ...{ tenant, priority: 0, excluded: [] },
+  ...{ tenant, priority: 0, excluded: [], isRetry: false },
   ...fields,
 });
 
@@ -104,7 +105,7 @@ test("without a ready instance a request is refused, unless one is going to be s
   const onDemand = setUp(1, { demand: (model) => asked.push(model) > 0 });
   onDemand.pool.change("a", { state: "stopped" });
   const waiting = onDemand.enter("y", entrant("t"));
-  expect(asked).toEqual(["m"]);
+  expect(new Set(asked)).toEqual(new Set(["m"]));
   onDemand.pool.change("a", { state: "ready", starts: 2 });
   expect((await waiting).upstream.id).toBe("a");
 });
@@ -117,15 +118,45 @@ test("who waited for an instance that did not come is told so", async () => {
   await waiting;
 });
 
-test("those in the queue wait for an instance to come back; who has tried it already does not", async () => {
-  const { pool, enter } = setUp(1);
+test("who waits, and who comes, waits for an instance that is coming, and is refused as soon as none is", async () => {
+  const { pool, room, enter } = setUp(1);
   await enter("first", entrant("t"));
-  const waits = enter("second", entrant("t"));
+  const second = enter("second", entrant("t"));
+  pool.change("a", { state: "failed", isComing: true });
+  const third = enter("third", entrant("t"));
+  pool.change("a", { state: "ready", isComing: false, starts: 2 });
+  expect((await second).upstream.starts).toBe(2);
+  const refused = expect(third).rejects.toMatchObject({ code: "no_instance_ready", retryAfterSeconds: 1 });
   pool.change("a", { state: "failed" });
-  await expect(enter("newcomer", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
-  await expect(enter("third", entrant("t", { excluded: ["a"] }))).rejects.toMatchObject({ code: "no_instance_ready" });
-  pool.change("a", { state: "ready", starts: 2 });
-  expect((await waits).upstream.starts).toBe(2);
+  // Without a clock's help.
+  await refused;
+  expect(room.numWaiting("m")).toBe(0);
+  await expect(enter("fourth", entrant("t"))).rejects.toMatchObject({ code: "no_instance_ready" });
+});
+
+test("who waits for a model that turns out to be impossible is told so", async () => {
+  let isPossible = true;
+  const demand = (): boolean => {
+    if (isPossible) return true;
+    throw new MillraceError("memory_budget", "expected a small model, got a large one");
+  };
+  const { pool, enter } = setUp(1, { demand });
+  pool.change("a", { state: "stopped" });
+  const waiting = expect(enter("first", entrant("t"))).rejects.toMatchObject({ code: "memory_budget" });
+  isPossible = false;
+  pool.change("a", { state: "failed" });
+  await waiting;
+});
+
+test("who was let in before goes first, even when the queue is full", async () => {
+  const { order, enter } = setUp(1, { maxWaiting: 1 });
+  const first = await enter("first", entrant("t"));
+  const second = enter("second", entrant("t", { priority: -5 }));
+  const again = enter("again", entrant("t", { isRetry: true }));
+  first.end("answered");
+  (await again).end("answered");
+  (await second).end("answered");
+  expect(order).toEqual(["first", "again", "second"]);
 });
 
 test("a model under two names has one queue, and a name that moves takes its requests along", async () => {

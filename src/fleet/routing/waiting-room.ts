@@ -1,5 +1,5 @@
 /** Where requests wait while every instance has its seats taken: bounded, fair, and left by whoever goes away. */
-import { MillraceError } from "../../core/errors.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { FairQueue, type Waiter } from "./fair-queue.js";
 import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
 
@@ -13,8 +13,10 @@ export interface Entrant {
   readonly request: RoutedRequest;
   readonly priority: number;
   readonly tenant: string;
-  /** Instances that have been tried. */
+  /** Instances that have been tried, and are not to be again. */
   readonly excluded: readonly string[];
+  /** It was let in before: it goes first, and is not turned away because others wait. */
+  readonly isRetry: boolean;
 }
 
 /** Asks for an instance of a model that has none ready; false: none will come. */
@@ -33,7 +35,7 @@ export class WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Waiting>>();
 
   constructor(
-    private readonly router: Pick<Router, "acquire" | "hasReady" | "meanSeconds">,
+    private readonly router: Pick<Router, "acquire" | "hasReady" | "isComing" | "meanSeconds">,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
     /** A model under whichever name waits in one queue. */
@@ -57,14 +59,12 @@ export class WaitingRoom {
    */
   enter(entrant: Entrant, onLeave: (leave: () => void) => void): Lease | Promise<Lease> {
     const { model } = entrant.request;
-    const isRetry = entrant.excluded.length > 0;
-    // Who was let in before need not queue again.
     const result =
-      isRetry || this.numWaiting(model) === 0
+      entrant.isRetry || this.numWaiting(model) === 0
         ? this.router.acquire(entrant.request, entrant.excluded)
         : this.#outlook(model);
     if (typeof result === "object") return result;
-    if (result === "none" && (isRetry || !this.demand(model))) throw this.#noneReady(model);
+    if (result === "none" && !this.#isHopeful(model)) throw this.#noneReady(model);
     return new Promise((resolve, reject) => {
       const leave = this.#wait(entrant, (result) =>
         result instanceof MillraceError ? reject(result) : resolve(result),
@@ -98,29 +98,46 @@ export class WaitingRoom {
   /** @returns whether the one that was first is out of the queue */
   #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
     if (result === "full") return false;
-    // Who has tried all others has nothing to wait for; the rest wait for an instance to come back.
-    if (result === "none" && waiting.entrant.excluded.length === 0) return false;
-    clearTimeout(waiting.timer);
     if (result === "none") {
+      // Who waits is told as soon as who comes.
+      const problem = this.#hopelessness(waiting.entrant.request.model);
+      if (problem === undefined) return false;
       queue.remove(waiting);
-      waiting.settle(this.#noneReady(waiting.entrant.request.model));
-    } else {
-      queue.serve(waiting);
-      waiting.settle(result);
+      clearTimeout(waiting.timer);
+      waiting.settle(problem);
+      return true;
     }
+    clearTimeout(waiting.timer);
+    queue.serve(waiting);
+    waiting.settle(result);
     return true;
+  }
+
+  /** Whether an instance is on its way to a model that has none ready. Throws where there cannot be one. */
+  #isHopeful(model: string): boolean {
+    return this.demand(model) || this.router.isComing(model);
+  }
+
+  /** Why waiting for an instance makes no sense; undefined: it does. */
+  #hopelessness(model: string): MillraceError | undefined {
+    try {
+      return this.#isHopeful(model) ? undefined : this.#noneReady(model);
+    } catch (thrown) {
+      return toMillraceError(thrown);
+    }
   }
 
   #wait(entrant: Entrant, settle: (result: Lease | MillraceError) => void): () => void {
     const { model, prefix, outputTokens } = entrant.request;
     const queue = this.#queueOf(model);
-    if (queue.size >= this.limits.maxWaiting) throw this.#full(model, queue.size);
+    const { isRetry, tenant } = entrant;
+    if (!isRetry && queue.size >= this.limits.maxWaiting) throw this.#full(model, queue.size);
     const timer = setTimeout(() => {
       waiting.queue.remove(waiting);
       settle(this.#tooLong(model));
     }, this.limits.maxWaitMs);
     const cost = prefix.promptTokens + outputTokens;
-    const { priority, tenant } = entrant;
+    const priority = isRetry ? Number.NEGATIVE_INFINITY : entrant.priority;
     const waiting: Waiting = { entrant, settle, timer, queue, cost, priority, tenant };
     queue.push(waiting);
     // It may be the first now, before others that no place suits.

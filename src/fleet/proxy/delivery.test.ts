@@ -1,0 +1,230 @@
+/** Where a request goes when its instance falls silent, comes back, or is slow: on stand-ins whose health is the test's to say. */
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  answerJson,
+  type Behaviour,
+  beginStream,
+  type FleetOptions,
+  sse,
+  startFleet,
+  type TestFleet,
+  until,
+} from "../../../test/helpers/stand-in.js";
+import { DEFAULT_ROUTING } from "../routing/router.js";
+
+let fleet: TestFleet;
+afterEach(() => fleet.stop());
+
+const start = async (behaviours: readonly Behaviour[], options?: FleetOptions) => {
+  fleet = await startFleet(behaviours, options);
+  return fleet;
+};
+const request = { model: "m", messages: [] };
+const chat = "/v1/chat/completions";
+const ok = answerJson({ ok: true });
+const never: Behaviour = () => {};
+const onlyHeaders: Behaviour = (_, outgoing) => {
+  beginStream(outgoing);
+  outgoing.flushHeaders();
+};
+const halfAnEvent: Behaviour = (_, outgoing) => {
+  beginStream(outgoing);
+  outgoing.write("data: {");
+};
+const suspect = { state: "suspect", isComing: true } as const;
+const well = { state: "ready", isComing: false } as const;
+const isWhole = async (response: Promise<Response>) =>
+  expect(await (await response).json()).toMatchObject({ ok: true });
+const codeOf = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string } };
+  return [response.status, error.code];
+};
+
+describe("an instance that falls silent", () => {
+  test.each([
+    ["nothing at all", never],
+    ["headers", onlyHeaders],
+    ["half an event", halfAnEvent],
+  ])("loses the request to which it has answered %s", async (_, behaviour) => {
+    const { post, pool, proxy, standIns, watched } = await start([behaviour, ok]);
+    const response = post(chat, request);
+    await until(() => standIns[0]!.received.length === 1);
+    pool.change("a", suspect);
+    await isWhole(response);
+    await until(() => standIns[0]!.numCut === 1);
+    expect([watched.routed, watched.retried]).toEqual([["a", "b"], ["a"]]);
+    expect(proxy.numInFlight("a")).toBe(0);
+    // Its health is known to be bad already, and one silence is one failure, not as many as there were requests.
+    expect(pool.failures).toEqual([]);
+    expect(proxy.breakerState("a")).toBe("closed");
+  });
+
+  test("keeps the stream that it has begun", async () => {
+    let go = () => {};
+    const stalls: Behaviour = (_, outgoing) => {
+      beginStream(outgoing);
+      outgoing.write(sse({ n: 1 }));
+      go = () => outgoing.end(sse("[DONE]"));
+    };
+    const { post, pool, standIns } = await start([stalls, ok]);
+    const response = await post(chat, request);
+    pool.change("a", suspect);
+    pool.change("a", { state: "failed" });
+    go();
+    expect(await response.text()).toBe(sse({ n: 1 }) + sse("[DONE]"));
+    expect(standIns[1]!.received).toEqual([]);
+  });
+
+  test("keeps its requests while there is no other one, and may still answer them; they go when one comes", async () => {
+    const { post, pool, standIns } = await start([never, ok]);
+    pool.change("b", { state: "starting", isComing: true });
+    const stays = post(chat, request);
+    const goes = post(chat, request);
+    await until(() => standIns[0]!.received.length === 2);
+    pool.change("a", suspect);
+    pool.change("a", well);
+    pool.change("a", { state: "failed", isComing: true });
+    expect(standIns[0]!.numCut).toBe(0);
+    pool.change("b", well);
+    await Promise.all([isWhole(stays), isWhole(goes)]);
+    expect(standIns[1]!.received).toHaveLength(2);
+  });
+
+  test("is left within max-attempts", async () => {
+    const { post, pool, standIns, watched } = await start([never, never, ok], { limits: { maxAttempts: 2 } });
+    pool.change("c", { state: "stopped" });
+    post(chat, request).catch(() => {});
+    await until(() => standIns[0]!.received.length === 1);
+    pool.change("a", suspect);
+    await until(() => standIns[1]!.received.length === 1);
+    pool.change("c", well);
+    pool.change("b", suspect);
+    // Whoever is asked now has heard of the change.
+    await isWhole(post(chat, request));
+    expect(standIns[1]!.numCut).toBe(0);
+    expect(watched.routed).toEqual(["a", "b", "c"]);
+  });
+
+  test("may have the request again when it is well and the others are busy", async () => {
+    const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
+    let numRequests = 0;
+    const second: Behaviour = (...exchange) => (numRequests++ === 0 ? never : ok)(...exchange);
+    const { post, pool, proxy, standIns } = await start([second, never], { upstream: { capacity } });
+    const response = post(chat, request);
+    post(chat, request).catch(() => {});
+    await until(() => standIns.every(({ received }) => received.length === 1));
+    pool.change("a", suspect);
+    await until(() => proxy.numWaiting("m") === 1);
+    pool.change("a", well);
+    await isWhole(response);
+  });
+});
+
+describe("a retry", () => {
+  test("waits for the only instance while it is started again, and not for a dead port", async () => {
+    const { post, pool, standIns, watched } = await start([ok]);
+    const { url } = standIns[0]!;
+    const target = (to: string) => ({ url: to, apiKey: undefined, modelName: undefined });
+    // Nobody listens there.
+    pool.change("a", { target: target("http://127.0.0.1:9") });
+    pool.onReport = async () => pool.change("a", { state: "failed", isComing: true });
+    const response = post(chat, request);
+    await until(() => pool.failures.length === 1);
+    pool.change("a", { state: "starting" });
+    pool.change("a", { ...well, starts: 2, target: target(url) });
+    await isWhole(response);
+    expect(watched.routed).toEqual(["a", "a"]);
+  });
+
+  test("ends at once when that instance is not coming back", async () => {
+    const { post, pool, standIns } = await start([ok]);
+    await standIns[0]!.die();
+    pool.onReport = async () => pool.change("a", { state: "failed" });
+    expect(await codeOf(await post(chat, request))).toEqual([502, "upstream_failed"]);
+  });
+
+  test("that waits ends when its client leaves", async () => {
+    const { post, pool, standIns, proxy, watched } = await start([ok]);
+    await standIns[0]!.die();
+    pool.onReport = async () => pool.change("a", { state: "failed", isComing: true });
+    const leaving = new AbortController();
+    post(chat, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => proxy.numWaiting("m") === 1);
+    leaving.abort();
+    await until(() => watched.ended.length === 1);
+    expect([watched.ended[0]!.outcome, proxy.numWaiting("m")]).toEqual(["cancelled", 0]);
+  });
+
+  test("follows a first byte that came too late, elsewhere", async () => {
+    const { post, pool, watched } = await start([never, ok], { timeouts: { firstByteMs: 30 } });
+    await isWhole(post(chat, request));
+    expect([watched.retried, pool.failures]).toEqual([["a"], ["a"]]);
+  });
+});
+
+describe("with hedge-after", () => {
+  const hedged = (hedgeAfterMs: number): FleetOptions => ({
+    upstream: { engine: "millrace" },
+    proxy: { routing: () => ({ ...DEFAULT_ROUTING, policy: "round-robin", hedgeAfterMs }) },
+  });
+
+  test("a slow request goes to a second instance with the same seed; the first answer wins, and the loser is cut", async () => {
+    const { post, proxy, standIns, watched } = await start([never, ok], hedged(20));
+    await isWhole(post(chat, request));
+    await until(() => standIns[0]!.numCut === 1);
+    const [first, second] = standIns.map(({ received }) => received[0]?.body);
+    expect(first).toEqual(second);
+    expect(first!.seed).toEqual(expect.any(Number));
+    expect([watched.hedged, watched.routed, watched.retried]).toEqual([["b"], ["a", "b"], []]);
+    expect(watched.ended).toEqual([{ outcome: "answered", status: 200 }]);
+    await until(() => ["a", "b"].every((id) => proxy.numInFlight(id) === 0));
+    expect(proxy.breakerState("a")).toBe("closed");
+  });
+
+  test("the first may still win, and what the second says in vain is nobody's answer", async () => {
+    let answer = () => {};
+    const slow: Behaviour = (received, outgoing) => {
+      answer = () => ok(received, outgoing);
+    };
+    for (const behaviour of [never, answerJson({ error: "busy" }, 503)]) {
+      const { post, standIns, proxy } = await start([slow, behaviour], hedged(20));
+      const response = post(chat, request);
+      await until(() => standIns[1]!.received.length === 1 && (behaviour === never || proxy.numInFlight("b") === 0));
+      answer();
+      await isWhole(response);
+      await until(() => proxy.numInFlight("b") === 0);
+      await fleet.stop();
+    }
+  });
+
+  test("both are cut when the client leaves", async () => {
+    const { post, standIns, watched, proxy } = await start([never, never], hedged(20));
+    const leaving = new AbortController();
+    post(chat, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => standIns[1]!.received.length === 1);
+    leaving.abort();
+    await until(() => standIns.every(({ numCut }) => numCut === 1));
+    await until(() => watched.ended.length === 1);
+    expect(["a", "b"].map((id) => proxy.numInFlight(id))).toEqual([0, 0]);
+  });
+
+  test("a path that might leave something behind is sent once", async () => {
+    const late: Behaviour = (received, outgoing) => void setTimeout(() => ok(received, outgoing), 50);
+    const { post, standIns, watched } = await start([late, late], hedged(1));
+    await isWhole(post("/v1/responses", request));
+    await isWhole(post("/v1/anything", request));
+    expect(watched.hedged).toEqual([]);
+    expect(standIns.map(({ received }) => received.length)).toEqual([1, 1]);
+  });
+
+  test("a stream that has begun is not asked for again", async () => {
+    const slow: Behaviour = (_, outgoing) => {
+      beginStream(outgoing);
+      outgoing.write(sse({ n: 1 }));
+      setTimeout(() => outgoing.end(sse("[DONE]")), 2100);
+    };
+    const { post, watched } = await start([slow, slow], hedged(2000));
+    await (await post(chat, request)).text();
+    expect(watched.hedged).toEqual([]);
+  });
+});
