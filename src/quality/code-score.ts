@@ -7,6 +7,8 @@ import { hasPython, requireConfinement, runCode } from "./sandbox/run-code.js";
 import type { Score } from "./score.js";
 import { scoreExact } from "./text-scores.js";
 
+const MAX_SHOWN = 200;
+
 /**
  * For whoever is about to have many answers judged: the walls are tried before the first answer is asked for.
  *
@@ -39,5 +41,7 @@ export async function scoreCode(check: CodeCheck, expected: string, answer: stri
 function problemOf(result: CallResult, expected: unknown): string[] {
   if ("problem" in result) return [result.problem];
   if (isDeepStrictEqual(result.value, expected)) return [];
-  return [`expected ${JSON.stringify(expected)}, got ${JSON.stringify(result.value)}`];
+  return [`expected ${shown(expected)}, got ${shown(result.value)}`];
 }
+
+const shown = (value: unknown): string => (JSON.stringify(value) ?? "nothing").slice(0, MAX_SHOWN);

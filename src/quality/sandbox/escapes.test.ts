@@ -116,11 +116,9 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the w
     expect(numConnections).toBe(1);
     const python = pythonProgram();
     if (python === undefined) return;
-    for (const what of ["reads a file", "connects to loopback"]) {
-      const code = PYTHON.find(([name]) => name === what)?.[1] ?? "";
-      const job = JSON.stringify({ code, name: "attack", calls: [[target]] });
-      expect(textOf(await runProgram(python, job, false)), what).toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
-    }
+    const code = PYTHON.find(([name]) => name === "reads a file")?.[1] ?? "";
+    const job = JSON.stringify({ code, name: "attack", calls: [[target]] });
+    expect(textOf(await runProgram(python, job, false))).toContain(SECRET);
     numConnections = 0;
   }, 60_000);
 });

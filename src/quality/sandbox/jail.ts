@@ -43,6 +43,7 @@ export const READY = "ready\n";
 const SCRIPT = `
 set -e
 umask 022
+echo 1000 > /proc/self/oom_score_adj
 root=$1 drop=$2 limits=$3 environment=$4
 shift 4
 mount -t tmpfs -o mode=755,nosuid,nodev,size=1m,nr_inodes=4k none "$root"
@@ -89,7 +90,8 @@ export const toolEnvironment = (): NodeJS.ProcessEnv => ({ PATH: `${TOOL_FOLDERS
 
 function limitsOf({ numThreads, dataBytes, addressBytes, cpuSeconds }: Limits): string {
   const limits = [`--nproc=${numThreads}`, `--data=${dataBytes}`, `--cpu=${cpuSeconds}`, `--nofile=${MAX_OPEN_FILES}`];
-  limits.push("--fsize=0", "--core=0", "--memlock=0", "--msgqueue=0", "--sigpending=64");
+  // One byte is the limit at which the kernel calls no handler of crashes either; at none it does.
+  limits.push("--fsize=0", "--core=1", "--memlock=0", "--msgqueue=0", "--sigpending=64");
   if (addressBytes !== undefined) limits.push(`--as=${addressBytes}`);
   return limits.join(" ");
 }

@@ -61,7 +61,8 @@ async function probe(language: CodeLanguage): Promise<string | undefined> {
   const outcome = await runProgram(programOf(language), JSON.stringify(job), true);
   if ("wallsMissing" in outcome) return outcome.wallsMissing;
   const results = "problem" in outcome ? outcome : readResults(outcome.output, 1);
-  if ("problem" in results) return `${language} does not start inside: ${results.problem}`;
+  const complaint = "complaint" in outcome ? outcome.complaint : undefined;
+  if ("problem" in results) return `${language} does not start inside: ${complaint ?? results.problem}`;
   const [result] = results;
   return result !== undefined && "value" in result && result.value === 1 ? undefined : `${language} fails inside`;
 }

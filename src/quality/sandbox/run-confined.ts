@@ -7,10 +7,13 @@ const MAX_PARALLEL = Math.max(1, Math.min(4, availableParallelism()));
 /** Programs wait and sleep, too; the limit of computing time is the program's own. */
 const TIMEOUT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 1 << 20;
-const MAX_ERROR_LENGTH = 400;
+const MAX_ERROR_LENGTH = 4000;
 
 /** What a program wrote, why it was ended, or why it could not be started behind the walls. */
-export type Outcome = { readonly output: string } | { readonly problem: string } | { readonly wallsMissing: string };
+export type Outcome =
+  | { readonly output: string; readonly complaint: string | undefined }
+  | { readonly problem: string }
+  | { readonly wallsMissing: string };
 
 let numRunning = 0;
 const waiting: (() => void)[] = [];
@@ -61,9 +64,10 @@ function runNow(program: Program, input: string, isConfined: boolean): Promise<O
     child.once("close", () => {
       clearTimeout(timer);
       const output = Buffer.concat(chunks).toString("utf8");
-      if (isConfined && !output.startsWith(READY)) resolve({ wallsMissing: ended ?? lastLine(errors) });
+      if (isConfined && !output.startsWith(READY))
+        resolve({ wallsMissing: ended ?? complaintOf(errors) ?? "the launcher ended without a word" });
       else if (ended !== undefined) resolve({ problem: ended });
-      else resolve({ output: isConfined ? output.slice(READY.length) : output });
+      else resolve({ output: isConfined ? output.slice(READY.length) : output, complaint: complaintOf(errors) });
     });
   });
 }
@@ -77,4 +81,8 @@ function kill({ pid }: ChildProcess): void {
   }
 }
 
-const lastLine = (text: string): string => text.trim().split("\n").at(-1) || "the launcher ended without a word";
+/** The line that says most, among a stack's. */
+function complaintOf(text: string): string | undefined {
+  const lines = text.split("\n").filter((line) => /[a-z]/i.test(line));
+  return (lines.find((line) => /error|fatal|fail|denied|permitted/i.test(line)) ?? lines[0])?.trim();
+}

@@ -171,6 +171,10 @@ def attack(target):
         return "ESCAPED"
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))`;
 
+/** A kernel call by its number on this machine. */
+const BY_NUMBER = (x64: number, arm64: number, rest: string): string =>
+  BY_SYSTEM_CALL(`0 if libc.syscall(${process.arch === "arm64" ? arm64 : x64}, ${rest}) >= 0 else -1`);
+
 const inPython = (...lines: string[]): string =>
   [
     "import os, sys, socket, subprocess, signal, threading, glob",
@@ -269,6 +273,16 @@ export const PYTHON: readonly Attack[] = [
   ],
   ["fills a file in memory", inPython('f = os.memfd_create("x")', "os.write(f, b'x' * 100)", 'return "ESCAPED"')],
   ["opens files without end", inPython("f = [os.dup(0) for _ in range(1000)]", 'return "ESCAPED"')],
+  ["connects to the hypervisor", inPython("socket.socket(40, socket.SOCK_STREAM)", 'return "ESCAPED"')],
+  ["reads the session's keys", BY_NUMBER(250, 219, "0, -3, 0")],
+  ["adds a key", BY_NUMBER(248, 217, 'b"user", b"planted", b"x", 1, -3')],
+  ["loads a program into the kernel", BY_NUMBER(321, 280, "0, ctypes.create_string_buffer(128), 128")],
+  ["makes a ring of calls", BY_NUMBER(425, 425, "4, ctypes.create_string_buffer(256)")],
+  ["reads the first process's memory", BY_NUMBER(310, 270, "1, None, 0, None, 0, 0")],
+  [
+    "has the host's handler take a crash",
+    inPython("import resource", "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))", 'return "ESCAPED"'),
+  ],
   ["traces the first process", BY_SYSTEM_CALL("libc.ptrace(16, 1, None, None)")],
   ["makes a user namespace", BY_SYSTEM_CALL("libc.unshare(0x10000000)")],
   ["makes a mount namespace", BY_SYSTEM_CALL("libc.unshare(0x00020000)")],

@@ -7,8 +7,8 @@ import { librariesOf, type Program } from "./jail.js";
 
 const HARNESS = "dist/src/quality/sandbox/typescript-harness.js";
 const HEAP_MB = 64;
-/** Private memory: the heap, what lies outside it, and stacks. */
-const DATA_BYTES = 1 << 29;
+/** Private memory: the heap, what lies outside it, stacks, and from Node 24 on 512 MiB that are reserved for machine code. */
+const DATA_BYTES = 1 << 30;
 /** Node's own five and a watchdog; a second Node finds no room. */
 const NUM_THREADS = 8;
 /** Distributions' builds of Node read parts of it from here. */
