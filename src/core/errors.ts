@@ -32,6 +32,7 @@ const STATUS_BY_CODE = {
   not_a_number: 500,
   engine_failed: 500,
   grammar_queue: 503,
+  engine_stalled: 503,
   shutting_down: 503,
   deadline_exceeded: 504,
   // the gateway

@@ -245,6 +245,8 @@ export interface Engine {
    */
   submit(request: EngineRequest, listener: EngineListener): EngineHandle;
   stats(): EngineStats;
+  /** How long the engine's loop has stood still though it has requests; 0 where that is no longer than a step may take. */
+  stalledMs(): number;
   /** What the prefix cache holds, as of the latest step. */
   readonly cachedBlocks: CachedBlocks;
   /** @param listener gets what each step changed of it, before that step's outputs go out @returns ends it */

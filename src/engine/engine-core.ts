@@ -228,6 +228,11 @@ export class EngineCore {
     return this.#cost?.ms(numRows) ?? 0;
   }
 
+  /** What a step with as many rows as there can be would take, as far as that is followed. */
+  get longestStepMs(): number | undefined {
+    return this.#cost?.ms(this.#parts.batch.capacity.maxRows);
+  }
+
   /** What the prefix cache got and lost since the last call, as CachedBlocks takes it. */
   takeCacheChanges(): Float64Array {
     return this.#kv.takeChanges();

@@ -15,6 +15,7 @@ import type {
 } from "./api.js";
 import type { FromWorker, ToWorker } from "./messages.js";
 import { unpackOutputs } from "./messages.js";
+import { PATIENCE_MS, Pulse, PulseReader } from "./pulse.js";
 import { ServiceRate } from "./service-rate.js";
 
 /** How far start-up has come. */
@@ -23,13 +24,18 @@ export interface EngineProgress {
   readonly fraction?: number;
 }
 
-/** Loads a model and resolves when it can serve. Rejects with the model's or the options' coded error. */
+/**
+ * Loads a model and resolves when it can serve. Rejects with the model's or the options' coded error.
+ * @param patienceMs see `Engine.stalledMs`: what is granted beyond the longest step
+ */
 export function startEngine(
   options: EngineOptions,
   onProgress: (progress: EngineProgress) => void = () => {},
   onNote: (text: string) => void = () => {},
+  patienceMs: number = PATIENCE_MS,
 ): Promise<Engine> {
-  const worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: { options } });
+  const pulse = Pulse.memory();
+  const worker = new Worker(new URL("./worker.js", import.meta.url), { workerData: { options, pulse } });
   return new Promise((resolve, reject) => {
     const onExit = (code: number) =>
       reject(new MillraceError("engine_failed", `engine thread ended with code ${code}`));
@@ -42,7 +48,9 @@ export function startEngine(
       else if (message.kind === "failed") reject(errorFromRecord(message.error));
       else if (message.kind === "ready") {
         worker.off("message", onMessage).off("exit", onExit).off("error", onError);
-        resolve(new WorkerEngine(worker, options, message.info, message.stats, onNote));
+        resolve(
+          new WorkerEngine(worker, options, message.info, message.stats, onNote, new PulseReader(pulse, patienceMs)),
+        );
       }
     });
   });
@@ -66,6 +74,7 @@ class WorkerEngine implements Engine {
     readonly info: EngineInfo,
     stats: EngineStats,
     private readonly onNote: (text: string) => void,
+    private readonly pulse: PulseReader,
   ) {
     this.#stats = stats;
     this.cachedBlocks = new CachedBlocks(info.kvWindows, info.blockSize);
@@ -90,6 +99,7 @@ class WorkerEngine implements Engine {
       listener.onOutput(output);
     };
     this.#listeners.set(requestId, { onOutput, onError: (error) => listener.onError(error) });
+    this.pulse.isAwaited = true;
     this.#send({ kind: "add", requestId, request });
     return {
       abort: () => {
@@ -104,6 +114,10 @@ class WorkerEngine implements Engine {
 
   stats(): EngineStats {
     return this.#stats;
+  }
+
+  stalledMs(): number {
+    return this.pulse.stalledMs();
   }
 
   onCacheChanges(listener: (changes: BlockChanges) => void): () => void {
@@ -197,6 +211,7 @@ class WorkerEngine implements Engine {
 
   #wakeIfIdle(): void {
     if (this.#listeners.size > 0) return;
+    this.pulse.isAwaited = false;
     for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 }

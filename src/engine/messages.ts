@@ -6,6 +6,8 @@ import { type PackedLogprobs, packLogprobs, unpackLogprobs } from "./packed-logp
 
 export interface WorkerData {
   readonly options: EngineOptions;
+  /** Of pulse.ts. */
+  readonly pulse: SharedArrayBuffer;
 }
 
 export type ToWorker =

@@ -8,8 +8,9 @@ import { EngineCore, type StepOutput } from "./engine-core.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
 import { openModel } from "./model/open-model.js";
+import { Pulse } from "./pulse.js";
 
-function run(port: MessagePort, { options }: WorkerData): void {
+function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): void {
   const send = (message: FromWorker) => port.postMessage(message);
   try {
     send({ kind: "progress", stage: "reading the model's header" });
@@ -22,6 +23,7 @@ function run(port: MessagePort, { options }: WorkerData): void {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
     });
+    const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
     let isStopping = false;
@@ -50,7 +52,9 @@ function run(port: MessagePort, { options }: WorkerData): void {
       try {
         receive(message);
         while (core.hasWork && !isStopping) {
+          pulse.turn(core.longestStepMs);
           sendStep(core.step());
+          pulse.stepped();
           for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
             receive(mail.message as ToWorker);
           }

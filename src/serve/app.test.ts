@@ -144,6 +144,17 @@ describe("origins", () => {
 });
 
 describe("failures", () => {
+  it("to turn the engine's loop make /health say so, until it turns again", async () => {
+    const { engine, options } = fakeAppOptions({ stepsByItself: false });
+    const app = createApp(options);
+    engine.stalled = 45_000;
+    const answer = await app.request("/health");
+    expect(answer.status).toBe(503);
+    expect(await errorOf(answer)).toMatchObject({ code: "engine_stalled", message: expect.stringContaining("45 s") });
+    engine.stalled = 0;
+    expect((await app.request("/health")).status).toBe(200);
+  });
+
   it("of the engine reach the client and /health, and are logged once", async () => {
     const { engine, options, lines } = fakeAppOptions({ stepsByItself: false });
     const app = createApp(options);

@@ -66,7 +66,7 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/tokenizer_info", handler: tokenizerInfo, ...api },
 ];
 
-/** 200 while requests are taken; a draining or failed server says why not. */
+/** 200 while requests are taken and served; a server that drains, has failed or is stuck says so. */
 function health(c: AppContext, context: ServeContext): Response {
   const { engineFailure, isDraining } = context.lifecycle;
   if (engineFailure !== undefined) {
@@ -75,6 +75,13 @@ function health(c: AppContext, context: ServeContext): Response {
     });
   }
   if (isDraining) throw shuttingDown();
+  const stalledMs = context.engine.stalledMs();
+  if (stalledMs > 0) {
+    const got = `got none of its steps for ${Math.round(stalledMs / 1000)} s`;
+    throw new MillraceError("engine_stalled", `expected the engine to turn its loop while requests wait, ${got}`, {
+      hint: "restart the server: its thread is stuck, for instance in a disk that does not answer",
+    });
+  }
   return c.json({ status: "ok" });
 }
 

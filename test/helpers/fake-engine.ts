@@ -167,6 +167,12 @@ export class FakeEngine implements Engine {
     };
   }
 
+  /** What it says of itself. */
+  stalled = 0;
+  stalledMs(): number {
+    return this.stalled;
+  }
+
   onCacheChanges(listener: (changes: BlockChanges) => void): () => void {
     this.#cacheListeners.add(listener);
     return () => this.#cacheListeners.delete(listener);
