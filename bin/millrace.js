@@ -49,6 +49,9 @@ const withKernels = !COMMANDS_WITHOUT_KERNELS.has(process.argv[2] ?? "serve");
 if (existsSync(new URL("../src", import.meta.url))) {
   const { ensureReady } = await import("../scripts/build.js");
   if (!(await ensureReady({ root, withKernels }))) process.exit(1);
+  const { needsProbes } = await import("../scripts/setup/probes-needed.js");
+  // Without a compiler the command says which flags do without.
+  if (needsProbes(process.argv.slice(2))) await ensureReady({ root, withProbes: true });
 } else if (withKernels) {
   const { ensureInstalledKernels } = await import("../scripts/setup/installed-kernels.js");
   if (!(await ensureInstalledKernels(root))) process.exit(1);

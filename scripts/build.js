@@ -29,6 +29,18 @@ const TARGETS = {
       ),
     build: buildKernels,
   },
+  probes: {
+    outputPath: "build/native/probes.node",
+    stampPath: "build/probes.stamp",
+    hash: (root) =>
+      hashSources(
+        root,
+        ["native", "scripts/build-native.js"],
+        (path) => !path.startsWith("native/test/"),
+        [process.platform, process.arch, process.env.CXX, process.env.CXXFLAGS].join(" "),
+      ),
+    build: buildProbes,
+  },
   TypeScript: {
     outputPath: "dist/src/cli/main.js",
     stampPath: "build/typescript.stamp",
@@ -47,6 +59,11 @@ function isStale(root, target) {
 async function buildKernels(_root, stage) {
   const { buildNative } = await import("./build-native.js");
   await buildNative({ log: (line) => stage.update(line) });
+}
+
+async function buildProbes(_root, stage) {
+  const { buildNativeProbes } = await import("./build-native.js");
+  await buildNativeProbes({ log: (line) => stage.update(line) });
 }
 
 /** dist/ mirrors the sources; what a deleted or renamed source left behind must not be loaded. */
@@ -102,11 +119,18 @@ async function bringUpToDate(root, name, target) {
 /**
  * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start may be at it.
  * @param withKernels false leaves native code alone
+ * @param withProbes true builds what measures this machine, too
  * @param isCheckout false in a published package: dist/ is there, and only kernels can be missing
  * @returns whether everything is in place; what went wrong is on stderr by then
  */
-export async function ensureReady({ root = packageRoot, withKernels = true, isCheckout = true } = {}) {
-  const targets = Object.entries(TARGETS).filter(([name]) => (name === "kernels" ? withKernels : isCheckout));
+export async function ensureReady({
+  root = packageRoot,
+  withKernels = true,
+  withProbes = false,
+  isCheckout = true,
+} = {}) {
+  const isWanted = { kernels: withKernels, probes: withProbes, TypeScript: isCheckout };
+  const targets = Object.entries(TARGETS).filter(([name]) => isWanted[name]);
   const isAnythingStale = () =>
     (isCheckout && !areDependenciesCurrent(root)) || targets.some(([, target]) => isStale(root, target));
   if (!isAnythingStale()) return true;
