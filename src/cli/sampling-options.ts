@@ -44,6 +44,12 @@ export function addSamplingOptions(command: Command): Command {
   return addGenerationConfigOptions(command, "Sampling:");
 }
 
+/** What flags say, under the names that defaults have. */
+export function chosenSampling({ temperature, topP, topK, minP }: SamplingFlags): SamplingDefaults {
+  const all = { temperature, top_p: topP, top_k: topK, min_p: minP };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
 /** Stop texts may hold commas, so only repetition makes a list. */
 function collect(text: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), text];

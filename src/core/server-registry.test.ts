@@ -12,7 +12,7 @@ const filesIn = (cache: string): readonly string[] => readdirSync(join(cache, "s
 
 /** Writes this process's file with some of it changed. */
 function forge(cache: string, name: string, changes: object): void {
-  const [own] = filesIn(cache);
+  const own = filesIn(cache).find((each) => each.endsWith(`-${process.pid}.json`));
   const record = JSON.parse(readFileSync(join(cache, "servers", own!), "utf8")) as object;
   writeFileSync(join(cache, "servers", name), JSON.stringify({ ...record, ...changes }));
 }
@@ -39,6 +39,9 @@ test("who was killed, and whoever has its number now, is cleared away; another m
   expect(runningServers(cache).map((record) => record.pid)).toEqual([process.pid]);
   expect(filesIn(cache).filter((name) => ["dead.json", "reused.json"].includes(name))).toEqual([]);
   expect(filesIn(cache)).toEqual(expect.arrayContaining(["broken.json", "elsewhere.json"]));
+  forge(cache, "dead.json", { pid });
+  registerServer(FACTS, cache)();
+  expect(filesIn(cache)).not.toContain("dead.json");
   remove();
 });
 

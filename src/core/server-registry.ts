@@ -67,6 +67,8 @@ export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): ()
   };
   try {
     mkdirSync(registryFolder(cacheDir), { recursive: true });
+    // Those of killed servers would pile up where nobody lists them.
+    runningServers(cacheDir);
     writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`);
     renameSync(`${path}.new`, path);
     process.once("exit", remove);

@@ -120,11 +120,12 @@ test("generate repeats itself with a seed, and honours stop texts with commas", 
 
 test("chat answers line by line, forgets on /reset, shows speed, and ends on /exit", async () => {
   const lines = ["hello", "/help", "/reset", "hello", "/exit", "never read"];
-  const { stdout, exitCode } = await millrace(["chat", "--temperature", "0"], { stdin: `${lines.join("\n")}\n` });
+  const { stdout, stderr, exitCode } = await millrace(["chat"], { stdin: `${lines.join("\n")}\n` });
   const stats = [...stdout.matchAll(/\[(\d+) prompt tokens.* output tokens, first after .*ended by stop\]/g)];
   expect(stats.map((match) => match[1])).toEqual([stats[0]?.[1], stats[0]?.[1]]);
   expect(stdout).toContain("/reset starts over, /exit ends");
   expect(stdout).toContain("a new conversation begins");
+  expect(stderr).toContain("mill-base, temperature 0; /reset starts over");
   // The input was over when the first answer was.
   expect(stdout.match(/^> /gm)).toHaveLength(1);
   expect(exitCode).toBe(0);

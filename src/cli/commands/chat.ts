@@ -4,9 +4,10 @@ import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { ChatMessage, ChatTemplate } from "../../text/chat-template.js";
 import { addCommonEngineOptions } from "../engine-options.js";
+import { describeSampling } from "../generation-config.js";
 import { chatPromptIds, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
 import { modelOption } from "../model.js";
-import { addSamplingOptions } from "../sampling-options.js";
+import { addSamplingOptions, chosenSampling } from "../sampling-options.js";
 import { stagesTo } from "../stages.js";
 import { statsLine } from "./generate.js";
 
@@ -36,6 +37,9 @@ async function runChat(flags: ChatFlags): Promise<void> {
         },
       );
     }
+    const sampling = describeSampling({ ...session.samplingDefaults, ...chosenSampling(flags) });
+    const about = sampling === "" ? session.name : `${session.name}, ${sampling}`;
+    process.stderr.write(`\n  ${about}; /reset starts over, /exit ends\n\n`);
     await new Conversation(session, session.chatTemplate, terminal, flags.system).run();
   } finally {
     terminal.close();
