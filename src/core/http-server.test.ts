@@ -28,7 +28,7 @@ async function start(timeoutMs: number, keepAliveMs: number, answer: RequestList
   socket.on("close", () => {
     seen.isClosed = true;
   });
-  return { seen, socket, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
+  return { seen, socket, unanswered, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
 }
 
 test("a connection that has its answer ends when its keep-alive time is over", async () => {
@@ -56,14 +56,22 @@ test("a connection whose answer is made in silence stays", async () => {
   await until(() => seen.text.includes("late"), "the answer");
 });
 
-test("what is no request is refused, but not in the middle of an answer", async () => {
-  const { seen, socket, ask } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => outgoing.write("begun"));
-  server.on("clientError", (error, its) => answerBadRequest({ warn: () => {} }, error, its as Socket));
+test("what is no request is refused, after the answers to those before it", async () => {
+  let end = () => {};
+  const { seen, socket, ask, unanswered } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
+    outgoing.write("begun");
+    end = () => outgoing.end("ended");
+  });
+  server.on("clientError", (error, its) => answerBadRequest({ warn: () => {} }, error, its as Socket, unanswered));
   ask();
   await until(() => seen.text.includes("begun"), "the answer's beginning");
   socket.write("nonsense\r\n\r\n");
-  await until(() => seen.isClosed, "the end");
+  socket.write("more nonsense\r\n\r\n");
+  await new Promise((resolve) => setTimeout(resolve, 20));
   expect(seen.text).not.toContain("400");
+  end();
+  await until(() => seen.isClosed, "the end");
+  expect(seen.text).toMatch(/begun.*ended.*HTTP\/1.1 400 .*"invalid_request"}}$/s);
   const { port } = server.address() as AddressInfo;
   const other = connect(port, "127.0.0.1", () => other.write("nonsense\r\n\r\n"));
   let text = "";

@@ -13,8 +13,32 @@ export function requestIdOf(given: string | undefined): string {
   return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
-/** A connection that sends nonsense gets a coded answer when that is still possible. */
-export function answerBadRequest(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+/** Connections whose nonsense will be answered: what follows it is nonsense too. */
+const condemned = new WeakSet<Socket>();
+
+/**
+ * A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests before it.
+ * @param unanswered the server's responses that are not over
+ */
+export function answerBadRequest(
+  logger: BadRequestLogger,
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  unanswered: ReadonlySet<ServerResponse>,
+): void {
+  if (condemned.has(socket)) return;
+  condemned.add(socket);
+  const before = [...unanswered].filter(({ req }) => req.socket === socket && req.complete);
+  let numLeft = before.length;
+  for (const answer of before) {
+    answer.once("close", () => {
+      if (--numLeft === 0) refuse(logger, error, socket);
+    });
+  }
+  if (numLeft === 0) refuse(logger, error, socket);
+}
+
+function refuse(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
   // Between the bytes of an answer that has begun there is no place for another.
   const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
   if (error.code === "ECONNRESET" || !socket.writable || answer?.headersSent === true) {
@@ -37,6 +61,39 @@ export function answerBadRequest(logger: BadRequestLogger, error: NodeJS.ErrnoEx
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/** Between two looks whether a client that has ended its side still listens, first and longest. */
+const FIRST_LOOK_MS = 20;
+const LONGEST_LOOK_MS = 1000;
+
+/**
+ * A client may end its side of the connection once its request is whole, and is answered all the same. One that has closed altogether looks alike, so it is
+ * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection that nobody listens to any more. Who ends its side
+ * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
+ * @param unanswered the server's responses that are not over, in the order of their requests
+ */
+export function answerHalfClosed(server: Server, unanswered: ReadonlySet<ServerResponse>): void {
+  // Node's own switch, off by default: who half-closes would count as gone.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  server.on("connection", (socket: Socket) => {
+    let timer: NodeJS.Timeout | undefined;
+    const current = () => [...unanswered].find(({ req }) => req.socket === socket);
+    socket.once("end", () => {
+      const answer = current();
+      // HTTP/1.0 knows no interim answers.
+      if (answer !== undefined && (answer.headersSent || answer.req.httpVersion === "1.0")) socket.destroy();
+      else look(FIRST_LOOK_MS);
+    });
+    socket.once("close", () => clearTimeout(timer));
+    const look = (nextMs: number): void => {
+      const answer = current();
+      if (answer === undefined || socket.destroyed) return;
+      // The bytes of an answer that has begun by now do the same.
+      if (!answer.headersSent) answer.writeContinue();
+      timer = setTimeout(() => look(Math.min(LONGEST_LOOK_MS, 2 * nextMs)), nextMs);
+    };
+  });
 }
 
 /** Longer than clients keep a connection they do not use, or ours would end under a request. */

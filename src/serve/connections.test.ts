@@ -62,10 +62,22 @@ describe("a client that goes away", () => {
     expect(fake.lines.filter((line) => line.level === "warn" || line.level === "error")).toEqual([]);
   });
 
-  it("by half-closing counts as gone", async () => {
+  it("but only half-closed, after its whole request, is answered", async () => {
     await start({ stepsByItself: false });
     const client = await open({ allowHalfOpen: true });
-    client.socket.end(request(endless));
+    client.socket.end(request(short) + request({ ...short, prompt: "cd" }));
+    await until(() => fake.engine.numLive === 2, "the requests");
+    await until(() => client.received().split("100 Continue").length > 3, "some looks whether it listens");
+    fake.engine.step();
+    fake.engine.step();
+    await until(() => client.isClosed(), "the answers and the end");
+    expect(client.received()).toMatch(/^(HTTP\/1.1 100 Continue\r\n\r\n)+HTTP\/1.1 200.*"ab".*HTTP\/1.1 200.*"cd"/s);
+  });
+
+  it("without a word of HTTP/1.1 counts as gone as soon as it half-closes", async () => {
+    await start({ stepsByItself: false });
+    const client = await open({ allowHalfOpen: true });
+    client.socket.end(request(endless).replace("HTTP/1.1", "HTTP/1.0"));
     await until(() => fake.engine.numAborted === 1, "the abort");
   });
 
@@ -153,6 +165,17 @@ describe("bodies", () => {
 });
 
 describe("one connection", () => {
+  it("gets the answers to its requests though nonsense follows them in the same packet", async () => {
+    await start();
+    const client = await open();
+    const get = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    client.socket.write(`${get}${request(short)}${get}nonsense\r\n\r\n`);
+    await until(() => client.isClosed(), "the answers and the end");
+    const answers = client.received().match(/HTTP\/1.1 \d+/g);
+    expect(answers).toEqual(["HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 400"]);
+    expect(client.received()).toContain('"text":"ab"');
+  });
+
   it("carries many requests, one after another and pipelined, in order", async () => {
     await start();
     const client = await open();

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
-import { answerBadRequest, endSilentConnections, listen, shownHost } from "../core/http-server.js";
+import { answerBadRequest, answerHalfClosed, endSilentConnections, listen, shownHost } from "../core/http-server.js";
 import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
 import type { AppOptions, ServeLogger } from "./context.js";
@@ -64,7 +64,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     if (lifecycle.isDraining) outgoing.shouldKeepAlive = false;
     void handle(incoming, outgoing);
   });
-  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
+  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket, open));
+  answerHalfClosed(server, open);
   endSilentConnections(server, options.limits.stalledClientTimeoutMs, open);
   const { port } = await listen(server, options.host, options.port);
   const closed = new Promise<void>((resolve) => server.once("close", resolve));

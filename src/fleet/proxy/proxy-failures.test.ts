@@ -358,6 +358,30 @@ test("a connection that is silent ends, unless its answer is being made", async 
   expect(await (await response).json()).toEqual({ ok: true });
 });
 
+test("requests before nonsense are answered, and so are those of a client that has ended its side", async () => {
+  const { proxy } = await start([ok]);
+  const body = JSON.stringify(request);
+  const one = `POST ${chat} HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  const get = "GET /health HTTP/1.1\r\nHost: h\r\n\r\n";
+  for (const [sent, statuses] of [
+    [`${get}${one}nonsense\r\n\r\n`, ["200", "200", "400"]],
+    [`${get}${one}`, ["200", "200"]],
+  ] as const) {
+    const isEnding = statuses.length === 2;
+    const socket = connect({ port: proxy.port, host: "127.0.0.1", allowHalfOpen: true });
+    let answer = "";
+    socket.on("data", (bytes) => {
+      answer += bytes.toString();
+    });
+    socket.once("end", () => socket.end());
+    if (isEnding) socket.end(sent);
+    else socket.write(sent);
+    await new Promise((resolve) => socket.once("close", resolve));
+    const seen = [...answer.matchAll(/HTTP\/1.1 (\d+)/g)].map((match) => match[1]);
+    expect(seen.filter((status) => status !== "100")).toEqual(statuses);
+  }
+});
+
 test("pipelined requests are answered in order, and cancelled together", async () => {
   const { proxy, standIns } = await start([never]);
   const socket: Socket = connect(proxy.port, "127.0.0.1");

@@ -3,7 +3,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { Socket } from "node:net";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
-import { answerBadRequest, endSilentConnections, listen, requestIdOf, shownHost } from "../../core/http-server.js";
+import {
+  answerBadRequest,
+  answerHalfClosed,
+  endSilentConnections,
+  listen,
+  requestIdOf,
+  shownHost,
+} from "../../core/http-server.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
@@ -53,7 +60,10 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const responses = new ResponseState(new ResponseStore(options.responseLimits));
   const door = new Door({ options, router, room, connections, keySourceOf, responses });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
-  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket));
+  server.on("clientError", (error, socket) =>
+    answerBadRequest(options.logger, error, socket as Socket, door.unanswered),
+  );
+  answerHalfClosed(server, door.unanswered);
   endSilentConnections(server, options.timeouts.stalledClientMs, door.unanswered);
   const { port } = await listen(server, options.host, options.port);
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
