@@ -1,0 +1,188 @@
+#!/usr/bin/env node
+/**
+ * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what passed.
+ *
+ *   node scripts/clients/run.js [--folder DIR] [--only NAME]
+ *
+ * Each client is installed in a folder outside the checkout (DIR; a temporary one by default) and stays there for the next run.
+ * The bundled model has no tools of its own: a template gives it some, and what decides the form of an answer is what is forced.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "../..");
+const { values } = parseArgs({ options: { folder: { type: "string" }, only: { type: "string" } } });
+const folder = values.folder ?? join(tmpdir(), "server-clients");
+const TIMEOUT_MS = 600_000;
+
+const PYTHON = ["openai", "openai-agents", "pydantic-ai-slim[openai]", "langchain-openai", "instructor", "litellm"];
+const LM_EVAL = ["lm-eval[api]"];
+const GUIDELLM = ["guidellm"];
+const NODE = ["ai@6", "@ai-sdk/openai@3", "@ai-sdk/openai-compatible@2", "zod@4"];
+
+const script = (name) => join(here, name);
+const python = (venv) => join(folder, venv, "bin", "python");
+
+/** Name, its packages, and what runs it: the exit status says whether it passed. */
+const CLIENTS = [
+  ...["openai_agents", "pydantic_ai", "langchain", "instructor", "litellm"].map((name) => ({
+    name: name.replaceAll("_", "-"),
+    install: () => installPython("py", PYTHON),
+    command: () => [python("py"), script(`${name}_client.py`)],
+  })),
+  { name: "ai-sdk", install: installNode, command: aiSdk },
+  { name: "guidellm", install: () => installPython("guidellm", GUIDELLM), command: guidellm },
+  { name: "lm-eval", install: () => installPython("lm-eval", LM_EVAL), command: lmEval },
+];
+
+function check({ status, stderr }, what) {
+  if (status !== 0) throw new Error(`${what}: ${String(stderr).trim().split("\n").slice(-3).join(" ")}`);
+}
+
+function installPython(venv, packages) {
+  if (!existsSync(python(venv))) check(spawnSync("python3", ["-m", "venv", join(folder, venv)]), "python3 -m venv");
+  const marker = join(folder, venv, "installed");
+  if (existsSync(marker)) return;
+  check(spawnSync(python(venv), ["-m", "pip", "install", "--quiet", ...packages]), "pip install");
+  writeFileSync(marker, packages.join("\n"));
+}
+
+function installNode() {
+  const to = join(folder, "node");
+  if (existsSync(join(to, "node_modules/ai"))) return;
+  mkdirSync(to, { recursive: true });
+  writeFileSync(join(to, "package.json"), JSON.stringify({ private: true }));
+  check(spawnSync("npm", ["install", "--no-audit", "--no-fund", ...NODE], { cwd: to }), "npm install");
+}
+
+/** Imports are looked for from where a module lies. */
+function aiSdk() {
+  const copy = join(folder, "node", "ai-sdk.mjs");
+  writeFileSync(copy, readFileSync(script("ai-sdk.mjs")));
+  return [process.execPath, copy];
+}
+
+/** As it comes, but with prompts of its own: the tokenizers that it would make some with are on a hub. */
+function guidellm({ url, model }) {
+  const data = join(folder, "prompts.jsonl");
+  const prompts = Array.from({ length: 16 }, (_, n) =>
+    JSON.stringify({ prompt: `What is ${n} + ${n}?`, output_tokens_count: 16 }),
+  );
+  writeFileSync(data, prompts.join("\n"));
+  const options = {
+    backend: `kind=openai_http,target=${url},model=${model}`,
+    data: `kind=json_file,path=${data}`,
+    profile: "kind=synchronous",
+    constraint: "kind=max_requests,count=16",
+    output: `kind=json,path=${join(folder, "guidellm.json")}`,
+  };
+  const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  return [join(folder, "guidellm/bin/guidellm"), "run", ...flags, "--disable-console-interactive"];
+}
+
+function lmEval({ url, model }) {
+  const data = join(folder, "arithmetic.jsonl");
+  const rows = Array.from({ length: 12 }, (_, n) => ({
+    ...{ question: `${n} + ${n} =`, choices: [` ${2 * n}`, ` ${2 * n + 1}`], label: 0 },
+  }));
+  writeFileSync(data, rows.map((row) => JSON.stringify(row)).join("\n"));
+  const tasks = join(folder, "tasks");
+  mkdirSync(tasks, { recursive: true });
+  writeFileSync(join(tasks, "task.yaml"), readFileSync(script("lm-eval-task.yaml"), "utf8").replace("TASK_DATA", data));
+  const args = `model=${model},base_url=${url}/v1/completions,tokenizer_backend=remote,num_concurrent=2`;
+  const flags = ["--model", "local-completions", "--model_args", args, "--include_path", tasks];
+  return [join(folder, "lm-eval/bin/lm_eval"), "run", ...flags, "--tasks", "server_arithmetic"];
+}
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+
+async function startServer() {
+  const port = await freePort();
+  const flags = ["--port", String(port), "--chat-template", script("tools.jinja")];
+  const server = spawn(process.execPath, [join(root, "bin/millrace.js"), "serve", ...flags], { stdio: "ignore" });
+  const url = `http://127.0.0.1:${port}`;
+  for (let waited = 0; waited < 120; waited++) {
+    const models = await fetch(`${url}/v1/models`).then(
+      (answer) => answer.json(),
+      () => undefined,
+    );
+    if (models !== undefined) return { server, url, model: models.data[0].id };
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  server.kill();
+  throw new Error("the server did not start within two minutes");
+}
+
+function run([command, ...args], { url, model }) {
+  const env = {
+    ...process.env,
+    SERVER_URL: url,
+    MODEL: model,
+    OPENAI_API_KEY: "none",
+    HF_HUB_OFFLINE: "1",
+    PYTHONWARNINGS: "ignore",
+  };
+  const { status, stdout, stderr } = spawnSync(command, args, {
+    env,
+    cwd: folder,
+    timeout: TIMEOUT_MS,
+    encoding: "utf8",
+    maxBuffer: 64e6,
+  });
+  writeFileSync(join(folder, "last-output.txt"), `${stdout}\n${stderr}`);
+  if (status === 0) return { isPassed: true, reason: "", output: stdout };
+  const lines = `${stdout}\n${stderr}`
+    .trim()
+    .split("\n")
+    .filter((line) => line.trim() !== "");
+  return {
+    isPassed: false,
+    reason: status === null ? "out of time" : lines.slice(-2).join(" ").slice(0, 300),
+    output: stdout,
+  };
+}
+
+/** What a run of a benchmark says beside its exit status. */
+function failuresIn(name) {
+  if (name !== "guidellm") return undefined;
+  const report = JSON.parse(readFileSync(join(folder, "guidellm.json"), "utf8"));
+  const totals = report.benchmarks.map(({ metrics }) => metrics.request_totals);
+  const numFailed = totals.reduce((sum, { errored }) => sum + errored, 0);
+  const numDone = totals.reduce((sum, { successful }) => sum + successful, 0);
+  return numFailed === 0 && numDone > 0 ? undefined : `${numFailed} requests failed, ${numDone} were answered`;
+}
+
+mkdirSync(folder, { recursive: true });
+const serving = await startServer();
+const rows = [];
+try {
+  for (const client of CLIENTS) {
+    if (values.only !== undefined && client.name !== values.only) continue;
+    let row;
+    try {
+      client.install();
+      const { isPassed, reason } = run(client.command(serving), serving);
+      const failures = isPassed ? failuresIn(client.name) : reason;
+      row = { client: client.name, result: failures === undefined ? "pass" : "FAIL", reason: failures ?? "" };
+    } catch (thrown) {
+      row = { client: client.name, result: "FAIL", reason: thrown.message };
+    }
+    process.stdout.write(`${row.client.padEnd(16)}${row.result}  ${row.reason}\n`);
+    rows.push(row);
+  }
+} finally {
+  serving.server.kill();
+}
+process.exitCode = rows.every(({ result }) => result === "pass") ? 0 : 1;
