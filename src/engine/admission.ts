@@ -1,7 +1,14 @@
 /** The door of the engine: what a request must satisfy before it costs anything. */
 import { MillraceError } from "../core/errors.js";
 import type { EngineInfo, EngineRequest, SamplingParams } from "./api.js";
-import { MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "./api.js";
+import {
+  MAX_ALLOWED_TOKENS,
+  MAX_BAD_WORD_TOKENS,
+  MAX_BAD_WORDS,
+  MAX_LOGIT_BIASES,
+  MAX_LOGPROBS,
+  MAX_STOP_TOKENS,
+} from "./api.js";
 
 /** Throws the coded error for the first thing wrong with a request. */
 export function checkRequest(request: EngineRequest, info: EngineInfo): void {
@@ -18,6 +25,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
     info.vocabSize,
     "logit_bias",
   );
+  checkLists(sampling, info.vocabSize);
   checkCount(sampling.logitBias.length, MAX_LOGIT_BIASES, "logit_bias");
   checkCount(sampling.stopTokenIds.length, MAX_STOP_TOKENS, "stop_token_ids");
   checkCount(sampling.numLogprobs ?? 0, MAX_LOGPROBS, "logprobs");
@@ -49,6 +57,28 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
         hint: "Lower max_tokens, shorten the prompt, or start with more --kv-cache-memory-bytes.",
       },
     );
+  }
+}
+
+function checkLists({ allowedTokenIds, badWords = [] }: SamplingParams, vocabSize: number): void {
+  if (allowedTokenIds !== undefined) {
+    checkCount(allowedTokenIds.length, MAX_ALLOWED_TOKENS, "allowed_token_ids");
+    assertTokenIds(allowedTokenIds, vocabSize, "allowed_token_ids");
+    if (allowedTokenIds.length === 0) {
+      throw new MillraceError("invalid_parameter", "expected at least one token for allowed_token_ids, got none", {
+        param: "allowed_token_ids",
+      });
+    }
+  }
+  checkCount(badWords.length, MAX_BAD_WORDS, "bad_words");
+  for (const word of badWords) {
+    assertTokenIds(word, vocabSize, "bad_words");
+    checkCount(word.length, MAX_BAD_WORD_TOKENS, "bad_words' tokens");
+    if (word.length === 0) {
+      throw new MillraceError("invalid_parameter", "expected words of at least one token for bad_words, got none", {
+        param: "bad_words",
+      });
+    }
   }
 }
 

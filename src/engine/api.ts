@@ -15,6 +15,10 @@ import type { SpeculationStats } from "./speculative/stats.js";
 export const MAX_LOGPROBS = 20;
 export const MAX_LOGIT_BIASES = 1024;
 export const MAX_STOP_TOKENS = 256;
+export const MAX_ALLOWED_TOKENS = 16_384;
+export const MAX_BAD_WORDS = 1024;
+/** Of one of them. */
+export const MAX_BAD_WORD_TOKENS = 128;
 
 /** Temperatures below this leave only the likeliest token, and dividing by them would overflow (vLLM draws the line at the same place). */
 export const GREEDY_TEMPERATURE = 1e-5;
@@ -42,6 +46,10 @@ export interface SamplingParams {
   /** Ends the sequence (the token is reported, and is the last). The model's own stop ids are included unless ignoreEos. */
   readonly stopTokenIds: readonly number[];
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
+  /** The only tokens that may come, the stop tokens among them only where they are named; absent = all. */
+  readonly allowedTokenIds?: readonly number[] | undefined;
+  /** Sequences of tokens that may not come in the output. */
+  readonly badWords?: readonly (readonly number[])[] | undefined;
   /** How many top log-probabilities come with each output token; 0 = only the chosen token's; undefined = none. At most 20. */
   readonly numLogprobs: number | undefined;
   /** The same for the prompt's tokens. Such a request does not read the prefix cache. */

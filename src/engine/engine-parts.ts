@@ -81,7 +81,7 @@ export function buildParts(
     numGroups: groups.length,
     maxExtraLogitRows,
     batch,
-    sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs }),
+    sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
     transformer: new Transformer(config, weights, device, { kvType, blockSize, numBlocks, groups, maxModelLen }, batch),
     kv,

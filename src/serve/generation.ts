@@ -34,6 +34,8 @@ export interface GenerationRequest {
   readonly cacheSalt: string | undefined;
   /** What the answer must be. */
   readonly constraint?: NonNullable<EngineRequest["constraint"]>;
+  /** Updates have their tokens' ids. */
+  readonly reportsTokenIds?: boolean;
   /** Absent: the text is all there is. */
   readonly reading?: AnswerReading | undefined;
 }
@@ -64,6 +66,8 @@ export interface GenerationUpdate {
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
   readonly pooled: Float64Array | undefined;
   readonly numNewTokens: number;
+  /** The new tokens, where they were asked for; else empty. */
+  readonly tokenIds: readonly number[];
   readonly numCachedTokens: number;
   /** Milliseconds the request waited for the engine to take it in. */
   readonly queueMs: number;
@@ -76,6 +80,7 @@ export interface GenerationListener {
   onError(error: MillraceError): void;
 }
 
+const NO_IDS: readonly number[] = [];
 const NO_SCORED: readonly ScoredToken[] = [];
 
 export class Generation {
@@ -205,6 +210,10 @@ export class Generation {
       promptLogprobs: output.promptLogprobs,
       pooled: output.pooled,
       numNewTokens: this.#numTokens - numBefore,
+      tokenIds:
+        this.#request.reportsTokenIds === true
+          ? Array.from(output.tokenIds.slice(0, this.#numTokens - numBefore))
+          : NO_IDS,
       numCachedTokens: output.numCachedTokens,
       queueMs: output.queueMs,
       end,

@@ -17,6 +17,8 @@ export interface ChoiceResult {
   /** The text taken apart; undefined where nothing is. */
   readonly parts: readonly AnswerPart[] | undefined;
   readonly scored: readonly ScoredToken[];
+  /** Where they were asked for; else empty. */
+  readonly tokenIds: readonly number[];
   readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
   readonly pooled: GenerationUpdate["pooled"];
   readonly end: GenerationEnd;
@@ -47,6 +49,7 @@ export function collectResults(
       text: "",
       parts: undefined as AnswerPart[] | undefined,
       scored: [] as ScoredToken[],
+      tokenIds: [] as number[],
       promptLogprobs: undefined as GenerationUpdate["promptLogprobs"],
       pooled: undefined as GenerationUpdate["pooled"],
       end: { reason: "stop", stopReason: null } as GenerationEnd,
@@ -64,6 +67,7 @@ export function collectResults(
             for (const part of update.parts) appendPart(result.parts, part);
           }
           for (const token of update.scored) result.scored.push(token);
+          for (const id of update.tokenIds) result.tokenIds.push(id);
           if (update.promptLogprobs !== undefined) result.promptLogprobs = update.promptLogprobs;
           if (update.pooled !== undefined) result.pooled = update.pooled;
           if (update.end !== undefined) result.end = update.end;

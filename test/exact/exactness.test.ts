@@ -256,7 +256,7 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
           ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
           : isConstraining && rng.chance(0.6)
             ? constrainedRequest(rng, promptIds, vocabSize)
-            : request(promptIds, randomSampling(rng, vocabSize))),
+            : request(promptIds, { ...randomSampling(rng, vocabSize), ...randomBars(promptIds, vocabSize) })),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
         priority: rng.int(-1, 1),
       },
@@ -300,6 +300,17 @@ function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams
     logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
     numLogprobs: rng.pick([undefined, 0, 5]),
     numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
+  };
+}
+
+/** Few tokens come again and again, so that drafts come true, and words of them are often about to be completed. */
+function randomBars(promptIds: readonly number[], vocabSize: number): Partial<SamplingParams> {
+  const rng = new TestRng(promptIds.reduce((sum, id) => sum + id, 0));
+  const few = Array.from({ length: rng.int(2, 6) }, () => rng.int(0, vocabSize - 1));
+  const word = () => Array.from({ length: rng.int(1, 3) }, () => rng.pick(few));
+  return {
+    allowedTokenIds: rng.chance(0.3) ? few : undefined,
+    badWords: rng.chance(0.4) ? [word(), word()] : undefined,
   };
 }
 

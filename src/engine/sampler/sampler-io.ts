@@ -7,6 +7,7 @@ import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } f
 import type { PositionMask } from "../constraint/mask-memory.js";
 import type { Sequence } from "../sequence.js";
 import { allocateInts } from "../step-batch.js";
+import { leavesOnly, TokenBars } from "./token-bars.js";
 
 const MODE_SAMPLE = 0;
 const MODE_SCORE = 1;
@@ -40,13 +41,15 @@ export class SamplerIo {
   #bannedEnd = 0;
   #masks: Int32Array;
   #masksEnd = 0;
+  readonly #bars: TokenBars;
   /** Of the sequence whose rows are being added: they share its history, biases and bans. */
   #shared: SharedLists = NOTHING_SHARED;
 
   constructor(
     private readonly device: Device,
-    capacity: { readonly maxLogitRows: number; readonly maxNumSeqs: number },
+    capacity: { readonly maxLogitRows: number; readonly maxNumSeqs: number; readonly vocabSize: number },
   ) {
+    this.#bars = new TokenBars(capacity.vocabSize);
     const { maxLogitRows, maxNumSeqs } = capacity;
     const ints = (length: number) => allocateInts(device, length);
     const floats = (length: number) => {
@@ -106,12 +109,15 @@ export class SamplerIo {
   }
 
   /** The next logit row chooses the token at `position` of the sequence, were all before it right; rows of a sequence come one after another. */
-  addSampleRow(
-    sequence: Sequence,
-    position: number,
-    mask?: PositionMask,
-    numTop = sequence.sampling.numLogprobs,
-  ): void {
+  addSampleRow(sequence: Sequence, position: number, mask?: PositionMask): void {
+    const words = this.#bars.maskAt(sequence, position, mask?.words);
+    const { numLogprobs, stopTokenIds } = sequence.sampling;
+    const isOnlyStop = mask?.isOnlyStop === true || (words !== mask?.words && leavesOnly(words ?? [], stopTokenIds));
+    const row = this.#addChoice(sequence, position, numLogprobs, isOnlyStop);
+    if (words !== undefined) row[SAMPLE_PARAM.maskStart] = this.#addMask(words);
+  }
+
+  #addChoice(sequence: Sequence, position: number, numTop: number | undefined, isOnlyStop: boolean): Float64Array {
     const { sampling, numPromptTokens } = sequence;
     const shared = this.#sharedOf(sequence);
     const row = this.#row(MODE_SAMPLE, numTop);
@@ -132,17 +138,17 @@ export class SamplerIo {
     }
     row[SAMPLE_PARAM.biasStart] = shared.biasStart;
     row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
-    if (mask !== undefined) row[SAMPLE_PARAM.maskStart] = this.#addMask(mask.words);
     // Where a grammar has come to its end, nothing could be chosen instead.
-    if (position - numPromptTokens < sampling.minTokens && mask?.isOnlyStop !== true) {
+    if (position - numPromptTokens < sampling.minTokens && !isOnlyStop) {
       row[SAMPLE_PARAM.banStart] = shared.banStart;
       row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
     }
+    return row;
   }
 
   /** As addSampleRow, for a guess: only the chosen token's probability is asked for. */
   addGuessRow(sequence: Sequence, position: number): void {
-    this.addSampleRow(sequence, position, undefined, 0);
+    this.#addChoice(sequence, position, 0, false);
   }
 
   /** The next logit row reports the log-probability of a prompt token. */

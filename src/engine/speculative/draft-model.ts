@@ -72,7 +72,7 @@ export class DraftModel implements BatchDrafter {
       },
       device,
     );
-    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
+    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
     this.#transformer = new Transformer(
       config,
       weights,

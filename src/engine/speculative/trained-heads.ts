@@ -55,7 +55,7 @@ export class TrainedHeads implements BatchDrafter {
     this.maxTokens = network.maxTokens;
     const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 0 };
     this.#batch = new StepBatch(capacity, device);
-    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs });
+    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
     const modelWidth = model.transformer.width;
     const kept = device.allocate(maxNumSeqs * modelWidth * 4);
     this.#states = { buffer: kept, values: new Float32Array(device.view(kept)) };

@@ -17,6 +17,7 @@ import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
+import { truncated } from "./prompt-size.js";
 import { assertFewLogprobs, assertNumSequences, assertShortRecipes, planChoices } from "./sampling.js";
 import {
   integerIn,
@@ -49,6 +50,7 @@ const schema = z.strictObject({
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
+  include_reasoning: z.boolean().optional(),
   ...samplingShape,
   ...termsShape,
 });
@@ -97,7 +99,7 @@ function assertConsistent(request: ChatRequest): void {
 
 interface ChatGenerations {
   readonly requests: readonly GenerationRequest[];
-  readonly numPromptTokens: number;
+  readonly promptIds: Int32Array;
   /** Answers come in parts: reasoning, content and calls. */
   readonly isTakenApart: boolean;
 }
@@ -108,22 +110,33 @@ function renderOptions(request: ChatRequest): RenderOptions {
     continueFinalMessage: request.continue_final_message,
     kwargs: request.chat_template_kwargs,
     addSpecialTokens: request.add_special_tokens,
+    truncates: request.truncate_prompt_tokens !== undefined,
   };
 }
 
 /** The request's prompt, and nothing of what else it asks for. */
 export function chatPromptIds(context: PromptContext, request: ChatRequest): Int32Array {
   const messages = toChatMessages(request.messages);
-  return chatPrompt(context, messages, renderOptions(request), request, isConstrained(request)).promptIds;
+  const { promptIds } = chatPrompt(context, messages, renderOptions(request), request, isConstrained(request));
+  return truncatedPrompt(context, request, promptIds);
+}
+
+function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds: Int32Array): Int32Array {
+  const { truncate_prompt_tokens: truncate, max_completion_tokens, max_tokens } = request;
+  const { maxModelLen } = context.engine.info;
+  const numWanted = Math.min(max_completion_tokens ?? max_tokens ?? 1, Math.ceil(maxModelLen / 2));
+  return truncated(promptIds, truncate, maxModelLen, numWanted);
 }
 
 function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
   const messages = toChatMessages(request.messages);
   const plan = planChat(context, messages, renderOptions(request), request, formOf(request));
+  const promptIds = truncatedPrompt(context, request, plan.promptIds);
   const choices = planChoices(
     context,
     {
       ...plan,
+      promptIds,
       fields: request,
       maxTokens: request.max_completion_tokens ?? request.max_tokens,
       maxTokensField: maxTokensFieldOf(request),
@@ -140,7 +153,7 @@ function planGenerations(context: ServeContext, request: ChatRequest, numChoices
   );
   assertFewLogprobs(requests);
   assertShortRecipes(requests);
-  return { requests, numPromptTokens: plan.promptIds.length, isTakenApart: plan.reading !== undefined };
+  return { requests, promptIds, isTakenApart: plan.reading !== undefined };
 }
 
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
@@ -150,19 +163,22 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
-  const { requests, numPromptTokens, isTakenApart } = planGenerations(context, request, numChoices);
+  const { requests, promptIds, isTakenApart } = planGenerations(context, request, numChoices);
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(Date.now() / 1000),
     model,
     system_fingerprint: `millrace-${context.version}`,
   };
+  const numPromptTokens = promptIds.length;
+  const promptTokenIds = request.return_token_ids === true ? Array.from(promptIds) : undefined;
+  const showsReasoning = request.include_reasoning !== false;
   const isAsId = request.return_tokens_as_token_ids === true;
   const logprobs = (scored: readonly ScoredToken[]) =>
     request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null;
   if (request.stream === true) {
     const usage = streamUsageOf(request.stream_options);
-    const options = { numChoices, numPromptTokens, isTakenApart, usage, logprobs };
+    const options = { numChoices, numPromptTokens, promptTokenIds, isTakenApart, showsReasoning, usage, logprobs };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
   const { results, totals } = await collectResults(c, context, requests, terms);
@@ -172,12 +188,14 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     object: "chat.completion",
     choices: results.map((result, index) => ({
       index,
-      message: chatMessage(result),
+      message: chatMessage(result, showsReasoning),
       logprobs: logprobs(result.scored),
       finish_reason: finishReason(result.end, result.parts),
       stop_reason: result.end.stopReason,
+      ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
     })),
     usage: usageOf([numPromptTokens], numChoices, totals),
+    ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
     ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
   });
 }

@@ -19,6 +19,9 @@ export interface Envelope {
 export interface ChatStreamOptions {
   readonly numChoices: number;
   readonly numPromptTokens: number;
+  /** Set where chunks have their tokens' ids, and the first the prompt's. */
+  readonly promptTokenIds: readonly number[] | undefined;
+  readonly showsReasoning: boolean;
   /** Answers come in parts, and may have no content. */
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
@@ -48,10 +51,11 @@ function deltaOf(part: AnswerPart): string {
 }
 
 /** Tokens without text still bring their log-probabilities. */
-function deltasOf({ text, parts, scored }: GenerationUpdate): string[] {
-  if (parts === undefined) return text === "" && scored.length === 0 ? [] : [deltaOf({ kind: "content", text })];
-  if (parts.length === 0 && scored.length > 0) return ["{}"];
-  return parts.map(deltaOf);
+function deltasOf({ text, parts, scored, tokenIds }: GenerationUpdate, showsReasoning: boolean): string[] {
+  const hasNews = scored.length > 0 || tokenIds.length > 0;
+  if (parts === undefined) return text === "" && !hasNews ? [] : [deltaOf({ kind: "content", text })];
+  const shown = showsReasoning ? parts : parts.filter(({ kind }) => kind !== "reasoning");
+  return shown.length === 0 && hasNews ? ["{}"] : shown.map(deltaOf);
 }
 
 export function chatFrames(envelope: Envelope, options: ChatStreamOptions, requestId: string): StreamFrames {
@@ -66,6 +70,10 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   const hasBegun = new Array<boolean>(numChoices).fill(false);
   /** The calls of each choice, which decide how it ends. */
   const calls = Array.from({ length: numChoices }, (): AnswerPart[] => []);
+  const { promptTokenIds } = options;
+  const beginning = promptTokenIds === undefined ? "" : `"prompt_token_ids":${JSON.stringify(promptTokenIds)},`;
+  const idsOf = (update: GenerationUpdate) =>
+    promptTokenIds === undefined ? "" : `,"token_ids":${JSON.stringify(update.tokenIds)}`;
   const chunk = (index: number, delta: string, rest: string) =>
     `${prefixes[index]}${delta}${rest}}]${usage.field(index)}}\n\n`;
   return {
@@ -75,12 +83,15 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
       if (!hasBegun[index]) {
         hasBegun[index] = true;
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
+        if (beginning !== "") text = text.replace('"choices":', () => `${beginning}"choices":`);
       }
-      // The update's log-probabilities go out once, with its first delta.
+      // The update's log-probabilities and ids go out once, with its first delta.
       let logprobs = JSON.stringify(options.logprobs(update.scored));
-      for (const delta of deltasOf(update)) {
-        text += chunk(index, delta, `,"logprobs":${logprobs},"finish_reason":null`);
+      let ids = idsOf(update);
+      for (const delta of deltasOf(update, options.showsReasoning)) {
+        text += chunk(index, delta, `,"logprobs":${logprobs},"finish_reason":null${ids}`);
         logprobs = "null";
+        ids = "";
       }
       for (const part of update.parts ?? []) if (part.kind === "call") calls[index]!.push(part);
       if (update.end === undefined) return text;

@@ -33,7 +33,7 @@ function toolCalls(parts: readonly AnswerPart[]) {
   return calls;
 }
 
-export function chatMessage({ text, parts }: ChoiceResult) {
+export function chatMessage({ text, parts }: Pick<ChoiceResult, "text" | "parts">, showsReasoning = true) {
   const message = { role: "assistant", content: text, refusal: null };
   if (parts === undefined) return message;
   const content = textOf(parts, "content");
@@ -42,7 +42,7 @@ export function chatMessage({ text, parts }: ChoiceResult) {
   return {
     ...message,
     content: content === "" && parts.length > 0 ? null : content,
-    ...(reasoning === "" ? {} : reasoningFields(reasoning)),
+    ...(reasoning === "" || !showsReasoning ? {} : reasoningFields(reasoning)),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
 }

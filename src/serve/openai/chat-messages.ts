@@ -133,6 +133,8 @@ export interface RenderOptions {
   readonly addSpecialTokens?: boolean | undefined;
   /** Which field a complaint about the length names; messages by default. */
   readonly promptField?: string;
+  /** Only the prompt's last tokens will be kept. */
+  readonly truncates?: boolean;
 }
 
 /** The prompt's text. */
@@ -213,7 +215,7 @@ export function encodeChat(
 }
 
 export function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Int32Array {
-  assertTextMayFit(context, text, options.promptField ?? "messages");
+  assertTextMayFit(context, text, options.promptField ?? "messages", options.truncates);
   const addSpecial = options.addSpecialTokens ?? false;
   return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
 }

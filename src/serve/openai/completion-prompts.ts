@@ -5,7 +5,7 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
 import type { PromptContext } from "../context.js";
-import { assertTextMayFit, contextExceeded } from "./prompt-size.js";
+import { assertTextMayFit, contextExceeded, truncated } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
 export type PromptField = string | readonly string[] | readonly number[] | readonly (readonly number[])[];
@@ -34,35 +34,48 @@ function emptyPrompt(param: string): MillraceError {
   });
 }
 
-function fromIds(context: PromptContext, ids: readonly number[], keepSpecial: boolean, param: string): Prompt {
+/** @param given as the client sent them */
+function fromIds(context: PromptContext, given: readonly number[], options: PromptOptions, param: string): Prompt {
+  const { keepSpecial } = options;
   const { maxModelLen, vocabSize } = context.engine.info;
-  if (ids.length === 0) throw emptyPrompt(param);
+  if (given.length === 0) throw emptyPrompt(param);
+  if (options.truncate !== undefined) assertTokenIds(given, vocabSize, param);
+  const ids = options.truncate === undefined ? given : Array.from(shortened(context, Int32Array.from(given), options));
   if (ids.length > maxModelLen) throw contextExceeded(maxModelLen, ids.length, 0, param);
   assertTokenIds(ids, vocabSize, param);
   return { ids: Int32Array.from(ids), text: context.tokenizer.decode(ids, { keepSpecial }) };
 }
 
-function fromText(context: PromptContext, text: string, addSpecial: boolean, param: string): Prompt {
-  if (text === "") throw emptyPrompt(param);
-  assertTextMayFit(context, text, param);
-  // A prompt here is already formatted, so special tokens written in it count, as in other engines.
-  return { ids: Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true })), text };
+function shortened(context: PromptContext, ids: Int32Array, { truncate, numWanted = 0 }: PromptOptions): Int32Array {
+  return truncated(ids, truncate, context.engine.info.maxModelLen, numWanted);
 }
 
-export function encodePrompts(
-  context: PromptContext,
-  field: PromptField,
-  options: {
-    readonly addSpecial: boolean;
-    readonly keepSpecial: boolean;
-    /** The field's name; prompt by default. */
-    readonly param?: string;
-  },
-): Prompt[] {
+function fromText(context: PromptContext, text: string, options: PromptOptions, param: string): Prompt {
+  if (text === "") throw emptyPrompt(param);
+  const { addSpecial, keepSpecial } = options;
+  assertTextMayFit(context, text, param, options.truncate !== undefined);
+  // A prompt here is already formatted, so special tokens written in it count, as in other engines.
+  const whole = Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
+  const ids = shortened(context, whole, options);
+  return { ids, text: ids === whole ? text : context.tokenizer.decode(ids, { keepSpecial }) };
+}
+
+export interface PromptOptions {
+  readonly addSpecial: boolean;
+  readonly keepSpecial: boolean;
+  /** The field's name; prompt by default. */
+  readonly param?: string;
+  /** How many of a prompt's last tokens are kept (-1: what the context has beside the answer); all where absent. */
+  readonly truncate?: number | undefined;
+  /** Tokens of the answer. */
+  readonly numWanted?: number;
+}
+
+export function encodePrompts(context: PromptContext, field: PromptField, options: PromptOptions): Prompt[] {
   const fieldName = options.param ?? "prompt";
-  if (typeof field === "string") return [fromText(context, field, options.addSpecial, fieldName)];
+  if (typeof field === "string") return [fromText(context, field, options, fieldName)];
   if (field.length === 0) throw emptyPrompt(fieldName);
-  if (isTokenIdArray(field)) return [fromIds(context, field, options.keepSpecial, fieldName)];
+  if (isTokenIdArray(field)) return [fromIds(context, field, options, fieldName)];
   const { maxSequencesPerRequest } = context.limits;
   if (field.length > maxSequencesPerRequest) {
     const message = `${fieldName}: expected at most ${maxSequencesPerRequest} prompts, got ${field.length}`;
@@ -71,8 +84,8 @@ export function encodePrompts(
   return (field as readonly (string | readonly number[])[]).map((prompt, index) => {
     const param = `${fieldName}[${index}]`;
     return typeof prompt === "string"
-      ? fromText(context, prompt, options.addSpecial, param)
-      : fromIds(context, prompt, options.keepSpecial, param);
+      ? fromText(context, prompt, options, param)
+      : fromIds(context, prompt, options, param);
   });
 }
 

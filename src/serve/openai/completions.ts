@@ -111,6 +111,12 @@ class ChoiceWriter {
     return legacyLogprobs(this.#context.tokenizer, entries, this.#request.return_tokens_as_token_ids === true);
   }
 
+  /** The ids of the prompt and of the new tokens, where they were asked for. */
+  tokenIds(tokenIds: readonly number[], isFirst: boolean): object | undefined {
+    if (this.#request.return_token_ids !== true) return undefined;
+    return isFirst ? { prompt_token_ids: Array.from(this.#prompt.ids), token_ids: tokenIds } : { token_ids: tokenIds };
+  }
+
   #promptEntries(): LegacyEntry[] {
     const scores = withTop(this.promptScores, this.#request.logprobs ?? 0) ?? [];
     const offsets = promptOffsets(this.#context.tokenizer, this.#prompt, this.#request.skip_special_tokens === false);
@@ -152,13 +158,16 @@ function completionFrames(
       const isNews = update.text !== "" || update.numNewTokens > 0 || update.end !== undefined;
       const isFirst = !hasBegun[index] && isNews;
       const text = isNews ? writer.text(update.text, isFirst) : "";
-      if (text === "" && update.scored.length === 0 && update.end === undefined) return "";
+      const hasTokens = update.scored.length > 0 || update.tokenIds.length > 0;
+      if (text === "" && !hasTokens && update.end === undefined) return "";
       hasBegun[index] = true;
       const logprobs =
         request.logprobs === undefined ? "null" : JSON.stringify(writer.logprobs(update.scored, isFirst));
       const reason = update.end === undefined ? "null" : `"${update.end.reason}"`;
       const stopReason = JSON.stringify(update.end?.stopReason ?? null);
-      return `${prefixes[index]}${JSON.stringify(text)},"logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason}}]${usage.field(index)}}\n\n`;
+      const ids = writer.tokenIds(update.tokenIds, isFirst);
+      const idFields = ids === undefined ? "" : `,${JSON.stringify(ids).slice(1, -1)}`;
+      return `${prefixes[index]}${JSON.stringify(text)},"logprobs":${logprobs},"finish_reason":${reason},"stop_reason":${stopReason}${idFields}}]${usage.field(index)}}\n\n`;
     },
     onDone(totals) {
       if (!usage.isWanted) return "data: [DONE]\n\n";
@@ -205,6 +214,8 @@ export function completionPrompts(context: PromptContext, request: CompletionReq
   return encodePrompts(context, request.prompt as PromptField, {
     addSpecial: request.add_special_tokens ?? true,
     keepSpecial: request.skip_special_tokens === false,
+    truncate: request.truncate_prompt_tokens,
+    numWanted: request.max_tokens ?? DEFAULT_MAX_TOKENS,
   });
 }
 
@@ -245,6 +256,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
         logprobs: writer.logprobs(result.scored, true),
         finish_reason: result.end.reason,
         stop_reason: result.end.stopReason,
+        ...writer.tokenIds(result.tokenIds, true),
         ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
       };
     }),

@@ -19,6 +19,7 @@ const schema = z.strictObject({
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   cache_salt: samplingShape.cache_salt,
+  truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   ...termsShape,
 });
 
@@ -77,6 +78,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
     param: "input",
     addSpecial: request.add_special_tokens ?? true,
     keepSpecial: true,
+    truncate: request.truncate_prompt_tokens,
   });
   const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, request.cache_salt));
   const { results } = await collectResults(c, context, generations, terms);

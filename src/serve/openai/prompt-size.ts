@@ -22,7 +22,12 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-export function assertTextMayFit(context: PromptContext, text: string, param: string): void {
+/** Text that is tokenized whole although only its end will be kept. */
+const MAX_TRUNCATED_LENGTH = 1024 * 1024;
+
+/** @param truncates only its last tokens will be kept */
+export function assertTextMayFit(context: PromptContext, text: string, param: string, truncates = false): void {
+  if (truncates && text.length <= MAX_TRUNCATED_LENGTH) return;
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
@@ -32,6 +37,21 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
     `expected a prompt within the context (${limitOf(maxModelLen)}, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters), got ${text.length} characters`,
     { param, hint: "shorten the prompt" },
   );
+}
+
+/**
+ * The prompt's last tokens, as many as `truncate` says (vLLM's truncate_prompt_tokens); -1: as many as the context has beside the answer.
+ * @param numWanted tokens of the answer
+ */
+export function truncated(
+  ids: Int32Array,
+  truncate: number | undefined,
+  maxModelLen: number,
+  numWanted: number,
+): Int32Array {
+  if (truncate === undefined) return ids;
+  const numKept = truncate === -1 ? Math.max(maxModelLen - numWanted, 1) : truncate;
+  return ids.length <= numKept ? ids : ids.slice(ids.length - numKept);
 }
 
 /** Every message takes a token at least. */

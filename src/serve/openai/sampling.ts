@@ -2,6 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer-recipe.js";
+import type { Tokenizer } from "../../text/tokenizer.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading, GenerationRequest } from "../generation.js";
 import { contextExceeded } from "./prompt-size.js";
@@ -39,6 +40,17 @@ function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
   return Math.min(wanted, room);
 }
 
+/** Each as it is written at the beginning of a text, and behind a blank where that makes another token of it. */
+function badWordsOf(tokenizer: Tokenizer, words: readonly string[] | undefined): number[][] | undefined {
+  return words?.flatMap((word) => {
+    const encode = (text: string) => tokenizer.encode(text, { addSpecial: false, parseSpecial: false });
+    const plain = encode(word.trimStart());
+    const spaced = encode(` ${word.trimStart()}`);
+    const isAnother = spaced.length === plain.length && spaced[0] !== plain[0];
+    return [plain, spaced].filter((ids, index) => ids.length > 0 && (index === 0 || isAnother));
+  });
+}
+
 function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: bigint): SamplingParams {
   const { fields } = plan;
   const defaults = context.samplingDefaults ?? {};
@@ -69,6 +81,8 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
     minTokens: Math.min(minTokens, maxTokens),
     stopTokenIds: [...new Set([...modelStops, ...(fields.stop_token_ids ?? [])])],
     logitBias,
+    allowedTokenIds: fields.allowed_token_ids,
+    badWords: badWordsOf(context.tokenizer, fields.bad_words),
     numLogprobs: plan.numLogprobs,
     numPromptLogprobs: plan.numPromptLogprobs,
   };
@@ -123,6 +137,7 @@ export function planChoices(
     keepSpecial: fields.skip_special_tokens === false,
     cacheSalt: fields.cache_salt,
     reading: plan.reading,
+    reportsTokenIds: fields.return_token_ids === true,
     ...(recipe === undefined ? {} : { constraint: { recipe } }),
   }));
 }

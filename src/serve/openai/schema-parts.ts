@@ -1,6 +1,6 @@
 /** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
 import { z } from "zod";
-import { MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.js";
+import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.js";
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 
@@ -84,6 +84,19 @@ export const samplingShape = {
     `an object of up to ${MAX_LOGIT_BIASES} token ids, each with a bias in [-100, 100]`,
     isLogitBias,
   ).optional(),
+  allowed_token_ids: checked<number[]>("a list of token ids", (value) => isTokenIdArray(value)).optional(),
+  bad_words: checked<string[]>(
+    `up to ${MAX_BAD_WORDS / 2} non-empty strings`,
+    (value) =>
+      Array.isArray(value) &&
+      value.length <= MAX_BAD_WORDS / 2 &&
+      value.every((each) => typeof each === "string" && each !== ""),
+  ).optional(),
+  truncate_prompt_tokens: checked<number>(
+    "-1 or an integer of at least 1",
+    (value) => typeof value === "number" && Number.isInteger(value) && (value === -1 || value >= 1),
+  ).optional(),
+  return_token_ids: z.boolean().optional(),
   prompt_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   cache_salt: checked<string>(
     "a string of 1 to 1024 characters",

@@ -1,0 +1,113 @@
+/** Fields that vLLM added to OpenAI's, whole and streamed. */
+import { describe, expect, it } from "vitest";
+import { ask, writing } from "../../../test/helpers/ask.js";
+import { thinkingTemplate } from "../../../test/helpers/chat-templates.js";
+import { chatMl, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { EOS_ID, IM_START_ID } from "../../../test/helpers/fake-tokenizer.js";
+
+const CHAT = "/v1/chat/completions";
+const COMPLETIONS = "/v1/completions";
+const chat = (fields: object) => ({ messages: [{ role: "user", content: "hi" }], ...fields });
+const bytes = (text: string) => [...Buffer.from(text)];
+
+async function chunksOf(path: string, body: object, text: string, chatTemplate = chatMl) {
+  const fake = await startFakeServer(writing(text), { chatTemplate });
+  try {
+    const init = { method: "POST", body: JSON.stringify({ ...body, stream: true }) };
+    const answer = await (await fetch(`${fake.server.url}${path}`, init)).text();
+    const events = answer.split("\n\n").filter((event) => event.startsWith("data: {"));
+    return events.map((event) => JSON.parse(event.slice("data: ".length)));
+  } finally {
+    await fake.server.close();
+  }
+}
+
+describe("return_token_ids", () => {
+  const asked = { return_token_ids: true };
+
+  it("gives the ids of chats, whole and streamed", async () => {
+    const { body, fake } = await ask(CHAT, chat(asked), writing("aye"));
+    const prompt = Array.from(fake.engine.submitted[0]!.promptIds);
+    expect(prompt[0]).toBe(IM_START_ID);
+    expect(body).toMatchObject({ prompt_token_ids: prompt, choices: [{ token_ids: [...bytes("aye"), EOS_ID] }] });
+    const chunks = await chunksOf(CHAT, chat(asked), "aye");
+    expect(chunks.map((chunk) => chunk.prompt_token_ids)).toEqual([prompt, ...chunks.slice(1).map(() => undefined)]);
+    expect(chunks.flatMap(({ choices }) => choices[0].token_ids ?? [])).toEqual([...bytes("aye"), EOS_ID]);
+    expect(JSON.stringify((await ask(CHAT, chat({}), writing("aye"))).body)).not.toContain("token_ids");
+  });
+
+  it("gives the ids of completions, whole and streamed, also where they have no text", async () => {
+    const { body } = await ask(COMPLETIONS, { prompt: [[1, 2], [3]], ...asked }, writing("é"));
+    expect(body.choices).toMatchObject([{ prompt_token_ids: [1, 2] }, { prompt_token_ids: [3] }]);
+    const chunks = await chunksOf(COMPLETIONS, { prompt: [1, 2], ...asked }, "é");
+    expect(chunks[0].choices[0].prompt_token_ids).toEqual([1, 2]);
+    expect(chunks.flatMap(({ choices }) => choices[0].token_ids)).toEqual([...bytes("é"), EOS_ID]);
+  });
+});
+
+it("include_reasoning: false leaves reasoning out, whole and streamed", async () => {
+  const text = "hm</think>yes";
+  const options = { chatTemplate: thinkingTemplate };
+  const shown = await ask(CHAT, chat({}), writing(text), options);
+  expect(shown.body.choices[0].message).toMatchObject({ content: "yes", reasoning: "hm" });
+  const { body } = await ask(CHAT, chat({ include_reasoning: false }), writing(text), options);
+  expect(body.choices[0].message).toEqual({ role: "assistant", content: "yes", refusal: null });
+  const chunks = await chunksOf(CHAT, chat({ include_reasoning: false }), text, thinkingTemplate);
+  expect(JSON.stringify(chunks)).not.toContain("reasoning_content");
+  expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("yes");
+});
+
+describe("truncate_prompt_tokens", () => {
+  it.each([
+    ["a text", COMPLETIONS, { prompt: "abcdef", add_special_tokens: false }],
+    ["ids", COMPLETIONS, { prompt: bytes("abcdef") }],
+    ["an embedding's input", "/v1/embeddings", { input: "abcdef", add_special_tokens: false }],
+  ])("keeps the end of %s", async (_, path, body) => {
+    const { prompt, status } = await ask(path, { ...body, truncate_prompt_tokens: 3 });
+    expect([status, prompt]).toEqual([200, "def"]);
+    expect((await ask(path, { ...body, truncate_prompt_tokens: 30 })).prompt).toBe("abcdef");
+  });
+
+  it("keeps what the context has room for, of prompts that are too long for it", async () => {
+    const prompt = "x".repeat(100_000);
+    const { fake, status } = await ask(COMPLETIONS, { prompt, truncate_prompt_tokens: -1, max_tokens: 6 });
+    expect([status, fake.engine.submitted[0]?.promptIds.length]).toEqual([200, 4090]);
+    const messages = [{ role: "user", content: prompt }];
+    const long = await ask(CHAT, { messages, truncate_prompt_tokens: -1, max_tokens: 6 }, writing("ok"));
+    expect([long.status, long.fake.engine.submitted[0]?.promptIds.length]).toEqual([200, 4090]);
+    expect(long.prompt).toMatch(/<\|im_start\|>assistant\n$/);
+    const embedded = await ask("/v1/embeddings", { input: prompt, truncate_prompt_tokens: -1 });
+    expect(embedded.fake.engine.submitted[0]?.promptIds.length).toBe(4096);
+  });
+
+  it("echoes what is left", async () => {
+    const body = { prompt: "abcdef", truncate_prompt_tokens: 2, echo: true };
+    expect((await ask(COMPLETIONS, body, writing("g"))).body.choices[0].text).toBe("efg");
+  });
+
+  it("takes no other numbers, nor ids that are none", async () => {
+    for (const truncate_prompt_tokens of [0, -2, 1.5, "3"]) {
+      const { body } = await ask(COMPLETIONS, { prompt: "a", truncate_prompt_tokens });
+      expect(body.error).toMatchObject({ code: "invalid_parameter", param: "truncate_prompt_tokens" });
+    }
+    const { body } = await ask(COMPLETIONS, { prompt: [1, 2 ** 40, 3], truncate_prompt_tokens: 2 });
+    expect(body.error.code).toBe("token_out_of_range");
+  });
+});
+
+describe("what may come", () => {
+  it("reaches the engine", async () => {
+    const fields = { allowed_token_ids: [97, 98], bad_words: ["ab", " c"] };
+    const { fake } = await ask(CHAT, chat(fields), writing("a"));
+    const { allowedTokenIds, badWords } = fake.engine.submitted[0]!.sampling;
+    expect(allowedTokenIds).toEqual([97, 98]);
+    expect(badWords).toEqual([bytes("ab"), bytes("c")]);
+  });
+
+  it("is refused where it is nothing", async () => {
+    const codeOf = async (fields: object) => (await ask(CHAT, chat(fields))).body.error?.code;
+    expect(await codeOf({ bad_words: [""] })).toBe("invalid_parameter");
+    expect(await codeOf({ bad_words: "a" })).toBe("invalid_parameter");
+    expect(await codeOf({ allowed_token_ids: ["a"] })).toBe("invalid_parameter");
+  });
+});
