@@ -3,11 +3,13 @@
  * environment. Python has no wall but the jail. For TypeScript the `vm` context and the permission model are taken away too where that is
  * said: an answer that has broken both must find the same walls.
  */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type StdioOptions, spawnSync } from "node:child_process";
+import { chmodSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { packageRoot } from "../../core/package-root.js";
 import type { Program } from "./jail.js";
 import { pythonProgram } from "./python.js";
 import { hasPython, runCode, whyUnconfined } from "./run-code.js";
@@ -105,6 +107,23 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the w
       TIMEOUT_MS,
     );
   });
+
+  it(
+    "close what this process was left open",
+    () => {
+      const module = (name: string): string => JSON.stringify(join(packageRoot(), "dist/src/quality/sandbox", name));
+      const script = `import { runProgram } from ${module("run-confined.js")};
+      const program = ${JSON.stringify(nakedNode('return "seen: " + require("fs").fstatSync(200).isDirectory();'))};
+      console.log(JSON.stringify(await runProgram(program, "", true)));`;
+      const folder = openSync(target.folder, "r");
+      const stdio = Array.from({ length: 201 }, (_, index) => (index < 3 ? "pipe" : index === 200 ? folder : "ignore"));
+      const args = ["--input-type=module", "--eval", script];
+      const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", stdio: stdio as StdioOptions });
+      closeSync(folder);
+      expect(stdout + stderr).toContain("seen: false");
+    },
+    TIMEOUT_MS,
+  );
 
   it("leave the host untouched", expectUntouched);
 

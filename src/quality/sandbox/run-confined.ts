@@ -1,12 +1,15 @@
 /** Runs one program on generated code, behind the walls or, where the user says so, without: bounded in number, time and output. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { availableParallelism } from "node:os";
+import { type ChildProcess, type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { availableParallelism, devNull } from "node:os";
 import { jailed, type Program, READY, toolEnvironment } from "./jail.js";
 
 const MAX_PARALLEL = Math.max(1, Math.min(4, availableParallelism()));
 /** Programs wait and sleep, too; the limit of computing time is the program's own. */
 const TIMEOUT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 1 << 20;
+/** As /proc writes it, the same on every machine. */
+const CLOSE_ON_EXEC = 0o2000000;
 const MAX_ERROR_LENGTH = 4000;
 
 /** What a program wrote, why it was ended, or why it could not be started behind the walls. */
@@ -31,10 +34,45 @@ export async function runProgram(program: Program, input: string, isConfined: bo
   }
 }
 
+/** In a group of its own, which is killed as one. */
+function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcessWithoutNullStreams {
+  const nothing = openSync(devNull, "r+");
+  try {
+    const stdio: StdioOptions = ["pipe", "pipe", "pipe"];
+    for (const descriptor of inheritable()) {
+      while (stdio.length < descriptor) stdio.push("ignore");
+      stdio.push(nothing);
+    }
+    const child = spawn(command, [...args], { cwd: "/", env, detached: true, stdio });
+    return child as ChildProcessWithoutNullStreams;
+  } finally {
+    closeSync(nothing);
+  }
+}
+
+/**
+ * What whoever started this process left open for its children, in ascending order: Node closes none of it, and a folder among it would lead
+ * out of any root.
+ */
+function inheritable(): number[] {
+  if (process.platform !== "linux") return [];
+  const descriptors = readdirSync("/proc/self/fd").map(Number);
+  return descriptors.filter((descriptor) => descriptor > 2 && !closesOnExec(descriptor)).sort((a, b) => a - b);
+}
+
+function closesOnExec(descriptor: number): boolean {
+  try {
+    const info = readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8");
+    return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? "0", 8) & CLOSE_ON_EXEC) !== 0;
+  } catch {
+    // The listing's own.
+    return true;
+  }
+}
+
 function runNow(program: Program, input: string, isConfined: boolean): Promise<Outcome> {
   const { command, args } = isConfined ? jailed(program, TIMEOUT_MS / 1000 + 1) : program;
-  // In a group of its own, which is killed as one.
-  const child = spawn(command, [...args], { cwd: "/", env: isConfined ? toolEnvironment() : {}, detached: true });
+  const child = start(command, args, isConfined ? toolEnvironment() : {});
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let numBytes = 0;

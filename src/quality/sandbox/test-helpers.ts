@@ -121,8 +121,8 @@ export const JAILED_NODE: readonly Attack[] = [
     `return await new Promise((resolve, reject) => require("net").connect(target.port, "127.0.0.1").on("data", (data) => resolve("ESCAPED" + data)).on("error", reject));`,
   ],
   [
-    "listens",
-    `return await new Promise((resolve, reject) => require("net").createServer().listen(0, "10.0.0.1", () => resolve("ESCAPED")).on("error", reject));`,
+    "sends a datagram",
+    `const socket = require("dgram").createSocket("udp4"); return await new Promise((resolve, reject) => socket.send("x", target.port, "127.0.0.1", (error) => (error ? reject(error) : resolve("ESCAPED"))));`,
   ],
   [
     "sees interfaces",
