@@ -46,45 +46,110 @@ export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Pro
   });
 }
 
+/** The main thread parses what is smaller by itself; see body-reader.ts. */
+export const LARGE_BODY_BYTES = 256 * 1024;
+
 /** No field goes deeper; beyond it JSON.parse gets slower than linear, and walks of what it made overflow the stack. */
 export const MAX_JSON_DEPTH = 64;
 
-/** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
-export function isTooDeep(bytes: Uint8Array): boolean {
-  let depth = 0;
-  let isInString = false;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i]!;
-    if (byte === QUOTE) isInString = !isInString;
-    else if (isInString) i += byte === BACKSLASH ? 1 : 0;
-    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
-    else if ((byte | 0x20) === OPEN_BRACE && ++depth > MAX_JSON_DEPTH) return true;
-    else if ((byte | 0x20) === CLOSE_BRACE) depth--;
-  }
-  return false;
+/** Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more where fields are checked. */
+export const MAX_JSON_MARKS = 32 * 1024;
+
+/** What a body is made of, by its bytes. Text that is no JSON may have any: the parser refuses it. */
+export interface JsonShape {
+  readonly isTooDeep: boolean;
+  /** Commas, colons and opening brackets outside of strings. */
+  readonly numMarks: number;
+  /** Of these, the commas behind numbers in lists. */
+  readonly numNumberCommas: number;
 }
 
+export function shapeOf(bytes: Uint8Array): JsonShape {
+  /** Whether the bracket at each depth is that of a list. */
+  const isList = new Uint8Array(MAX_JSON_DEPTH + 2);
+  let [depth, numMarks, numNumberCommas, last] = [0, 0, 0, 0];
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (byte <= SPACE) continue;
+    if (byte === QUOTE) i = stringEnd(bytes, i);
+    else if (byte === COMMA) {
+      numMarks++;
+      if (isList[depth] === 1 && last >= DIGIT_0 && last <= DIGIT_9) numNumberCommas++;
+    } else if (byte === COLON) numMarks++;
+    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
+    else if ((byte | 0x20) === OPEN_BRACE) {
+      numMarks++;
+      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numNumberCommas };
+      isList[depth] = byte === OPEN_BRACE ? 0 : 1;
+    } else if ((byte | 0x20) === CLOSE_BRACE && depth > 0) depth--;
+    last = byte;
+  }
+  return { isTooDeep: false, numMarks, numNumberCommas };
+}
+
+/** Where the string ends that begins at `start`: at its closing quote. */
+function stringEnd(bytes: Uint8Array, start: number): number {
+  let i = start + 1;
+  while (i < bytes.length && bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1;
+  return i;
+}
+
+/** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
+export function isTooDeep(bytes: Uint8Array): boolean {
+  return shapeOf(bytes).isTooDeep;
+}
+
+const SPACE = 0x20;
 const QUOTE = 0x22;
+const COMMA = 0x2c;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
+const COLON = 0x3a;
 const BACKSLASH = 0x5c;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** @example parseJsonObject(Buffer.from('{"model":"mill"}')); // { model: "mill" } */
-export function parseJsonObject(bytes: Uint8Array): Readonly<Record<string, unknown>> {
-  if (isTooDeep(bytes)) {
-    throw new MillraceError("invalid_json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+const tooDeep = (): MillraceError =>
+  new MillraceError("invalid_json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
+
+function tooManyMarks(): MillraceError {
+  return new MillraceError(
+    "invalid_json",
+    `expected JSON with at most ${MAX_JSON_MARKS} commas, colons and opening brackets beside lists of token ids, got more`,
+    { hint: "Send fewer messages, tools or values at once." },
+  );
+}
+
+function notJson(numBytes: number, fault: string): MillraceError {
+  return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
+}
+
+/** Refuses what nests too deeply, and what has too many parts. @param mayHaveIds there may be any number of numbers in lists */
+export function assertShape(shape: JsonShape, mayHaveIds: boolean): void {
+  if (shape.isTooDeep) throw tooDeep();
+  if (shape.numMarks - (mayHaveIds ? shape.numNumberCommas : 0) > MAX_JSON_MARKS) throw tooManyMarks();
+}
+
+export function textOf(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw notJson(bytes.length, "bytes that are not UTF-8");
   }
+}
+
+/** @param numBytes that the text was */
+export function objectOf(text: string, numBytes: number): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(decoder.decode(bytes));
-  } catch (thrown) {
+    value = JSON.parse(text);
+  } catch {
     // V8's message quotes the text around the fault: that is prompt text, so only the kind of fault is told.
-    const fault = thrown instanceof SyntaxError ? "text that does not parse" : "bytes that are not UTF-8";
-    throw new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${bytes.length} bytes)`);
+    throw notJson(numBytes, "text that does not parse");
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
-    throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
-  }
-  return value as Record<string, unknown>;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
+  throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
 }

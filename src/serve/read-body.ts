@@ -1,5 +1,6 @@
 /** Reads a request's body as JSON, wherever it comes from. */
-import { parseJsonObject, readIncoming, tooLarge } from "../core/json-body.js";
+import { readBody } from "../core/body-reader.js";
+import { readIncoming, tooLarge } from "../core/json-body.js";
 import type { AppContext, ServeLimits } from "./context.js";
 
 async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array> {
@@ -11,5 +12,5 @@ async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array
 
 /** @example const body = await readJsonObject(c, limits); // { model: "mill", messages: […] } */
 export async function readJsonObject(c: AppContext, limits: ServeLimits): Promise<Readonly<Record<string, unknown>>> {
-  return parseJsonObject(await readBytes(c, limits));
+  return (await readBody(await readBytes(c, limits))).body;
 }

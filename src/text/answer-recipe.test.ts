@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { grammarOfRecipe, MAX_RECIPE_LENGTH, recipeText } from "./answer-recipe.js";
 import { grammarOfSchema } from "./grammar/json-schema.js";
 import { forcedCallGrammar } from "./tool-calls/call-grammar.js";
@@ -18,9 +18,14 @@ test("what travels as text is written as it would be on the spot", () => {
 
 test("what is too long to travel is refused by its length", () => {
   const recipe = { kind: "schema", schema: { description: "x".repeat(MAX_RECIPE_LENGTH) }, param: "json" } as const;
+  const stringify = vi.spyOn(JSON, "stringify");
   expect(() => recipeText(recipe)).toThrow(
     `expected schemas, patterns, choices and grammars of at most ${MAX_RECIPE_LENGTH}`,
   );
+  expect(stringify).not.toHaveBeenCalled();
+  stringify.mockRestore();
+  const escaped = { kind: "choice", choices: ["\n".repeat(MAX_RECIPE_LENGTH - 100)] } as const;
+  expect(() => recipeText(escaped)).toThrow("expected schemas, patterns, choices and grammars");
 });
 
 test("a client's own grammar is held to the bound of what may be compiled", () => {

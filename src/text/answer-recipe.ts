@@ -28,11 +28,30 @@ export const MAX_RECIPE_LENGTH = 512 * 1024;
 
 /** The recipe as text. Equal ones are equal texts, so that their grammar is compiled once. */
 export function recipeText(recipe: AnswerRecipe): string {
+  // Writing millions of characters only to count them would take its time, too.
+  if (leastLength(recipe, MAX_RECIPE_LENGTH) > MAX_RECIPE_LENGTH) throw tooLong();
   const text = JSON.stringify(recipe);
-  if (text.length <= MAX_RECIPE_LENGTH) return text;
-  throw new MillraceError(
+  if (text.length > MAX_RECIPE_LENGTH) throw tooLong();
+  return text;
+}
+
+/** Characters of the value's names and texts, or of those by which it comes beyond `most`. */
+function leastLength(value: unknown, most: number): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 1;
+  let length = 0;
+  for (const [name, inner] of Object.entries(value)) {
+    if (!Array.isArray(value)) length += name.length;
+    length += leastLength(inner, most - length);
+    if (length > most) break;
+  }
+  return length;
+}
+
+function tooLong(): MillraceError {
+  return new MillraceError(
     "invalid_grammar",
-    `expected schemas, patterns, choices and grammars of at most ${MAX_RECIPE_LENGTH} characters as JSON, got ${text.length}`,
+    `expected schemas, patterns, choices and grammars of at most ${MAX_RECIPE_LENGTH} characters as JSON, got more`,
     { hint: "Leave out what says nothing about the answer's form, such as long descriptions." },
   );
 }

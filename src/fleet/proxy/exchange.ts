@@ -1,6 +1,7 @@
 /** A request's way through the proxy: let in, read, sent, ended. */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
-import { parseJsonObject, readIncoming } from "../../core/json-body.js";
+import { readBody } from "../../core/body-reader.js";
+import { readIncoming } from "../../core/json-body.js";
 import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { type Delivered, Delivery } from "./delivery.js";
@@ -64,8 +65,7 @@ export class Exchange {
       const model = new URL(url, "http://localhost").searchParams.get("model");
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
     }
-    const bytes = await readIncoming(incoming, this.context.options.limits);
-    return { bytes, body: parseJsonObject(bytes) };
+    return readBody(await readIncoming(incoming, this.context.options.limits));
   }
 
   #conclude({ result, instanceId }: Delivered): void {

@@ -44,7 +44,7 @@ export class TextKeySource implements KeySource {
     for (const field of PROMPT_FIELDS) {
       const value = body[field];
       if (value === undefined || value === null) continue;
-      const text = `${field}:${typeof value === "string" ? value : JSON.stringify(value)}`;
+      const text = `${field}:${typeof value === "string" ? value : JSON.stringify(plain(value))}`;
       // Characters stand for bytes where counting them would take another pass.
       if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
       numBytes += Math.max(text.length, numHashed - numBytes);
@@ -58,6 +58,16 @@ export class TextKeySource implements KeySource {
     }
     return { keys, numBlocks: numBytes / BLOCK_BYTES, promptTokens: Math.ceil(numBytes / BYTES_PER_TOKEN) };
   }
+}
+
+/** Beyond so many a list of ids fills what is hashed. */
+const MAX_HASHED_IDS = 64 * 1024;
+
+/** Long lists of ids come as Int32Arrays, which JSON writes otherwise. */
+function plain(value: unknown): unknown {
+  if (value instanceof Int32Array) return Array.from(value.subarray(0, MAX_HASHED_IDS));
+  const isOfLists = Array.isArray(value) && value[0] instanceof Int32Array;
+  return isOfLists ? value.slice(0, 64).map((list) => Array.from((list as Int32Array).subarray(0, 1024))) : value;
 }
 
 /** Of requests that no cache helps: embeddings, counting tokens. */

@@ -17,9 +17,9 @@ export interface Prompt {
 }
 
 function isPromptField(value: unknown): value is PromptField {
-  if (typeof value === "string") return true;
+  if (typeof value === "string" || isTokenIdArray(value)) return true;
   if (!Array.isArray(value)) return false;
-  return value.every((item) => typeof item === "string") || isTokenIdArray(value) || value.every(isTokenIdArray);
+  return value.every((item) => typeof item === "string") || value.every(isTokenIdArray);
 }
 
 export const promptField = checked<PromptField>(

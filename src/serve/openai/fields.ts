@@ -157,33 +157,7 @@ export function parseFields<Shape extends z.ZodRawShape>(
   rules: FieldRules<Shape>,
   body: Readonly<Record<string, unknown>>,
 ): z.output<z.ZodObject<Shape, z.core.$strict>> {
-  assertFewParts(body);
   return parseNested(c, context, rules.schema, selectFields(c, context, rules, body), []);
-}
-
-/** Messages, their parts, tools: far more than any conversation has. Each that is wrong costs a note of the schema's, millions of them the server. */
-const MAX_PARTS = 100_000;
-const FIELDS_WITH_PARTS = ["messages", "system", "tools", "input"] as const;
-
-function assertFewParts(body: Readonly<Record<string, unknown>>): void {
-  for (const field of FIELDS_WITH_PARTS) {
-    const pending: unknown[] = [body[field]];
-    let numParts = 0;
-    for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
-      if (typeof value !== "object" || value === null) continue;
-      const inner: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
-      // Token ids are no parts, and there may be many of them.
-      const isIds = field === "input" && Array.isArray(value) && inner.every(Number.isInteger);
-      if (isIds) continue;
-      numParts += inner.length;
-      if (numParts > MAX_PARTS) {
-        throw new MillraceError("invalid_parameter", `${field}: expected at most ${MAX_PARTS} parts in all, got more`, {
-          param: field,
-        });
-      }
-      for (const each of inner) if (typeof each === "object" && each !== null) pending.push(each);
-    }
-  }
 }
 
 /** Checks a part of a body that lies at `path`. */

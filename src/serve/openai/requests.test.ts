@@ -419,7 +419,7 @@ describe("chat", () => {
     expect(await send([{ ...part, cache_control: { type: "ephemeral" } }])).toEqual([200, undefined, undefined]);
     expect(await send([{ ...part, colour: 1 }])).toEqual([200, undefined, undefined]);
     expect(await send([{ type: "text", content: "a" }])).toEqual([400, "invalid_parameter", "messages[0].content[0]"]);
-    expect(await send(new Array(1_000_000).fill(0))).toEqual([400, "invalid_parameter", "messages"]);
+    expect(await send(new Array(1_000_000).fill(0))).toEqual([400, "invalid_json", null]);
   });
 
   it("scores the prompt once, whatever the number of choices", async () => {

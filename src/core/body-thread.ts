@@ -1,0 +1,81 @@
+/** The thread that looks over large bodies; see body-reader.ts. */
+import { parentPort } from "node:worker_threads";
+import { type ErrorRecord, errorToRecord, toMillraceError } from "./errors.js";
+import { assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf } from "./json-body.js";
+
+export interface ToBodyThread {
+  readonly id: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** By field: a list of ids, or with lengths the ids of several, one after another. */
+export type IdLists = Readonly<
+  Record<string, { readonly ids: Int32Array<ArrayBuffer>; readonly lengths: Int32Array<ArrayBuffer> | undefined }>
+>;
+
+export type FromBodyThread =
+  | {
+      readonly kind: "read";
+      readonly id: number;
+      readonly bytes: Uint8Array<ArrayBuffer>;
+      /** JSON of few enough parts, without the lists. */
+      readonly text: string;
+      readonly lists: IdLists;
+    }
+  | { readonly kind: "refused"; readonly id: number; readonly error: ErrorRecord };
+
+/** Fields that may hold lists of token ids. */
+const ID_FIELDS = ["prompt", "input", "tokens"] as const;
+
+const encoder = new TextEncoder();
+
+/** @returns the text and what was taken out of it. Throws what is wrong with the body. */
+export function lookOver(bytes: Uint8Array): { readonly text: string; readonly lists: IdLists } {
+  const shape = shapeOf(bytes);
+  assertShape(shape, true);
+  const text = textOf(bytes);
+  if (shape.numMarks <= MAX_JSON_MARKS) return { text, lists: {} };
+  const rest: Record<string, unknown> = { ...objectOf(text, bytes.length) };
+  const lists: Record<string, IdLists[string]> = {};
+  for (const field of ID_FIELDS) {
+    const list = idsOf(rest[field]);
+    if (list === undefined) continue;
+    lists[field] = list;
+    delete rest[field];
+  }
+  const restText = JSON.stringify(rest);
+  assertShape(shapeOf(encoder.encode(restText)), false);
+  return { text: restText, lists };
+}
+
+function idsOf(value: unknown): IdLists[string] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  if (isIds(value)) return { ids: Int32Array.from(value), lengths: undefined };
+  if (!value.every(isIds)) return undefined;
+  const lengths = Int32Array.from(value, (list) => list.length);
+  const ids = new Int32Array(lengths.reduce((sum, length) => sum + length, 0));
+  let at = 0;
+  for (const list of value) {
+    ids.set(list, at);
+    at += list.length;
+  }
+  return { ids, lengths };
+}
+
+const isIds = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.every((id) => typeof id === "number" && Object.is(id | 0, id));
+
+parentPort?.on("message", ({ id, bytes }: ToBodyThread) => {
+  try {
+    const { text, lists } = lookOver(bytes);
+    const moved = Object.values(lists).flatMap(({ ids, lengths }) => [
+      ids.buffer,
+      ...(lengths ? [lengths.buffer] : []),
+    ]);
+    const answer: FromBodyThread = { kind: "read", id, bytes, text, lists };
+    parentPort!.postMessage(answer, [bytes.buffer, ...moved]);
+  } catch (thrown) {
+    const answer: FromBodyThread = { kind: "refused", id, error: errorToRecord(toMillraceError(thrown)) };
+    parentPort!.postMessage(answer);
+  }
+});
