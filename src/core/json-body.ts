@@ -153,3 +153,14 @@ export function objectOf(text: string, numBytes: number): JsonObject {
   const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
   throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
 }
+
+/** A body as it was read, as JSON again: its long lists of ids are Int32Arrays, which JSON would write otherwise. */
+export function bodyJson(body: JsonObject): string {
+  const plain: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(body)) {
+    plain[name] = Array.isArray(value) ? value.map(plainList) : plainList(value);
+  }
+  return JSON.stringify(plain);
+}
+
+const plainList = (value: unknown): unknown => (value instanceof Int32Array ? Array.from(value) : value);

@@ -38,6 +38,8 @@ export class ResponseState {
     const { previous_response_id: previousId, store, ...rest } = body;
     const hasPrevious = typeof previousId === "string";
     const isKept = store === undefined || store === null || store === true;
+    // Ids are no items, which the engine says.
+    if (body.input instanceof Int32Array) return undefined;
     const own = itemsOf(body.input);
     const known = this.#withReferences(tenant, own);
     if (!hasPrevious && !isKept && known === own) return undefined;

@@ -40,3 +40,10 @@ test("whatever the rest holds, the outcome is the same object with these fields"
     }),
   );
 });
+
+test("long lists of ids are written as lists where a body is written anew", () => {
+  const body = { model: "a", prompt: [Int32Array.of(1, 2), Int32Array.of(3)], input: Int32Array.of(4), x: [{ y: 1 }] };
+  const bytes = Buffer.from('{"model":"b","model":"a","prompt":[[1,2],[3]],"input":[4],"x":[{"y":1}]}');
+  const edited: unknown = JSON.parse(editBody(bytes, body, { model: "c" }).toString());
+  expect(edited).toEqual({ model: "c", prompt: [[1, 2], [3]], input: [4], x: [{ y: 1 }] });
+});

@@ -1,5 +1,7 @@
 /** Changes single fields of a request's JSON in its bytes: parsing and writing it anew would round large numbers and cost more than all the rest. */
 
+import { bodyJson } from "../../core/json-body.js";
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
@@ -20,7 +22,7 @@ export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>,
   if (edit.cacheSalt !== undefined && "cache_salt" in body) {
     // Rare enough to be written anew.
     const salted = { ...body, cache_salt: edit.cacheSalt };
-    return editBody(Buffer.from(JSON.stringify(salted)), salted, { ...edit, cacheSalt: undefined });
+    return editBody(Buffer.from(bodyJson(salted)), salted, { ...edit, cacheSalt: undefined });
   }
   let edited = edit.cacheSalt === undefined ? bytes : insert(bytes, "cache_salt", edit.cacheSalt);
   if (edit.model !== undefined && edit.model !== body.model) {
@@ -40,7 +42,7 @@ function insert(bytes: Buffer, name: string, value: string | number): Buffer {
 function replaceModel(bytes: Buffer, body: Readonly<Record<string, unknown>>, model: string): Buffer {
   const range = findModel(bytes);
   // Spelled with escapes, or there twice: rare enough to be written anew.
-  if (range === undefined) return Buffer.from(JSON.stringify({ ...body, model }));
+  if (range === undefined) return Buffer.from(bodyJson({ ...body, model }));
   return Buffer.concat([bytes.subarray(0, range.start), Buffer.from(JSON.stringify(model)), bytes.subarray(range.end)]);
 }
 

@@ -1,6 +1,7 @@
 /** A request's way through the proxy: let in, read, sent, ended. */
-import { type MillraceError, toMillraceError } from "../../core/errors.js";
+
 import { readBody } from "../../core/body-reader.js";
+import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { readIncoming } from "../../core/json-body.js";
 import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
