@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
+import { tempTree } from "../../test/scripts/temp-tree.js";
 import {
   addGenerationConfigOptions,
   describeSampling,
@@ -23,6 +24,12 @@ test("the model's defaults hold, unless a flag says otherwise", () => {
   const override = ["--override-generation-config", '{"temperature":0.2}'] as const;
   expect(defaultsWith(...override)).toEqual({ temperature: 0.2, top_k: 20 });
   expect(defaultsWith(...override, "--generation-config", "none")).toEqual({ temperature: 0.2 });
+});
+
+test("a folder of its own may say them, as in vLLM", () => {
+  const folder = tempTree({ "generation_config.json": '{"temperature": 0.8}' });
+  expect(defaultsWith("--generation-config", folder)).toEqual({ temperature: 0.8 });
+  expect(() => defaultsWith("--generation-config", "automatic")).toThrow(/auto, none, or a folder .*got "automatic"/);
 });
 
 test("a model whose defaults are broken can be served without them", () => {

@@ -1,19 +1,23 @@
 /** `--generation-config` and `--override-generation-config`: what holds for requests that say nothing, by vLLM's names. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { MillraceError } from "../core/errors.js";
 import {
+  GENERATION_CONFIG_NAME,
+  readHfSampling,
   SAMPLING_FIELDS,
   type SamplingDefaults,
   type SamplingField,
   samplingComplaint,
 } from "../formats/sampling-defaults.js";
-import { oneOf, optionError } from "./option-values.js";
+import { optionError } from "./option-values.js";
 
 const FLAG = "--override-generation-config";
 
 export interface GenerationConfigFlags {
   /** Absent where a command states its own sampling. */
-  readonly generationConfig?: "auto" | "none" | "vllm";
+  readonly generationConfig?: "auto" | "none" | { readonly folder: string };
   readonly overrideGenerationConfig?: SamplingDefaults;
 }
 
@@ -22,9 +26,9 @@ export function addGenerationConfigOptions(command: Command, group: string): Com
     .addOption(
       new Option(
         "--generation-config <from>",
-        "defaults of sampling: auto = as the model's files say, none (or vllm) = the API's own",
+        "defaults of sampling: auto = as the model's files say, none (or vllm) = the API's own, or a folder with generation_config.json",
       )
-        .argParser(oneOf("--generation-config", ["auto", "none", "vllm"]))
+        .argParser(parseSource)
         .default("auto")
         .helpGroup(group),
     )
@@ -33,6 +37,13 @@ export function addGenerationConfigOptions(command: Command, group: string): Com
         .argParser(parseOverride)
         .helpGroup(group),
     );
+}
+
+function parseSource(text: string): GenerationConfigFlags["generationConfig"] {
+  if (text === "auto") return "auto";
+  if (text === "none" || text === "vllm") return "none";
+  if (existsSync(join(text, GENERATION_CONFIG_NAME))) return { folder: text };
+  throw optionError("--generation-config", `auto, none, or a folder with ${GENERATION_CONFIG_NAME}`, text);
 }
 
 function isField(name: string): name is SamplingField {
@@ -63,8 +74,9 @@ export function parseOverride(text: string): SamplingDefaults {
 
 /** @param ofModel read only where it counts: a model whose own defaults are broken can be served without them */
 export function samplingDefaultsFor(flags: GenerationConfigFlags, ofModel: () => SamplingDefaults): SamplingDefaults {
-  const own = flags.generationConfig === "auto" ? ofModel() : {};
-  return { ...own, ...flags.overrideGenerationConfig };
+  const { generationConfig: source = "none", overrideGenerationConfig: override } = flags;
+  const own = source === "auto" ? ofModel() : source === "none" ? {} : readHfSampling(source.folder);
+  return { ...own, ...override };
 }
 
 /** @example describeSampling({ temperature: 0.6, top_k: 20 }) // "temperature 0.6, top_k 20" */

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { FakeEngine } from "../../test/helpers/fake-engine.js";
 import { packageRoot } from "../core/package-root.js";
 import { describeSharing, warnOfOpenDoor } from "./describe-access.js";
 import { bundledModelPath } from "./model.js";
-import { type ReadyFacts, readyText } from "./ready-text.js";
+import { aboutModel, type ReadyFacts, readyText } from "./ready-text.js";
 
 function facts(overrides: Partial<ReadyFacts>): ReadyFacts {
   return {
@@ -47,4 +47,9 @@ test("the start says what keys share, and who may use a server without any", () 
   expect(warnOfOpenDoor("127.0.0.1", false, "x")).toBeUndefined();
   expect(warnOfOpenDoor("0.0.0.0", true, "x")).toBeUndefined();
   expect(warnOfOpenDoor("0.0.0.0", false, "--api-key closes it")).toMatch(/^warning: .*0\.0\.0\.0.*--api-key/);
+});
+
+test("a fleet says it of the bundled model, however its path is written, and of no other", () => {
+  expect(aboutModel(relative(process.cwd(), bundledModelPath()))).toContain("a tiny model");
+  expect([aboutModel(""), aboutModel("hf:org/repo")]).toEqual(["", ""]);
 });

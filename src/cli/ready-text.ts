@@ -1,4 +1,5 @@
 /** What a single engine's start says: what is served, with which defaults, what the bundled model is, and a line to try. */
+import { resolve } from "node:path";
 import { formatBytes, formatTable } from "./format.js";
 import { describeSampling } from "./generation-config.js";
 import { bundledModelPath } from "./model.js";
@@ -12,6 +13,11 @@ export type ReadyFacts = Pick<
   readonly server: Pick<ServingInstance["server"], "url">;
   readonly engine: { readonly info: ServingInstance["engine"]["info"] };
 };
+
+/** Lines for whoever serves the model that comes along; "" for other models. */
+export function aboutModel(path: string): string {
+  return resolve(path) === bundledModelPath() ? `${formatTable(ABOUT_BUNDLED)}\n` : "";
+}
 
 /** What the model that comes along is and is not. The figures are those of its card, models/README.md. */
 const ABOUT_BUNDLED: readonly (readonly [string, string])[] = [

@@ -14,6 +14,7 @@ import { type FleetFlags, fleetConfigFrom } from "./fleet-flags.js";
 import { machineFor } from "./fleet-machine.js";
 import { FleetSignals } from "./fleet-signals.js";
 import { formatTable } from "./format.js";
+import { aboutModel } from "./ready-text.js";
 import { reportError } from "./report-error.js";
 import { stagesTo } from "./stages.js";
 import { type LoadSource, logThroughput } from "./throughput-log.js";
@@ -25,7 +26,9 @@ function readyText(fleet: Fleet, config: FleetConfig): string {
   const onDemand = resting.map(({ name, engine }) => [name, "", engine, "on demand", ""]);
   const table = formatTable([["model", "instance", "engine", "state", "url"], ...rows, ...onDemand]);
   const indented = table.replace(/^/gm, "  ");
-  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n\n${indented}`;
+  const bundled = config.models.map(({ model }) => aboutModel(model ?? "")).find((about) => about !== "");
+  const about = bundled === undefined ? "" : `\n\n${bundled}`;
+  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n\n${indented}${about}`;
 }
 
 /** A fleet of which nothing could be started serves nobody: better to end, as one engine would. */
