@@ -7,28 +7,28 @@ import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
-import { countTokens } from "./anthropic/count-tokens.js";
+import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
-import { messages } from "./anthropic/messages.js";
+import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
 import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
 import { kvEvents } from "./kv-events.js";
 import { createMetrics } from "./metrics.js";
-import { chatCompletions } from "./openai/chat-completions.js";
-import { completions } from "./openai/completions.js";
-import { embeddings } from "./openai/embeddings.js";
+import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
+import { COMPLETION_RULES, completions } from "./openai/completions.js";
+import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
+import { RESPONSE_RULES } from "./openai/response-request.js";
 import { inputTokens, responses, storedResponse } from "./openai/responses.js";
-import { detokenize, tokenize, tokenizerInfo } from "./openai/tokenize.js";
+import { DETOKENIZE_RULES, detokenize, TOKENIZE_RULES, tokenize, tokenizerInfo } from "./openai/tokenize.js";
+import { type DescribedRoute, openApiDocument } from "./openapi.js";
 import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
 
-interface Route {
-  readonly method: "GET" | "POST" | "DELETE";
-  readonly path: string;
+interface Route extends DescribedRoute {
   readonly handler: Handler;
   /** Needs an API key where keys are configured. */
   readonly isProtected: boolean;
@@ -42,29 +42,126 @@ const anthropicApi = { ...api, dialect: ANTHROPIC_DIALECT } as const;
 const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_DIALECT } as const;
 
 const ROUTES: readonly Route[] = [
-  { method: "GET", path: "/", handler: chatPage, ...info },
-  { method: "GET", path: "/health", handler: health, ...info },
-  { method: "GET", path: "/version", handler: version, ...info },
-  { method: "GET", path: "/metrics", handler: metrics, ...info },
-  { method: "GET", path: "/kv_events", handler: kvEvents, ...api },
-  { method: "GET", path: "/v1/models", handler: listModels, ...api },
+  { method: "GET", path: "/", handler: chatPage, ...info, summary: "The chat page", answerType: "text/html" },
+  { method: "GET", path: "/health", handler: health, ...info, summary: "Whether requests are taken and served" },
+  { method: "GET", path: "/version", handler: version, ...info, summary: "The version" },
+  { method: "GET", path: "/metrics", handler: metrics, ...info, summary: "Prometheus text", answerType: "text/plain" },
+  {
+    method: "GET",
+    path: "/kv_events",
+    handler: kvEvents,
+    ...api,
+    summary: "What the prefix cache gets and loses, as events",
+    answerType: "text/event-stream",
+  },
+  { method: "GET", path: "/v1/models", handler: listModels, ...api, summary: "The served names" },
   // Names may contain slashes.
-  { method: "GET", path: "/v1/models/:id{.+}", handler: getModel, ...api },
-  { method: "POST", path: "/v1/chat/completions", handler: chatCompletions, ...api },
-  { method: "POST", path: "/v1/completions", handler: completions, ...api },
-  { method: "POST", path: "/v1/responses", handler: responses, ...api },
-  { method: "POST", path: "/v1/responses/input_tokens", handler: inputTokens, ...api },
-  { method: "GET", path: "/v1/responses/:id", handler: storedResponse, ...api },
-  { method: "DELETE", path: "/v1/responses/:id", handler: storedResponse, ...api },
-  { method: "POST", path: "/v1/responses/:id/cancel", handler: storedResponse, ...api },
-  { method: "GET", path: "/v1/responses/:id/input_items", handler: storedResponse, ...api },
-  { method: "POST", path: "/v1/embeddings", handler: embeddings, ...api },
-  { method: "POST", path: "/v1/messages", handler: messages, ...anthropicApi },
-  { method: "POST", path: "/v1/messages/count_tokens", handler: countTokens, ...anthropicApi },
-  { method: "POST", path: "/tokenize", handler: tokenize, ...api },
-  { method: "POST", path: "/detokenize", handler: detokenize, ...api },
-  { method: "GET", path: "/tokenizer_info", handler: tokenizerInfo, ...api },
+  { method: "GET", path: "/v1/models/:id{.+}", handler: getModel, ...api, summary: "One of the served names" },
+  {
+    method: "POST",
+    path: "/v1/chat/completions",
+    handler: chatCompletions,
+    ...api,
+    summary: "An answer to a chat",
+    rules: CHAT_RULES,
+  },
+  {
+    method: "POST",
+    path: "/v1/completions",
+    handler: completions,
+    ...api,
+    summary: "A text that goes on from a prompt",
+    rules: COMPLETION_RULES,
+  },
+  {
+    method: "POST",
+    path: "/v1/responses",
+    handler: responses,
+    ...api,
+    summary: "An answer that later ones may go on from",
+    rules: RESPONSE_RULES,
+  },
+  {
+    method: "POST",
+    path: "/v1/responses/input_tokens",
+    handler: inputTokens,
+    ...api,
+    summary: "How long the prompt of such a request is",
+    rules: RESPONSE_RULES,
+  },
+  { method: "GET", path: "/v1/responses/:id", handler: storedResponse, ...api, summary: "A stored answer" },
+  { method: "DELETE", path: "/v1/responses/:id", handler: storedResponse, ...api, summary: "Forgets a stored answer" },
+  {
+    method: "POST",
+    path: "/v1/responses/:id/cancel",
+    handler: storedResponse,
+    ...api,
+    summary: "Refused: no answer is made in the background",
+  },
+  {
+    method: "GET",
+    path: "/v1/responses/:id/input_items",
+    handler: storedResponse,
+    ...api,
+    summary: "What a stored answer was an answer to",
+  },
+  {
+    method: "POST",
+    path: "/v1/embeddings",
+    handler: embeddings,
+    ...api,
+    summary: "A vector for each input",
+    rules: EMBEDDING_RULES,
+  },
+  {
+    method: "POST",
+    path: "/v1/messages",
+    handler: messages,
+    ...anthropicApi,
+    summary: "An answer by Anthropic's Messages API",
+    rules: MESSAGE_RULES,
+  },
+  {
+    method: "POST",
+    path: "/v1/messages/count_tokens",
+    handler: countTokens,
+    ...anthropicApi,
+    summary: "How long the prompt of such a request is",
+    rules: COUNT_TOKENS_RULES,
+  },
+  {
+    method: "POST",
+    path: "/tokenize",
+    handler: tokenize,
+    ...api,
+    summary: "Ids of a text or of a rendered chat",
+    rules: TOKENIZE_RULES,
+  },
+  {
+    method: "POST",
+    path: "/detokenize",
+    handler: detokenize,
+    ...api,
+    summary: "The text of ids",
+    rules: DETOKENIZE_RULES,
+  },
+  {
+    method: "GET",
+    path: "/tokenizer_info",
+    handler: tokenizerInfo,
+    ...api,
+    summary: "Special tokens and the chat template",
+  },
+  { method: "GET", path: "/openapi.json", handler: openApi, ...info, summary: "This description, by OpenAPI" },
 ];
+
+/** Made when it is first asked for, since nothing of it changes. */
+let description: object | undefined;
+
+function openApi(c: AppContext, context: ServeContext): Response {
+  description ??= openApiDocument(ROUTES, context.version);
+  return c.json(description);
+}
 
 /** 200 while requests are taken and served; a server that drains, has failed or is stuck says so. */
 function health(c: AppContext, context: ServeContext): Response {

@@ -30,6 +30,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/tokenize", PLAIN],
   ["/detokenize", PLAIN],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],
+  ["/openapi.json", { ...PLAIN, method: "GET" }],
 ]);
 
 /** Plain words only: nothing that an engine could resolve to another path. */

@@ -2,7 +2,12 @@
 import { z } from "zod";
 import { describeValue } from "./describe-value.js";
 
-/** A value for which `isValid` holds. */
-export function checked<T>(expected: string, isValid: (value: unknown) => boolean) {
-  return z.custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describeValue(issue.input)}` });
+/**
+ * A value for which `isValid` holds.
+ * @param schema what a JSON schema can say of it, beside the words
+ */
+export function checked<T>(expected: string, isValid: (value: unknown) => boolean, schema: object = {}) {
+  return z
+    .custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describeValue(issue.input)}` })
+    .meta({ description: expected, ...schema });
 }

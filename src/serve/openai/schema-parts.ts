@@ -10,6 +10,7 @@ export function numberIn(min: number, max: number) {
   return checked<number>(
     `a number in [${min}, ${max}]`,
     (value) => typeof value === "number" && value >= min && value <= max,
+    { type: "number", minimum: min, maximum: max },
   );
 }
 
@@ -17,6 +18,7 @@ export function numberAbove(min: number, max: number) {
   return checked<number>(
     `a number in (${min}, ${max}]`,
     (value) => typeof value === "number" && value > min && value <= max,
+    { type: "number", exclusiveMinimum: min, maximum: max },
   );
 }
 
@@ -24,6 +26,7 @@ export function integerIn(min: number, max: number) {
   return checked<number>(
     `an integer in [${min}, ${max}]`,
     (value) => typeof value === "number" && Number.isInteger(value) && value >= min && value <= max,
+    { type: "integer", minimum: min, maximum: max },
   );
 }
 
@@ -136,4 +139,6 @@ export function streamUsageOf(options: z.output<typeof streamOptionsField> | und
   return options.continuous_usage_stats === true ? "every" : "last";
 }
 
-export const modelField = checked<string>("a model's name", (value) => typeof value === "string");
+export const modelField = checked<string>("a model's name", (value) => typeof value === "string", {
+  type: "string",
+});

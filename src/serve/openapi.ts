@@ -1,0 +1,102 @@
+/** GET /openapi.json: the routes and the fields that requests may have, from the same tables and schemas that requests are checked by. */
+import { z } from "zod";
+import type { FieldRules } from "./openai/fields.js";
+
+type BodyRules = Pick<FieldRules<z.ZodRawShape>, "inert"> & { readonly schema: z.ZodObject };
+
+/** What is told of a route. */
+export interface DescribedRoute {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** As Hono has it: parameters are `:name`, with a pattern where they take slashes. */
+  readonly path: string;
+  readonly summary: string;
+  readonly isProtected: boolean;
+  /** Of the request's body. */
+  readonly rules?: BodyRules;
+  /** Of what is no JSON. */
+  readonly answerType?: string;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const IGNORED = { description: "accepted and ignored" };
+
+/** Of the fields that are known but not served, and so on: the documentation in words says more. */
+function bodySchema({ schema, inert }: BodyRules): Json {
+  const { $schema: _, ...described } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  const properties: Record<string, unknown> = { ...described.properties };
+  for (const name of inert) properties[name] ??= IGNORED;
+  return { ...described, properties };
+}
+
+function answersOf(route: DescribedRoute): Json {
+  const { answerType = "application/json", rules } = route;
+  const content: Record<string, object> = { [answerType]: answerType === "application/json" ? { schema: OBJECT } : {} };
+  if (rules !== undefined && "stream" in rules.schema.shape) content["text/event-stream"] = {};
+  return {
+    200: { description: "the answer", content },
+    default: {
+      description: "an error",
+      content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+    },
+  };
+}
+
+const OBJECT = { type: "object" };
+
+function operationOf(route: DescribedRoute, parameters: readonly string[]): Json {
+  const { method, path, summary, isProtected, rules } = route;
+  const words = path.split(/[^a-zA-Z0-9]+/).filter((word) => word !== "");
+  const operation: Record<string, unknown> = {
+    operationId: [method.toLowerCase(), ...words].join("_"),
+    summary,
+    responses: answersOf(route),
+  };
+  // A server without keys asks for none.
+  if (isProtected) operation.security = [{ bearer: [] }, { apiKey: [] }, {}];
+  if (rules !== undefined) {
+    operation.requestBody = { required: true, content: { "application/json": { schema: bodySchema(rules) } } };
+  }
+  if (parameters.length > 0) {
+    operation.parameters = parameters.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } }));
+  }
+  return operation;
+}
+
+const ERROR: Json = {
+  type: "object",
+  properties: {
+    error: {
+      type: "object",
+      properties: { message: { type: "string" }, type: { type: "string" }, code: { type: "string" }, param: {} },
+      required: ["message", "type"],
+    },
+  },
+  required: ["error"],
+};
+
+export function openApiDocument(routes: readonly DescribedRoute[], version: string): Json {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const route of routes) {
+    const parameters = [...route.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => name);
+    const path = route.path.replace(/:(\w+)(?:\{[^}]*\})?/g, "{$1}");
+    paths[path] ??= {};
+    paths[path][route.method.toLowerCase()] = operationOf(route, parameters);
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "millrace",
+      version,
+      description: "OpenAI's API and Anthropic's Messages API, with vLLM's additions.",
+    },
+    paths,
+    components: {
+      schemas: { Error: ERROR },
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer" },
+        apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+      },
+    },
+  };
+}
