@@ -128,6 +128,8 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   const own = totalParameters(request.model);
   const fitting = KNOWN_MODELS.map(shapeOf)
     .filter((model) => totalParameters(model) < own)
+    // What is published in 8 or 4 bits comes in nothing else.
+    .filter((model) => request.quantization === undefined || model.native === undefined)
     .filter(
       (model) =>
         fitsSomehow({ ...request, model, engine: undefined }, Math.min(maxModelLen, model.contextLength)) !== undefined,
