@@ -25,7 +25,7 @@ async function start(adminKey: string | undefined) {
     restart: async (id) => void done.push(`restart ${id}`),
     scale: (model, instances) => {
       done.push(`scale ${model} ${instances}`);
-      return Math.min(instances, 4);
+      return { instances: Math.min(instances, 4), limitedBy: instances > 4 ? "max" : undefined };
     },
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     adminKey: () => (adminKey === undefined ? undefined : new Secret(adminKey)),
@@ -62,8 +62,12 @@ test("draining, restarting and scaling, also of models with a slash", async () =
   expect((await ask("POST", `/admin/instances/${ID}/drain`, "boss")).status).toBe(202);
   expect((await ask("POST", `/admin/instances/${ID}/restart`, "boss")).status).toBe(202);
   const scaled = await ask("POST", "/admin/models/org/m/scale", "boss", '{"instances": 9}');
-  expect([scaled.status, JSON.parse(scaled.text)]).toEqual([202, { model: "org/m", instances: 4 }]);
-  expect(done).toEqual(["drain org/m-0", "restart org/m-0", "scale org/m 9"]);
+  const hint = "the configuration's max of org/m is 4: change it there, and send SIGHUP";
+  const limited = { model: "org/m", instances: 4, asked: 9, limited_by: "max", hint };
+  expect([scaled.status, JSON.parse(scaled.text)]).toEqual([202, limited]);
+  const whole = await ask("POST", "/admin/models/org/m/scale", "boss", '{"instances": 3}');
+  expect(JSON.parse(whole.text)).toEqual({ model: "org/m", instances: 3 });
+  expect(done).toEqual(["drain org/m-0", "restart org/m-0", "scale org/m 9", "scale org/m 3"]);
 });
 
 test.each([

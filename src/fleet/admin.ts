@@ -11,13 +11,19 @@ import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./instance-status.js";
 
+/** What came of asking for a number of instances. */
+export interface Scaled {
+  readonly instances: number;
+  readonly limitedBy: "min" | "max" | undefined;
+}
+
 /** What the administrator can see and do. */
 export interface AdminTarget {
   instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
   drain(id: string): Promise<void>;
   restart(id: string): Promise<void>;
-  /** @returns instances there will be, within the model's bounds */
-  scale(model: string, instances: number): number;
+  /** @returns instances there will be, and which of the model's bounds made it others than were asked for */
+  scale(model: string, instances: number): Scaled;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
   /** Undefined: nobody is administrator. Asked anew each time, as it may change. */
   adminKey(): Secret | undefined;
@@ -87,7 +93,11 @@ function createAdminApp(target: AdminTarget): Hono {
       throw new MillraceError("invalid_parameter", message, { param: "instances" });
     }
     const model = c.req.param("model");
-    return c.json({ model, instances: target.scale(model, body.data.instances) }, 202);
+    const { instances, limitedBy } = target.scale(model, body.data.instances);
+    const answer = { model, instances };
+    if (limitedBy === undefined) return c.json(answer, 202);
+    const hint = `the configuration's ${limitedBy} of ${model} is ${instances}: change it there, and send SIGHUP`;
+    return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
   });
   return app;
 }

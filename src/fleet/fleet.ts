@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "./adapters/index.js";
-import { adminHandler } from "./admin.js";
+import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { InstanceStatus } from "./instance-status.js";
@@ -301,7 +301,7 @@ export class Fleet {
     };
   }
 
-  #scale(name: string, instances: number): number {
+  #scale(name: string, instances: number): Scaled {
     const model = this.#pool.modelOf(name);
     const kept = this.#planned.find(({ spec }) => spec.name === model)?.kept;
     if (model === undefined || kept === undefined) {
@@ -313,7 +313,7 @@ export class Fleet {
     const { min, max } = kept.rules;
     const count = Math.min(max, Math.max(min, instances));
     this.#keeper.scaleTo(model, count);
-    return count;
+    return { instances: count, limitedBy: count < instances ? "max" : count > instances ? "min" : undefined };
   }
 
   #inBackground(what: string, task: Promise<void>): void {

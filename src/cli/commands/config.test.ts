@@ -27,6 +27,17 @@ test("every mistake is told with its place and what to do", async () => {
   );
 });
 
+test("a model that is not here is warned of, since the file may be meant for another machine", async () => {
+  const path = file("models:\n  - { name: m, model: models/nope.gguf }\n  - { name: n, model: org/n, engine: vllm }\n");
+  const { stdout, stderr, exitCode } = await runMain("config", "check", path);
+  expect([exitCode, stdout]).toEqual([0, expect.stringContaining("is valid")]);
+  const warning = 'expected the model "m" at models/nope.gguf, got no such file here [file_unreadable]';
+  expect(stderr).toMatch(
+    new RegExp(`^warning: .*:2:\\d+: ${warning.replace(/[[\]]/g, "\\$&")}\\n  hint: check the path`),
+  );
+  expect(stderr).not.toContain("org/n");
+});
+
 test("as JSON for programs", async () => {
   const { stdout, exitCode } = await runMain("config", "check", "--json", file("models: 3"));
   expect([exitCode, JSON.parse(stdout)]).toMatchObject([1, { valid: false, problems: [{ line: 1, path: "models" }] }]);

@@ -1,4 +1,5 @@
 /** `millrace config`: checks a millrace.yaml without starting anything, and prints the schema that editors check it with. */
+import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { formatTable } from "../format.js";
 
@@ -22,14 +23,15 @@ export function configCommand(): Command {
 
 async function runCheck(file: string, { json = false }: { readonly json?: boolean }): Promise<void> {
   const { checkConfig, formatProblem, readConfigText } = await import("../../fleet/config/read-config.js");
-  const { config, problems } = checkConfig(readConfigText(file), process.env);
+  const { config, problems, warnings } = checkConfig(readConfigText(file), process.env, existsSync);
   if (config === undefined) process.exitCode = 1;
   if (json) {
-    process.stdout.write(`${JSON.stringify({ file, valid: config !== undefined, problems })}\n`);
+    process.stdout.write(`${JSON.stringify({ file, valid: config !== undefined, problems, warnings })}\n`);
     return;
   }
-  for (const problem of problems) {
-    process.stderr.write(`${formatProblem(file, problem)} [${problem.code}]\n  hint: ${problem.hint}\n`);
+  for (const problem of [...problems, ...warnings]) {
+    const kind = config === undefined ? "" : "warning: ";
+    process.stderr.write(`${kind}${formatProblem(file, problem)} [${problem.code}]\n  hint: ${problem.hint}\n`);
   }
   if (config === undefined) return;
   const rows = config.models.map(({ name, engine, model, attach }) => [

@@ -7,7 +7,7 @@ import { expectedAt, formatPath, type KeyPath, keysAt, nearestKey, schemaAt, sec
 export interface ConfigProblem {
   readonly code: Extract<
     ErrorCode,
-    "config_syntax" | "config_unknown_key" | "config_value" | "config_conflict" | "config_secret"
+    "config_syntax" | "config_unknown_key" | "config_value" | "config_conflict" | "config_secret" | "file_unreadable"
   >;
   readonly line: number;
   readonly column: number;
@@ -91,6 +91,10 @@ export function findingsOf(issue: Issue, root: unknown): readonly Finding[] {
     return [{ code: "config_secret", path, message, hint: `set ${variable} before the start` }];
   }
   const value = valueAt(root, path);
+  if (issue.code === "too_small" && Array.isArray(value)) {
+    const message = `expected at least ${issue.minimum} in ${formatPath(path)}, got ${value.length === 0 ? "an empty list" : value.length}`;
+    return [{ code: "config_value", path, message, hint: hintFor(path, value) }];
+  }
   const subject = path.length === 0 ? "the file" : formatPath(path);
   const message = `expected ${subject} to be ${expectedAt(path)}, got ${shown(value, path)}`;
   return [{ code: "config_value", path, message, hint: hintFor(path, value) }];

@@ -116,6 +116,7 @@ describe("mistakes", () => {
     ],
     ["an empty file", "", ["1:1 models config_value: expected models to be a list, got nothing"]],
     ["a list", "- a\n", ["1:1  config_value: expected the file to be a mapping, got a list"]],
+    ["no models", "models: []\n", ["1:1 models config_value: expected at least 1 in models, got an empty list"]],
     [
       "broken brackets",
       "models: [\n",

@@ -3,12 +3,17 @@ import { readFileSync } from "node:fs";
 import { LineCounter, parseDocument, type YAMLError } from "yaml";
 import { MillraceError } from "../../core/errors.js";
 import { conflictsIn } from "./conflicts.js";
+import { missingFiles } from "./missing-files.js";
 import { type ConfigProblem, type ConfigSource, findingsOf, placed } from "./problems.js";
 import { configSchema, type FleetConfig } from "./schema.js";
 
 export type CheckedConfig =
-  | { readonly config: FleetConfig; readonly problems: readonly [] }
-  | { readonly config: undefined; readonly problems: readonly [ConfigProblem, ...ConfigProblem[]] };
+  | { readonly config: FleetConfig; readonly problems: readonly []; readonly warnings: readonly ConfigProblem[] }
+  | {
+      readonly config: undefined;
+      readonly problems: readonly [ConfigProblem, ...ConfigProblem[]];
+      readonly warnings: readonly [];
+    };
 
 /** More is no configuration, and would only keep the parser busy. */
 const MAX_FILE_CHARACTERS = 1 << 20;
@@ -38,7 +43,11 @@ function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
 }
 
 function wholeFile(message: string, hint: string): CheckedConfig {
-  return { config: undefined, problems: [{ code: "config_syntax", line: 1, column: 1, path: "", message, hint }] };
+  return {
+    config: undefined,
+    problems: [{ code: "config_syntax", line: 1, column: 1, path: "", message, hint }],
+    warnings: [],
+  };
 }
 
 function failed(problems: readonly ConfigProblem[]): CheckedConfig {
@@ -47,7 +56,7 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
   const inOrder = problems.toSorted((a, b) => a.line - b.line || rank(a) - rank(b) || a.column - b.column);
   const [first, ...rest] = inOrder;
   if (first === undefined) throw new MillraceError("internal_error", "expected a problem, got none");
-  return { config: undefined, problems: [first, ...rest] };
+  return { config: undefined, problems: [first, ...rest], warnings: [] };
 }
 
 /** Where the values of `env:NAME` do not matter: every variable is there, each with a value of its own. */
@@ -56,8 +65,15 @@ export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
   { get: (_, name) => `value-of-${String(name).replace(/\s/g, "_")}` },
 );
 
-/** @param environment what `env:NAME` is looked up in */
-export function checkConfig(text: string, environment: NodeJS.ProcessEnv): CheckedConfig {
+/**
+ * @param environment what `env:NAME` is looked up in
+ * @param exists whether a file is there, to warn of those that are not
+ */
+export function checkConfig(
+  text: string,
+  environment: NodeJS.ProcessEnv,
+  exists: (path: string) => boolean = () => true,
+): CheckedConfig {
   if (text.length > MAX_FILE_CHARACTERS) {
     return wholeFile(
       `expected a file of at most ${MAX_FILE_CHARACTERS} characters, got ${text.length}`,
@@ -83,9 +99,9 @@ export function checkConfig(text: string, environment: NodeJS.ProcessEnv): Check
     return failed(parsed.error.issues.flatMap((issue) => findingsOf(issue, root)).map((each) => placed(each, source)));
   }
   const conflicts = conflictsIn(parsed.data);
-  return conflicts.length > 0
-    ? failed(conflicts.map((each) => placed(each, source)))
-    : { config: parsed.data, problems: [] };
+  if (conflicts.length > 0) return failed(conflicts.map((each) => placed(each, source)));
+  const warnings = missingFiles(parsed.data, exists).map((each) => placed(each, source));
+  return { config: parsed.data, problems: [], warnings };
 }
 
 /** @example formatProblem("millrace.yaml", problem) // "millrace.yaml:3:3: expected …" */
