@@ -253,6 +253,7 @@ function listProbeObjects() {
     ),
     item("bench/probe_addon.cc", "", napi),
     item("binding/values.cc", "", napi),
+    item("runtime/lost_pages.cc", "", []),
     item("runtime/memory.cc", "", []),
   ];
 }

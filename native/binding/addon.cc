@@ -1,6 +1,7 @@
 // The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/kernels/kernels.ts). Translation only.
 #include <node_api.h>
 
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -172,6 +173,24 @@ napi_value prefetch(napi_env env, napi_callback_info info) {
   });
 }
 
+napi_value checksum(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    const uint64_t sum = deviceOf(args).checksum(args.number(0, "source"), args.number(1, "byteOffset"), args.number(2, "byteLength"));
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum));
+    return makeString(env, digits);
+  });
+}
+
+napi_value requireUnchanged(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    deviceOf(args).requireUnchanged(args.numbers(0, "shared"));
+    return nullptr;
+  });
+}
+
 napi_value pinThreads(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const Arguments args(env, info);
@@ -273,7 +292,7 @@ napi_value createDevice(napi_env env, napi_callback_info info) {
                     {"read", read},                 {"write", write},
                     {"mapFile", mapFile},           {"unmapFile", unmapFile},         {"createWeight", createWeight},
                     {"releasePages", releasePages}, {"prefetch", prefetch},           {"pinThreads", pinThreads},
-                    {"releaseWeight", releaseWeight}, {"submit", submit},             {"kvBytes", kvBytes},             {"destroy", destroy}};
+                    {"releaseWeight", releaseWeight}, {"checksum", checksum},         {"requireUnchanged", requireUnchanged}, {"submit", submit}, {"kvBytes", kvBytes},             {"destroy", destroy}};
     for (const auto& entry : kMethods) setMethod(env, object, entry.name, entry.method);
     require(napi_type_tag_object(env, object, &kDeviceTag), "tag the device");
     require(napi_wrap(env, object, holder.get(), finalizeDevice, nullptr, nullptr), "wrap the device");

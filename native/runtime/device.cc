@@ -1,8 +1,10 @@
 // Checks what comes in from outside, keeps the handles and decodes programs into the pool's next plan.
 #include "device.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "checksum.h"
 #include "cpu.h"
 #include "failure.h"
 #include "operands.h"
@@ -93,6 +95,38 @@ void Device::prefetch(double file) {
   entry->memory->prefetch();
 }
 
+uint64_t Device::checksum(double source, double byteOffset, double byteLength) {
+  const HandleEntry* held = handles_.find(source);
+  if (held == nullptr || held->memory == nullptr) refuseHandle("checksum", "file or buffer", source);
+  const double size = static_cast<double>(held->memory->numBytes());
+  const int64_t offset = requireInteger("checksum", "byteOffset", byteOffset, 0, size);
+  const int64_t numBytes = requireInteger("checksum", "byteLength", byteLength, 0, size - byteOffset);
+  const uint64_t sum = millrace::checksum(held->memory->data() + offset, static_cast<size_t>(numBytes));
+  held->memory->requireReadable();
+  return sum;
+}
+
+void Device::requireUnchanged(const std::vector<double>& shared) {
+  for (const double handle : shared) {
+    const HandleEntry* entry = handles_.find(handle, HandleKind::File);
+    if (entry == nullptr) refuseHandle("requireUnchanged", "file", handle);
+    entry->memory->requireUnchanged(false);
+  }
+  const auto isShared = [&](const Memory* memory) {
+    return std::any_of(shared.begin(), shared.end(), [&](double handle) { return handles_.find(handle)->memory.get() == memory; });
+  };
+  for (const HandleEntry& entry : handles_.entries()) {
+    if (entry.kind == HandleKind::File && !isShared(entry.memory.get())) entry.memory->requireUnchanged(true);
+  }
+}
+
+void Device::requireReadable() {
+  if (numLostRanges() == 0) return;
+  for (const HandleEntry& entry : handles_.entries()) {
+    if (entry.kind == HandleKind::File) entry.memory->requireReadable();
+  }
+}
+
 void Device::pinThreads(const std::vector<double>& cpus) {
   if (cpus.empty()) failArgument("pinThreads: expected at least one CPU, got none");
   std::vector<int> numbers;
@@ -151,6 +185,7 @@ void Device::submit(const double* words, int64_t numWords) {
     at += kHeaderWords + numArgs;
   }
   pool_.run();
+  requireReadable();
   kvBytesRead_ += memo.kvBytesRead;
   kvBytesUnshared_ += memo.kvBytesUnshared;
 }

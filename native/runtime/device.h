@@ -27,17 +27,23 @@ class Device {
   // Hints, see Memory. Throw kernels_argument when it is not a mapped file or the range lies outside.
   void releasePages(double file, double byteOffset, double byteLength, bool isEvicted);
   void prefetch(double file);
+  // Of a part of a file or buffer. Throws kernels_argument when it lies outside, and model_file_changed.
+  uint64_t checksum(double source, double byteOffset, double byteLength);
+  // Throws model_file_changed when a mapped file is not what it was; of files in `shared` others may set the date.
+  void requireUnchanged(const std::vector<double>& shared);
   // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS refuses one.
   void pinThreads(const std::vector<double>& cpus);
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   void releaseWeight(double handle);
-  // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or not at all.
+  // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
   void submit(const double* words, int64_t numWords);
   // Bytes of stored K and V that attention read so far, and that it would have read without sharing.
   int64_t kvBytesRead() const { return kvBytesRead_; }
   int64_t kvBytesUnshared() const { return kvBytesUnshared_; }
 
  private:
+  void requireReadable();
+
   const KernelTable& kernels_;
   HandleTable handles_;
   ThreadPool pool_;

@@ -13,6 +13,7 @@ struct Failure {
 inline constexpr const char* kArgumentCode = "kernels_argument";
 inline constexpr const char* kMemoryCode = "out_of_memory";
 inline constexpr const char* kFileCode = "file_unreadable";
+inline constexpr const char* kFileChangedCode = "model_file_changed";
 inline constexpr const char* kIsaCode = "kernels_isa";
 
 [[noreturn]] inline void failArgument(std::string message) { throw Failure{kArgumentCode, std::move(message)}; }

@@ -27,6 +27,8 @@ class HandleTable {
   HandleEntry* find(double handle);
   HandleEntry* find(double handle, HandleKind kind);
   void remove(double handle);
+  // Of everything alive.
+  const std::vector<HandleEntry>& entries() const { return entries_; }
   void clear();
 
  private:

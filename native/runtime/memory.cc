@@ -25,6 +25,15 @@ constexpr size_t kMapThreshold = size_t{1} << 20;
   throw Failure{kFileCode, "expected a readable file at " + path + ", got " + reason};
 }
 
+int64_t modifiedNs(const struct stat& status) {
+#if defined(__APPLE__)
+  const struct timespec& time = status.st_mtimespec;
+#else
+  const struct timespec& time = status.st_mtim;
+#endif
+  return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
+}
+
 // Closes the descriptor unless mapFile gets to its end.
 struct Descriptor {
   int fd;
@@ -63,7 +72,12 @@ std::shared_ptr<Memory> Memory::mapFile(const std::string& path) {
   const size_t numBytes = static_cast<size_t>(status.st_size);
   void* data = mmap(nullptr, numBytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) failFile(path, strerror(errno));
-  return std::shared_ptr<Memory>(new Memory(static_cast<uint8_t*>(data), numBytes, true, file.take()));
+  std::shared_ptr<Memory> memory(new Memory(static_cast<uint8_t*>(data), numBytes, true));
+  memory->file_ = file.take();
+  memory->path_ = path;
+  memory->modifiedNs_ = modifiedNs(status);
+  memory->guard_ = guardRange(data, numBytes);
+  return memory;
 }
 
 void Memory::releasePages(size_t offset, size_t numBytes, bool isEvicted) const {
@@ -91,7 +105,28 @@ void Memory::prefetch() const {
   madvise(data_, numBytes_, MADV_WILLNEED);
 }
 
+void Memory::failChanged(const std::string& got) const {
+  throw Failure{kFileChangedCode, "expected " + path_ + " to stay as it was when it was opened, got " + got};
+}
+
+void Memory::requireReadable() const {
+  if (guard_ == nullptr || !guard_->isLost.load()) return;
+  requireUnchanged(false);
+  failChanged("a part that cannot be read any more");
+}
+
+void Memory::requireUnchanged(bool isDateFixed) const {
+  struct stat status;
+  if (file_ < 0) return;
+  if (fstat(file_, &status) != 0) failChanged(strerror(errno));
+  if (static_cast<size_t>(status.st_size) != numBytes_) {
+    failChanged(std::to_string(status.st_size) + " bytes instead of " + std::to_string(numBytes_));
+  }
+  if (isDateFixed && modifiedNs(status) != modifiedNs_) failChanged("one that was written to");
+}
+
 Memory::~Memory() {
+  if (guard_ != nullptr) unguardRange(guard_);
   if (isMapped_) munmap(data_, numBytes_);
   else free(data_);
   if (file_ >= 0) close(file_);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "lost_pages.h"
+
 namespace millrace {
 
 class Memory {
@@ -26,16 +28,26 @@ class Memory {
   // Of a mapped file: all of it is about to be read, again and again. A hint.
   void prefetch() const;
 
+  // Of a mapped file: throws model_file_changed when pages of it could not be read, which then read as zeros.
+  void requireReadable() const;
+  // Of a mapped file: throws model_file_changed as well when it is not as long as it was, or, where isDateFixed, was written to. Costs a system call.
+  void requireUnchanged(bool isDateFixed) const;
+
   uint8_t* data() const { return data_; }
   size_t numBytes() const { return numBytes_; }
 
  private:
-  Memory(uint8_t* data, size_t numBytes, bool isMapped, int file = -1) : data_(data), numBytes_(numBytes), isMapped_(isMapped), file_(file) {}
+  Memory(uint8_t* data, size_t numBytes, bool isMapped) : data_(data), numBytes_(numBytes), isMapped_(isMapped) {}
+  [[noreturn]] void failChanged(const std::string& got) const;
 
   uint8_t* data_;
   size_t numBytes_;
   bool isMapped_;
-  int file_;  // of a mapped file, else -1
+  // Of a mapped file.
+  int file_ = -1;
+  std::string path_;
+  int64_t modifiedNs_ = 0;
+  GuardedRange* guard_ = nullptr;
 };
 
 }  // namespace millrace

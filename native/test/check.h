@@ -84,6 +84,7 @@ bool sameBits(const std::vector<float>& a, const std::vector<float>& b);
 // |a − b| <= absolute + relative · |b| everywhere; equal infinities and a NaN on both sides count as equal.
 bool isClose(const std::vector<float>& a, const std::vector<double>& b, double absolute, double relative);
 
+void testFiles();
 void testThreads();
 void testConversions();
 void testDequantize();

@@ -4,6 +4,7 @@
 int main() {
   using namespace millrace::test;
   try {
+    group("files", testFiles);
     group("threads", testThreads);
     group("conversions", testConversions);
     group("dequantize", testDequantize);

@@ -58,6 +58,8 @@ const STATUS_BY_CODE = {
   architecture_unsupported: 400,
   tokenizer_unsupported: 400,
   tokenizer_corrupt: 400,
+  // Another instance can take the request.
+  model_file_changed: 503,
   hub_spec: 400,
   hub_unreachable: 502,
   hub_not_found: 404,
@@ -70,6 +72,7 @@ const STATUS_BY_CODE = {
   kernels_argument: 500,
   out_of_memory: 500,
   pack_unknown: 404,
+  pack_damaged: 503,
   // the fleet
   config_syntax: 400,
   config_unknown_key: 400,

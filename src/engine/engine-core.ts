@@ -77,7 +77,7 @@ export class EngineCore {
     options: EngineOptions,
     private readonly device: Device,
     freeBytes: number,
-    report: LoadReport = { progress: () => {}, note: () => {} },
+    report: LoadReport = { progress: () => {}, note: () => {}, mapped: () => {} },
     drafter?: Drafter,
   ) {
     const parts = buildParts(model, options, device, freeBytes, report);

@@ -2,13 +2,18 @@
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { availableMemory } from "../core/available-memory.js";
-import { errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
+import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { loadKernels } from "../kernels/load.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";
+import { FileWatch } from "./file-watch.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
 import { openModel } from "./model/open-model.js";
 import { Pulse } from "./pulse.js";
+
+const IDLE_LOOK_MS = 2000;
+/** Say what to do about a file. */
+const FILE_CODES: readonly ErrorCode[] = ["model_file_changed", "pack_damaged"];
 
 function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): void {
   const send = (message: FromWorker) => port.postMessage(message);
@@ -19,9 +24,11 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
     const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
     if (options.cpuAffinity !== undefined) device.pinThreads(options.cpuAffinity);
+    const files = new FileWatch();
     const core = new EngineCore(model, options, device, availableMemory(), {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
+      mapped: (file, check) => files.addPack(file, check),
     });
     const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
@@ -44,30 +51,45 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
       const news = cacheChanges.length === 0 ? {} : { cacheChanges };
       send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news });
     };
-    // What a busy engine left for later, in pieces between which mail is read.
-    const tidy = () => {
-      if (!core.hasWork && core.tidy()) setImmediate(tidy);
-    };
-    port.on("message", (message: ToWorker) => {
+    const guarded = (work: () => void) => {
       try {
-        receive(message);
-        while (core.hasWork && !isStopping) {
-          pulse.turn(core.longestStepMs);
-          sendStep(core.step());
-          pulse.stepped();
-          for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
-            receive(mail.message as ToWorker);
-          }
-        }
-        // Aborts may have emptied the engine without a step to say so.
-        sendStep([]);
-        tidy();
+        work();
       } catch (thrown) {
-        // Whatever its code, to the requests it is the engine that failed.
-        const { message } = toMillraceError(thrown);
-        fail(new MillraceError("engine_failed", `the engine stopped: ${message}`));
+        fail(failureOf(toMillraceError(thrown)));
       }
-    });
+    };
+    // What a busy engine left for later, in pieces between which mail is read.
+    const tidy = () =>
+      guarded(() => {
+        if (core.hasWork || isStopping) return;
+        const isLooking = files.tidy();
+        if (core.tidy() || isLooking) setImmediate(tidy);
+      });
+    const turn = () => {
+      while (core.hasWork && !isStopping) {
+        files.look(device, performance.now());
+        pulse.turn(core.longestStepMs);
+        sendStep(core.step());
+        pulse.stepped();
+        files.tidy();
+        for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
+          receive(mail.message as ToWorker);
+        }
+      }
+      // Aborts may have emptied the engine without a step to say so.
+      sendStep([]);
+      tidy();
+    };
+    port.on("message", (message: ToWorker) =>
+      guarded(() => {
+        receive(message);
+        turn();
+      }),
+    );
+    tidy();
+    // An idle engine ends before a request comes to harm.
+    const look = () => guarded(() => isStopping || files.look(device, performance.now()));
+    setInterval(look, IDLE_LOOK_MS).unref();
   } catch (thrown) {
     fail(toMillraceError(thrown, "engine_failed"));
   }
@@ -76,6 +98,12 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
     send({ kind: "failed", error: errorToRecord(error) });
     port.close();
   }
+}
+
+/** Whatever else its code, to the requests it is the engine that failed. */
+function failureOf(error: MillraceError): MillraceError {
+  if (FILE_CODES.includes(error.code)) return error;
+  return new MillraceError("engine_failed", `the engine stopped: ${error.message}`);
 }
 
 if (parentPort !== null) run(parentPort, workerData as WorkerData);

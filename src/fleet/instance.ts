@@ -145,7 +145,7 @@ export class Instance implements FleetInstance {
       const isGivenUp = verdict.kind !== "retry";
       const reason = isGivenUp ? `${verdict.reason}: ${end.reason}` : end.reason;
       this.#set({ state: "failed", reason, isGivenUp });
-      const logged = { reason: firstLine(reason), logFile: this.#log.path };
+      const logged = { reason: firstLine(reason), error: codedError(reason), logFile: this.#log.path };
       if (verdict.kind === "give_up") return this.#logger.error(logged, "given up");
       const delayMs = Math.round(verdict.delayMs);
       if (isGivenUp) this.#logger.error({ ...logged, delayMs }, "given up for a while");
@@ -289,6 +289,11 @@ export class Instance implements FleetInstance {
 }
 
 /** What the engine wrote may hold text of requests, which our own log never does. */
+/** What our own engine said last, if it ended with an error: "error [model_file_changed]: expected …". */
+function codedError(reason: string): string | undefined {
+  return /^error \[\w+\]: .+$/m.exec(reason)?.[0];
+}
+
 function firstLine(reason: string): string {
   return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
 }

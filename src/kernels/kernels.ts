@@ -59,6 +59,13 @@ export interface Device {
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
   /** A hint: all of `file` is about to be read, again and again. */
   prefetch(file: FileHandle): void;
+  /** 16 hexadecimal digits that change when the bytes do (native/runtime/checksum.h). Throws `kernels_argument` when they do not all lie inside. */
+  checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string;
+  /**
+   * Throws `model_file_changed` when a mapped file has another size than when it was mapped, or was written to.
+   * @param shared files whose dates others set: of these, only the size counts
+   */
+  requireUnchanged(shared: readonly FileHandle[]): void;
   /**
    * Thread i stays on CPU cpus[i % cpus.length], the calling thread, 0, on any of them: threads that it starts later inherit that. Throws
    * `kernels_argument` when the OS refuses one.
@@ -77,7 +84,10 @@ export interface Device {
     isPacked?: boolean,
   ): WeightHandle;
   releaseWeight(weight: WeightHandle): void;
-  /** Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. */
+  /**
+   * Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. Throws
+   * `model_file_changed` when it read a part of a mapped file that is not there any more; then nothing that it computed is of use.
+   */
   submit(program: Float64Array, numWords: number): void;
   kvBytes(): KvBytes;
   /** Stops the threads and frees everything. */

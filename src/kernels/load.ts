@@ -22,6 +22,8 @@ const HINTS = {
   kernels_argument: "this is a defect in the code that recorded the operation; please report it",
   out_of_memory: "lower --kv-cache-memory-bytes or --max-model-len, or free memory",
   file_unreadable: "check the path and its permissions",
+  model_file_changed:
+    "start again; a file that is in use is replaced by moving another into its place, never written to",
   kernels_isa: "leave MILLRACE_ISA unset to let the CPU decide",
 } as const satisfies Partial<Record<ErrorCode, string>>;
 
@@ -119,6 +121,14 @@ class NativeDevice implements Device {
 
   prefetch(file: FileHandle): void {
     guard(() => this.#native.prefetch(file));
+  }
+
+  checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string {
+    return guard(() => this.#native.checksum(source, byteOffset, byteLength));
+  }
+
+  requireUnchanged(shared: readonly FileHandle[]): void {
+    guard(() => this.#native.requireUnchanged(shared));
   }
 
   pinThreads(cpus: readonly number[]): void {

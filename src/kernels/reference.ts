@@ -9,6 +9,7 @@ import type { BufferHandle, Device, FileHandle, KvBytes, WeightHandle } from "./
 import { packedByteLength } from "./packing.js";
 import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
 import { pagedAttention } from "./reference-attention.js";
+import { checksum } from "./reference-checksum.js";
 import { type HandleSpace, OPERAND_NAMES, Operands, type ReferenceWeight } from "./reference-operands.js";
 import * as ops from "./reference-ops.js";
 import { pack, quantize, readActivations } from "./reference-packed.js";
@@ -106,6 +107,17 @@ class ReferenceDevice implements Device, HandleSpace {
   releasePages(): void {}
 
   prefetch(): void {}
+
+  checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string {
+    this.#requireAlive();
+    const buffer = this.#buffers.get(source);
+    const bytes = this.#files.get(source) ?? (buffer && new Uint8Array(buffer));
+    if (bytes === undefined) return refuseHandle("checksum", "a file or buffer", source);
+    return checksum(bytes.subarray(byteOffset, byteOffset + byteLength));
+  }
+
+  /** Files are copied when they are mapped. */
+  requireUnchanged(): void {}
 
   pinThreads(): void {}
 

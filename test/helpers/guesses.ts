@@ -33,7 +33,7 @@ export function guessesAfter(
   numTokens: number,
 ): readonly (readonly number[])[] {
   const device = loadKernels().createDevice({ numThreads: 1 });
-  const silent = { progress: () => {}, note: () => {} };
+  const silent = { progress: () => {}, note: () => {}, mapped: () => {} };
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);

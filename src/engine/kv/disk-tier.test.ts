@@ -37,7 +37,7 @@ async function live<T>(
   const device = loadKernels().createDevice({ numThreads: 1 });
   const disk = { folder, maxBytes: 2 ** 30 };
   const all = { ...DEFAULT_ENGINE_OPTIONS, numThreads: 1, prefixCacheDisk: disk, speculative: NO_SPECULATION };
-  const report = { progress: () => {}, note: (text: string) => notes.push(text) };
+  const report = { progress: () => {}, note: (text: string) => notes.push(text), mapped: () => {} };
   const core = new EngineCore(
     openModel(modelPath),
     { ...all, kvCacheMemoryBytes: 2 ** 24, ...options, modelPath },

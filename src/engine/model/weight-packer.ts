@@ -5,7 +5,9 @@ import type { BufferHandle, Device, FileHandle, WeightHandle } from "../../kerne
 import { type ActivationFormat, packedActivations, packedByteLength } from "../../kernels/packing.js";
 import { Program } from "../../kernels/program.js";
 import { contentHashOf, type FoundPack, type PackCache } from "../packs/pack-cache.js";
+import { matrixSum, PackCheck } from "../packs/pack-check.js";
 import type { PackedMatrix } from "../packs/pack-file.js";
+import { PIECE_BYTES, pieces, ROWS_PER_GROUP } from "../packs/pieces.js";
 import type { MatrixPlace, MatrixSpec, TensorSource } from "./tensor-source.js";
 
 /**
@@ -38,13 +40,14 @@ export interface LoadReport {
   progress(stage: string, fraction?: number): void;
   /** Something that works, but not as well as it should. */
   note(text: string): void;
+  /** A pack is mapped from now on. @param check what is left to be looked at of it, where it is large */
+  mapped(file: FileHandle, check: PackCheck | undefined): void;
 }
 
 /** Below this a model is packed in less time than it takes to look for it. */
 const MIN_CACHED_BYTES = 2 ** 26;
-/** Packed at a time: what lies in memory beside the pack itself. */
-const PIECE_BYTES = 2 ** 24;
-const ROWS_PER_GROUP = 8;
+/** Larger packs are looked at while they serve already: reading one this large takes a third of a second. */
+const CHECKED_FIRST_BYTES = 2 ** 31;
 const REPORT_STEP = 0.02;
 
 export const matrixKey = ({ name, start }: MatrixSpec): string => `${name} ${start}`;
@@ -115,6 +118,7 @@ export class WeightPacker {
       return false;
     }
     this.device.prefetch(file);
+    if (!this.#isWhole({ path, table }, file)) return false;
     table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {
       const spec = matrices[index]!;
       if (this.#placed.has(matrixKey(spec))) return;
@@ -123,6 +127,23 @@ export class WeightPacker {
       this.numBytes += byteOffset === undefined ? 0 : packedByteLength(type, rows, cols)!;
     });
     return true;
+  }
+
+  /** False, after a note, when the pack is damaged; of a large one that is found later. */
+  #isWhole(pack: FoundPack, file: FileHandle): boolean {
+    const { report } = this.options;
+    const check = new PackCheck(this.device, file, pack);
+    const isLeftForLater = pack.table.fileBytes > CHECKED_FIRST_BYTES;
+    try {
+      while (!isLeftForLater && check.step()) {}
+      report.mapped(file, isLeftForLater ? check : undefined);
+      return true;
+    } catch (thrown) {
+      if (!(thrown instanceof MillraceError && thrown.code === "pack_damaged")) throw thrown;
+      report.note(`packed weights were damaged and are made anew: ${thrown.message}`);
+      this.device.unmapFile(file);
+      return false;
+    }
   }
 
   /** Undefined when nothing is there to be packed. Throws what the file system throws. */
@@ -156,12 +177,14 @@ export class WeightPacker {
     }
     const byteOffset = writer.startMatrix();
     const view = new Uint8Array(this.device.view(staging));
-    for (const [firstRow, numRows] of pieces(place, rows, cols)) {
+    const sums: string[] = [];
+    for (const [firstRow, numRows] of pieces(place.type, rows, cols)) {
       const numBytes = this.#packRows(place, cols, [firstRow, numRows], { buffer: staging, byteOffset: 0 });
+      sums.push(this.device.checksum(staging, 0, numBytes));
       writer.append(view.subarray(0, numBytes));
     }
     this.#drop(place);
-    return { ...entry, byteOffset };
+    return { ...entry, byteOffset, sum: matrixSum(sums) };
   }
 
   #packIntoMemory(spec: MatrixSpec): void {
@@ -174,7 +197,7 @@ export class WeightPacker {
     }
     const buffer = this.device.allocate(numBytes);
     let byteOffset = 0;
-    for (const [firstRow, numRows] of pieces(place, rows, cols)) {
+    for (const [firstRow, numRows] of pieces(place.type, rows, cols)) {
       byteOffset += this.#packRows(place, cols, [firstRow, numRows], { buffer, byteOffset });
     }
     this.#drop(place);
@@ -245,11 +268,4 @@ export class WeightPacker {
       this.options.report.progress(stage, fraction);
     };
   }
-}
-
-/** Cuts rows into pieces of whole groups: [first row, number of rows]. */
-function* pieces({ type }: MatrixPlace, rows: number, cols: number): Generator<readonly [number, number]> {
-  const groupBytes = packedByteLength(type, ROWS_PER_GROUP, cols)!;
-  const perPiece = Math.max(1, Math.floor(PIECE_BYTES / groupBytes)) * ROWS_PER_GROUP;
-  for (let first = 0; first < rows; first += perPiece) yield [first, Math.min(perPiece, rows - first)];
 }

@@ -4,6 +4,8 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import {
+  chmodSync,
+  chownSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -11,6 +13,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   truncateSync,
   utimesSync,
   watch,
@@ -25,8 +28,10 @@ import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { loadKernels } from "../../kernels/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore } from "../engine-core.js";
+import { FileWatch } from "../file-watch.js";
 import { openModel } from "../model/open-model.js";
 import { PackCache } from "./pack-cache.js";
+import { PackCheck } from "./pack-check.js";
 import { readPackTable } from "./pack-file.js";
 
 const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
@@ -65,6 +70,7 @@ function load(path = model, packCache = { folder, maxBytes: BYTES }): Load {
     const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, device, 0, {
       progress: (stage) => stages.push(stage),
       note: (text) => notes.push(text),
+      mapped: () => {},
     });
     const { tokenIds } = runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
     return { tokens: tokenIds, stages, notes };
@@ -120,6 +126,64 @@ describe("the pack cache", () => {
       expect(wasPacked(again)).toBe(true);
       expect(again.tokens).toEqual(tokens);
     }
+  });
+
+  it("finds a flipped bit in a pack, says so and packs anew", () => {
+    const { tokens } = load();
+    const pack = join(folder, packs()[0]!);
+    const whole = readFileSync(pack);
+    whole[readPackTable(pack)!.matrices[40]!.byteOffset! + 12_345]! ^= 0x10;
+    writeFileSync(pack, whole);
+    const again = load();
+    expect(again.notes).toEqual([expect.stringMatching(/damaged and are made anew: .*\.pack/)]);
+    expect([wasPacked(again), again.tokens]).toEqual([true, tokens]);
+    expect(load().stages).toEqual([]);
+  });
+
+  it("of a large pack, finds it while it serves already, and removes the pack", () => {
+    load();
+    const pack = join(folder, packs()[0]!);
+    const found = { path: pack, table: readPackTable(pack)! };
+    const device = loadKernels().createDevice({ numThreads: 1 });
+    try {
+      const watch = new FileWatch();
+      const file = device.mapFile(pack);
+      watch.addPack(file, new PackCheck(device, file, found));
+      let numSteps = 1;
+      while (watch.tidy()) numSteps++;
+      expect(numSteps).toBeGreaterThan(found.table.matrices.length);
+      const whole = readFileSync(pack);
+      whole[whole.length - 5]! ^= 1;
+      writeFileSync(pack, whole);
+      // Its date is other starts' to set: the bytes tell.
+      watch.look(device, 0);
+      watch.addPack(file, new PackCheck(device, file, found));
+      const lookAtAll = () => {
+        while (watch.tidy()) {}
+      };
+      expect(lookAtAll).toThrow(expect.objectContaining({ code: "pack_damaged" }));
+      expect(packs()).toEqual([]);
+    } finally {
+      device.destroy();
+    }
+  });
+
+  it.skipIf(process.getuid === undefined)("believes no pack that others can write, and none of another user", () => {
+    load();
+    chmodSync(folder, 0o777);
+    const shared = load();
+    expect([wasPacked(shared), shared.notes]).toEqual([
+      true,
+      [expect.stringMatching(/only this user can write.*chmod 700/)],
+    ]);
+    chmodSync(folder, 0o700);
+    const pack = join(folder, packs()[0]!);
+    chmodSync(pack, 0o666);
+    expect(wasPacked(load())).toBe(true);
+    expect(statSync(pack).mode & 0o777).toBe(0o600);
+    if (process.getuid!() !== 0) return;
+    chownSync(folder, 12_345, 12_345);
+    expect(load().notes).toEqual([expect.stringContaining("only this user can write")]);
   });
 
   it("packs into memory and says so where the folder cannot be written", () => {

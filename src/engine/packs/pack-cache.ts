@@ -59,9 +59,10 @@ export class PackCache {
     readonly layoutVersion: number,
   ) {}
 
-  /** The pack of these very files, by their paths, sizes and dates. */
+  /** The pack of these very files, by their paths, sizes and dates. Throws an Error where others could have forged one. */
   find(files: readonly string[]): FoundPack | undefined {
     this.#sweep();
+    assertOurs(this.options.folder);
     try {
       return this.#use(readFileSync(join(this.options.folder, identityOf(files) + REF), "utf8"));
     } catch {
@@ -135,6 +136,7 @@ export class PackCache {
   #use(key: string): FoundPack | undefined {
     if (!/^[0-9a-f]{32}$/.test(key)) return undefined;
     const path = join(this.options.folder, key + PACK);
+    if (!isOurs(path)) return undefined;
     const table = readPackTable(path);
     if (table?.layoutVersion !== this.layoutVersion || this.#keyOf(table.contentHash) !== key) return undefined;
     try {
@@ -211,6 +213,22 @@ export class PackCache {
 /** Of the files that this process writes aside. */
 function ownSuffix(): string {
   return `.${hostname()}.${process.pid}${TEMPORARY}`;
+}
+
+/** Whether only this user and root can write it. The group counts as the user's where it is the one that the process runs as. */
+function isOurs(path: string): boolean {
+  const user = process.getuid?.();
+  const stats = statSync(path, { throwIfNoEntry: false });
+  // What is not there has nobody's bytes in it; and systems without users have other means.
+  if (user === undefined || stats === undefined) return true;
+  const isWrittenByGroup = (stats.mode & 0o020) !== 0 && stats.gid !== process.getegid?.();
+  return (stats.uid === user || stats.uid === 0) && (stats.mode & 0o002) === 0 && !isWrittenByGroup;
+}
+
+/** Whoever can write a pack decides what the model answers. */
+function assertOurs(folder: string): void {
+  if (isOurs(folder)) return;
+  throw new Error(`expected a folder that only this user can write, got ${folder}; chmod 700 makes it one`);
 }
 
 function isRunning(pid: number): boolean {

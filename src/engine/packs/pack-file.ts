@@ -1,9 +1,9 @@
 /**
  * A file of packed matrices: written aside in one go, read by mapping. Finding and naming it is pack-cache.ts's business.
  *
- * Bytes: "MRPACK01"; u32 length of the table; 4 zeros; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the matrices
- * in the order in which the forward pass reads them, each at a multiple of 4096. The matrices have no checksum, as a model's own file has
- * none: to look at every byte at each start is what a pack is there to save.
+ * Bytes: "MRPACK02"; u32 length of the table; 4 zeros; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the matrices
+ * in the order in which the forward pass reads them, each at a multiple of 4096. Checksums of the matrices find damage; against forgery a pack
+ * must be a file that nobody else can write (`isOurs` in pack-cache.ts).
  */
 
 import { createHash } from "node:crypto";
@@ -19,6 +19,8 @@ export interface PackedMatrix {
   readonly type: WeightType;
   /** Bytes from the start of the file; undefined: the type has no packed form, and the matrix is read where the model has it. */
   readonly byteOffset?: number;
+  /** Of what lies there, see pack-check.ts. */
+  readonly sum?: string;
 }
 
 export interface PackTable {
@@ -31,7 +33,7 @@ export interface PackTable {
   readonly matrices: readonly PackedMatrix[];
 }
 
-const MAGIC = Buffer.from("MRPACK01", "latin1");
+const MAGIC = Buffer.from("MRPACK02", "latin1");
 const ALIGNMENT = 4096;
 const TABLE_OFFSET = 48;
 /** Room left for each matrix's line of the table. */

@@ -1,0 +1,69 @@
+/** A model's file that is cut off while it is served: whoever waits gets a coded error, the log says why, and the process ends, to be started again. */
+import { copyFileSync, renameSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { fixture } from "../helpers/fixtures.js";
+import { FleetProcess, until } from "../helpers/fleet-process.js";
+import { startTestServer } from "../helpers/server.js";
+import { tempTree } from "../scripts/temp-tree.js";
+
+const LENGTH = { ignore_eos: true, min_tokens: 400, max_tokens: 400 };
+const SAID =
+  /^error \[model_file_changed\]: expected (\S+) to stay as it was when it was opened, got 4096 bytes instead of \d+$/m;
+
+function copyOfModel(): string {
+  const path = join(tempTree({}), "stories.gguf");
+  copyFileSync(fixture("models/stories260k.gguf"), path);
+  return path;
+}
+
+const ask = (url: string, fields: object) =>
+  fetch(`${url}/v1/completions`, {
+    method: "POST",
+    body: JSON.stringify({ model: "stories", prompt: "Once", ...fields }),
+  });
+
+/** Starts a stream and cuts the model's file off under it. @returns all of the stream */
+async function cutUnderStream(url: string, path: string): Promise<string> {
+  const answer = await ask(url, { stream: true, ...LENGTH });
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of answer.body!) {
+    if (text === "") truncateSync(path, 4096);
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text;
+}
+
+test("the server ends its streams with an error, names the file and ends", async () => {
+  const path = copyOfModel();
+  await using server = await startTestServer(["--model", path]);
+  const exited = new Promise((resolve) => server.process.once("exit", resolve));
+  const text = await cutUnderStream(server.url, path);
+  expect(text).toMatch(/^data: .*"code":"model_file_changed"/m);
+  expect(await exited).toBe(1);
+  expect(SAID.exec(server.stderr())?.[1]).toBe(path);
+});
+
+test("an idle server notices too, and ends by itself", async () => {
+  const path = copyOfModel();
+  await using server = await startTestServer(["--model", path]);
+  const exited = new Promise((resolve) => server.process.once("exit", resolve));
+  truncateSync(path, 4096);
+  expect(await exited).toBe(1);
+  expect(SAID.exec(server.stderr())?.[1]).toBe(path);
+});
+
+test("a fleet says why, and starts the instance again", async () => {
+  const path = copyOfModel();
+  await using fleet = await FleetProcess.start({ models: [{ name: "stories", model: path }] });
+  expect(await cutUnderStream(fleet.url, path)).toContain('"error"');
+  const whole = copyOfModel();
+  renameSync(whole, path);
+  await until(async () => {
+    const [instance] = await fleet.instances();
+    return instance?.state === "ready" && instance.starts > 1;
+  }, "a second start");
+  expect(fleet.text).toMatch(/"error":"error \[model_file_changed\]: expected [^"]*stories.gguf to stay as it was/);
+  expect((await ask(fleet.url, { max_tokens: 4 })).status).toBe(200);
+});
