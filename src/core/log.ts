@@ -12,6 +12,9 @@ export const LOG_FORMATS = ["auto", "text", "json"] as const;
 /** auto: text on a terminal, JSON where a program reads. */
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
+/** Kept for when a full disk has room again; what comes beyond is dropped. */
+const MAX_UNWRITTEN_BYTES = 2 ** 20;
+
 interface LogStream {
   readonly isTTY?: boolean;
   write(text: string): unknown;
@@ -23,5 +26,8 @@ export function createLogger(level: LogLevel, format: LogFormat = "auto", stream
   const isText = format === "text" || (format === "auto" && stream.isTTY === true);
   if (isText) return pino(options, { write: (line) => void stream.write(formatLogLine(line, stream.isTTY === true)) });
   if (stream !== process.stderr) return pino(options, { write: (line) => void stream.write(line) });
-  return pino(options, pino.destination({ fd: process.stderr.fd, sync: true }));
+  const file = pino.destination({ fd: process.stderr.fd, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
+  // A full disk is no reason to fail the request that is logged.
+  file.on("error", () => {});
+  return pino(options, file);
 }

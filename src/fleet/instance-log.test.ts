@@ -60,7 +60,8 @@ describe("a log", () => {
     const errors: unknown[] = [];
     const log = new InstanceLog(join(tempTree({ file: "" }), "file", "m-0.log"), (error) => errors.push(error));
     await log.write("text\n");
+    await log.write("more\n");
     expect(errors).toHaveLength(1);
-    expect(log.lastLines(undefined)).toBe("text");
+    expect(log.lastLines(undefined)).toBe("text\nmore");
   });
 });

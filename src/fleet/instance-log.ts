@@ -11,6 +11,7 @@ export class InstanceLog {
   #file: FileHandle | undefined;
   #numBytes = 0;
   #tail = "";
+  #isFailing = false;
   /** Writes are done one after another. */
   #queue: Promise<void> = Promise.resolve();
 
@@ -46,7 +47,16 @@ export class InstanceLog {
   }
 
   #enqueue(task: () => Promise<void>): Promise<void> {
-    this.#queue = this.#queue.then(task).catch(this.onError);
+    this.#queue = this.#queue.then(task).then(
+      () => {
+        this.#isFailing = false;
+      },
+      (thrown: unknown) => {
+        // A full disk is said once, not with every line that it does not take.
+        if (!this.#isFailing) this.onError(thrown);
+        this.#isFailing = true;
+      },
+    );
     return this.#queue;
   }
 

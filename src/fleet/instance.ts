@@ -288,12 +288,12 @@ export class Instance implements FleetInstance {
   }
 }
 
-/** What the engine wrote may hold text of requests, which our own log never does. */
-/** What our own engine said last, if it ended with an error: "error [model_file_changed]: expected …". */
+/** How our own engine says that it ends with an error, which holds nothing of requests: "error [model_file_changed]: expected …". */
 function codedError(reason: string): string | undefined {
   return /^error \[\w+\]: .+$/m.exec(reason)?.[0];
 }
 
+/** What the engine wrote may hold text of requests, which our own log never does. */
 function firstLine(reason: string): string {
   return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
 }

@@ -13,7 +13,7 @@ import {
   rmSync,
   statSync,
   utimesSync,
-  writeSync,
+  writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 
@@ -62,8 +62,9 @@ export function writeBlock(folder: string, key: string, payload: Uint8Array): vo
   try {
     const file = openSync(temporary, "wx", 0o600);
     try {
-      writeSync(file, checksum(key, payload));
-      writeSync(file, payload);
+      // Whole, or an error: a disk that is nearly full takes a part without one.
+      writeFileSync(file, checksum(key, payload));
+      writeFileSync(file, payload);
     } finally {
       closeSync(file);
     }
