@@ -43,7 +43,7 @@ export const READY = "ready\n";
 const SCRIPT = `
 set -e
 umask 022
-echo 1000 > /proc/self/oom_score_adj
+echo 1000 2> /dev/null > /proc/self/oom_score_adj || :
 root=$1 drop=$2 limits=$3 environment=$4
 shift 4
 mount -t tmpfs -o mode=755,nosuid,nodev,size=1m,nr_inodes=4k none "$root"
