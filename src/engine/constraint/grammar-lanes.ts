@@ -12,8 +12,12 @@ import type { ComputeMasks, FromGrammarThread } from "./messages.js";
 
 /** What compiles within it may hold up the masks of others, once. */
 const QUICK_MS = 250;
+/** What compiles within this may do so too, once, where it would have to wait for others otherwise. */
+const MOST_BESIDE_MS = 1000;
 /** A compile may take so long before it makes room for those that others wait for. */
 const SLICE_MS = 300;
+/** What takes so long will want another place. */
+const WARM_MS = 100;
 /** No key waits longer for a turn to have something compiled. */
 export const MOST_WAIT_MS = 30_000;
 /** A grammar that failed is not tried again for so long; a busy machine may have been the reason. */
@@ -239,11 +243,19 @@ export class GrammarLanes {
 
   /** The grammar is compiled where nothing stays. */
   #settle(entry: Entry, lane: Lane): void {
-    const role = this.#isSlow(entry.key) ? "slow" : "quick";
+    const isFree = ({ entries, job }: Lane) => entries.size === 0 && job === undefined;
+    const { quick, slow } = this.#lanes;
+    const isSlow = this.#isSlow(entry.key);
+    const tookMs = this.#times.get(entry.key) ?? 0;
+    // Where others keep the place for what takes long, what takes not too long is not to wait for them.
+    const isElsewhere = isSlow && !isFree(slow) && (isFree(quick) || tookMs < MOST_BESIDE_MS);
+    const role = isSlow && !isElsewhere ? "slow" : "quick";
     const home = this.#lanes[role];
-    if (home.entries.size === 0 && home.job === undefined) {
+    if (isFree(home)) {
       this.#lanes[role] = lane;
       this.#lanes.compile = home;
+      // The next grammar is not to wait for a thread to start.
+      home.service.warm();
       this.#opened(entry);
       return;
     }
@@ -272,6 +284,7 @@ export class GrammarLanes {
       return;
     }
     const ranMs = nowMs - job.startedMs;
+    if (ranMs > WARM_MS) this.#lanes.slow.service.warm();
     if (ranMs < SLICE_MS) return;
     const { tenant, requestId } = job.entry;
     const isWanted = this.#entries.has(requestId);

@@ -62,8 +62,13 @@ export class GrammarService {
     return this.#worker !== undefined && this.memory.busy().requestId !== 0;
   }
 
-  send(message: ToGrammarThread): void {
+  /** Has the thread read the vocabulary before there is work. */
+  warm(): void {
     if (this.#port === undefined) this.#start();
+  }
+
+  send(message: ToGrammarThread): void {
+    this.warm();
     // Time begins with the work: before it nobody looked.
     if (this.memory.busy().job === jobAfter(this.#numSent)) this.#lookedAtMs = performance.now();
     this.#numSent++;
