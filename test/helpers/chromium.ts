@@ -70,7 +70,7 @@ export async function openPage(url: string): Promise<BrowserPage> {
   const profile = mkdtempSync(join(tmpdir(), "millrace-chromium-"));
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
   const args = [...flags, "--remote-debugging-port=0", `--user-data-dir=${profile}`, "about:blank"];
-  const child = spawn(chromiumPath!, args, { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(chromiumPath!, args, { stdio: ["ignore", "ignore", "pipe"], detached: true });
   const exited = new Promise((resolve) => child.once("exit", resolve));
   const { call, setSession, close } = await connect(await debuggerUrl(child));
   const { targetId } = await call("Target.createTarget", { url: "about:blank" });
@@ -100,9 +100,10 @@ export async function openPage(url: string): Promise<BrowserPage> {
     until,
     async [Symbol.asyncDispose]() {
       close();
-      child.kill("SIGKILL");
+      // Its children write into the profile until they end, too: the whole group goes.
+      process.kill(-child.pid!, "SIGKILL");
       await exited;
-      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+      rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     },
   };
 }
