@@ -3,6 +3,7 @@
 import { MillraceError } from "../core/errors.js";
 import type { GgufMetadata } from "../formats/gguf/types.js";
 import { createByteLevelBpe } from "./byte-level-bpe.js";
+import { findInfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import { findPreTokenizer } from "./pre-tokenizers.js";
 import { createSentencePieceBpe } from "./sentencepiece-bpe.js";
@@ -59,6 +60,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     bosId,
     eosId,
     stopIds,
+    infill: findInfillTokens(metadata, vocab),
     addsBos: readAddsToken(metadata, "bos", bosId, kind.addsBosByDefault(metadata)),
     addsEos: readAddsToken(metadata, "eos", eosId, false),
   });

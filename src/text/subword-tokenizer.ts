@@ -1,6 +1,7 @@
 /** The tokenizer over a checked vocabulary: special tokens, BOS and EOS, and decoding; a `PieceEncoder` does plain text. */
 
 import { MillraceError } from "../core/errors.js";
+import type { InfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import type { SpecialMatchers } from "./special-tokens.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
@@ -15,6 +16,7 @@ export interface SubwordTokenizerParts {
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly stopIds: ReadonlySet<number>;
+  readonly infill: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
 }
@@ -27,6 +29,7 @@ export class SubwordTokenizer implements Tokenizer {
   readonly bosId: number | undefined;
   readonly eosId: number | undefined;
   readonly stopIds: ReadonlySet<number>;
+  readonly infill: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
   readonly stripsLeadingSpace: boolean;
@@ -41,6 +44,7 @@ export class SubwordTokenizer implements Tokenizer {
     this.bosId = parts.bosId;
     this.eosId = parts.eosId;
     this.stopIds = parts.stopIds;
+    this.infill = parts.infill;
     this.addsBos = parts.addsBos;
     this.addsEos = parts.addsEos;
     this.stripsLeadingSpace = parts.encoder.stripsLeadingSpace;

@@ -1,5 +1,7 @@
 /** The tokenizer interface: text in, ids out and back. Implementations: byte-level BPE, SentencePiece BPE. */
 
+import type { InfillTokens } from "./infill-tokens.js";
+
 export interface EncodeOptions {
   /** Add BOS/EOS where the model's metadata asks for them. */
   readonly addSpecial: boolean;
@@ -15,6 +17,8 @@ export interface Tokenizer {
   readonly eosId: number | undefined;
   /** Ids that end a generation: EOS, EOT, EOM and the like. */
   readonly stopIds: ReadonlySet<number>;
+  /** Absent: the model was not trained to fill in. */
+  readonly infill?: InfillTokens | undefined;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
   encode(text: string, options: EncodeOptions): number[];

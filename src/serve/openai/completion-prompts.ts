@@ -89,6 +89,21 @@ export function encodePrompts(context: PromptContext, field: PromptField, option
   });
 }
 
+/** What stands before a gap and what stands behind it, in the way the model was trained to fill it. */
+export function infillPrompt(context: PromptContext, prompt: Prompt, suffix: string, addSpecial: boolean): Prompt {
+  const { tokenizer } = context;
+  const { infill, bosId } = tokenizer;
+  if (infill === undefined) {
+    const message = `suffix: expected a model with tokens for filling in, got a suffix and a model without`;
+    throw new MillraceError("unsupported_field", message, { param: "suffix", hint: "use a model made for code" });
+  }
+  assertTextMayFit(context, suffix, "suffix");
+  const first = addSpecial && tokenizer.addsBos && bosId !== undefined ? [bosId] : [];
+  const after = tokenizer.encode(suffix, { addSpecial: false, parseSpecial: false });
+  const ids = [...first, infill.prefix, ...prompt.ids, infill.suffix, ...after, infill.middle];
+  return { ids: Int32Array.from(ids), text: prompt.text };
+}
+
 /** Where each prompt token's text begins, in code points of the prompt's text. */
 export function promptOffsets(tokenizer: Tokenizer, prompt: Prompt, keepSpecial: boolean): number[] {
   const decoder = new StreamDecoder(tokenizer, { keepSpecial });

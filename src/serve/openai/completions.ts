@@ -12,7 +12,14 @@ import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
-import { encodePrompts, type Prompt, type PromptField, promptField, promptOffsets } from "./completion-prompts.js";
+import {
+  encodePrompts,
+  infillPrompt,
+  type Prompt,
+  type PromptField,
+  promptField,
+  promptOffsets,
+} from "./completion-prompts.js";
 import { formOf } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
@@ -43,6 +50,7 @@ const schema = z.strictObject({
   logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   echo: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
+  suffix: z.string().optional(),
   ...samplingShape,
   ...termsShape,
 });
@@ -53,7 +61,6 @@ export const COMPLETION_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...INERT_FIELDS, "parallel_tool_calls"]),
   unsupported: {
-    suffix: isOneOf(""),
     best_of: isOneOf(1),
     use_beam_search: isOneOf(false),
     prompt_embeds: isEmptyArray,
@@ -70,6 +77,7 @@ function assertConsistent(request: CompletionRequest): void {
   if (request.stream === true && request.prompt_logprobs !== undefined) {
     refuse("prompt_logprobs", "expected stream to be false beside it, got true");
   }
+  if (hasSuffix(request) && request.echo === true) refuse("echo", "expected false beside suffix, got true");
   if (request.max_tokens === 0 && request.echo !== true && request.prompt_logprobs === undefined) {
     refuse("max_tokens", "expected at least 1, or echo to be true beside it, got 0");
   }
@@ -210,9 +218,20 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
   return requests;
 }
 
+function hasSuffix({ suffix }: CompletionRequest): boolean {
+  return suffix !== undefined && suffix !== "";
+}
+
 export function completionPrompts(context: PromptContext, request: CompletionRequest): Prompt[] {
+  const addSpecial = request.add_special_tokens ?? true;
+  if (!hasSuffix(request)) return encodeRequest(context, request, addSpecial);
+  const prompts = encodeRequest(context, request, false);
+  return prompts.map((prompt) => infillPrompt(context, prompt, request.suffix ?? "", addSpecial));
+}
+
+function encodeRequest(context: PromptContext, request: CompletionRequest, addSpecial: boolean): Prompt[] {
   return encodePrompts(context, request.prompt as PromptField, {
-    addSpecial: request.add_special_tokens ?? true,
+    addSpecial,
     keepSpecial: request.skip_special_tokens === false,
     truncate: request.truncate_prompt_tokens,
     numWanted: request.max_tokens ?? DEFAULT_MAX_TOKENS,

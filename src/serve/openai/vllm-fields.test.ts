@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { thinkingTemplate } from "../../../test/helpers/chat-templates.js";
 import { chatMl, startFakeServer } from "../../../test/helpers/fake-server.js";
-import { EOS_ID, IM_START_ID } from "../../../test/helpers/fake-tokenizer.js";
+import { BOS_ID, EOS_ID, fakeTokenizer, IM_START_ID } from "../../../test/helpers/fake-tokenizer.js";
 
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
@@ -92,6 +92,28 @@ describe("truncate_prompt_tokens", () => {
     }
     const { body } = await ask(COMPLETIONS, { prompt: [1, 2 ** 40, 3], truncate_prompt_tokens: 2 });
     expect(body.error.code).toBe("token_out_of_range");
+  });
+});
+
+describe("suffix", () => {
+  const [prefix, suffix, middle] = [1, 2, 3];
+  const tokenizer = { ...fakeTokenizer, infill: { prefix, suffix, middle } };
+
+  it("is filled in by a model that was trained to", async () => {
+    const { fake, status } = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd" }, writing("x"), { tokenizer });
+    expect(status).toBe(200);
+    expect(Array.from(fake.engine.submitted[0]!.promptIds)).toEqual([
+      ...[BOS_ID, prefix, ...bytes("ab"), suffix, ...bytes("cd"), middle],
+    ]);
+    const plain = await ask(COMPLETIONS, { prompt: "ab", suffix: "" }, writing("x"), { tokenizer });
+    expect(plain.prompt).toBe("<s>ab");
+  });
+
+  it("is refused by one that was not, and beside echo", async () => {
+    const { body } = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd" });
+    expect(body.error).toMatchObject({ code: "unsupported_field", param: "suffix" });
+    const echoed = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd", echo: true }, {}, { tokenizer });
+    expect(echoed.body.error).toMatchObject({ code: "invalid_parameter", param: "echo" });
   });
 });
 

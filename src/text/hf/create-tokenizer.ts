@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile, shownValue } from "../../formats/huggingface/json.js";
 import { ByteLevelBpe } from "../byte-level-bpe.js";
+import { infillTokensByText } from "../infill-tokens.js";
 import type { MergePair } from "../merge-table.js";
 import { parseMerges } from "../merge-table.js";
 import type { PieceEncoder } from "../piece-encoder.js";
@@ -74,6 +75,7 @@ export function createHfTokenizer(folder: string, numEmbeddings: number): Tokeni
     bosId,
     eosId,
     stopIds,
+    infill: infillTokensByText({ idByText: addedIds, types: vocab.types }),
     addsBos: (settings?.boolean("add_bos_token") ?? template.bosId !== undefined) && bosId !== undefined,
     addsEos: (settings?.boolean("add_eos_token") ?? template.addsEos) && eosId !== undefined,
   });

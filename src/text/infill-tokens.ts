@@ -1,0 +1,50 @@
+/** The tokens that a model was trained with to write what stands between two texts: before the first, before the second, and where it begins. */
+import type { GgufMetadata } from "../formats/gguf/types.js";
+import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+
+export interface InfillTokens {
+  readonly prefix: number;
+  readonly suffix: number;
+  readonly middle: number;
+}
+
+/** As published models have them: Qwen and CodeGemma, StarCoder, Granite, CodeLlama, and DeepSeek. */
+const TEXTS: readonly (readonly [prefix: string, suffix: string, middle: string])[] = [
+  ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
+  ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
+  ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
+  ["\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"],
+  ["<PRE>", "<SUF>", "<MID>"],
+  ["<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581hole\uff5c>", "<\uff5cfim\u2581end\uff5c>"],
+];
+
+function complete(prefix?: number, suffix?: number, middle?: number): InfillTokens | undefined {
+  if (prefix === undefined || suffix === undefined || middle === undefined) return undefined;
+  return { prefix, suffix, middle };
+}
+
+export function infillTokensByText({
+  idByText,
+  types,
+}: Pick<Vocabulary, "idByText" | "types">): InfillTokens | undefined {
+  // Where they are plain text, the vocabulary merely has them.
+  const idOf = (text: string): number | undefined => {
+    const id = idByText.get(text);
+    return id === undefined || types[id] === TOKEN_TYPE.normal ? undefined : id;
+  };
+  for (const [prefix, suffix, middle] of TEXTS) {
+    const tokens = complete(idOf(prefix), idOf(suffix), idOf(middle));
+    if (tokens !== undefined) return tokens;
+  }
+  return undefined;
+}
+
+export function findInfillTokens(metadata: GgufMetadata, vocab: Vocabulary): InfillTokens | undefined {
+  const idOf = (name: string): number | undefined => readTokenId(metadata, `tokenizer.ggml.${name}_token_id`, vocab);
+  return (
+    complete(idOf("fim_pre"), idOf("fim_suf"), idOf("fim_mid")) ??
+    // As files named them before.
+    complete(idOf("prefix"), idOf("suffix"), idOf("middle")) ??
+    infillTokensByText(vocab)
+  );
+}
