@@ -229,10 +229,14 @@ test("the step and the sequences that are printed are those that are predicted w
   for (const [objective, tpotMs] of [
     ["throughput", 12],
     ["latency", undefined],
-    ["cost", 5],
+    ["cost", 20],
   ] as const) {
-    const concurrency = 300;
-    const plan = makePlan(requestFor(["llama-3.1-8b", "h100x2", concurrency, { tpotMs }], objective));
+    const concurrency = 60;
+    const inputTokens = 6000;
+    const plan = makePlan({
+      ...requestFor(["llama-3.1-8b", "h100x2", concurrency, { tpotMs }], objective),
+      inputTokens,
+    });
     for (const {
       quantization,
       kv,
@@ -245,7 +249,7 @@ test("the step and the sequences that are printed are those that are predicted w
     } of plan.configurations) {
       const instance = { ...instanceFor(plan.request, quantization, tensorParallel), kv };
       const traffic = {
-        inputTokens: 1024,
+        inputTokens,
         outputTokens: 512,
         prefixHit: 0,
         load: { concurrency: concurrency / instances },
