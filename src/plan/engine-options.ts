@@ -5,7 +5,7 @@ import { QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
 import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
-import { GGUF_TYPES, publishedAs } from "./rules.js";
+import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
 
 export interface Rendered {
   readonly options: PlannedOptions;
@@ -18,10 +18,10 @@ function weightsOf(
   request: PlanRequest,
   evaluation: Evaluation,
 ): { readonly location: string; readonly needs: readonly string[] } {
-  const { model, machine } = request;
+  const { model } = request;
   const { quantization } = evaluation;
   const { id } = quantization;
-  const isGgufMade = machine.kind === "cpu" && model.stored === undefined;
+  const isGgufMade = takesGguf(request) && model.stored === undefined;
   if (isGgufMade && id === "mxfp4" && model.gguf !== undefined)
     return { location: `${HUB_PREFIX}${model.gguf}`, needs: [] };
   const published = id === "bf16" ? undefined : publishedAs(model, id);

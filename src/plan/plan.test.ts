@@ -194,6 +194,17 @@ test("an engine that does not list a kind of model is refused, with those that d
   expect(best(makePlan(request("gemma-2-9b", "h100", { engine: "tgi" }))).engine).toBe("tgi");
 });
 
+test("llama-server gets GGUF files on GPUs, too, and who reads none gets none", () => {
+  const plan = (name: string) => best(makePlan(request(name, "h100", { engine: "llama-server" }))).options.model;
+  expect(plan("llama-3.1-8b")).toBe("hf:bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M");
+  expect(plan("gpt-oss-20b")).toBe("hf:ggml-org/gpt-oss-20b-GGUF");
+  const stored = { label: "Q4_0", weightBytes: 5e9, embeddingBytes: 1e8 };
+  const model = { ...knownModel("llama-3.1-8b"), location: "m.gguf", modelType: undefined, stored };
+  expect(() => makePlan({ ...request("llama-3.1-8b", "h100", { engine: "tgi" }), model })).toThrow(
+    /GGUF file, which it/,
+  );
+});
+
 test("4-bit evidence of another model, and below the floor, is not called a gate passed", () => {
   const choice = best(makePlan(request("llama-3.3-70b", "a100-40x2")));
   expect(choice.quantization.id).toBe("awq");

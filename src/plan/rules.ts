@@ -49,11 +49,22 @@ const ARCHITECTURE_NAMES = {
   cdna3: "CDNA 3",
 } as const;
 
+/** Whether a model that is no file yet is wanted as one. */
+export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
+  machine.kind === "cpu" || engine === "llama-server";
+
+/** GPUs unpack GGUF's blocks to 16 bits. */
+function onDevice(quantization: Quantization, machine: Machine): Quantization {
+  const isUnpacked = machine.kind === "gpu" && GGUF_TYPES[quantization.id] !== undefined;
+  return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
+}
+
 const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
 
 /** What the machine's kind and generation offers, best quality first. */
-function offered({ model, machine }: PlanRequest): readonly (readonly [QuantizationId, string])[] {
-  if (machine.kind === "cpu") {
+function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
+  const { model, machine } = request;
+  if (machine.kind === "cpu" || takesGguf(request)) {
     return (["q8_0", "q6_k", "q4_k_m", "q4_0"] as const).map((id) => [
       id,
       `${(8 * QUANTIZATIONS[id].linearBytes).toFixed(1)} bits of each weight are read`,
@@ -87,14 +98,14 @@ export function weightChoices(
     return { choices: [{ quantization, because: "the file's weights are used as they are" }], refusals: [] };
   }
   // GGUF files keep MXFP4 as it is; FP8 has no type there.
-  if (model.native !== undefined && (machine.kind === "gpu" || model.native === "mxfp4")) {
+  if (model.native !== undefined && (!takesGguf(request) || model.native === "mxfp4")) {
     if (forced !== undefined && forced !== model.native) throw fixedWeights(model.native, forced);
     const quantization = nativeQuantization(model.native, machine);
     return { choices: [{ quantization, because: "the model was published so" }], refusals: [] };
   }
   const refusals: Refusal[] = [];
   const choices = offered(request).flatMap(([id, because]): WeightChoice[] => {
-    const quantization = QUANTIZATIONS[id];
+    const quantization = onDevice(QUANTIZATIONS[id], machine);
     if (forced !== undefined) return id === forced ? [{ quantization, because: "asked for with --quantization" }] : [];
     const { recovery, evidence } = quantization.gate;
     const refuse = (why: string): WeightChoice[] => {
@@ -144,6 +155,8 @@ interface EngineChoice {
   readonly because: string;
 }
 
+const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "vllm", "sglang"];
+
 /** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
 function enginesFor({ modelType }: ModelShape): readonly PlannedEngine[] | undefined {
   const found = PLANNED_ENGINES.filter(
@@ -158,9 +171,11 @@ function assertLoads(model: ModelShape, engine: PlannedEngine): void {
   const refusal =
     engine === "millrace"
       ? model.embeddedRefusal
-      : listed === undefined || listed.includes(engine)
-        ? undefined
-        : `model_type ${model.modelType}, which its documentation does not list`;
+      : isGguf(model) && !READ_GGUF.includes(engine)
+        ? "a GGUF file, which it does not read"
+        : listed === undefined || listed.includes(engine)
+          ? undefined
+          : `model_type ${model.modelType}, which its documentation does not list`;
   if (refusal === undefined) return;
   throw new MillraceError(
     "architecture_unsupported",

@@ -116,13 +116,16 @@ function launchLines(launch: Launch): string[] {
 
 function bestLines(request: PlanRequest, best: Configuration): string[] {
   const isCpu = request.machine.kind === "cpu";
+  const isUnpulled = best.engine === "llama-server" && best.options.model.startsWith("hf:");
+  const pull = `${best.options.model}: millrace boot and millrace pull fetch it; llama-server itself takes the file's path`;
+  const needs = isUnpulled ? [...best.needs, pull] : best.needs;
   return [
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
     `holds   ${best.seats} sequences an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${dollars(best.cost.usdPerHour)} an hour`,
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
-    ...(best.needs.length > 0 ? ["needs", ...best.needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
+    ...(needs.length > 0 ? ["needs", ...needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
     ...launchLines(launchOf(best)),
   ];
 }
