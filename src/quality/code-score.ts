@@ -12,12 +12,14 @@ const MAX_SHOWN = 200;
 /**
  * For whoever is about to have many answers judged: the walls are tried before the first answer is asked for.
  *
+ * @returns whether all code will be confined; if not, the user has said that it need not be
  * @throws MillraceError confinement_missing
  */
-export async function requireConfinementFor(checks: readonly (Check | undefined)[]): Promise<void> {
+export async function requireConfinementFor(checks: readonly (Check | undefined)[]): Promise<boolean> {
   const languages = new Set(checks.map((check) => (check?.kind === "code" ? check.language : undefined)));
-  if (languages.has("typescript")) await requireConfinement("typescript");
-  if (languages.has("python") && hasPython()) await requireConfinement("python");
+  const isTypeScriptConfined = !languages.has("typescript") || (await requireConfinement("typescript"));
+  const isPythonConfined = !languages.has("python") || !hasPython() || (await requireConfinement("python"));
+  return isTypeScriptConfined && isPythonConfined;
 }
 
 export async function scoreCode(check: CodeCheck, expected: string, answer: string): Promise<Score> {

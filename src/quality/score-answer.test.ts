@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Check } from "./check.js";
-import { hasPython } from "./sandbox/run-code.js";
+import { hasPython, whyUnconfined } from "./sandbox/run-code.js";
 import { scoreAnswer } from "./score-answer.js";
+
+const hasWalls = (await whyUnconfined("typescript")) === undefined;
 
 type Case = readonly [what: string, expected: string, answer: string, score: number, exact: boolean];
 
@@ -129,53 +131,55 @@ const calls = [
 ];
 const typescript: Check = { kind: "code", language: "typescript", name: "add", calls };
 const tsAnswer = "function add(a: number, b: number): number {\n  return a + b;\n}";
-scores("TypeScript", typescript, [
-  ["right", "", tsAnswer, 1, true],
-  ["right in a fence", "", `\`\`\`ts\n${tsAnswer}\n\`\`\``, 1, true],
-  ["right as an arrow function", "", "const add = (a: number, b: number): number => a + b;", 1, true],
-  ["right for one call only", "", tsAnswer.replace("+", "|"), 0.5, false],
-  ["another name", "", tsAnswer.replace("add", "sum"), 0, false],
-  ["broken off", "", tsAnswer.slice(0, -3), 0, false],
-  ["no code", "", "I cannot do that.", 0, false],
-  ["nothing", "", "", 0, false],
-  ["throws", "", "function add() { throw { get message() { while (true) {} } }; }", 0, false],
-  ["loops without end", "", "function add() { while (true) {} }", 0, false],
-  ["loops while it is loaded", "", "while (true) {}", 0, false],
-  [
-    "loops in a promise",
-    "",
-    "Promise.resolve().then(() => { while (true) {} }); function add(a, b) { return a + b; }",
-    0,
-    false,
-  ],
-  ["loops while it becomes text", "", "function add() { return { toJSON() { while (true) {} } }; }", 0, false],
-  ["fills the memory", "", "function add() { const a = []; while (true) a.push(new Array(1e6).fill(1)); }", 0, false],
-  ["falls into itself", "", "function add() { return add(); }", 0, false],
-  ["reaches for the process", "", "function add() { return process.exit(); }", 0, false],
-  [
-    "reaches for the process through a constructor",
-    "",
-    'function add() { return add.constructor("return process")().exit(); }',
-    0,
-    false,
-  ],
-  ["returns no value", "", "function add() {}", 0, false],
-  ["is exported", "", `export ${tsAnswer}`, 1, true],
-  ["is exported at the end", "", `${tsAnswer}\nexport { add };`, 1, true],
-  ["has an enum", "", `enum Way { Up, Down }\n${tsAnswer.replace("a + b", "a + b + Way.Up")}`, 1, true],
-  ["prints", "", `${tsAnswer}\nconsole.log(add(1, 2));`, 1, true],
-  ["is nested deeply", "", `${tsAnswer}\n${"(".repeat(20_000)}`, 0, false],
-]);
+describe.skipIf(!hasWalls)("with walls for generated code", () => {
+  scores("TypeScript", typescript, [
+    ["right", "", tsAnswer, 1, true],
+    ["right in a fence", "", `\`\`\`ts\n${tsAnswer}\n\`\`\``, 1, true],
+    ["right as an arrow function", "", "const add = (a: number, b: number): number => a + b;", 1, true],
+    ["right for one call only", "", tsAnswer.replace("+", "|"), 0.5, false],
+    ["another name", "", tsAnswer.replace("add", "sum"), 0, false],
+    ["broken off", "", tsAnswer.slice(0, -3), 0, false],
+    ["no code", "", "I cannot do that.", 0, false],
+    ["nothing", "", "", 0, false],
+    ["throws", "", "function add() { throw { get message() { while (true) {} } }; }", 0, false],
+    ["loops without end", "", "function add() { while (true) {} }", 0, false],
+    ["loops while it is loaded", "", "while (true) {}", 0, false],
+    [
+      "loops in a promise",
+      "",
+      "Promise.resolve().then(() => { while (true) {} }); function add(a, b) { return a + b; }",
+      0,
+      false,
+    ],
+    ["loops while it becomes text", "", "function add() { return { toJSON() { while (true) {} } }; }", 0, false],
+    ["fills the memory", "", "function add() { const a = []; while (true) a.push(new Array(1e6).fill(1)); }", 0, false],
+    ["falls into itself", "", "function add() { return add(); }", 0, false],
+    ["reaches for the process", "", "function add() { return process.exit(); }", 0, false],
+    [
+      "reaches for the process through a constructor",
+      "",
+      'function add() { return add.constructor("return process")().exit(); }',
+      0,
+      false,
+    ],
+    ["returns no value", "", "function add() {}", 0, false],
+    ["is exported", "", `export ${tsAnswer}`, 1, true],
+    ["is exported at the end", "", `${tsAnswer}\nexport { add };`, 1, true],
+    ["has an enum", "", `enum Way { Up, Down }\n${tsAnswer.replace("a + b", "a + b + Way.Up")}`, 1, true],
+    ["prints", "", `${tsAnswer}\nconsole.log(add(1, 2));`, 1, true],
+    ["is nested deeply", "", `${tsAnswer}\n${"(".repeat(20_000)}`, 0, false],
+  ]);
 
-scores(
-  "TypeScript of no number",
-  { kind: "code", language: "typescript", name: "f", calls: [{ args: [], expect: null }] },
-  [
-    ["null", "", "function f() { return null; }", 1, true],
-    ["nothing at all", "", "function f() {}", 0, false],
-    ["no number", "", "function f() { return NaN; }", 0, false],
-  ],
-);
+  scores(
+    "TypeScript of no number",
+    { kind: "code", language: "typescript", name: "f", calls: [{ args: [], expect: null }] },
+    [
+      ["null", "", "function f() { return null; }", 1, true],
+      ["nothing at all", "", "function f() {}", 0, false],
+      ["no number", "", "function f() { return NaN; }", 0, false],
+    ],
+  );
+});
 
 const python: Check = { kind: "code", language: "python", name: "add", calls };
 const pyAnswer = "def add(a, b):\n    return a + b";
@@ -187,7 +191,7 @@ const generatorFrame = `def add(a, b):
     for names in g:
         names["sys"].modules["os"].abort()
     return a + b`;
-describe.skipIf(!hasPython())("with python3", () => {
+describe.skipIf(!hasWalls || !hasPython())("with walls and python3", () => {
   scores("Python", python, [
     ["right", "", pyAnswer, 1, true],
     ["right in a fence", "", `\`\`\`python\n${pyAnswer}\n\`\`\``, 1, true],
@@ -198,6 +202,13 @@ describe.skipIf(!hasPython())("with python3", () => {
     ["loops without end", "", "def add(a, b):\n    while True:\n        pass", 0, false],
     ["raises", "", "def add(a, b):\n    raise ValueError(1)", 0, false],
     ["imports", "", `import math\nfrom collections import Counter\n${pyAnswer}`, 1, true],
+    [
+      "writes results itself",
+      "",
+      `import os\nos.write(1, b'[{"value": 3}, {"value": 0}, {"value": 0}]')\nos._exit(0)`,
+      0,
+      false,
+    ],
     ["prints", "", `${pyAnswer.replace("    ", "    print(a)\n    ")}\nprint(add(1, 2))`, 1, true],
     ["opens a file", "", "def add(a, b):\n    return len(open('/etc/hostname').read())", 0, false],
     ["reaches for classes", "", "def add(a, b):\n    return ().__class__.__bases__", 0, false],

@@ -183,7 +183,8 @@ async function choosePrompts(flags: DistillFlags): Promise<Chosen> {
     );
   }
   const { requireConfinementFor } = await import("../../quality/code-score.js");
-  await requireConfinementFor(judged.map(({ check }) => check));
+  const isConfined = await requireConfinementFor(judged.map(({ check }) => check));
+  if (!isConfined) process.stderr.write("warning: the code of answers runs unconfined: it can do whatever you can\n");
   return { split: { training, heldOut: judged }, judge: judgeByChecks, judgeName: `the checks of ${task}` };
 }
 

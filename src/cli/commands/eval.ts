@@ -51,7 +51,8 @@ export function evalCommand(): Command {
 
 async function runEval(flags: EvalFlags): Promise<void> {
   const tasks = flags.chats === undefined ? await corpusTasks(flags) : fileTasks(flags.chats, flags);
-  await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
+  const isConfined = await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
+  if (!isConfined) process.stderr.write("warning: the code of answers runs unconfined: it can do whatever you can\n");
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const sampling = { topP: 1, topK: 0, minP: 0, seed: BigInt(flags.seed) };
   const session = await openLocalSession({ ...flags, ...sampling }, startStage);
