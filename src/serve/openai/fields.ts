@@ -157,7 +157,34 @@ export function parseFields<Shape extends z.ZodRawShape>(
   rules: FieldRules<Shape>,
   body: Readonly<Record<string, unknown>>,
 ): z.output<z.ZodObject<Shape, z.core.$strict>> {
-  return parseNested(c, context, rules.schema, selectFields(c, context, rules, body), []);
+  const selected = selectFields(c, context, rules, body);
+  checkInPieces(c, context, rules.schema, selected);
+  return parseNested(c, context, rules.schema, selected, []);
+}
+
+/** Elements of a list that are checked at once. */
+const PIECE = 256;
+
+/** Each element that is wrong costs a note of the schema's, so a long list is checked in pieces up to the first that has one. */
+function checkInPieces<Shape extends z.ZodRawShape>(
+  c: Asker,
+  context: PromptContext,
+  schema: z.ZodObject<Shape, z.core.$strict>,
+  selected: Readonly<Record<string, unknown>>,
+): void {
+  const shape = schema.shape as unknown as Readonly<Record<string, z.ZodType>>;
+  for (const [name, value] of Object.entries(selected)) {
+    if (!Array.isArray(value) || value.length <= PIECE) continue;
+    for (let start = 0; start < value.length; start += PIECE) {
+      const end = start + PIECE;
+      try {
+        parseNested(c, context, shape[name]!, value.slice(start, end), [name]);
+      } catch {
+        // With what comes before it the fault is named by its place.
+        parseNested(c, context, schema, { ...selected, [name]: value.slice(0, end) }, []);
+      }
+    }
+  }
 }
 
 /** Checks a part of a body that lies at `path`. */

@@ -4,8 +4,11 @@
  */
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../test/helpers/ask.js";
-import type { LogLine } from "../../../test/helpers/fake-server.js";
+import { fakeAppOptions, type LogLine } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, fakeTokenizer, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
+import type { PromptContext } from "../context.js";
+import { CHAT_RULES } from "./chat-completions.js";
+import { parseFields } from "./fields.js";
 
 type Json = Record<string, unknown>;
 
@@ -408,6 +411,23 @@ describe("chat", () => {
     expect(text).toBe(
       "<|im_start|>system\nbe kind<|im_end|>\n<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n",
     );
+  });
+
+  it("names the first of many faults, and does not look at the others", () => {
+    const seen = { count: 0 };
+    const later = {
+      get role() {
+        seen.count++;
+        return undefined;
+      },
+    };
+    const good = Array.from({ length: 300 }, () => ({ role: "user", content: "a" }));
+    const messages = [...good, {}, ...Array.from({ length: 15_000 }, () => later)];
+    const context = fakeAppOptions().options as unknown as PromptContext;
+    const asker = { get: () => "", req: { path: "" } };
+    expect(() => parseFields(asker, context, CHAT_RULES, { messages })).toThrow("messages[300].role: expected");
+    // Their piece's, twice.
+    expect(seen.count).toBeLessThan(5 * 256);
   });
 
   it("takes a part's cache_control and what else lies beside a text, and refuses a million parts as one", async () => {
