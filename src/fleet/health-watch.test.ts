@@ -35,7 +35,7 @@ async function watched(answer: (path: string) => number | undefined) {
     await ended;
     server.close();
   });
-  return { watch, asked, told, numAsked: (path: string) => asked.filter((each) => each === path).length };
+  return { watch, end, asked, told, numAsked: (path: string) => asked.filter((each) => each === path).length };
 }
 
 /** On the test's clock, in tenths of a second; answers come by real sockets. @returns seconds */
@@ -78,6 +78,15 @@ it("whoever doubts it hears of a check that began after the doubt", async () => 
   isUp = false;
   await watch.nudge();
   expect(told).toEqual(["expected 200 from GET /health, got 500"]);
+});
+
+it("keeps nobody waiting who doubts an engine that has ended, or ends meanwhile", async () => {
+  const { watch, end } = await watched(() => undefined);
+  const doubt = watch.nudge();
+  end.abort();
+  await Promise.all([doubt, watch.nudge()]);
+  await new Promise((resolve) => setImmediate(resolve));
+  await watch.nudge();
 });
 
 it("asks nothing of an engine that sleeps, not even when it is doubted", async () => {

@@ -21,6 +21,7 @@ export class HealthWatch {
   /** Those who doubt its health and wait for the next check. */
   #doubters: (() => void)[] = [];
   #numFailed = 0;
+  #hasEnded = false;
 
   constructor(
     private readonly adapter: Adapter,
@@ -31,6 +32,7 @@ export class HealthWatch {
 
   /** Somebody has reason to doubt its health: asks at once. Resolves when a check that began after this call is over. */
   nudge(): Promise<void> {
+    if (this.#hasEnded) return Promise.resolve();
     return new Promise((resolve) => {
       this.#doubters.push(resolve);
       this.#waiting.abort();
@@ -54,6 +56,7 @@ export class HealthWatch {
       for (const settle of doubters) settle();
     }
     signal.removeEventListener("abort", endWait);
+    this.#hasEnded = true;
     for (const settle of this.#doubters) settle();
   }
 

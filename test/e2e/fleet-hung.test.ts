@@ -71,3 +71,23 @@ test.skipIf(process.platform === "win32")("a stopped instance among three", { ti
   expect(victimOf(await fleet.instances())).toMatchObject({ pid, starts: 1 });
   await until(async () => (await fleet.instances()).every((each) => each.inFlight === 0), "nothing under way");
 });
+
+test.skipIf(process.platform === "win32")("the only instance is killed", { timeout: 120_000 }, async () => {
+  const [model] = FLEET.models;
+  await using fleet = await FleetProcess.start({ models: [{ ...model, instances: 1 }] });
+  const expected = await Promise.all(
+    Array.from({ length: NUM_KINDS }, async (_, kind) => textOf(await ask(fleet.url, kind))),
+  );
+  const answers = Array.from({ length: NUM_KINDS }, async (_, kind) => textOf(await ask(fleet.url, kind)));
+  await until(async () => (await fleet.instances())[0]!.inFlight > 0, "requests under way");
+  const { pid } = (await fleet.instances())[0]!;
+  process.kill(pid, "SIGKILL");
+  // Those under way, those that meet a dead port, and those that come while it is started again.
+  const after = Array.from({ length: NUM_KINDS }, async (_, i) => {
+    await new Promise((resolve) => setTimeout(resolve, 100 * i));
+    return textOf(await ask(fleet.url, i % NUM_KINDS));
+  });
+  const seen = await Promise.all([...answers, ...after]);
+  for (const [i, text] of seen.entries()) expect(text).toBe(expected[i % NUM_KINDS]);
+  expect((await fleet.instances())[0]).toMatchObject({ starts: 2, state: "ready", inFlight: 0 });
+});
