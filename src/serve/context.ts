@@ -138,6 +138,8 @@ export interface AppEnv {
     route?: string;
     /** Whose request it is, behind routes that need a key. */
     tenant: string;
+    /** Keywords of the request's schema that are not kept, as the answer's headers name them. */
+    unenforced?: string;
   };
 }
 

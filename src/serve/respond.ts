@@ -91,6 +91,13 @@ export function collectResults(
   });
 }
 
+export const UNENFORCED_HEADER = "X-Millrace-Unenforced";
+
+function unenforcedHeader(c: AppContext): Readonly<Record<string, string>> {
+  const names = c.get("unenforced");
+  return names === undefined ? {} : { [UNENFORCED_HEADER]: names };
+}
+
 /** Streams a job. Until the first text goes out, a failure still becomes an ordinary error answer. */
 export function streamResults(
   c: AppContext,
@@ -144,6 +151,7 @@ export function streamResults(
         "X-Request-Id": requestId,
         [c.get("dialect").requestIdHeader]: requestId,
         ...corsHeaders(c.req.header("Origin"), context.pages),
+        ...unenforcedHeader(c),
       },
       maxBufferedBytes: context.limits.maxBufferedBytes,
       heartbeat: { isDue, ...(frames.heartbeat === undefined ? {} : { text: frames.heartbeat }) },

@@ -28,7 +28,7 @@ import { KV_TYPES } from "../../src/kernels/program.js";
 import { ISAS } from "../../src/kernels/test-helpers.js";
 import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
-import { grammarOfRegex } from "../../src/text/grammar/regex.js";
+import { grammarOfRegex } from "../../src/text/grammar/pattern-expression.js";
 import { recipeOf } from "../helpers/constraint.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";

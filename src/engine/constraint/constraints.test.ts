@@ -11,7 +11,7 @@ import type { Device } from "../../kernels/kernels.js";
 import { loadKernels } from "../../kernels/load.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
-import { grammarOfRegex } from "../../text/grammar/regex.js";
+import { grammarOfRegex } from "../../text/grammar/pattern-expression.js";
 import type { EngineRequest, SamplingParams } from "../api.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore, type FailedRequest } from "../engine-core.js";

@@ -30,6 +30,7 @@ import {
   termsShape,
 } from "./schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
+import { sayUnenforced } from "./unenforced.js";
 import { usageOf } from "./usage.js";
 
 const schema = z.strictObject({
@@ -164,6 +165,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
   const { requests, promptIds, isTakenApart } = planGenerations(context, request, numChoices);
+  sayUnenforced(c, formOf(request));
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,
     created: Math.floor(Date.now() / 1000),

@@ -71,7 +71,7 @@ const REFUSALS: readonly Refusal[] = [
   [
     "a schema that cannot be kept",
     CHAT,
-    chat({ structured_outputs: { json: { type: "array", uniqueItems: true } } }),
+    chat({ structured_outputs: { json: { type: "string", pattern: "(?<=a)b" } } }),
     "invalid_parameter",
     "structured_outputs.json",
   ],

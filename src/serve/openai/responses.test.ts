@@ -19,7 +19,10 @@ async function post(fields: object, answer = "ok", overrides: Partial<AppOptions
 type Refusal = readonly [name: string, fields: object, param: string, code?: string, overrides?: Partial<AppOptions>];
 
 const UNSUPPORTED = "unsupported_field";
-const keptNot = tool("f", { strict: true, parameters: { type: "object", minProperties: 1 } });
+const keptNot = tool("f", {
+  strict: true,
+  parameters: { type: "object", properties: { a: { type: "string", pattern: "(?<=a)b" } } },
+});
 const format = (schema: object) => ({ format: { type: "json_schema", name: "f", schema } });
 const message = (content: unknown, rest: object = {}) => ({ input: [{ role: "user", content, ...rest }] });
 
@@ -34,7 +37,7 @@ const REFUSALS: readonly Refusal[] = [
   ["tools for a template without", { tools }, "tools", UNSUPPORTED, { chatTemplate: chatMl }],
   ["a strange form", { text: { format: { type: "yaml" } } }, "text.format.type"],
   ["a form without a schema", { text: { format: { type: "json_schema", name: "f" } } }, "text.format.schema"],
-  ["a schema that cannot be kept", { text: format({ type: "array", uniqueItems: true }) }, "text.format.schema"],
+  ["a schema that cannot be kept", { text: format({ type: "string", pattern: "(?<=a)b" }) }, "text.format.schema"],
   ["an unknown part of text", { text: { colour: 1 } }, "text.colour", "unknown_field"],
   ["a strange effort", { reasoning: { effort: "much" } }, "reasoning.effort"],
   ["a strange inclusion", { include: ["everything"] }, "include[0]"],

@@ -18,7 +18,10 @@ const tools = [
   tool("now"),
 ];
 /** A schema that no grammar keeps. */
-const keptNot = (strict: boolean) => ({ strict, parameters: { type: "object", minProperties: 1 } });
+const keptNot = (strict: boolean) => ({
+  strict,
+  parameters: { type: "object", properties: { a: { type: "string", pattern: "(?<=a)b" } } },
+});
 const textual = (strict: boolean) => tool("f", { strict, parameters: { type: "string" } });
 const messages: object[] = [{ role: "user", content: "hi" }];
 const forced = (name: string) => ({ type: "function", function: { name } });

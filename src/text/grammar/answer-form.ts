@@ -3,7 +3,8 @@ import { MillraceError } from "../../core/errors.js";
 import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
 import { GrammarWriter, oneOfLiterals } from "./ebnf.js";
 import { schemaExpression } from "./json-schema.js";
-import { plainRegexExpression, RegexError } from "./regex.js";
+import { plainRegexExpression } from "./pattern-expression.js";
+import { RegexError } from "./regex.js";
 
 /** A form that a grammar can have beside others. */
 export type PartForm =
@@ -30,9 +31,9 @@ export function formExpression(writer: GrammarWriter, form: PartForm): string {
     case "schemaText":
       return schemaExpression(writer, parseSchema(form.text, form.param), form.param);
     case "choice":
-      return oneOfLiterals(form.choices);
+      return oneOfLiterals(writer, form.choices);
     case "regex":
-      return fromRegex(form.pattern, form.param);
+      return fromRegex(writer, form.pattern, form.param);
   }
 }
 
@@ -47,9 +48,9 @@ function parseSchema(text: string, param: string): unknown {
   }
 }
 
-function fromRegex(pattern: string, param: string): string {
+function fromRegex(writer: GrammarWriter, pattern: string, param: string): string {
   try {
-    return plainRegexExpression(pattern);
+    return plainRegexExpression(writer, pattern);
   } catch (thrown) {
     if (!(thrown instanceof RegexError)) throw thrown;
     throw new MillraceError("invalid_parameter", `${param}: ${thrown.message}`, { param });

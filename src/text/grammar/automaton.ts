@@ -32,6 +32,7 @@ export function explore<Label, Key>(
   start: Key,
   keyOf: (state: Key) => string | number,
   expand: (state: Key) => Expansion<Label, Key>,
+  maxStates = MAX_STATES,
 ): Automaton<Label> | undefined {
   const indexes = new Map<string | number, number>([[keyOf(start), 0]]);
   const open: Key[] = [start];
@@ -47,8 +48,8 @@ export function explore<Label, Key>(
       }
       return { label, to: index };
     });
-    if (open.length > MAX_STATES) {
-      throw new RegexError(`expected what takes at most ${MAX_STATES} states to tell right from wrong, got more`);
+    if (open.length > maxStates) {
+      throw new RegexError(`expected what takes at most ${maxStates} states to tell right from wrong, got more`);
     }
     states.push({ isFinal, edges: found });
   }
@@ -101,6 +102,7 @@ export function automatonOf(
   languages: Languages,
   language: Language,
   alphabet: CharacterSet,
+  maxStates = MAX_STATES,
 ): Automaton<CharacterSet> | undefined {
   const classes = classesOf(setsIn(languages, language), alphabet);
   languages.forgetClasses();
@@ -126,6 +128,7 @@ export function automatonOf(
       const edges = [...ways].map(([to, classIds]) => ({ label: unionOf(classIds), to }));
       return { isFinal: state.isNullable, edges };
     },
+    maxStates,
   );
 }
 

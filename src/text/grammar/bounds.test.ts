@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { grammarOfChoices, MAX_GRAMMAR_LENGTH } from "./ebnf.js";
 import { assertCompilable, MAX_ELEMENTS, MAX_GROUPS } from "./ebnf-size.js";
 import { grammarOfSchema } from "./json-schema.js";
-import { grammarOfRegex } from "./regex.js";
+import { grammarOfRegex } from "./pattern-expression.js";
 
 const grammarOf = (schema: unknown) => grammarOfSchema(schema, "json");
 const TOO_LONG = `expected a grammar of at most ${MAX_GRAMMAR_LENGTH} characters, got more`;

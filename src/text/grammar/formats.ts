@@ -5,10 +5,15 @@ const MONTH_DAY =
 const DATE = `[1-9][0-9]{3}-${MONTH_DAY}`;
 const CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?";
 const TIME = `${CLOCK}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`;
-const LABEL = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,20}[a-zA-Z0-9])?";
+/** One way to read it, so that its automaton is small. */
+const LABEL = "[a-zA-Z0-9](-?[a-zA-Z0-9]){0,20}";
 const HOST = `${LABEL}(\\.${LABEL}){0,3}`;
 const OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const HEX_4 = "[0-9a-fA-F]{1,4}";
+
+function uuid(version: string): string {
+  return `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-${version}[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`;
+}
 
 export const FORMATS: ReadonlyMap<string, string> = new Map([
   ["date", DATE],
@@ -19,6 +24,8 @@ export const FORMATS: ReadonlyMap<string, string> = new Map([
   ["hostname", HOST],
   ["ipv4", `${OCTET}(\\.${OCTET}){3}`],
   ["ipv6", `${HEX_4}(:${HEX_4}){7}`],
-  ["uri", `https?://${HOST}(:[1-9][0-9]{0,3})?(/[a-zA-Z0-9._~-]*)*(\\?[a-zA-Z0-9._~&=-]*)?`],
-  ["uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"],
+  ["uri", `https?://${HOST}(:[1-9][0-9]{0,3})?(/[a-zA-Z0-9._~/-]*)?(\\?[a-zA-Z0-9._~&=-]*)?`],
+  ["uuid", uuid("[1-8]")],
+  // Pydantic names the version.
+  ...["1", "3", "4", "5", "6", "7", "8"].map((version) => [`uuid${version}`, uuid(version)] as const),
 ]);

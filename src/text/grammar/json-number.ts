@@ -12,30 +12,29 @@ export interface NumberBounds {
 const LARGEST = 999_999_999;
 const LARGEST_INTEGER = 999_999_999_999_999;
 const FRACTION_DIGITS = 6;
+const SMALLEST = 10 ** -FRACTION_DIGITS;
 
 /** Digits after a decimal point or not, as text: [whole, fraction]. */
 type Decimal = readonly [whole: string, fraction: string];
 
-/** What a bound must be, so that it can be written with the digits that are looked at. */
-export function expectedBound(type: "integer" | "number"): string {
-  return `a number within ±${type === "integer" ? LARGEST_INTEGER : LARGEST}, of up to six decimals`;
+/** The nearest bound on the inner side that is written with the digits that are looked at. @param inward 1 for a least number, -1 for a greatest */
+function written(bound: number, inward: 1 | -1, isExclusive: boolean): Limit {
+  const rounded = Number(bound.toFixed(FRACTION_DIGITS));
+  if (rounded === bound) return { bound, isExclusive };
+  const isInside = (rounded - bound) * inward > 0;
+  return {
+    bound: isInside ? rounded : Number((rounded + inward * SMALLEST).toFixed(FRACTION_DIGITS)),
+    isExclusive: false,
+  };
 }
 
-/** Looser than what is written anyway: that every safe integer will do, as zod's schemas say, asks for nothing. */
-export function isIdleBound(name: string, bound: unknown): boolean {
-  return typeof bound === "number" && (/min/i.test(name) ? bound < -LARGEST_INTEGER : bound > LARGEST_INTEGER);
-}
-
-export function isPlainBound(bound: number, type: "integer" | "number"): boolean {
-  if (type === "integer" && Number.isInteger(bound)) return Math.abs(bound) <= LARGEST_INTEGER;
-  return Math.abs(bound) <= LARGEST && Number(bound.toFixed(FRACTION_DIGITS)) === bound;
-}
+const isBeyond = (bound: number, most: number): boolean => Math.abs(bound) > most;
 
 /** Undefined: there is no such number. */
 export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
   const { isMinExclusive, isMaxExclusive } = bounds;
-  const min = bounds.min ?? -LARGEST_INTEGER;
-  const max = bounds.max ?? LARGEST_INTEGER;
+  const min = Math.max(bounds.min ?? -LARGEST_INTEGER, -LARGEST_INTEGER);
+  const max = Math.min(bounds.max ?? LARGEST_INTEGER, LARGEST_INTEGER);
   const low = isMinExclusive && Number.isInteger(min) ? min + 1 : Math.ceil(min);
   const high = isMaxExclusive && Number.isInteger(max) ? max - 1 : Math.floor(max);
   const parts: string[] = [];
@@ -46,24 +45,36 @@ export function integerExpression(writer: GrammarWriter, bounds: NumberBounds): 
   return parts.length === 0 ? undefined : writer.rule(oneOf(parts));
 }
 
-/** Undefined: there is no such number that can be written with few digits. */
-export function numberExpression(writer: GrammarWriter, bounds: NumberBounds): string | undefined {
-  const { min, max, isMinExclusive, isMaxExclusive } = bounds;
-  if (min === undefined && max === undefined) return writer.rule(ANY_NUMBER);
+/**
+ * Undefined: there is no such number that can be written with few digits.
+ * @param numDecimals that it may have
+ */
+export function numberExpression(
+  writer: GrammarWriter,
+  bounds: NumberBounds,
+  numDecimals = FRACTION_DIGITS,
+): string | undefined {
+  const isFree = [bounds.min, bounds.max].every((bound) => bound === undefined || isBeyond(bound, LARGEST_INTEGER));
+  if (isFree && numDecimals === FRACTION_DIGITS && isOfBothSigns(bounds)) return writer.rule(ANY_NUMBER);
+  const low = written(Math.max(bounds.min ?? -LARGEST, -LARGEST), 1, bounds.isMinExclusive);
+  const high = written(Math.min(bounds.max ?? LARGEST, LARGEST), -1, bounds.isMaxExclusive);
+  // Beyond what is written with decimals, there are integers still.
+  if (low.bound > LARGEST || high.bound < -LARGEST) return integerExpression(writer, bounds);
+  if (low.bound > high.bound) return undefined;
   const parts: string[] = [];
-  if (max === undefined || max >= 0) {
-    const isAtZero = min === undefined || min < 0;
-    const low = { bound: isAtZero ? 0 : min, isExclusive: !isAtZero && isMinExclusive };
-    parts.push(...decimalsBetween(low, { bound: max ?? LARGEST, isExclusive: isMaxExclusive }));
+  if (high.bound >= 0) {
+    parts.push(...decimalsBetween(low.bound < 0 ? { bound: 0, isExclusive: false } : low, high, numDecimals));
   }
-  if (min === undefined || min < 0) {
-    const low =
-      max === undefined || max >= 0 ? { bound: 0, isExclusive: true } : { bound: -max, isExclusive: isMaxExclusive };
-    const negative = decimalsBetween(low, { bound: min === undefined ? LARGEST : -min, isExclusive: isMinExclusive });
+  if (low.bound < 0) {
+    const near = high.bound >= 0 ? { bound: 0, isExclusive: true } : { ...high, bound: -high.bound };
+    const negative = decimalsBetween(near, { ...low, bound: -low.bound }, numDecimals);
     if (negative.length > 0) parts.push(sequence(literal("-"), oneOf(negative)));
   }
   return parts.length === 0 ? undefined : writer.rule(oneOf(parts));
 }
+
+/** No bound leaves out all numbers that are written. */
+const isOfBothSigns = ({ min, max }: NumberBounds): boolean => (min ?? 0) <= 0 && (max ?? 0) >= 0;
 
 const ANY_NUMBER = `"-"? ("0" | [1-9] [0-9]{0,14} | ("0" | [1-9] [0-9]{0,8}) "." [0-9]{1,${FRACTION_DIGITS}})`;
 
@@ -78,19 +89,19 @@ function decimalOf(bound: number): Decimal {
 }
 
 /** Decimals, none negative, as alternatives. */
-function decimalsBetween(low: Limit, high: Limit): string[] {
+function decimalsBetween(low: Limit, high: Limit, numDecimals: number): string[] {
   if (low.bound > high.bound) return [];
   const [lowWhole, lowFraction] = decimalOf(low.bound);
   const [highWhole, highFraction] = decimalOf(high.bound);
   const atLow = { digits: lowFraction, isExclusive: low.isExclusive };
   const atHigh = { digits: highFraction, isExclusive: high.isExclusive };
-  if (lowWhole === highWhole) return withFraction(lowWhole, fraction(atLow, atHigh, FRACTION_DIGITS));
+  if (lowWhole === highWhole) return withFraction(lowWhole, fraction(atLow, atHigh, numDecimals));
   const [first, last] = [Number(lowWhole), Number(highWhole)];
   const between = wholeBetween(String(first + 1), String(last - 1));
   return [
-    ...withFraction(lowWhole, fraction(atLow, undefined, FRACTION_DIGITS)),
-    ...(last - first > 1 ? [sequence(between, repeat(`"." ${repeat("[0-9]", 1, FRACTION_DIGITS)}`, 0, 1))] : []),
-    ...withFraction(highWhole, fraction(undefined, atHigh, FRACTION_DIGITS)),
+    ...withFraction(lowWhole, fraction(atLow, undefined, numDecimals)),
+    ...(last - first > 1 ? [sequence(between, repeat(`"." ${repeat("[0-9]", 1, numDecimals)}`, 0, 1))] : []),
+    ...withFraction(highWhole, fraction(undefined, atHigh, numDecimals)),
   ];
 }
 

@@ -1,34 +1,25 @@
 /**
  * A JSON schema as a grammar of JSON texts that are all valid under it. Where a schema leaves something open the grammar may be narrower (declared
- * properties come in order, and undeclared ones only where asked for), never wider: a keyword that cannot be kept is refused.
+ * properties come in order, and undeclared ones only where asked for), never wider but for the keywords in UNENFORCED.
  */
-import { MillraceError } from "../../core/errors.js";
-import { areExclusive } from "./disjoint.js";
-import { EMPTY, GrammarWriter, literal, oneOf, oneOfLiterals, repeat, sequence } from "./ebnf.js";
+
+import { arrayOfSchema } from "./array-schema.js";
+import { GrammarWriter, literal, oneOf, oneOfLiterals, sequence } from "./ebnf.js";
 import { FORMATS } from "./formats.js";
-import {
-  expectedBound,
-  integerExpression,
-  isIdleBound,
-  isPlainBound,
-  type NumberBounds,
-  numberExpression,
-} from "./json-number.js";
-import { escapePointer, resolvePointer } from "./json-pointer.js";
+import { resolvePointer } from "./json-pointer.js";
 import { jsonSpace } from "./json-space.js";
-import { anyString, quoted, spellInJson, stringExcept, stringOfRun } from "./json-string.js";
+import { Languages } from "./language.js";
+import { numberOfSchema } from "./number-schema.js";
+import { objectOfSchema } from "./object-expression.js";
 import { ReferenceCircles } from "./reference-circles.js";
-import { characterRun, MAX_REPETITIONS, RegexError, regexExpression, regexTree } from "./regex.js";
-import {
-  isKnownKeyword,
-  isSchema,
-  JSON_TYPES,
-  type JsonType,
-  KNOWN_KEYWORDS,
-  keywordsOf,
-  type Schema,
-  TYPE_KEYWORDS,
-} from "./schema-keywords.js";
+import { MAX_REPETITIONS, RegexError } from "./regex.js";
+import { type Conjunction, ConjunctionReader, isCombining } from "./schema-conjunction.js";
+import { inCurrentWords } from "./schema-dialect.js";
+import type { SchemaHost } from "./schema-host.js";
+import { isSchema, JSON_TYPES, type JsonType, keywordsOf, type Schema, TYPE_KEYWORDS } from "./schema-keywords.js";
+import { canonicalText, valuesOf } from "./schema-merge.js";
+import { NoValue, possible, schemaError } from "./schema-refusal.js";
+import { NameSet, type StringRules, stringExpression } from "./string-schema.js";
 
 const MAX_SCHEMAS = 5000;
 /** The converter calls itself for each schema inside another, and references nest them deeper than any JSON is. */
@@ -37,10 +28,12 @@ const MAX_SCHEMA_DEPTH = 128;
 const MAX_NAME_LENGTH = 1024;
 /** Each of oneOf is compared with every other. */
 const MAX_ALTERNATIVES = 256;
-
 /** JSON pointers of the references that lead here without anything being written between. */
 type Chain = ReadonlySet<string>;
 const NO_CHAIN: Chain = new Set();
+
+/** What no token spells: of a rule that nothing refers to. */
+const NEVER = "[\\xff\\xff] [\\x00\\x00]";
 
 /**
  * @param param the request's field that holds the schema
@@ -56,118 +49,181 @@ export function schemaExpression(writer: GrammarWriter, schema: unknown, param: 
   return new SchemaConverter(writer, schema, param).convert();
 }
 
-class SchemaConverter {
-  readonly #writer: GrammarWriter;
+class SchemaConverter implements SchemaHost {
   readonly #whitespace: string;
   /** By JSON pointer. */
   readonly #references = new Map<string, string>();
   readonly #circles: ReferenceCircles;
+  /** Of the references that no value is under. */
+  readonly #impossible = new Map<string, NoValue>();
+  #languages: Languages | undefined;
   #numSchemas = 0;
   #depth = 0;
 
   constructor(
-    writer: GrammarWriter,
+    readonly writer: GrammarWriter,
     private readonly root: unknown,
     private readonly param: string,
   ) {
-    this.#writer = writer;
     this.#whitespace = jsonSpace(writer);
     this.#circles = new ReferenceCircles(root);
   }
 
   convert(): string {
-    return this.#value(this.root, "#", NO_CHAIN);
+    try {
+      return this.#value(this.root, "#", NO_CHAIN);
+    } catch (thrown) {
+      if (thrown instanceof NoValue) throw schemaError(this.param, thrown.at, thrown.problem);
+      throw thrown;
+    }
+  }
+
+  algebra(): Languages {
+    this.#languages ??= new Languages();
+    return this.#languages;
+  }
+
+  value(schema: unknown, at: string): string {
+    return this.#value(schema, at, NO_CHAIN);
   }
 
   #value(schema: unknown, at: string, chain: Chain): string {
-    this.#countSchemas(1, at);
-    if (++this.#depth > MAX_SCHEMA_DEPTH)
-      this.#refuse(at, `subschemas nested at most ${MAX_SCHEMA_DEPTH} deep`, "more");
-    const expression = this.#expression(schema, at, chain);
-    this.#depth--;
-    return expression;
+    this.countSchemas(1, at);
+    if (++this.#depth > MAX_SCHEMA_DEPTH) this.refuse(at, `subschemas nested at most ${MAX_SCHEMA_DEPTH} deep`, "more");
+    try {
+      return this.#expression(schema, at, chain);
+    } finally {
+      this.#depth--;
+    }
   }
 
-  #countSchemas(more: number, at: string): void {
+  countSchemas(more: number, at: string): void {
     this.#numSchemas += more;
-    if (this.#numSchemas > MAX_SCHEMAS) this.#refuse(at, `at most ${MAX_SCHEMAS} subschemas`, "more");
+    if (this.#numSchemas > MAX_SCHEMAS) this.refuse(at, `at most ${MAX_SCHEMAS} subschemas`, "more");
   }
 
-  #assertShort(names: readonly string[], at: string): void {
+  assertShort(names: readonly string[], at: string): void {
     const long = names.find((name) => name.length > MAX_NAME_LENGTH);
-    if (long !== undefined) this.#refuse(at, `names of at most ${MAX_NAME_LENGTH} characters`, `${long.length}`);
+    if (long !== undefined) this.refuse(at, `names of at most ${MAX_NAME_LENGTH} characters`, `${long.length}`);
   }
 
   #expression(schema: unknown, at: string, chain: Chain): string {
     if (schema === true) return this.#any();
-    if (!isSchema(schema)) return this.#refuse(at, "a schema", JSON.stringify(schema));
-    const keywords = keywordsOf(schema);
-    const unknown = keywords.find((name) => !isKnownKeyword(name));
-    if (unknown !== undefined) {
-      this.#refuse(`${at}/${escapePointer(unknown)}`, `only the keywords ${KNOWN_KEYWORDS.join(", ")}`, `"${unknown}"`);
+    if (schema === false) return this.none(at, "a schema that some value is under", "false");
+    if (!isSchema(schema)) return this.refuse(at, "a schema", JSON.stringify(schema));
+    const current = inCurrentWords(schema);
+    const keywords = keywordsOf(current);
+    const combining = keywords.filter(isCombining);
+    if (combining.length === 0) return this.#plain(current, at);
+    if (keywords.length === 1) {
+      const [name] = combining as [string];
+      const value = current[name];
+      if (name === "$ref") return this.#reference(value, `${at}/$ref`, chain);
+      if (name === "allOf" && Array.isArray(value) && value.length === 1)
+        return this.#value(value[0], `${at}/allOf/0`, chain);
+      if (name === "anyOf" || name === "oneOf") return this.#oneOf(value, `${at}/${name}`, chain);
     }
-    for (const name of ["$ref", "const", "anyOf", "oneOf", "allOf"]) {
-      if (!keywords.includes(name)) continue;
-      // A type says nothing more where the constant or each alternative is of it; anything else would have to be merged.
-      const others = keywords.filter((other) => other !== name && !(name === "const" && other === "type"));
-      if (others.length > 0) this.#refuse(`${at}/${others[0]}`, `nothing beside "${name}"`, `"${others[0]}"`);
-      return this.#combined(name, schema, at, chain);
-    }
-    if (keywords.includes("enum")) return this.#enumeration(schema, keywords, at);
-    const types = this.#typesOf(schema, keywords, at);
-    return types === undefined ? this.#any() : oneOf(types.map((type) => this.#typed(type, schema, at)));
+    return this.#together(this.conjunction(schema, at, chain), at);
   }
 
-  #combined(name: string, schema: Schema, at: string, chain: Chain): string {
-    const value = schema[name];
-    if (name === "$ref") return this.#reference(value, `${at}/$ref`, chain);
-    if (name === "const") {
-      const types = schema.type === undefined ? undefined : this.#typesOf(schema, ["type"], at);
-      if (types !== undefined && !types.some((type) => isOfType(value, type))) {
-        this.#refuse(`${at}/const`, `a value of type ${types.join(" or ")}`, JSON.stringify(value));
-      }
-      return literal(JSON.stringify(value));
-    }
-    if (!Array.isArray(value) || value.length === 0)
-      return this.#refuse(`${at}/${name}`, "a list of schemas", typeof value);
-    if (name === "allOf" && value.length > 1) this.#refuse(`${at}/allOf`, "one schema", `${value.length}`);
-    if (value.length > MAX_ALTERNATIVES)
-      this.#refuse(`${at}/${name}`, `at most ${MAX_ALTERNATIVES} schemas`, `${value.length}`);
-    if (name === "oneOf" && !areExclusive(value, (pointer) => resolvePointer(this.root, pointer))) {
-      this.#refuse(
-        `${at}/oneOf`,
-        "alternatives of different types or constants",
-        "some that may hold together (use anyOf)",
-      );
-    }
-    return oneOf(value.map((each: unknown, i) => this.#value(each, `${at}/${name}/${i}`, chain)));
+  conjunction(schema: unknown, at: string, chain: Chain = NO_CHAIN): Conjunction {
+    return new ConjunctionReader(
+      {
+        enter: (_, where) => this.countSchemas(1, where),
+        resolve: (pointer, where, followed) => this.#target(pointer, where, followed),
+        matches: (pattern, name) => this.#isUnderPattern(name, pattern),
+        refuse: (where, expected, got) => this.refuse(where, expected, got),
+      },
+      chain,
+    ).read(schema, at);
+  }
+
+  /** What holds together, each time with one of the alternatives. */
+  #together({ plain, alternatives, followed }: Conjunction, at: string): string {
+    if (plain === false) return this.none(at, "keywords that some value is under", "others");
+    const [first, ...others] = alternatives;
+    if (first === undefined) return this.#plain(plain, at);
+    const rest = others.map(({ schemas }) => ({ anyOf: schemas }));
+    const base = Object.keys(plain).length === 0 ? [] : [plain];
+    return this.#oneOf(
+      first.schemas.map((each) => (base.length + rest.length === 0 ? each : { allOf: [...base, each, ...rest] })),
+      first.at,
+      followed,
+    );
+  }
+
+  #oneOf(value: unknown, at: string, chain: Chain): string {
+    if (!Array.isArray(value) || value.length === 0) return this.refuse(at, "a list of schemas", typeof value);
+    if (value.length > MAX_ALTERNATIVES) this.refuse(at, `at most ${MAX_ALTERNATIVES} schemas`, `${value.length}`);
+    const ways = value.flatMap((each: unknown, i) => possible(() => this.#value(each, `${at}/${i}`, chain)) ?? []);
+    return ways.length === 0 ? this.none(at, "an alternative that some value is under", "none") : oneOf(ways);
   }
 
   #reference(pointer: unknown, at: string, chain: Chain): string {
-    if (typeof pointer !== "string") return this.#refuse(at, "a string", typeof pointer);
-    if (chain.has(pointer)) this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
-    const known = this.#references.get(pointer);
+    const target = this.#target(pointer, at, chain);
+    const name = pointer as string;
+    const known = this.#references.get(name);
     if (known !== undefined) return known;
-    const target = resolvePointer(this.root, pointer);
-    if (target === undefined) this.#refuse(at, "a reference into this schema (#/…)", JSON.stringify(pointer));
-    const name = this.#writer.reserve();
+    const impossible = this.#impossible.get(name);
+    if (impossible !== undefined) throw impossible;
+    const rule = this.writer.reserve();
     // Inside an object or a list the chain is broken, so a reference may come back to where it began.
-    this.#references.set(pointer, name);
-    if (this.#circles.isOnTheWayOf(pointer)) {
-      this.#refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
+    this.#references.set(name, rule);
+    if (this.#circles.isOnTheWayOf(name)) {
+      this.refuse(at, "a reference that does not lead to itself", JSON.stringify(name));
     }
-    this.#writer.define(name, this.#value(target, pointer, new Set([...chain, pointer])));
-    return name;
+    try {
+      this.writer.define(rule, this.#value(target, name, new Set([...chain, name])));
+    } catch (thrown) {
+      if (!(thrown instanceof NoValue)) throw thrown;
+      // Others may have referred to it before it was known.
+      this.writer.define(rule, NEVER);
+      this.#references.delete(name);
+      this.#impossible.set(name, thrown);
+      throw thrown;
+    }
+    return rule;
+  }
+
+  #target(pointer: unknown, at: string, chain: Chain): unknown {
+    if (typeof pointer !== "string") return this.refuse(at, "a string", typeof pointer);
+    if (chain.has(pointer)) this.refuse(at, "a reference that does not lead to itself", JSON.stringify(pointer));
+    const target = resolvePointer(this.root, pointer);
+    if (target === undefined) this.refuse(at, "a reference into this schema (#/…)", JSON.stringify(pointer));
+    return target;
+  }
+
+  /** Keywords of types and values only. */
+  #plain(schema: Schema, at: string): string {
+    const keywords = keywordsOf(schema);
+    try {
+      if (keywords.includes("enum") || keywords.includes("const")) return this.#enumeration(schema, keywords, at);
+      const types = this.#typesOf(schema, keywords, at);
+      if (types === undefined) return this.#any();
+      const ways = types.flatMap((type) => possible(() => this.#typed(type, schema, at)) ?? []);
+      return ways.length === 0 ? this.none(at, "keywords that some value is under", "others") : oneOf(ways);
+    } catch (thrown) {
+      if (!(thrown instanceof RegexError)) throw thrown;
+      throw schemaError(this.param, keywords.includes("pattern") ? `${at}/pattern` : at, thrown.message);
+    }
   }
 
   #enumeration(schema: Schema, keywords: readonly string[], at: string): string {
-    const other = keywords.find((name) => name !== "enum" && name !== "type");
-    if (other !== undefined) this.#refuse(`${at}/${other}`, 'nothing but "type" beside "enum"', `"${other}"`);
-    if (!Array.isArray(schema.enum)) return this.#refuse(`${at}/enum`, "a list of values", typeof schema.enum);
+    const listed = schema.enum ?? [schema.const];
+    if (!Array.isArray(listed)) return this.refuse(`${at}/enum`, "a list of values", typeof listed);
     const types = schema.type === undefined ? undefined : this.#typesOf(schema, ["type"], at);
-    const values = schema.enum.filter((value) => types === undefined || types.some((type) => isOfType(value, type)));
-    if (values.length === 0) this.#refuse(`${at}/enum`, "a value that is allowed", "none");
-    return this.#writer.rule(oneOfLiterals(jsonTexts(values)));
+    const ofType = listed.filter((value) => types === undefined || types.some((type) => isOfType(value, type)));
+    const constant = Object.hasOwn(schema, "const") && schema.enum !== undefined ? [schema.const] : undefined;
+    const values = ofType.filter(
+      (value) =>
+        (constant === undefined || canonicalText(constant[0]) === canonicalText(value)) &&
+        this.#isScalarUnder(value, schema),
+    );
+    const isDeep = values.some((value) => typeof value === "object" && value !== null);
+    const other = isDeep ? keywords.find((name) => /^(array|object)$/.test(TYPE_KEYWORDS.get(name) ?? "")) : undefined;
+    if (other !== undefined) this.refuse(`${at}/${other}`, "nothing that objects and lists in enum are under", other);
+    if (values.length === 0) this.none(`${at}/enum`, "a value that is allowed", "none");
+    return oneOfLiterals(this.writer, jsonTexts(values));
   }
 
   /** Undefined: any. Keywords of one type imply it. */
@@ -180,7 +236,7 @@ class SchemaConverter {
     const types: unknown[] = Array.isArray(type) ? type : [type];
     const stray = types.find((each) => !JSON_TYPES.includes(each as JsonType));
     if (types.length === 0 || stray !== undefined) {
-      this.#refuse(`${at}/type`, `one of ${JSON_TYPES.join(", ")}`, JSON.stringify(type));
+      this.refuse(`${at}/type`, `one of ${JSON_TYPES.join(", ")}`, JSON.stringify(type));
     }
     return [...new Set(types as JsonType[])];
   }
@@ -193,194 +249,118 @@ class SchemaConverter {
         return oneOf([literal("true"), literal("false")]);
       case "integer":
       case "number":
-        return this.#number(type, schema, at);
+        return numberOfSchema(this, type, schema, at);
       case "string":
         return this.#string(schema, at);
       case "array":
-        return this.#array(schema, at);
+        return arrayOfSchema(this, schema, at);
       case "object":
-        return this.#object(schema, at);
+        return objectOfSchema(this, schema, at);
     }
-  }
-
-  #number(type: "integer" | "number", schema: Schema, at: string): string {
-    const bound = (name: string): number | undefined => {
-      const value = schema[name];
-      if (value === undefined || isIdleBound(name, value)) return undefined;
-      if (typeof value === "number" && isPlainBound(value, type)) return value;
-      return this.#refuse(`${at}/${name}`, expectedBound(type), JSON.stringify(value));
-    };
-    const [min, max] = [bound("minimum"), bound("maximum")];
-    const [above, below] = [bound("exclusiveMinimum"), bound("exclusiveMaximum")];
-    const isMinExclusive = above !== undefined && (min === undefined || above >= min);
-    const isMaxExclusive = below !== undefined && (max === undefined || below <= max);
-    const bounds: NumberBounds = {
-      min: isMinExclusive ? above : min,
-      max: isMaxExclusive ? below : max,
-      isMinExclusive,
-      isMaxExclusive,
-    };
-    const expression =
-      type === "integer" ? integerExpression(this.#writer, bounds) : numberExpression(this.#writer, bounds);
-    return expression ?? this.#refuse(at, `bounds that some ${type} keeps`, JSON.stringify(bounds));
   }
 
   #string(schema: Schema, at: string): string {
-    const { pattern, format } = schema;
-    const min = this.#count(schema, "minLength", at) ?? 0;
-    const max = this.#count(schema, "maxLength", at);
-    if (max !== undefined && min > max) this.#refuse(`${at}/minLength`, `at most maxLength (${max})`, `${min}`);
-    if (pattern === undefined && format === undefined) return anyString(this.#writer, min, max);
-    const given = ["pattern", "format", "minLength", "maxLength"].filter((name) => schema[name] !== undefined);
-    if (given.length > 1) this.#refuse(`${at}/${given[1]}`, `nothing beside "${given[0]}"`, `"${given[1]}"`);
-    const known = format === undefined ? undefined : FORMATS.get(String(format));
-    if (format !== undefined && known === undefined) {
-      this.#refuse(`${at}/format`, `one of ${[...FORMATS.keys()].join(", ")}`, JSON.stringify(format));
-    }
-    try {
-      const run = known === undefined ? characterRun(regexTree(String(pattern))) : undefined;
-      if (run !== undefined) return stringOfRun(this.#writer, run);
-      return this.#writer.rule(quoted(regexExpression(known ?? String(pattern), spellInJson, known === undefined)));
-    } catch (thrown) {
-      if (!(thrown instanceof RegexError)) throw thrown;
-      throw this.#invalid(`${at}/pattern`, thrown.message);
-    }
+    const rules = this.#stringRules(schema, at);
+    const written = stringExpression(this.writer, () => this.algebra(), rules);
+    return written ?? this.none(at, "patterns, formats and lengths that some string keeps", "others");
   }
 
-  #array(schema: Schema, at: string): string {
-    const { items, prefixItems = [] } = schema;
-    if (!Array.isArray(prefixItems)) return this.#refuse(`${at}/prefixItems`, "a list of schemas", typeof prefixItems);
-    const min = this.#count(schema, "minItems", at) ?? 0;
-    const most = this.#count(schema, "maxItems", at);
-    const numPrefix = Math.min(prefixItems.length, most ?? prefixItems.length);
-    const isOpen = items !== undefined || prefixItems.length === 0 || min > numPrefix;
-    const max = isOpen && items !== false ? most : numPrefix;
-    if (max !== undefined && min > max) this.#refuse(`${at}/minItems`, `at most ${max} items`, `${min}`);
-    const prefix = prefixItems
-      .slice(0, numPrefix)
-      .map((each: unknown, i) => this.#value(each, `${at}/prefixItems/${i}`, NO_CHAIN));
-    const rest = max === numPrefix ? EMPTY : this.#writer.rule(this.#value(items ?? true, `${at}/items`, NO_CHAIN));
-    return this.#bracketed("[", this.#elements(prefix, rest, min, max), "]");
-  }
-
-  /** All of the prefix, then between min and max in all. */
-  #elements(prefix: readonly string[], rest: string, min: number, max: number | undefined): string {
-    const [first, ...others] = prefix;
-    const comma = this.#comma();
-    if (first !== undefined) {
-      const numPrefix = prefix.length;
-      const more = repeat(
-        sequence(comma, rest),
-        Math.max(0, min - numPrefix),
-        max === undefined ? max : max - numPrefix,
-      );
-      return sequence(first, ...others.flatMap((each) => [comma, each]), rest === EMPTY ? EMPTY : more);
-    }
-    if (rest === EMPTY || max === 0) return EMPTY;
-    const more = repeat(sequence(comma, rest), Math.max(0, min - 1), max === undefined ? max : max - 1);
-    return repeat(sequence(rest, more), min === 0 ? 0 : 1, 1);
-  }
-
-  #object(schema: Schema, at: string): string {
-    const { properties = {}, required = [], additionalProperties } = schema;
-    if (!isSchema(properties)) return this.#refuse(`${at}/properties`, "an object of schemas", typeof properties);
-    if (!Array.isArray(required)) return this.#refuse(`${at}/required`, "a list of names", typeof required);
-    const stray: unknown = required.find((name) => typeof name !== "string");
-    if (stray !== undefined) this.#refuse(`${at}/required`, "a list of names", JSON.stringify(stray));
-    const isRequired = new Set<string>(required);
-    const declared = Object.keys(properties);
-    // Those that may not be there count as well: their names are compared with all others.
-    this.#countSchemas(declared.length, at);
-    this.#assertShort([...declared, ...isRequired], at);
-    const undeclared = [...isRequired].filter((name) => !Object.hasOwn(properties, name));
-    if (undeclared.length > 0 && additionalProperties === false) {
-      this.#refuse(`${at}/required`, "names of properties", JSON.stringify(undeclared[0]));
-    }
-    const members = [
-      ...declared.map((name) => ({
-        name,
-        value: this.#property(properties[name], `${at}/properties/${escapePointer(name)}`, isRequired.has(name)),
-      })),
-      ...undeclared.map((name) => ({
-        name,
-        value: this.#value(additionalProperties ?? true, `${at}/additionalProperties`, NO_CHAIN),
-      })),
-    ];
-    const isOpen = additionalProperties === undefined ? members.length === 0 : additionalProperties !== false;
-    const names = members.map(({ name }) => name);
-    const present = members.flatMap(({ name, value }) =>
-      value === undefined
-        ? []
-        : [{ pair: this.#pair(literal(JSON.stringify(name)), value), isRequired: isRequired.has(name) }],
+  #stringRules(schema: Schema, at: string): StringRules {
+    const min = this.count(schema, "minLength", at) ?? 0;
+    const max = this.count(schema, "maxLength", at);
+    if (max !== undefined && min > max) this.none(`${at}/minLength`, `at most maxLength (${max})`, `${min}`);
+    const patterns = valuesOf(schema.pattern).map((each) =>
+      typeof each === "string" ? each : this.refuse(`${at}/pattern`, "a string", typeof each),
     );
-    const extra = isOpen
-      ? this.#writer.rule(
-          this.#pair(
-            stringExcept(this.#writer, names),
-            this.#value(additionalProperties ?? true, `${at}/additionalProperties`, NO_CHAIN),
-          ),
-        )
-      : undefined;
-    return this.#bracketed("{", this.#members(present, extra), "}");
+    // Of formats that nobody knows here, nothing is asked.
+    const formats = valuesOf(schema.format).filter((each) => typeof each === "string" && FORMATS.has(each));
+    return { min, max, patterns, formats: formats as string[] };
   }
 
-  /** Undefined: it may not be there. */
-  #property(schema: unknown, at: string, isRequired: boolean): string | undefined {
-    return schema === false && !isRequired ? undefined : this.#value(schema, at, NO_CHAIN);
-  }
-
-  /** In order; rules for "the first comes here or later" and "some came before", from the last to the first. */
-  #members(
-    members: readonly { readonly pair: string; readonly isRequired: boolean }[],
-    extra: string | undefined,
-  ): string {
-    const comma = this.#comma();
-    let later = extra === undefined ? EMPTY : repeat(sequence(comma, extra), 0, undefined);
-    let first = extra === undefined ? EMPTY : repeat(sequence(extra, later), 0, 1);
-    for (const { pair, isRequired } of members.toReversed()) {
-      const begin = sequence(pair, later);
-      const goOn = sequence(comma, pair, later);
-      first = this.#writer.rule(isRequired ? begin : oneOf([begin, first]));
-      later = this.#writer.rule(isRequired ? goOn : oneOf([goOn, later]));
+  /** The names that a schema of strings leaves. */
+  names(schema: unknown, at: string): NameSet {
+    const { plain, alternatives } = this.conjunction(schema, at);
+    const algebra = this.algebra();
+    if (plain === false) return NameSet.of(algebra, []);
+    const [first, ...others] = alternatives;
+    if (first !== undefined) {
+      const rest = [plain, ...others.map(({ schemas }) => ({ anyOf: schemas }))];
+      const sets = first.schemas.map((each) => this.names({ allOf: [...rest, each] }, first.at));
+      return NameSet.either(algebra, sets);
     }
-    return first;
+    const { type } = plain;
+    if (type !== undefined && ![type].flat().includes("string")) return NameSet.of(algebra, []);
+    if (!Array.isArray(plain.enum)) return NameSet.under(algebra, this.#stringRules(plain, at));
+    const listed = plain.enum.filter(
+      (each): each is string => typeof each === "string" && this.#isScalarUnder(each, plain),
+    );
+    return NameSet.of(algebra, listed);
   }
 
-  #pair(key: string, value: string): string {
+  pair(key: string, value: string): string {
     return sequence(key, this.#whitespace, literal(":"), this.#whitespace, value);
   }
 
-  #comma(): string {
-    return this.#writer.rule(sequence(this.#whitespace, literal(","), this.#whitespace));
+  comma(): string {
+    return this.writer.rule(sequence(this.#whitespace, literal(","), this.#whitespace));
   }
 
-  #bracketed(open: string, content: string, close: string): string {
-    return this.#writer.rule(sequence(literal(open), this.#whitespace, content, this.#whitespace, literal(close)));
+  bracketed(open: string, content: string, close: string): string {
+    return this.writer.rule(sequence(literal(open), this.#whitespace, content, this.#whitespace, literal(close)));
   }
 
   #any(): string {
     const types = JSON_TYPES.filter((type) => type !== "integer");
-    return this.#writer.recursiveRule("any JSON value", () => oneOf(types.map((type) => this.#typed(type, {}, "#"))));
+    return this.writer.recursiveRule("any JSON value", () => oneOf(types.map((type) => this.#typed(type, {}, "#"))));
   }
 
-  #count(schema: Schema, name: string, at: string): number | undefined {
+  count(schema: Schema, name: string, at: string): number | undefined {
     const value = schema[name];
     if (value === undefined) return undefined;
-    const isCount = typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_REPETITIONS;
-    return isCount
+    const isCount = typeof value === "number" && Number.isInteger(value) && value >= 0;
+    // Fewer than may come are no fault.
+    if (isCount && name.startsWith("max")) return Math.min(value, MAX_REPETITIONS);
+    return isCount && value <= MAX_REPETITIONS
       ? value
-      : this.#refuse(`${at}/${name}`, `an integer in [0, ${MAX_REPETITIONS}]`, JSON.stringify(value));
+      : this.refuse(`${at}/${name}`, `an integer in [0, ${MAX_REPETITIONS}]`, JSON.stringify(value));
   }
 
-  #refuse(at: string, expected: string, got: string): never {
-    throw this.#invalid(at, `expected ${expected}, got ${got}`);
+  /** By an automaton: JavaScript's own expressions can take for ever. */
+  #isUnderPattern(text: string, pattern: string): boolean {
+    return NameSet.under(this.algebra(), { min: 0, max: undefined, patterns: [pattern], formats: [] }).has(text);
   }
 
-  #invalid(at: string, problem: string): MillraceError {
-    return new MillraceError("invalid_parameter", `${this.param}: at ${shorten(at)}: ${shorten(problem)}`, {
-      param: this.param,
-      hint: "docs/http-api.md lists what of JSON Schema can be guaranteed.",
-    });
+  /** Whether a listed string or number keeps what else is asked. */
+  #isScalarUnder(value: unknown, schema: Schema): boolean {
+    if (typeof value === "string") {
+      const length = [...value].length;
+      const { minLength = 0, maxLength = length } = schema as {
+        readonly minLength?: number;
+        readonly maxLength?: number;
+      };
+      const isMatching = valuesOf(schema.pattern).every((pattern) => this.#isUnderPattern(value, String(pattern)));
+      return length >= minLength && length <= maxLength && isMatching;
+    }
+    if (typeof value !== "number") return true;
+    const {
+      minimum,
+      maximum,
+      exclusiveMinimum: above,
+      exclusiveMaximum: below,
+    } = schema as Readonly<Record<string, number>>;
+    const isWithin = value >= (minimum ?? value) && value <= (maximum ?? value);
+    const isMultiple = valuesOf(schema.multipleOf).every(
+      (each) => Math.abs(value / Number(each) - Math.round(value / Number(each))) < 1e-9,
+    );
+    return isWithin && (above === undefined || value > above) && (below === undefined || value < below) && isMultiple;
+  }
+
+  refuse(at: string, expected: string, got: string): never {
+    throw schemaError(this.param, at, `expected ${expected}, got ${got}`);
+  }
+
+  none(at: string, expected: string, got: string): never {
+    throw new NoValue(at, `expected ${expected}, got ${got}`);
   }
 }
 
@@ -394,9 +374,4 @@ function isOfType(value: unknown, type: JsonType): boolean {
   if (type === "array") return Array.isArray(value);
   if (type === "object") return isSchema(value);
   return typeof value === type;
-}
-
-/** Names come from the client and are sent back, so a huge one is cut. */
-function shorten(text: string): string {
-  return text.length <= 400 ? text : `${text.slice(0, 397)}...`;
 }

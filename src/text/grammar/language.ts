@@ -20,12 +20,15 @@ export interface Language {
 /** Of one request's schemas together. Intersections of long repetitions have a language for each pair of counts. */
 const MAX_LANGUAGES = 50_000;
 /** Derivatives that are looked for, each with as many parts as it has. */
-const MAX_STEPS = 150_000;
+const MAX_STEPS = 300_000;
 
 const NOTHING: CharacterSet = [];
 const EVERYTHING = complement(NOTHING);
 
 export class Languages {
+  /** @param maxSteps that may be taken with all languages together */
+  constructor(private readonly maxSteps = MAX_STEPS) {}
+
   readonly #byKey = new Map<string, Language>();
   readonly #derivatives = new Map<string, Language>();
   #numSteps = 0;
@@ -143,7 +146,7 @@ export class Languages {
 
   #spend(numSteps: number): void {
     this.#numSteps += numSteps;
-    if (this.#numSteps > MAX_STEPS) throw tooMany();
+    if (this.#numSteps > this.maxSteps) throw tooMany();
   }
 
   #make(

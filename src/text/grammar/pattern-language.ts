@@ -7,9 +7,17 @@ const MAX_PARTS = 3000;
 /** A repetition of assertions is written out. */
 const MAX_ROUNDS = 16;
 
-/** @param isSearch whether a match anywhere in the text will do */
-export function patternLanguage(languages: Languages, pattern: string, isSearch: boolean): Language {
-  return new PatternReader(languages, pattern).read(isSearch);
+/**
+ * @param isSearch whether a match anywhere in the text will do
+ * @param mostRounds of a repetition without an end, where fewer texts will do
+ */
+export function patternLanguage(
+  languages: Languages,
+  pattern: string,
+  isSearch: boolean,
+  mostRounds = Number.POSITIVE_INFINITY,
+): Language {
+  return new PatternReader(languages, pattern, mostRounds).read(isSearch);
 }
 
 /** Whether nothing stands before a place in the text. */
@@ -22,12 +30,14 @@ class PatternReader {
   constructor(
     private readonly languages: Languages,
     pattern: string,
+    private readonly mostRounds: number,
   ) {
     this.#tree = regexTree(pattern);
   }
 
   read(isSearch: boolean): Language {
-    const { anything, anyCharacter, empty } = this.languages;
+    const { anyCharacter, empty } = this.languages;
+    const anything = this.languages.repeat(anyCharacter, 0, this.mostRounds);
     if (!isSearch) return this.#then(this.#tree, empty, "nothing");
     const later = this.languages.sequence(anything, anyCharacter, this.#then(this.#tree, anything, "something"));
     return this.languages.either(this.#then(this.#tree, anything, "nothing"), later);
@@ -81,7 +91,7 @@ class PatternReader {
     const { languages } = this;
     if (!hasAssertion(part)) {
       const once = this.#then(part, languages.empty, before);
-      return languages.sequence(languages.repeat(once, min, max ?? Number.POSITIVE_INFINITY), rest);
+      return languages.sequence(languages.repeat(once, min, max ?? Math.max(min, this.mostRounds)), rest);
     }
     if (max === undefined || max > MAX_ROUNDS) {
       throw new RegexError(`expected ^, $ and lookahead to be repeated at most ${MAX_ROUNDS} times, got more`);

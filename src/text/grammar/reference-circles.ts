@@ -40,7 +40,7 @@ function referencesIn(schema: unknown): string[] {
   for (const each of open) {
     if (!isSchema(each)) continue;
     if (typeof each.$ref === "string") found.add(each.$ref);
-    else for (const alternative of [each.anyOf, each.oneOf, each.allOf].flat()) open.push(alternative);
+    for (const alternative of [each.anyOf, each.oneOf, each.allOf].flat()) open.push(alternative);
   }
   return [...found];
 }

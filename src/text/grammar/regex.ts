@@ -1,6 +1,6 @@
 /** Regular expressions as JavaScript reads them (with the flag u), as far as a grammar can say the same. */
-import { bytesOfSet, type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
-import { EMPTY, GrammarWriter, MAX_GRAMMAR_LENGTH, oneOf, repeat, sequence } from "./ebnf.js";
+import { type CharacterRange, type CharacterSet, characterSet, complement } from "./character-set.js";
+import { EMPTY, MAX_GRAMMAR_LENGTH, oneOf, repeat, sequence } from "./ebnf.js";
 import { unicodeSet } from "./unicode-set.js";
 
 /** In UTF-16 units. */
@@ -43,8 +43,6 @@ export type RegexTree =
 
 /** How a set of characters is spelled where the text stands. */
 export type SpellSet = (set: CharacterSet) => string;
-
-const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
 
 /**
  * The texts that match, as an expression.
@@ -94,16 +92,6 @@ export function characterRun(tree: RegexTree): CharacterRun | undefined {
   if (only.kind === "set") return { set: only.set, min: 1, max: 1 };
   if (only.kind !== "repeat" || only.part.kind !== "set") return undefined;
   return { set: only.part.set, min: only.min, max: only.max };
-}
-
-/** The texts that match from end to end, as an expression. */
-export function plainRegexExpression(pattern: string): string {
-  return regexExpression(pattern, spellPlainly, false);
-}
-
-/** The texts that match from end to end. */
-export function grammarOfRegex(pattern: string): string {
-  return new GrammarWriter().text(plainRegexExpression(pattern));
 }
 
 /** Writes a pattern's tree as it stands, so that repetitions stay repetitions. */

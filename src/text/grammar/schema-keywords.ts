@@ -7,24 +7,71 @@ export const JSON_TYPES: readonly JsonType[] = ["null", "boolean", "integer", "n
 /** They say something about the schema, or to its reader. */
 const ANNOTATIONS = new Set([
   ...["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"],
-  ...["$schema", "$id", "$comment", "$defs", "definitions"],
+  ...["$schema", "$id", "$comment", "$anchor", "$vocabulary", "$defs", "definitions", "id"],
+  ...[
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "discriminator",
+    "xml",
+    "externalDocs",
+    "additionalItems",
+  ],
 ]);
 
 /** Keywords that speak of values of one type. */
 export const TYPE_KEYWORDS: ReadonlyMap<string, JsonType> = new Map<string, JsonType>([
-  ...["properties", "required", "additionalProperties"].map((name) => [name, "object"] as const),
-  ...["items", "prefixItems", "minItems", "maxItems"].map((name) => [name, "array"] as const),
+  ...["properties", "required", "additionalProperties", "patternProperties", "propertyNames"].map(objectKeyword),
+  ...["minProperties", "maxProperties", "unevaluatedProperties"].map(objectKeyword),
+  ...["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "unevaluatedItems"].map(arrayKeyword),
   ...["minLength", "maxLength", "pattern", "format"].map((name) => [name, "string"] as const),
-  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].map((name) => [name, "number"] as const),
+  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].map(numberKeyword),
 ]);
 
-const GENERAL = new Set(["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"]);
+function objectKeyword(name: string): readonly [string, JsonType] {
+  return [name, "object"];
+}
+
+function arrayKeyword(name: string): readonly [string, JsonType] {
+  return [name, "array"];
+}
+
+function numberKeyword(name: string): readonly [string, JsonType] {
+  return [name, "number"];
+}
+
+/** Keywords that put schemas together. */
+const GENERAL = new Set([
+  ...["type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "$ref", "dependentRequired", "dependentSchemas"],
+]);
+
+/**
+ * Keywords of JSON Schema that a grammar does not keep, in whole or in part: a schema with them is taken, and the answer says which were left out. What is
+ * unknown to JSON Schema asks for nothing, but may be a misspelling, so that it counts among them.
+ */
+export const UNENFORCED: ReadonlyMap<string, string> = new Map([
+  ["uniqueItems", "kept where `items` lists at most 500 values (`enum`, `const`, boolean); else equal items may come"],
+  ["minProperties", "from 2 on, names may come twice in objects that have additional properties; else kept"],
+  ["not", "kept where it is `{}` or `true` (no value), or no more than `required`; else not looked at"],
+  [
+    "oneOf",
+    "kept where types, constants or a required property with constants tell its alternatives apart; else as `anyOf`",
+  ],
+  ["contains", "not looked at, nor are `minContains` and `maxContains`"],
+  ["minContains", "see `contains`"],
+  ["maxContains", "see `contains`"],
+  ["if", "not looked at, nor are `then` and `else`"],
+  ["then", "see `if`"],
+  ["else", "see `if`"],
+]);
 
 /** Keywords that ask for nothing with this value. */
 const NEUTRAL: ReadonlyMap<string, unknown> = new Map<string, unknown>([
   ["uniqueItems", false],
   ["minProperties", 0],
   ["nullable", false],
+  ["unevaluatedProperties", true],
+  ["unevaluatedItems", true],
 ]);
 
 export type Schema = Readonly<Record<string, unknown>>;
@@ -36,13 +83,15 @@ export function isSchema(value: unknown): value is Schema {
 /** The keywords that a schema is made of, without what asks for nothing. */
 export function keywordsOf(schema: Schema): string[] {
   return Object.keys(schema).filter(
-    (name) =>
-      !ANNOTATIONS.has(name) && !name.startsWith("x-") && !(NEUTRAL.has(name) && NEUTRAL.get(name) === schema[name]),
+    (name) => isKnownKeyword(name) && !(NEUTRAL.has(name) && NEUTRAL.get(name) === schema[name]),
   );
 }
 
-export function isKnownKeyword(name: string): boolean {
-  return GENERAL.has(name) || TYPE_KEYWORDS.has(name);
+/** Words of which neither JSON Schema nor this server knows anything. */
+export function isUnknownKeyword(name: string): boolean {
+  return !isKnownKeyword(name) && !ANNOTATIONS.has(name) && !UNENFORCED.has(name) && !name.startsWith("x-");
 }
 
-export const KNOWN_KEYWORDS: readonly string[] = [...GENERAL, ...TYPE_KEYWORDS.keys()];
+function isKnownKeyword(name: string): boolean {
+  return GENERAL.has(name) || TYPE_KEYWORDS.has(name);
+}

@@ -1,0 +1,63 @@
+/** The members of a JSON object: declared ones in their order, then others, with as many in all as are asked for. */
+import { EMPTY, type GrammarWriter, oneOf, repeat, sequence, tooLong } from "./ebnf.js";
+
+export interface Member {
+  /** Its name and its value. */
+  readonly pair: string;
+  readonly isRequired: boolean;
+}
+
+export interface MemberCount {
+  readonly min: number;
+  readonly max: number | undefined;
+}
+
+/** A rule for each member and number of those before it. */
+const MAX_RULES = 1 << 14;
+
+/**
+ * Undefined: no object has so many.
+ * @param extra any other member; undefined: there is none
+ */
+export function membersExpression(
+  writer: GrammarWriter,
+  comma: string,
+  members: readonly Member[],
+  extra: string | undefined,
+  count: MemberCount,
+): string | undefined {
+  const most = counted(members, extra, count);
+  if (members.length * most > MAX_RULES) throw tooLong();
+  // By the number of members so far: what comes from here on.
+  let rest = Array.from({ length: most + 1 }, (_, numBefore) => others(comma, extra, numBefore, count));
+  for (const { pair, isRequired } of members.toReversed()) {
+    const later = rest;
+    rest = later.map((without, numBefore) => {
+      const after = numBefore === count.max ? undefined : later[Math.min(numBefore + 1, most)];
+      const ways = isRequired || without === undefined ? [] : [without];
+      if (after !== undefined) ways.unshift(sequence(numBefore === 0 ? EMPTY : comma, pair, after));
+      return ways.length === 0 ? undefined : writer.rule(oneOf(ways));
+    });
+  }
+  return rest[0];
+}
+
+/** How far members are counted: that there is one is all that a comma asks. */
+function counted(members: readonly Member[], extra: string | undefined, { min, max }: MemberCount): number {
+  const numRequired = members.filter(({ isRequired }) => isRequired).length;
+  const least = min > numRequired ? min : 1;
+  const isLimited = max !== undefined && (extra !== undefined || max < members.length);
+  return isLimited ? Math.max(1, Math.min(max, members.length)) : Math.max(1, Math.min(least, members.length));
+}
+
+/** Those behind the declared ones. */
+function others(comma: string, extra: string | undefined, numBefore: number, count: MemberCount): string | undefined {
+  const min = Math.max(0, count.min - numBefore);
+  const max = count.max === undefined ? undefined : count.max - numBefore;
+  if (max !== undefined && (max < 0 || min > max)) return undefined;
+  if (extra === undefined) return min > 0 ? undefined : EMPTY;
+  const next = sequence(comma, extra);
+  if (numBefore > 0) return repeat(next, min, max);
+  const following = repeat(next, Math.max(0, min - 1), max === undefined ? undefined : max - 1);
+  return max === 0 ? EMPTY : repeat(sequence(extra, following), min === 0 ? 0 : 1, 1);
+}

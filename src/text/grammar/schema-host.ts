@@ -1,0 +1,28 @@
+/** What the parts that write strings, numbers, lists and objects need of the converter that they belong to. */
+import type { GrammarWriter } from "./ebnf.js";
+import type { Languages } from "./language.js";
+import type { Conjunction } from "./schema-conjunction.js";
+import type { Schema } from "./schema-keywords.js";
+import type { NameSet } from "./string-schema.js";
+
+export interface SchemaHost {
+  readonly writer: GrammarWriter;
+  /** One algebra for all of the schema, whose steps it bounds together. */
+  algebra(): Languages;
+  /** An expression of the values under a schema, which stands inside something that is written. */
+  value(schema: unknown, at: string): string;
+  conjunction(schema: unknown, at: string): Conjunction;
+  /** The names that a schema leaves. */
+  names(schema: unknown, at: string): NameSet;
+  /** A keyword that counts; undefined: it is not there. */
+  count(schema: Schema, name: string, at: string): number | undefined;
+  countSchemas(more: number, at: string): void;
+  assertShort(names: readonly string[], at: string): void;
+  comma(): string;
+  pair(key: string, value: string): string;
+  bracketed(open: string, content: string, close: string): string;
+  /** What the client has written is no schema, or one that cannot be kept. */
+  refuse(at: string, expected: string, got: string): never;
+  /** No value is under it. */
+  none(at: string, expected: string, got: string): never;
+}

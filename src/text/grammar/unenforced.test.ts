@@ -1,0 +1,27 @@
+/** What a grammar leaves out of a schema is named, and docs/http-api.md names the same. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { UNENFORCED } from "./schema-keywords.js";
+import { unenforcedKeywords } from "./unenforced.js";
+
+test.each<[string, unknown, string[]]>([
+  ["kept keywords", { type: "object", properties: { uniqueItems: { type: "string", format: "odd" } } }, []],
+  ["free unique items", { type: "array", items: { type: "string" }, uniqueItems: true }, ["uniqueItems"]],
+  ["listed unique items", { items: { $ref: "#/$defs/a" }, uniqueItems: true, $defs: { a: { enum: [1, 2] } } }, []],
+  ["one item", { items: {}, maxItems: 1, uniqueItems: true }, []],
+  ["conditions, deep inside", { properties: { a: { anyOf: [{ if: {}, else: {} }] } } }, ["if", "else"]],
+  ["alternatives that may hold together", { oneOf: [{ minimum: 1 }, { maximum: 5 }] }, ["oneOf"]],
+  ["alternatives that may not", { oneOf: [{ type: "string" }, { type: "null" }] }, []],
+  ["nothing, and what is required", { allOf: [{ not: {} }, { not: { required: ["a"] } }] }, []],
+  ["other complements", { not: { type: "string" } }, ["not"]],
+  ["misspellings", { type: "string", minLenght: 3, "x-order": 1 }, ["minLenght"]],
+  ["open objects of two", { type: "object", minProperties: 2 }, ["minProperties"]],
+  ["closed ones", { type: "object", minProperties: 2, additionalProperties: false }, []],
+])("%s", (_, schema, expected) => {
+  expect(unenforcedKeywords(schema)).toEqual(expected);
+});
+
+test("the documentation has a line for each keyword, and says the same of it", () => {
+  const docs = readFileSync(new URL("../../../docs/http-api.md", import.meta.url), "utf8");
+  for (const [name, text] of UNENFORCED) expect(docs).toContain(`| \`${name}\` | ${text} |`);
+});
