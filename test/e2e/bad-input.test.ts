@@ -82,7 +82,7 @@ const REFUSALS: readonly Refusal[] = [
   {
     name: "a conversation that no context holds",
     path: CHAT,
-    body: chat({ messages: Array(20_000).fill({ role: "user", content: "" }) }),
+    body: chat({ messages: Array(6_000).fill({ role: "user", content: "" }) }),
     code: "context_length_exceeded",
     says: "20000 messages",
   },
