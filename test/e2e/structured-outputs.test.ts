@@ -83,6 +83,26 @@ test("chats are held to response_format", async () => {
   expectShirt(answer.choices[0]?.message.content);
 });
 
+test("what of a schema is not kept is named in the answer's headers, of streams too", async () => {
+  const tags = { type: "array", items: { type: "string", maxLength: 3 }, uniqueItems: true, maxItems: 2 };
+  const asked = { model: "mill-base", messages: [{ role: "user" as const, content: "Tags?" }], max_tokens: 40 };
+  const named = async (stream: boolean, form: object) => {
+    const response_format = { type: "json_schema", json_schema: { name: "tags", schema: form } };
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ ...asked, response_format, stream }),
+    });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    return answer.headers.get("x-millrace-unenforced");
+  };
+  for (const stream of [false, true]) {
+    expect(await named(stream, tags)).toBe("uniqueItems");
+    expect(await named(stream, { ...tags, items: { enum: ["a", "b"] } })).toBeNull();
+  }
+});
+
 test("chats with tools are a call, or held to response_format", async () => {
   const tools = [{ type: "function" as const, function: { name: "coat", parameters: schema } }];
   const response_format = { type: "json_schema" as const, json_schema: { name: "shirt", schema, strict: true } };
