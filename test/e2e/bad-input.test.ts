@@ -84,7 +84,7 @@ const REFUSALS: readonly Refusal[] = [
     path: CHAT,
     body: chat({ messages: Array(6_000).fill({ role: "user", content: "" }) }),
     code: "context_length_exceeded",
-    says: "20000 messages",
+    says: "6000 messages",
   },
   { name: "an unknown field", body: completion({ temprature: 1 }), code: "unknown_field", says: `"temprature"` },
   {
