@@ -170,6 +170,9 @@ describe("two instances of the embedded engine", () => {
     expect(await fleet.admin("POST", "/admin/models/mill-base/scale", { instances: 9 })).toEqual({
       model: "mill-base",
       instances: 2,
+      asked: 9,
+      limited_by: "max",
+      hint: expect.stringContaining("max of mill-base is 2"),
     });
     await fleet.admin("POST", "/admin/instances/mill-base-1/drain");
     const stateOf = async () => (await fleet.instances()).find(({ id }) => id === "mill-base-1")!.state;
