@@ -337,7 +337,12 @@ function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number
   const sampling = randomSampling(rng, vocabSize);
   const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
   return {
-    ...request(promptIds, { ...sampling, stopTokenIds, maxTokens: rng.int(1, 60) }),
+    ...request(promptIds, {
+      ...sampling,
+      ...randomBars(promptIds, vocabSize),
+      stopTokenIds,
+      maxTokens: rng.int(1, 60),
+    }),
     constraint: { recipe: recipeOf(rng.pick(GRAMMARS)) },
   };
 }

@@ -7,6 +7,7 @@ import { recipeOf } from "../../../test/helpers/constraint.js";
 import { request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
+import { grammarOfSchema } from "../../text/grammar/json-schema.js";
 import { Sequence } from "../sequence.js";
 import { Constraints, type FailedSequence } from "./constraints.js";
 import { GrammarLanes } from "./grammar-lanes.js";
@@ -25,7 +26,7 @@ const folder = mkdtempSync(join(tmpdir(), "millrace-grammar-service-"));
 let model: RandomModel;
 let service: GrammarService;
 const news = new Int32Array(new SharedArrayBuffer(4));
-const shape = () => ({ numSlots: 4, masksPerSlot: 1, vocabSize: model.numTokens });
+const shape = () => ({ numSlots: 4, masksPerSlot: 3, vocabSize: model.numTokens });
 beforeAll(() => {
   model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1 });
 });
@@ -86,6 +87,42 @@ describe("a thread", () => {
     createService(join(folder, "missing.gguf")).send(open(1, GOOD));
     const { lost } = lookUntil((_, lost) => lost !== undefined);
     expect(lost).toMatchObject({ requestId: 0, hasWorked: false, problem: expect.stringContaining("missing.gguf") });
+  });
+});
+
+describe("a string whose bounds are counted beside its grammar", () => {
+  afterEach(() => service.stop());
+
+  test("has the same masks after tokens one by one, after drafts that came true, and opened in its midst", () => {
+    const schema = { type: "array", items: { type: "string", minLength: 9, maxLength: 24 } };
+    const idOf = new Map(
+      readTokenBytes(model.path).bytes.map((bytes, id) => [Buffer.from(bytes).toString("latin1"), id]),
+    );
+    // Within the escape no bounds are signalled.
+    const output = [...'["\\u'].map((character) => idOf.get(character)!);
+    createService();
+    const { memory } = service;
+    const grammar = grammarOfSchema(schema, "json");
+    service.send(open(1, grammar));
+    service.send(open(2, grammar));
+    service.send({ ...open(3, grammar), tokenIds: output } as ToGrammarThread);
+    let ticket = 0;
+    const ask = (requestId: number, tokenIds: readonly number[], draft: readonly number[] = []) => {
+      ticket++;
+      service.send({ kind: "masks", requestId, slot: requestId, ticket, tokenIds, hasFirst: false, draft });
+      lookUntil(() => memory.ticket(requestId) === ticket);
+      return [...memory.mask(requestId, 0)];
+    };
+    ask(1, []);
+    const oneByOne = output.map((id) => ask(1, [id])).at(-1)!;
+    ask(2, []);
+    // The last token is chosen behind the drafts.
+    ask(2, [output[0]!], output.slice(1, 3));
+    expect(ask(2, output.slice(1))).toEqual(oneByOne);
+    expect(ask(3, [])).toEqual(oneByOne);
+    const isAllowed = (id: number) => (oneByOne[id >> 5]! >>> (id & 31)) & 1;
+    expect(output.every((id) => id !== undefined)).toBe(true);
+    expect(isAllowed(idOf.get("0")!)).toBe(1);
   });
 });
 

@@ -5,7 +5,7 @@ import { grammarOfRecipe } from "../../text/answer-recipe.js";
 import { hasSignals, SIGNAL_TOKENS } from "../../text/grammar/string-length.js";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
-import { StringBounds, TokenLengths } from "./string-bounds.js";
+import { type BoundsMark, StringBounds, TokenLengths } from "./string-bounds.js";
 import { readTokenBytes } from "./token-bytes.js";
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher, Xgrammar } from "./xgrammar.js";
 import { loadXgrammar } from "./xgrammar.js";
@@ -20,6 +20,13 @@ interface OpenRequest {
   readonly stopIds: ReadonlySet<number>;
   /** One bit a stop token, the request's own among them. */
   readonly stopMask: Int32Array;
+  /** The tokens drafted last, as far as the grammar allows them, each with the bounds that hold behind it. */
+  guesses: readonly Guess[];
+}
+
+interface Guess {
+  readonly tokenId: number;
+  readonly mark: BoundsMark;
 }
 
 class Refusal extends Error {}
@@ -62,8 +69,8 @@ class GrammarThread {
     const stopMask = new Int32Array(this.memory.numWords);
     for (const id of stopTokenIds) stopMask[id >> 5]! |= 1 << (id & 31);
     const bounds = grammar.hasBounds ? new StringBounds(this.tokens, this.#tokenLengths()) : undefined;
-    const request = { matcher, bounds, stopIds, stopMask };
-    accept(request, tokenIds);
+    const request: OpenRequest = { matcher, bounds, stopIds, stopMask, guesses: [] };
+    await accept(request, tokenIds);
     this.#requests.set(requestId, request);
     const compileMs = performance.now() - startMs;
     this.send({ kind: "opened", requestId, compileMs, isFromCache: known !== undefined });
@@ -78,18 +85,21 @@ class GrammarThread {
     const request = this.#requests.get(requestId);
     if (request === undefined) return;
     const { matcher, bounds, stopIds } = request;
-    accept(request, tokenIds);
+    await accept(request, tokenIds);
     if (!hasFirst) await this.#writeMask(request, slot, 0);
-    const restoreBounds = bounds?.save();
+    const mark = bounds?.mark();
+    const guesses: Guess[] = [];
     let numAccepted = 0;
     for (const id of draft) {
       // What follows an end is never asked for.
       if (stopIds.has(id) || !matcher.acceptToken(id)) break;
       bounds?.append(id);
       await this.#writeMask(request, slot, ++numAccepted);
+      if (bounds !== undefined) guesses.push({ tokenId: id, mark: bounds.mark() });
     }
     if (numAccepted > 0) matcher.rollBack(numAccepted);
-    restoreBounds?.();
+    if (mark !== undefined) bounds?.goTo(mark);
+    request.guesses = guesses;
     this.memory.finish(slot, 1 + numAccepted, ticket);
   }
 
@@ -119,12 +129,24 @@ class GrammarThread {
   }
 }
 
-/** Tokens that were chosen under masks, for good. */
-function accept({ matcher, bounds }: OpenRequest, tokenIds: readonly number[]): void {
-  for (const id of tokenIds) {
+/**
+ * Tokens that were chosen under masks, for good. Bounds see each position: those of drafted tokens that came true are known, and behind the last token
+ * the next mask shows them.
+ */
+async function accept(request: OpenRequest, tokenIds: readonly number[]): Promise<void> {
+  const { matcher, bounds } = request;
+  let numGuessed = 0;
+  for (const [index, id] of tokenIds.entries()) {
     if (!matcher.acceptToken(id)) throw new OwnFault(`expected a token that the mask allows, got ${id}`);
-    bounds?.append(id);
+    if (bounds === undefined) continue;
+    bounds.append(id);
+    const guess = request.guesses[index];
+    if (numGuessed === index && guess?.tokenId === id) {
+      bounds.goTo(guess.mark);
+      numGuessed++;
+    } else if (index < tokenIds.length - 1) bounds.restrict(await matcher.getNextTokenBitmask());
   }
+  if (tokenIds.length > 0) request.guesses = [];
 }
 
 async function run({ modelPath, shape, memory: buffer, news, port }: GrammarThreadData): Promise<void> {

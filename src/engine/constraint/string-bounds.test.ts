@@ -74,10 +74,10 @@ describe("tokens are barred", () => {
   test("as before when drafted tokens are taken back", () => {
     const bounds = boundsAfter(['"', "abc", "abc"]);
     const before = left(bounds, { max: 9 });
-    const restore = bounds.save();
+    const mark = bounds.mark();
     bounds.append(TEXTS.indexOf("abc"));
     expect(left(bounds, { max: 9 })).toEqual(['"', '","']);
-    restore();
+    bounds.goTo(mark);
     expect(left(bounds, { max: 9 })).toEqual(before);
   });
 

@@ -101,6 +101,12 @@ interface OpenString extends LengthBounds {
   readonly start: number;
 }
 
+/** A place in the output, as `mark` found it. */
+export interface BoundsMark {
+  readonly length: number;
+  readonly open: OpenString | undefined;
+}
+
 /** One request's output, and the bounds that hold at its end. */
 export class StringBounds {
   #output = new Uint8Array(256);
@@ -123,16 +129,21 @@ export class StringBounds {
     this.#length += bytes.length;
   }
 
-  /** What `restore` needs to forget all that is appended from now on. */
-  save(): () => void {
-    const [length, open] = [this.#length, this.#open];
-    return () => {
-      this.#length = length;
-      this.#open = open;
-    };
+  /** Where the output stands, with the bounds that hold there. */
+  mark(): BoundsMark {
+    return { length: this.#length, open: this.#open };
   }
 
-  /** Bars what would break a bound. @param mask of this position, with the signals' bits behind those of the tokens */
+  /** Back to a place before, or ahead again to one whose bytes have been appended since. */
+  goTo({ length, open }: BoundsMark): void {
+    this.#length = length;
+    this.#open = open;
+  }
+
+  /**
+   * Bars what would break a bound. It has to see every position in order: a string's bounds are signalled between its characters, and not within
+   * an escape.
+   * @param mask of this position, with the signals' bits behind those of the tokens */
   restrict(mask: Int32Array): void {
     const lengths = this.lengths;
     and(mask, lengths.modest);
