@@ -1,7 +1,7 @@
 /** Bodies as JSON, the large ones by way of their thread: what comes out is what JSON.parse gives, or a refusal that names the bound. */
 import { describe, expect, test, vi } from "vitest";
 import { readBody } from "./body-reader.js";
-import { LARGE_BODY_BYTES, MAX_JSON_MARKS, shapeOf } from "./json-body.js";
+import { LARGE_BODY_BYTES, MAX_JSON_ESCAPES, MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 
 const MANY = MAX_JSON_MARKS + 1;
 const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
@@ -66,6 +66,11 @@ test.each([
   ["that nests too deeply", `{"a":${"[".repeat(LARGE_BODY_BYTES)}`, "nested at most 64 deep"],
   ["that is no JSON", `{"a":"${LONG}`, "text that does not parse"],
   ["that is a list", JSON.stringify([LONG]), "got an array"],
+  [
+    "with more escapes than a main thread takes apart",
+    `{"a":"${"\\n".repeat(MAX_JSON_ESCAPES + 1)}"}`,
+    "1048576 escapes",
+  ],
   ["that is not UTF-8", Buffer.concat([bytesOf({ a: LONG }), Buffer.of(0xff)]), "bytes that are not UTF-8"],
 ])("a large body %s is refused as a small one is", async (_, given, problem) => {
   const bytes = typeof given === "string" ? Buffer.from(given) : given;
@@ -82,5 +87,5 @@ test("several at once each get their own", async () => {
 
 test("marks are counted outside of strings, commas behind numbers in lists apart", () => {
   const shape = shapeOf(bytesOf('{"a\\",[":[1, 2 ,"x,{",3.5],"b":{"c":1,"d":[[1],2]}}'));
-  expect(shape).toEqual({ isTooDeep: false, numMarks: 15, numNumberCommas: 2 });
+  expect(shape).toEqual({ isTooDeep: false, numMarks: 15, numNumberCommas: 2, numEscapes: 1 });
 });

@@ -55,6 +55,9 @@ export const MAX_JSON_DEPTH = 64;
 /** Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more where fields are checked. */
 export const MAX_JSON_MARKS = 32 * 1024;
 
+/** Backslashes in strings: the parser takes a string with many of them apart character by character. */
+export const MAX_JSON_ESCAPES = 1024 * 1024;
+
 /** What a body is made of, by its bytes. Text that is no JSON may have any: the parser refuses it. */
 export interface JsonShape {
   readonly isTooDeep: boolean;
@@ -62,36 +65,36 @@ export interface JsonShape {
   readonly numMarks: number;
   /** Of these, the commas behind numbers in lists. */
   readonly numNumberCommas: number;
+  /** Backslashes that begin an escape. */
+  readonly numEscapes: number;
 }
 
 export function shapeOf(bytes: Uint8Array): JsonShape {
   /** Whether the bracket at each depth is that of a list. */
   const isList = new Uint8Array(MAX_JSON_DEPTH + 2);
-  let [depth, numMarks, numNumberCommas, last] = [0, 0, 0, 0];
+  let [depth, numMarks, numNumberCommas, numEscapes, last] = [0, 0, 0, 0, 0];
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]!;
     if (byte <= SPACE) continue;
-    if (byte === QUOTE) i = stringEnd(bytes, i);
-    else if (byte === COMMA) {
+    if (byte === QUOTE) {
+      for (i++; i < bytes.length && bytes[i] !== QUOTE; i++) {
+        if (bytes[i] !== BACKSLASH) continue;
+        numEscapes++;
+        i++;
+      }
+    } else if (byte === COMMA) {
       numMarks++;
       if (isList[depth] === 1 && last >= DIGIT_0 && last <= DIGIT_9) numNumberCommas++;
     } else if (byte === COLON) numMarks++;
     // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
     else if ((byte | 0x20) === OPEN_BRACE) {
       numMarks++;
-      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numNumberCommas };
+      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numNumberCommas, numEscapes };
       isList[depth] = byte === OPEN_BRACE ? 0 : 1;
     } else if ((byte | 0x20) === CLOSE_BRACE && depth > 0) depth--;
     last = byte;
   }
-  return { isTooDeep: false, numMarks, numNumberCommas };
-}
-
-/** Where the string ends that begins at `start`: at its closing quote. */
-function stringEnd(bytes: Uint8Array, start: number): number {
-  let i = start + 1;
-  while (i < bytes.length && bytes[i] !== QUOTE) i += bytes[i] === BACKSLASH ? 2 : 1;
-  return i;
+  return { isTooDeep: false, numMarks, numNumberCommas, numEscapes };
 }
 
 /** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
@@ -122,6 +125,14 @@ function tooManyMarks(): MillraceError {
   );
 }
 
+function tooManyEscapes(): MillraceError {
+  return new MillraceError(
+    "invalid_json",
+    `expected JSON with at most ${MAX_JSON_ESCAPES} escapes in its strings, got more`,
+    { hint: "Write characters as they are where JSON allows it, or send less text at once." },
+  );
+}
+
 function notJson(numBytes: number, fault: string): MillraceError {
   return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
 }
@@ -130,6 +141,7 @@ function notJson(numBytes: number, fault: string): MillraceError {
 export function assertShape(shape: JsonShape, mayHaveIds: boolean): void {
   if (shape.isTooDeep) throw tooDeep();
   if (shape.numMarks - (mayHaveIds ? shape.numNumberCommas : 0) > MAX_JSON_MARKS) throw tooManyMarks();
+  if (shape.numEscapes > MAX_JSON_ESCAPES) throw tooManyEscapes();
 }
 
 export function textOf(bytes: Uint8Array): string {

@@ -24,32 +24,46 @@ export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>,
     const salted = { ...body, cache_salt: edit.cacheSalt };
     return editBody(Buffer.from(bodyJson(salted)), salted, { ...edit, cacheSalt: undefined });
   }
-  let edited = edit.cacheSalt === undefined ? bytes : insert(bytes, "cache_salt", edit.cacheSalt);
-  if (edit.model !== undefined && edit.model !== body.model) {
-    edited = "model" in body ? replaceModel(edited, body, edit.model) : insert(edited, "model", edit.model);
+  const isRenamed = edit.model !== undefined && edit.model !== body.model;
+  if (isRenamed && "model" in body) {
+    const range = findModel(bytes);
+    if (range !== undefined) return replaced(bytes, newFields(body, edit, false), range, JSON.stringify(edit.model));
+    // Spelled with escapes, or there twice: rare enough to be written anew.
+    const named = { ...body, model: edit.model };
+    return editBody(Buffer.from(bodyJson(named)), named, edit);
   }
-  return edit.seed === undefined || "seed" in body ? edited : insert(edited, "seed", edit.seed);
+  const fields = newFields(body, edit, isRenamed);
+  return fields.length === 0 ? bytes : replaced(bytes, fields, undefined, "");
 }
 
-/** As the first field. */
-function insert(bytes: Buffer, name: string, value: string | number): Buffer {
+/** @param hasModel the model's name is among them */
+function newFields(body: Readonly<Record<string, unknown>>, edit: BodyEdit, hasModel: boolean): string[] {
+  const fields: string[] = [];
+  if (edit.seed !== undefined && !("seed" in body)) fields.push(`"seed":${edit.seed}`);
+  if (hasModel) fields.push(`"model":${JSON.stringify(edit.model)}`);
+  if (edit.cacheSalt !== undefined) fields.push(`"cache_salt":${JSON.stringify(edit.cacheSalt)}`);
+  return fields;
+}
+
+interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** With fields before all others, and other text in place of a range: copied once, as a body may have megabytes. */
+function replaced(bytes: Buffer, fields: readonly string[], range: ByteRange | undefined, text: string): Buffer {
   const start = bytes.indexOf(OPEN_BRACE) + 1;
-  const comma = bytes[skipSpace(bytes, start)] === CLOSE_BRACE ? "" : ",";
-  const field = Buffer.from(`${JSON.stringify(name)}:${JSON.stringify(value)}${comma}`);
-  return Buffer.concat([bytes.subarray(0, start), field, bytes.subarray(start)]);
-}
-
-function replaceModel(bytes: Buffer, body: Readonly<Record<string, unknown>>, model: string): Buffer {
-  const range = findModel(bytes);
-  // Spelled with escapes, or there twice: rare enough to be written anew.
-  if (range === undefined) return Buffer.from(bodyJson({ ...body, model }));
-  return Buffer.concat([bytes.subarray(0, range.start), Buffer.from(JSON.stringify(model)), bytes.subarray(range.end)]);
+  const comma = fields.length === 0 || bytes[skipSpace(bytes, start)] === CLOSE_BRACE ? "" : ",";
+  const parts = [bytes.subarray(0, start), Buffer.from(fields.join(",") + comma)];
+  if (range === undefined) parts.push(bytes.subarray(start));
+  else parts.push(bytes.subarray(start, range.start), Buffer.from(text), bytes.subarray(range.end));
+  return Buffer.concat(parts);
 }
 
 /** Where the string stands that is the outermost object's `model`; undefined unless there is exactly one written plainly. */
-function findModel(bytes: Buffer): { readonly start: number; readonly end: number } | undefined {
+function findModel(bytes: Buffer): ByteRange | undefined {
   let depth = 0;
-  let found: { readonly start: number; readonly end: number } | undefined;
+  let found: ByteRange | undefined;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]!;
     if (byte === QUOTE) {
@@ -76,12 +90,13 @@ function findModel(bytes: Buffer): { readonly start: number; readonly end: numbe
 
 /** Behind the closing quote of the string that begins at `start`. */
 function stringEnd(bytes: Buffer, start: number): number {
-  for (let end = bytes.indexOf(QUOTE, start + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
-    let numBackslashes = 0;
-    while (bytes[end - 1 - numBackslashes] === BACKSLASH) numBackslashes++;
-    if (numBackslashes % 2 === 0) return end + 1;
-  }
-  return bytes.length;
+  const first = bytes.indexOf(QUOTE, start + 1);
+  if (first < 0) return bytes.length;
+  if (bytes[first - 1] !== BACKSLASH) return first + 1;
+  // Where one quote is escaped, many may be: a search for each costs more than a look at each byte.
+  let end = start + 1;
+  while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;
+  return Math.min(end + 1, bytes.length);
 }
 
 /** JSON's white space is all below 0x21. */

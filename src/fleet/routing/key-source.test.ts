@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type RequestBody, TextKeySource } from "./key-source.js";
 
 const source = new TextKeySource();
@@ -48,4 +48,17 @@ test("of a prompt beyond a mebibyte only that much is hashed, and all of it is c
   const { keys, numBlocks } = source.keysOf({ ...chat("z".repeat(3 << 20)), system: "w".repeat(100) });
   expect(keys).toHaveLength(8192);
   expect(numBlocks).toBeGreaterThan(3 * 8192);
+});
+
+test("only as much of a long conversation is written out as is hashed, and its keys are those of its beginning", () => {
+  const turn = "tell me of mills ".repeat(4000);
+  const stringify = vi.spyOn(JSON, "stringify");
+  const many = source.keysOf(chat(...Array.from({ length: 80 }, () => turn)));
+  const numWritten = stringify.mock.results.reduce((sum, { value }) => sum + String(value).length, 0);
+  stringify.mockRestore();
+  expect(numWritten).toBeLessThan(2 << 20);
+  const few = source.keysOf(chat(...Array.from({ length: 20 }, () => turn)));
+  expect(many.keys).toEqual(few.keys);
+  expect(many.keys).toHaveLength(8192);
+  expect(many.numBlocks / few.numBlocks).toBeCloseTo(4, 1);
 });

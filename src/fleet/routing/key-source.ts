@@ -44,10 +44,10 @@ export class TextKeySource implements KeySource {
     for (const field of PROMPT_FIELDS) {
       const value = body[field];
       if (value === undefined || value === null) continue;
-      const text = `${field}:${typeof value === "string" ? value : JSON.stringify(plain(value))}`;
+      const { text, numUnwritten } = fieldText(field, value, MAX_HASHED_BYTES - numHashed);
       // Characters stand for bytes where counting them would take another pass.
       if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
-      numBytes += Math.max(text.length, numHashed - numBytes);
+      numBytes += Math.max(text.length, numHashed - numBytes) + numUnwritten;
     }
     const salt = typeof body.cache_salt === "string" ? body.cache_salt : undefined;
     let key = rootKey(scopedSalt(scope, salt));
@@ -58,6 +58,56 @@ export class TextKeySource implements KeySource {
     }
     return { keys, numBlocks: numBytes / BLOCK_BYTES, promptTokens: Math.ceil(numBytes / BYTES_PER_TOKEN) };
   }
+}
+
+interface FieldText {
+  readonly text: string;
+  /** Characters of the field that were left out, about. */
+  readonly numUnwritten: number;
+}
+
+/** A field as JSON, as far as it may be hashed: writing megabytes out would hold up everybody. A list is written item by item, like JSON writes it. */
+function fieldText(field: string, value: unknown, maxCharacters: number): FieldText {
+  if (typeof value === "string") {
+    const text = value.length > maxCharacters ? value.slice(0, maxCharacters) : value;
+    return { text: `${field}:${text}`, numUnwritten: value.length - text.length };
+  }
+  const whole = plain(value);
+  if (!Array.isArray(whole) || typeof whole[0] === "number") {
+    return { text: `${field}:${JSON.stringify(whole)}`, numUnwritten: 0 };
+  }
+  const items: string[] = [];
+  let numCharacters = 0;
+  let numUnwritten = 0;
+  for (const item of whole) {
+    if (numCharacters > maxCharacters) numUnwritten += lengthOf(item);
+    else {
+      const { text, numLeftOut } = itemText(item, maxCharacters);
+      items.push(text);
+      numCharacters += text.length + 1;
+      numUnwritten += numLeftOut;
+    }
+  }
+  return { text: `${field}:[${items.join(",")}]`, numUnwritten };
+}
+
+/** The text of a message, or of a prompt of several. */
+function contentOf(item: unknown): string | undefined {
+  if (typeof item === "string") return item;
+  const content = (item as { readonly content?: unknown } | null | undefined)?.content;
+  return typeof content === "string" ? content : undefined;
+}
+
+const lengthOf = (item: unknown): number => contentOf(item)?.length ?? BLOCK_BYTES;
+
+function itemText(item: unknown, maxCharacters: number): { readonly text: string; readonly numLeftOut: number } {
+  const content = contentOf(item);
+  if (content === undefined || content.length <= maxCharacters) {
+    return { text: JSON.stringify(item) ?? "null", numLeftOut: 0 };
+  }
+  const cut = content.slice(0, maxCharacters);
+  const shorter = typeof item === "string" ? cut : { ...(item as object), content: cut };
+  return { text: JSON.stringify(shorter), numLeftOut: content.length - cut.length };
 }
 
 /** Beyond so many a list of ids fills what is hashed. */
