@@ -27,6 +27,19 @@ function itemsOf(input: unknown): readonly unknown[] {
   return input === undefined || input === null ? [] : [{ type: "message", role: "user", content: input }];
 }
 
+/** Whether the strings in a value have at most so many characters: its JSON has more. */
+function fits(value: unknown, maxCharacters: number): boolean {
+  let left = maxCharacters;
+  const pending: unknown[] = [value];
+  while (pending.length > 0 && left >= 0) {
+    const each = pending.pop();
+    if (typeof each === "string") left -= each.length;
+    else if (Array.isArray(each)) for (const item of each) pending.push(item);
+    else if (typeof each === "object" && each !== null) for (const item of Object.values(each)) pending.push(item);
+  }
+  return left >= 0;
+}
+
 export class ResponseState {
   constructor(private readonly store: ResponseStore) {}
 
@@ -44,7 +57,9 @@ export class ResponseState {
     const known = this.#withReferences(tenant, own);
     if (!hasPrevious && !isKept && known === own) return undefined;
     const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id") : undefined;
-    const input = isKept ? Buffer.from(JSON.stringify(known)) : undefined;
+    // Megabytes that will not be kept are not written out first.
+    const isTooLong = isKept && !fits(known, this.store.limits.maxConversationBytes);
+    const input = isKept && !isTooLong ? Buffer.from(JSON.stringify(known)) : undefined;
     const numBytes = (previous?.conversationBytes ?? 0) + (input?.length ?? 0);
     const isStored = numBytes <= this.store.limits.maxConversationBytes;
     const changes = previous !== undefined || known !== own;

@@ -1,6 +1,6 @@
 /** What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion of their beginning. */
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { ResponseState } from "./response-state.js";
 import { conversationOf, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
 
@@ -119,6 +119,14 @@ describe("a turn", () => {
     expect(state().open("a", { input: 7, previous_response_id: 7, store: null })?.body).toEqual({
       ...{ input: 7, previous_response_id: 7, store: false },
     });
+  });
+
+  it("whose input alone is too long is not written out to find that", () => {
+    const stringify = vi.spyOn(JSON, "stringify");
+    const turn = state({ maxConversationBytes: 5000 }).open("a", { input: "x".repeat(5001) });
+    expect(stringify).not.toHaveBeenCalled();
+    stringify.mockRestore();
+    expect(turn).toMatchObject({ isStored: false, body: { store: false } });
   });
 
   it("of a conversation that is too long is not kept, and says so", () => {

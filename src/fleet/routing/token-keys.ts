@@ -10,6 +10,14 @@ export type PromptReader = (
 
 /** Longer requests are named by their text: making tokens of them would hold up all others for tens of milliseconds. */
 const MAX_READ_BYTES = 256 * 1024;
+/** So are requests of more messages or items: a chat template takes up to a hundred microseconds for each. */
+const MAX_READ_ITEMS = 256;
+
+function isReadable(body: RequestBody, numBytes: number): boolean {
+  const isShort = (list: unknown) =>
+    !Array.isArray(list) || typeof list[0] === "number" || list.length <= MAX_READ_ITEMS;
+  return numBytes <= MAX_READ_BYTES && isShort(body.messages) && isShort(body.input);
+}
 
 export class TokenKeySource implements KeySource {
   /** @param byText where the prompt cannot be read */
@@ -21,7 +29,7 @@ export class TokenKeySource implements KeySource {
 
   /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
   keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): PrefixKeys {
-    const request = numBytes <= MAX_READ_BYTES ? this.read(path, body) : undefined;
+    const request = isReadable(body, numBytes) ? this.read(path, body) : undefined;
     const first = request?.prompts[0];
     if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;
