@@ -54,9 +54,9 @@ test("the Markdown table has a line per cell and leaves unmeasured peers empty",
   const lines = markdownOf(ratiosOf(RUNS)).split("\n");
   expect(lines[0]).toBe("| Model | Cell | millrace | slow | ratio | fast | ratio |");
   expect(lines[2]).toBe(
-    "| m-q4_0 | decode, 1 sequence | 33.0 (30.0 to 36.0) | 11.0 (10.0 to 12.0) | **3.00** | 40.0 (40.0 to 40.0) | **0.82** |",
+    "| m-q4_0 | decode, 1 sequence | 33.0 (30.0 to 36.0) | 11.0 (10.0 to 12.0) | **3.00** | 40.0 | **0.82** |",
   );
-  expect(lines[4]).toBe("| m-q4_0 | prefill 512 | 90.0 (90.0 to 90.0) |  |  | 100.0 (100.0 to 100.0) | **0.90** |");
+  expect(lines[4]).toBe("| m-q4_0 | prefill 512 | 90.0 |  |  | 100.0 | **0.90** |");
 });
 
 test("the picture has a bar per ratio, as long as the ratio, and nothing a model's name could break", () => {
