@@ -51,9 +51,10 @@ export class ResponseState {
     const { previous_response_id: previousId, store, ...rest } = body;
     const hasPrevious = typeof previousId === "string";
     const isKept = store === undefined || store === null || store === true;
-    // Ids are no items, which the engine says.
+    // Ids are no items, nor are lists of them, which the engine says.
     if (body.input instanceof Int32Array) return undefined;
     const own = itemsOf(body.input);
+    if (own.some((item) => item instanceof Int32Array)) return undefined;
     const known = this.#withReferences(tenant, own);
     if (!hasPrevious && !isKept && known === own) return undefined;
     const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id") : undefined;

@@ -121,6 +121,11 @@ describe("a turn", () => {
     });
   });
 
+  it("whose input is ids, or lists of them, is left to the engine's refusal", () => {
+    const ids = new Int32Array(40_000).fill(1);
+    for (const input of [ids, [ids, ids]]) expect(state().open("a", { input })).toBeUndefined();
+  });
+
   it("whose input alone is too long is not written out to find that", () => {
     const stringify = vi.spyOn(JSON, "stringify");
     const turn = state({ maxConversationBytes: 5000 }).open("a", { input: "x".repeat(5001) });

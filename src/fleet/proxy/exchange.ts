@@ -2,7 +2,7 @@
 
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
-import { readIncoming } from "../../core/json-body.js";
+import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { type Delivered, Delivery } from "./delivery.js";
@@ -49,7 +49,7 @@ export class Exchange {
     const { tenant, cacheScope = "" } = caller;
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
-    const bytes = turn === undefined ? sent.bytes : Buffer.from(JSON.stringify(body));
+    const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
     const model = modelOf(body, options.pool.models(), options.modelOf);
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
