@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../context.js";
-import { assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
+import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";
 
@@ -215,7 +215,9 @@ export function encodeChat(
 }
 
 export function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Int32Array {
-  assertTextMayFit(context, text, options.promptField ?? "messages", options.truncates);
+  const param = options.promptField ?? "messages";
+  if (options.truncates === true) assertMayBeTruncated(text.length, param);
+  else assertTextMayFit(context, text, param);
   const addSpecial = options.addSpecialTokens ?? false;
   return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
 }

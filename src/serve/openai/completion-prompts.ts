@@ -5,7 +5,7 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
 import type { PromptContext } from "../context.js";
-import { assertTextMayFit, contextExceeded, truncated } from "./prompt-size.js";
+import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
 export type PromptField = string | readonly string[] | readonly number[] | readonly (readonly number[])[];
@@ -53,7 +53,7 @@ function shortened(context: PromptContext, ids: Int32Array, { truncate, numWante
 function fromText(context: PromptContext, text: string, options: PromptOptions, param: string): Prompt {
   if (text === "") throw emptyPrompt(param);
   const { addSpecial, keepSpecial } = options;
-  assertTextMayFit(context, text, param, options.truncate !== undefined);
+  if (options.truncate === undefined) assertTextMayFit(context, text, param);
   // A prompt here is already formatted, so special tokens written in it count, as in other engines.
   const whole = Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
   const ids = shortened(context, whole, options);
@@ -71,8 +71,16 @@ export interface PromptOptions {
   readonly numWanted?: number;
 }
 
+/** Characters of all prompts that are texts. */
+function textLengthOf(field: PromptField): number {
+  if (typeof field === "string") return field.length;
+  if (isTokenIdArray(field)) return 0;
+  return field.reduce((sum: number, prompt) => sum + (typeof prompt === "string" ? prompt.length : 0), 0);
+}
+
 export function encodePrompts(context: PromptContext, field: PromptField, options: PromptOptions): Prompt[] {
   const fieldName = options.param ?? "prompt";
+  if (options.truncate !== undefined) assertMayBeTruncated(textLengthOf(field), fieldName);
   if (typeof field === "string") return [fromText(context, field, options, fieldName)];
   if (field.length === 0) throw emptyPrompt(fieldName);
   if (isTokenIdArray(field)) return [fromIds(context, field, options, fieldName)];

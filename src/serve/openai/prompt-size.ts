@@ -22,12 +22,20 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/** Text that is tokenized whole although only its end will be kept. */
-const MAX_TRUNCATED_LENGTH = 1024 * 1024;
+/** Of a request's prompts together, in characters: text is tokenized whole although only its end will be kept. */
+export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
-/** @param truncates only its last tokens will be kept */
-export function assertTextMayFit(context: PromptContext, text: string, param: string, truncates = false): void {
-  if (truncates && text.length <= MAX_TRUNCATED_LENGTH) return;
+/** In place of assertTextMayFit where only the last tokens of each prompt will be kept. @param length of all of the request's texts */
+export function assertMayBeTruncated(length: number, param: string): void {
+  if (length <= MAX_TRUNCATED_LENGTH) return;
+  throw new MillraceError(
+    "invalid_parameter",
+    `${param}: expected at most ${MAX_TRUNCATED_LENGTH} characters of text beside truncate_prompt_tokens, got ${length}`,
+    { param, hint: "shorten the text, or send fewer prompts at once" },
+  );
+}
+
+export function assertTextMayFit(context: PromptContext, text: string, param: string): void {
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;

@@ -4,6 +4,7 @@ import { ask, writing } from "../../../test/helpers/ask.js";
 import { thinkingTemplate } from "../../../test/helpers/chat-templates.js";
 import { chatMl, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, EOS_ID, fakeTokenizer, IM_START_ID } from "../../../test/helpers/fake-tokenizer.js";
+import { MAX_TRUNCATED_LENGTH } from "./prompt-size.js";
 
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
@@ -78,6 +79,23 @@ describe("truncate_prompt_tokens", () => {
     expect(long.prompt).toMatch(/<\|im_start\|>assistant\n$/);
     const embedded = await ask("/v1/embeddings", { input: prompt, truncate_prompt_tokens: -1 });
     expect(embedded.fake.engine.submitted[0]?.promptIds.length).toBe(4096);
+  });
+
+  it("tokenizes a bounded amount of text for it, of all prompts together", async () => {
+    const truncate_prompt_tokens = 1;
+    const half = "x".repeat(MAX_TRUNCATED_LENGTH / 2);
+    expect((await ask(COMPLETIONS, { prompt: [half, half], truncate_prompt_tokens })).status).toBe(200);
+    const tooLong: readonly [string, string, object][] = [
+      [COMPLETIONS, "prompt", { prompt: [half, half, "x"] }],
+      [COMPLETIONS, "prompt", { prompt: `${half}${half}x` }],
+      ["/v1/embeddings", "input", { input: [half, half, "x"] }],
+      [CHAT, "messages", { messages: [{ role: "user", content: `${half}${half}` }] }],
+    ];
+    for (const [path, param, fields] of tooLong) {
+      const { status, body } = await ask(path, { ...fields, truncate_prompt_tokens });
+      expect([path, status, body.error]).toMatchObject([path, 400, { code: "invalid_parameter", param }]);
+      expect(body.error.message).toContain(`${param}: expected at most ${MAX_TRUNCATED_LENGTH} characters`);
+    }
   });
 
   it("echoes what is left", async () => {
