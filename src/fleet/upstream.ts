@@ -30,6 +30,11 @@ export interface Upstream {
   readonly metrics: EngineMetrics | undefined;
 }
 
+/** Names the process that an instance is now. */
+export function processOf({ id, starts }: Upstream): string {
+  return `${id} ${starts}`;
+}
+
 /** The instances as a set that changes. Values are snapshots: ask again, or listen. */
 export interface UpstreamPool {
   /** Every model the fleet serves, loaded or not. */

@@ -136,6 +136,24 @@ describe("a retry", () => {
     expect(watched.routed).toEqual(["a", "a"]);
   });
 
+  test("goes to the process that is started in place of the one that crashed, where the other instance is busy", async () => {
+    const capacity = { seats: 4, kvTokens: undefined, blockSize: undefined };
+    const { post, pool, proxy, standIns } = await start([never, never, ok], { upstream: { capacity } });
+    pool.change("c", { state: "stopped" });
+    const responses = Array.from({ length: 8 }, () => post(chat, request).catch(() => undefined));
+    await until(() => standIns.slice(0, 2).every(({ received }) => received.length === 4));
+    pool.onReport = async () => pool.change("a", { state: "failed", isComing: true });
+    await standIns[0]!.die();
+    await until(() => proxy.numWaiting("m") === 4);
+    const target = { url: standIns[2]!.url, apiKey: undefined, modelName: undefined };
+    pool.change("a", { ...well, starts: 2, target });
+    await until(() => standIns[2]!.received.length === 4);
+    expect(proxy.numWaiting("m")).toBe(0);
+    await standIns[1]!.die();
+    const statuses = (await Promise.all(responses)).map((response) => response?.status);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(4);
+  });
+
   test("ends at once when that instance is not coming back", async () => {
     const { post, pool, standIns } = await start([ok]);
     await standIns[0]!.die();

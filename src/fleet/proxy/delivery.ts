@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
 import type { EngineName } from "../adapters/adapter.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
+import { processOf } from "../upstream.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
 import { messageTo } from "./message.js";
@@ -30,7 +31,7 @@ const CANCELLED = { kind: "cancelled" } as const;
 
 export class Delivery {
   readonly #running = new Map<Attempt, Lease>();
-  /** Instances that this request was sent to in vain. */
+  /** Processes that this request was sent to in vain; one that is started in place of such a process may have it. */
   #excluded: readonly string[] = [];
   #numLeft: number;
   readonly #resets = new Set<string>();
@@ -80,11 +81,11 @@ export class Delivery {
     const { router } = this.context;
     const { model } = this.sendable.entrant.request;
     const verdict = this.#report(how, upstream.id);
-    if (how === "reset" && this.#resets.add(`${upstream.id} ${upstream.starts}`).size === MAX_RESETS) throw error;
+    if (how === "reset" && this.#resets.add(processOf(upstream)).size === MAX_RESETS) throw error;
     if (this.#numLeft === 0) throw error;
     // Nothing goes there while it is doubted, and when it no longer is it is as good as any.
     if (how === "forsaken") return;
-    this.#excluded = [...this.#excluded, upstream.id];
+    this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(model, this.#excluded)) return;
     // Busy ones stay busy, and what was too late once will be again.
     if (how === "busy" || how === "late") throw error;
@@ -142,7 +143,7 @@ export class Delivery {
     const { router, room } = this.context;
     const { request } = this.sendable.entrant;
     if (this.#isAbandoned || this.#numLeft === 0 || room.numWaiting(request.model) > 0) return undefined;
-    const lease = router.acquire(request, [...this.#excluded, first.upstream.id]);
+    const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
     this.observer.hedged?.(lease.upstream.id);
     return lease;
@@ -164,7 +165,7 @@ export class Delivery {
       timeouts: options.timeouts,
       mayRetry: () =>
         this.#running.size > 1 ||
-        (this.#numLeft > 0 && router.hasReady(upstream.model, [...this.#excluded, upstream.id])),
+        (this.#numLeft > 0 && router.hasReady(upstream.model, [...this.#excluded, processOf(upstream)])),
       onFirstByte: (status) => {
         onAnswer();
         this.#beatOthers(attempt);

@@ -23,10 +23,13 @@ export class FairQueue<T extends Waiter> {
     this.#waiters.add(waiter);
   }
 
-  /** Who goes next. */
-  peek(): T | undefined {
+  /** Who goes next, of those that are not passed over. */
+  peek(passedOver: ReadonlySet<T> = new Set()): T | undefined {
     let next: T | undefined;
-    for (const waiter of this.#waiters) if (next === undefined || this.#isBefore(waiter, next)) next = waiter;
+    for (const waiter of this.#waiters) {
+      if (passedOver.has(waiter)) continue;
+      if (next === undefined || this.#isBefore(waiter, next)) next = waiter;
+    }
     return next;
   }
 

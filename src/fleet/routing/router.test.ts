@@ -111,7 +111,7 @@ test("instances that are not ready get nothing, and excluded ones neither", () =
   const { pool, router, take } = setUp(["a", "b"]);
   pool.change("a", { state: "draining" });
   for (let i = 0; i < 4; i++) expect(take(i).upstream.id).toBe("b");
-  expect(router.acquire(request(1), ["b"])).toBe("none");
+  expect(router.acquire(request(1), ["b 1"])).toBe("none");
   pool.change("b", { state: "failed" });
   expect(router.acquire(request(1), [])).toBe("none");
 });
@@ -158,7 +158,7 @@ test("instances that vanish without a word are forgotten once their last request
   last!.end("answered");
   restart();
   pool.add(upstreamOf("a"));
-  expect(take(1, ["b"]).matchedFraction).toBe(0);
+  expect(take(1, ["b 1"]).matchedFraction).toBe(0);
 });
 
 test("an instance with two names is one: its seats and what it knows are shared", () => {
@@ -241,7 +241,7 @@ test("others' work counts as load", () => {
 
 test("an instance that keeps failing is left alone for a second, then tried", () => {
   const { clock, router, take } = setUp(["a", "b"]);
-  for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  for (let i = 0; i < 3; i++) take(100 + i, ["b 1"]).end("failed");
   expect([router.breakerState("a"), router.breakerState("b")]).toEqual(["open", "closed"]);
   clock.nowMs = 999;
   expect([take(1), take(2)].map(({ upstream }) => upstream.id)).toEqual(["b", "b"]);
@@ -256,21 +256,21 @@ test("an instance that keeps failing is left alone for a second, then tried", ()
 
 test("an instance that is tried is trusted with the first byte of an answer that is no failure's", () => {
   const { clock, router, take } = setUp(["a", "b"]);
-  for (let i = 0; i < 3; i++) take(100 + i, ["b"]).end("failed");
+  for (let i = 0; i < 3; i++) take(100 + i, ["b 1"]).end("failed");
   clock.nowMs = 1000;
-  const probe = take(3, ["b"]);
+  const probe = take(3, ["b 1"]);
   probe.promptDone(false);
   expect(router.breakerState("a")).toBe("half-open");
   probe.end("failed");
   clock.nowMs = 10_000;
-  const again = take(4, ["b"]);
+  const again = take(4, ["b 1"]);
   again.promptDone(true);
   expect(router.breakerState("a")).toBe("closed");
   // Its answer breaks off: one failure is enough.
   again.end("failed");
   expect(router.breakerState("a")).toBe("open");
   for (let i = 0; i < 3; i++) {
-    const broken = take(200 + i, ["a"]);
+    const broken = take(200 + i, ["a 1"]);
     broken.promptDone(true);
     broken.end("failed");
   }
@@ -293,7 +293,7 @@ test("a request larger than all seats goes where one is free, and waits where no
 test("when all fail, all are tried", () => {
   const { take } = setUp(["a", "b"]);
   const failOn = (id: string) => {
-    for (let i = 0; i < 3; i++) take(100 + i, id === "a" ? ["b"] : ["a"]).end("failed");
+    for (let i = 0; i < 3; i++) take(100 + i, id === "a" ? ["b 1"] : ["a 1"]).end("failed");
   };
   failOn("a");
   for (let i = 0; i < 6; i++) {

@@ -1,6 +1,6 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
-import type { InstanceState, Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
+import { type InstanceState, processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from "../upstream.js";
 import { type BreakerState, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
@@ -92,15 +92,13 @@ export class Router {
     this.#endListening();
   }
 
-  /** @param excluded ids that have been tried */
+  /** @param excluded processes that have been tried */
   acquire(request: RoutedRequest, excluded: readonly string[]): Lease | Refusal {
     const model = this.#stateOf(request.model);
     const options = this.routingOf(request.model);
     const ready = this.#ready(request.model, excluded);
     if (ready.length === 0) return "none";
-    const open = ready
-      .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
-      .filter(({ record }) => record.hasRoom(request.numSequences, options.seatFactor));
+    const open = this.#withRoom(request, ready);
     if (open.length === 0) return "full";
     const { prefix } = request;
     const numMatched = open.map(({ record }) => record.numMatched(prefix));
@@ -116,6 +114,11 @@ export class Router {
     const index = POLICIES[options.policy]({ candidates, turn: model.turn++, beta: options.beta, session });
     const { upstream, record } = open[index]!;
     return this.#lease(request, model, upstream, record, candidates[index]!.matchedFraction);
+  }
+
+  /** Whether `acquire` would give a lease, were no process excluded. */
+  hasRoom(request: RoutedRequest): boolean {
+    return this.#withRoom(request, this.#ready(request.model, [])).length > 0;
   }
 
   hasReady(model: string, excluded: readonly string[]): boolean {
@@ -154,13 +157,21 @@ export class Router {
   #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
     const ready = this.pool
       .upstreams(name)
-      .filter(({ state, target, id }) => state === "ready" && target !== undefined && !excluded.includes(id));
+      .filter(({ state, target }) => state === "ready" && target !== undefined)
+      .filter((upstream) => !excluded.includes(processOf(upstream)));
     const nowMs = this.now();
     const trusted = ready.filter(({ id }) => {
       const record = this.#records.get(id);
       return record === undefined || mayTry(record.breaker, nowMs);
     });
     return trusted.length === 0 ? ready : trusted;
+  }
+
+  #withRoom({ model, numSequences }: RoutedRequest, ready: readonly Upstream[]) {
+    const { seatFactor } = this.routingOf(model);
+    return ready
+      .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
+      .filter(({ record }) => record.hasRoom(numSequences, seatFactor));
   }
 
   #recordOf(upstream: Upstream): InstanceRecord {

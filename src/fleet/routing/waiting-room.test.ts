@@ -32,9 +32,12 @@ const routerOf = (pool: UpstreamPool, onRoom: () => void): Router =>
     () => Date.now(),
   );
 
-function setUp(seats: number, options: { readonly maxWaiting?: number; readonly demand?: Demand } = {}) {
+function setUp(
+  seats: number,
+  options: { readonly maxWaiting?: number; readonly demand?: Demand; readonly ids?: readonly string[] } = {},
+) {
   const capacity = { seats, kvTokens: undefined, blockSize: undefined };
-  const pool = new TestPool([upstreamOf("a", { capacity })]);
+  const pool = new TestPool((options.ids ?? ["a"]).map((id) => upstreamOf(id, { capacity })));
   const router = routerOf(pool, () => room.admit());
   const limits = { maxWaiting: options.maxWaiting ?? 10, maxWaitMs: 5000 };
   const room = new WaitingRoom(router, limits, options.demand ?? (() => false));
@@ -62,6 +65,27 @@ test("with a seat free nobody waits; without one, whoever is next gets the seat 
   await Promise.all(waiting.map(async (lease) => (await lease).end("answered")));
   expect(order).toEqual(["first", "urgent", "u", "t again", "t once more", "late class"]);
   expect(room.numWaiting("m")).toBe(0);
+});
+
+test("who has tried the instance that has room lets others pass, and takes its turn once that is a new process", async () => {
+  const { pool, room, order, enter } = setUp(1, { ids: ["a", "b"] });
+  const [onA, onB] = [await enter("first", entrant("t")), await enter("second", entrant("t"))];
+  expect([onA.upstream.id, onB.upstream.id]).toEqual(["a", "b"]);
+  const retry = enter("retry", entrant("t", { isRetry: true, excluded: ["a 1"] }));
+  const later = enter("later", entrant("t"));
+  onA.end("failed");
+  const passed = await later;
+  expect([passed.upstream.id, room.numWaiting("m")]).toEqual(["a", 1]);
+  passed.end("answered");
+  // There need not be a queue before it.
+  const direct = await enter("direct", entrant("t"));
+  expect(direct.upstream.id).toBe("a");
+  const last = enter("last", entrant("t"));
+  pool.change("a", { state: "ready", starts: 2 });
+  expect((await retry).upstream).toMatchObject({ id: "a", starts: 2 });
+  onB.end("answered");
+  await last;
+  expect(order).toEqual(["first", "second", "later", "direct", "retry", "last"]);
 });
 
 test("a full room refuses with a time to come back", async () => {

@@ -13,7 +13,7 @@ export interface Entrant {
   readonly request: RoutedRequest;
   readonly priority: number;
   readonly tenant: string;
-  /** Instances that have been tried, and are not to be again. */
+  /** Processes that have been tried, and are not to be again. */
   readonly excluded: readonly string[];
   /** It was let in before: it goes first, and is not turned away because others wait. */
   readonly isRetry: boolean;
@@ -35,7 +35,7 @@ export class WaitingRoom {
   readonly #queues = new Map<string, FairQueue<Waiting>>();
 
   constructor(
-    private readonly router: Pick<Router, "acquire" | "hasReady" | "isComing" | "meanSeconds">,
+    private readonly router: Pick<Router, "acquire" | "hasReady" | "hasRoom" | "isComing" | "meanSeconds">,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
     /** A model under whichever name waits in one queue. */
@@ -79,7 +79,9 @@ export class WaitingRoom {
   }
 
   #admitOf(queue: FairQueue<Waiting>): void {
-    for (let next = queue.peek(); next !== undefined; next = queue.peek()) {
+    // What those have tried already may suit who comes after them.
+    const passedOver = new Set<Waiting>();
+    for (let next = queue.peek(passedOver); next !== undefined; next = queue.peek(passedOver)) {
       const own = this.#queueOf(next.entrant.request.model);
       if (own !== queue) {
         // Its name stands for another model by now.
@@ -90,8 +92,10 @@ export class WaitingRoom {
         this.#admitOf(own);
         continue;
       }
-      const result = this.router.acquire(next.entrant.request, next.entrant.excluded);
-      if (!this.#settle(queue, next, result)) return;
+      const { request, excluded } = next.entrant;
+      if (this.#settle(queue, next, this.router.acquire(request, excluded))) continue;
+      if (excluded.length === 0 || !this.router.hasRoom(request)) return;
+      passedOver.add(next);
     }
   }
 
