@@ -20,14 +20,18 @@ interface LogStream {
   write(text: string): unknown;
 }
 
+/** Ends nothing where it cannot write: a full disk is no reason to fail the request that is logged. */
+function stderrFile(): LogStream {
+  const file = pino.destination({ fd: process.stderr.fd, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
+  file.on("error", () => {});
+  return file;
+}
+
 /** @example const log = createLogger("info"); log.warn({ requestId }, "refused"); */
 export function createLogger(level: LogLevel, format: LogFormat = "auto", stream: LogStream = process.stderr): Logger {
   const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
-  const isText = format === "text" || (format === "auto" && stream.isTTY === true);
-  if (isText) return pino(options, { write: (line) => void stream.write(formatLogLine(line, stream.isTTY === true)) });
-  if (stream !== process.stderr) return pino(options, { write: (line) => void stream.write(line) });
-  const file = pino.destination({ fd: process.stderr.fd, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
-  // A full disk is no reason to fail the request that is logged.
-  file.on("error", () => {});
-  return pino(options, file);
+  const isTTY = stream.isTTY === true;
+  const target = stream === process.stderr ? stderrFile() : stream;
+  const isText = format === "text" || (format === "auto" && isTTY);
+  return pino(options, { write: (line) => void target.write(isText ? formatLogLine(line, isTTY) : line) });
 }

@@ -38,12 +38,16 @@ async function urlOf(child: ChildProcess): Promise<string> {
 const ask = (url: string, body: object) =>
   fetch(`${url}/v1/completions`, { method: "POST", body: JSON.stringify({ max_tokens: 2, ...body }) });
 
-test("a server whose log and prefix cache cannot be written serves on", async () => {
+test.each([
+  "json",
+  "text",
+])("a server whose log, as %s, and prefix cache cannot be written serves on", async (format) => {
   const cache = tempTree({});
   const log = join(cache, "stderr.log");
   writeFileSync(log, "x".repeat(17 * 1024));
   const flags = ["engine", "--port", "0", "--model", fixture("models/stories260k.gguf"), "--prefix-cache-disk", "1GiB"];
-  const child = start([...flags, "--block-size", "64"], { MILLRACE_CACHE: cache }, openSync(log, "a"));
+  flags.push("--block-size", "64", "--log-format", format);
+  const child = start(flags, { MILLRACE_CACHE: cache }, openSync(log, "a"));
   const url = await urlOf(child);
   for (let round = 0; round < 3; round++) {
     expect((await ask(url, { prompt: `${round} ${PROMPT}` })).status).toBe(200);
