@@ -56,7 +56,7 @@ function isLocalName(host: string): boolean {
   return isIP(name) !== 0 || /^[^.]*$/.test(name) || /\.(?:localhost|local|internal)$/i.test(name);
 }
 
-const EXPOSED = "X-Request-Id, Retry-After, X-Should-Retry";
+const EXPOSED = "X-Request-Id, Retry-After, X-Should-Retry, X-Millrace-Unenforced";
 
 export function corsHeaders(origin: string | undefined, { origins }: PagePolicy): HeaderRecord {
   if (origin === undefined) return {};

@@ -59,6 +59,14 @@ describe("the store", () => {
     expect(store.get("a", "big99")).toBeDefined();
   });
 
+  it("takes of too many the oldest of whoever has most of them, not of whoever has the largest", () => {
+    const { store, put } = stored({ maxResponses: 20 });
+    for (let i = 0; i < 5; i++) put(`big${i}`, { tenant: "b", size: 4000 });
+    for (let i = 0; i < 100; i++) put(`small${i}`);
+    for (let i = 0; i < 5; i++) expect(store.get("b", `big${i}`)).toBeDefined();
+    expect(store.numTurns).toBe(20);
+  });
+
   it("stays within its bounds whatever happens, and ends with nothing when all is deleted", () => {
     const step = fc.record({
       kind: fc.constantFrom("put", "delete", "wait"),

@@ -117,7 +117,8 @@ export class ResponseStore {
     this.#hold(shelf, turn);
     this.#numTurns++;
     this.#expire();
-    while (this.#numBytes > this.limits.maxBytes || this.#numTurns > this.limits.maxResponses) this.#evict();
+    while (this.#numBytes > this.limits.maxBytes) this.#evict(({ numBytes }) => numBytes);
+    while (this.#numTurns > this.limits.maxResponses) this.#evict(({ turns }) => turns.size);
   }
 
   /** @returns whether there was one */
@@ -157,11 +158,9 @@ export class ResponseStore {
     }
   }
 
-  /** The oldest of whoever holds most: nobody pushes others out. */
-  #evict(): void {
-    const [tenant, shelf] = [...this.#shelves].reduce((most, each) =>
-      each[1].numBytes > most[1].numBytes ? each : most,
-    );
+  /** The oldest of whoever holds most of what there is too much of: nobody pushes others out. */
+  #evict(share: (shelf: Shelf) => number): void {
+    const [tenant, shelf] = [...this.#shelves].reduce((most, each) => (share(each[1]) > share(most[1]) ? each : most));
     this.delete(tenant, shelf.turns.keys().next().value!);
   }
 

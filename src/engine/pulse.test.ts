@@ -27,6 +27,19 @@ it("a loop that has nothing to do is never stuck; one that has something is, onc
   expect(reader.stalledMs()).toBe(0);
 });
 
+it("a long pause of the whole process grants the steps after it no more than an unknown one gets", () => {
+  const { pulse, reader } = setUp();
+  reader.isAwaited = true;
+  pulse.turn(1);
+  vi.advanceTimersByTime(600_000);
+  pulse.stepped();
+  pulse.turn(1);
+  vi.advanceTimersByTime(PATIENCE_MS + 600_000);
+  expect(reader.stalledMs()).toBe(0);
+  vi.advanceTimersByTime(1);
+  expect(reader.stalledMs()).toBeGreaterThan(0);
+});
+
 it("long steps are granted: those predicted, those like any seen before, and any where nothing is known", () => {
   for (const [longestMs, grantedMs] of [
     [60_000, 600_000],

@@ -34,7 +34,8 @@ export class Pulse {
   /** @param longestMs what a step with as many rows as there can be is predicted to take; undefined: nobody knows */
   turn(longestMs: number | undefined): void {
     const predictedMs = longestMs === undefined ? UNKNOWN_STEP_MS : PREDICTED_FACTOR * longestMs;
-    const mayTakeMs = Math.max(predictedMs, SEEN_FACTOR * this.#slowestMs);
+    // A process that was stopped for minutes looks like a slow step, and must not hide a stuck one for hours.
+    const mayTakeMs = Math.max(predictedMs, Math.min(SEEN_FACTOR * this.#slowestMs, UNKNOWN_STEP_MS));
     Atomics.store(this.#words, MAY_TAKE, BigInt(Math.ceil(mayTakeMs)));
     Atomics.store(this.#words, TURNED_AT, nowNs());
   }

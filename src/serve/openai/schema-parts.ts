@@ -4,6 +4,9 @@ import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 
+/** Words are made tokens of before anything else of the request is looked at. */
+const MAX_BAD_WORD_CHARACTERS = 256;
+
 export { checked };
 
 export function numberIn(min: number, max: number) {
@@ -91,11 +94,11 @@ export const samplingShape = {
   ).optional(),
   allowed_token_ids: checked<number[]>("a list of token ids", (value) => isTokenIdArray(value)).optional(),
   bad_words: checked<string[]>(
-    `up to ${MAX_BAD_WORDS / 2} non-empty strings`,
+    `up to ${MAX_BAD_WORDS / 2} strings of 1 to ${MAX_BAD_WORD_CHARACTERS} characters`,
     (value) =>
       Array.isArray(value) &&
       value.length <= MAX_BAD_WORDS / 2 &&
-      value.every((each) => typeof each === "string" && each !== ""),
+      value.every((each) => typeof each === "string" && each !== "" && each.length <= MAX_BAD_WORD_CHARACTERS),
   ).optional(),
   truncate_prompt_tokens: checked<number>(
     "-1 or an integer of at least 1",

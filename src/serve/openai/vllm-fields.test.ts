@@ -148,6 +148,8 @@ describe("what may come", () => {
     const codeOf = async (fields: object) => (await ask(CHAT, chat(fields))).body.error?.code;
     expect(await codeOf({ bad_words: [""] })).toBe("invalid_parameter");
     expect(await codeOf({ bad_words: "a" })).toBe("invalid_parameter");
+    // Megabytes would be made tokens of, while everybody waits.
+    expect(await codeOf({ bad_words: ["a".repeat(257)] })).toBe("invalid_parameter");
     expect(await codeOf({ allowed_token_ids: ["a"] })).toBe("invalid_parameter");
   });
 });
