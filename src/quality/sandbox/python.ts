@@ -104,19 +104,20 @@ print(json.dumps([sys.executable, paths, [path for path in modules if path.endsw
 
 let program: Program | null | undefined;
 
-/** Looked for once; undefined without python3. */
+/** Looked for once, unless the machine was too busy to tell; undefined without python3. */
 export function pythonProgram(): Program | undefined {
-  program ??= findProgram();
+  if (program === undefined) program = findProgram();
   return program ?? undefined;
 }
 
-function findProgram(): Program | null {
-  const { status, stdout } = spawnSync("python3", ["-I", "-S", "-c", DESCRIBE, USUAL_MODULES], {
+/** @returns null: there is none; undefined: nothing was heard in time */
+function findProgram(): Program | null | undefined {
+  const { status, stdout, error } = spawnSync("python3", ["-I", "-S", "-c", DESCRIBE, USUAL_MODULES], {
     timeout: PROBE_TIMEOUT_MS,
     encoding: "utf8",
     env: { PATH: process.env.PATH },
   });
-  if (status !== 0) return null;
+  if (status !== 0) return (error as NodeJS.ErrnoException | undefined)?.code === "ETIMEDOUT" ? undefined : null;
   const [command, folders, modules] = JSON.parse(stdout) as [string, string[], string[]];
   const libraries = librariesOf([command, ...modules]);
   const isWithin = (path: string): boolean => folders.some((folder) => path.startsWith(`${folder}/`));

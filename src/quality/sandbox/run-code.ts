@@ -16,7 +16,7 @@ const PROBES: Record<CodeLanguage, string> = {
   python: "def probe(a):\n    return a",
 };
 
-/** Why there are no walls; undefined where they stand. Tried once. */
+/** Why there are no walls; undefined where they stand. Tried once, unless the machine was too busy to tell. */
 const missingWalls = new Map<CodeLanguage, Promise<string | undefined>>();
 
 export const hasPython = (): boolean => pythonProgram() !== undefined;
@@ -30,7 +30,7 @@ export async function runCode(language: CodeLanguage, job: Job): Promise<RunResu
   const isConfined = await requireConfinement(language);
   const outcome = await runProgram(programOf(language), JSON.stringify(job), isConfined);
   if ("wallsMissing" in outcome) throw missing(outcome.wallsMissing);
-  return "problem" in outcome ? outcome : readResults(outcome.output, job.calls.length);
+  return "problem" in outcome ? { problem: outcome.problem } : readResults(outcome.output, job.calls.length);
 }
 
 /**
@@ -49,16 +49,17 @@ export async function requireConfinement(language: CodeLanguage): Promise<boolea
 export function whyUnconfined(language: CodeLanguage): Promise<string | undefined> {
   let reason = missingWalls.get(language);
   if (reason === undefined) {
-    reason = probe(language);
+    reason = probe(language, () => missingWalls.delete(language));
     missingWalls.set(language, reason);
   }
   return reason;
 }
 
-async function probe(language: CodeLanguage): Promise<string | undefined> {
+async function probe(language: CodeLanguage, onLate: () => void): Promise<string | undefined> {
   if (process.platform !== "linux") return `${process.platform} has no namespaces`;
   const job: Job = { code: PROBES[language], name: "probe", calls: [[1]] };
   const outcome = await runProgram(programOf(language), JSON.stringify(job), true);
+  if ("isLate" in outcome && outcome.isLate) onLate();
   if ("wallsMissing" in outcome) return outcome.wallsMissing;
   const results = "problem" in outcome ? outcome : readResults(outcome.output, 1);
   const complaint = "complaint" in outcome ? outcome.complaint : undefined;

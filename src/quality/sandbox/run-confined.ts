@@ -15,8 +15,9 @@ const MAX_ERROR_LENGTH = 4000;
 /** What a program wrote, why it was ended, or why it could not be started behind the walls. */
 export type Outcome =
   | { readonly output: string; readonly complaint: string | undefined }
-  | { readonly problem: string }
-  | { readonly wallsMissing: string };
+  | { readonly problem: string; readonly isLate: boolean }
+  /** isLate: it may be there and slow. */
+  | { readonly wallsMissing: string; readonly isLate: boolean };
 
 let numRunning = 0;
 const waiting: (() => void)[] = [];
@@ -78,11 +79,15 @@ function runNow(program: Program, input: string, isConfined: boolean): Promise<O
     let numBytes = 0;
     let errors = "";
     let ended: string | undefined;
+    let isLate = false;
     const end = (why: string): void => {
       ended ??= why;
       kill(child);
     };
-    const timer = setTimeout(() => end(`no answer within ${TIMEOUT_MS / 1000} s`), TIMEOUT_MS);
+    const timer = setTimeout(() => {
+      isLate = ended === undefined;
+      end(`no answer within ${TIMEOUT_MS / 1000} s`);
+    }, TIMEOUT_MS);
     child.stdout.on("data", (chunk: Buffer) => {
       numBytes += chunk.length;
       if (numBytes <= MAX_OUTPUT_BYTES) chunks.push(chunk);
@@ -95,7 +100,7 @@ function runNow(program: Program, input: string, isConfined: boolean): Promise<O
     child.stdin.on("error", () => {}).end(input);
     child.once("error", (error) => {
       clearTimeout(timer);
-      resolve(isConfined ? { wallsMissing: error.message } : { problem: error.message });
+      resolve(isConfined ? { wallsMissing: error.message, isLate } : { problem: error.message, isLate });
     });
     // Nothing it started outlives it.
     child.once("exit", () => kill(child));
@@ -103,8 +108,8 @@ function runNow(program: Program, input: string, isConfined: boolean): Promise<O
       clearTimeout(timer);
       const output = Buffer.concat(chunks).toString("utf8");
       if (isConfined && !output.startsWith(READY))
-        resolve({ wallsMissing: ended ?? complaintOf(errors) ?? "the launcher ended without a word" });
-      else if (ended !== undefined) resolve({ problem: ended });
+        resolve({ wallsMissing: ended ?? complaintOf(errors) ?? "the launcher ended without a word", isLate });
+      else if (ended !== undefined) resolve({ problem: ended, isLate });
       else resolve({ output: isConfined ? output.slice(READY.length) : output, complaint: complaintOf(errors) });
     });
   });

@@ -1,0 +1,34 @@
+/** What is learnt of the machine once, and what is not because the machine was slow. */
+import { chmodSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+import type { Outcome } from "./run-confined.js";
+
+const outcomes: Outcome[] = [];
+vi.mock("./run-confined.js", () => ({ runProgram: async () => outcomes.shift() }));
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.resetModules();
+});
+
+test("a python3 that does not work is asked once", async () => {
+  const folder = tempTree({ python3: '#!/bin/sh\necho asked >> "$(dirname "$0")/log"\nexit 1\n' });
+  chmodSync(join(folder, "python3"), 0o755);
+  vi.stubEnv("PATH", `${folder}:${process.env.PATH}`);
+  const { pythonProgram } = await import("./python.js");
+  expect([pythonProgram(), pythonProgram()]).toEqual([undefined, undefined]);
+  expect(readFileSync(join(folder, "log"), "utf8")).toBe("asked\n");
+});
+
+test.runIf(process.platform === "linux")(
+  "walls that are missing are remembered; a probe that took too long is not",
+  async () => {
+    const { whyUnconfined } = await import("./run-code.js");
+    outcomes.push({ wallsMissing: "no answer", isLate: true }, { wallsMissing: "not permitted", isLate: false });
+    expect(await whyUnconfined("typescript")).toBe("no answer");
+    expect(await whyUnconfined("typescript")).toBe("not permitted");
+    expect(await whyUnconfined("typescript")).toBe("not permitted");
+  },
+);
