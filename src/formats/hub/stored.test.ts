@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { startHubServer } from "../../../test/helpers/hub-server.js";
@@ -37,6 +37,25 @@ test("each model in the cache has the name that --model takes, its size, and whe
     ["hf:org/c", "GGUF", 5, false],
   ]);
   expect(await listStored(join(tempTree({}), "none"))).toEqual([]);
+});
+
+test("a folder of safetensors is whole once every file of its index is there and none is on its way", async () => {
+  const cache = cacheWith("org/d/main/listing.json", "org/d/main/config.json");
+  const path = (name: string) => join(cache, "hub/org/d/main", name);
+  const shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"] as const;
+  const index = { weight_map: { a: shards[0], b: shards[1] } };
+  const listed = async () => (await listStored(cache)).map(({ name, isComplete }) => [name, isComplete]);
+  writeFileSync(path("model.safetensors.index.json"), JSON.stringify(index));
+  writeFileSync(path(shards[0]), "12345");
+  expect(await listed()).toEqual([["hf:org/d", false]]);
+  writeFileSync(path(`${shards[1]}.0123456789ab.part`), "123");
+  expect(await listed()).toEqual([["hf:org/d", false]]);
+  writeFileSync(path(shards[1]), "12345");
+  expect(await listed()).toEqual([["hf:org/d", false]]);
+  rmSync(path(`${shards[1]}.0123456789ab.part`));
+  expect(await listed()).toEqual([["hf:org/d", true]]);
+  writeFileSync(path("model.safetensors.index.json"), "{");
+  expect(await listed()).toEqual([["hf:org/d", false]]);
 });
 
 test("a model is removed by its name; the last one takes its folder along, and others stay", async () => {

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
-import { isHfFolder } from "../huggingface/folder.js";
+import { isHfFolder, weightFilesOf } from "../huggingface/folder.js";
 import { chooseModel, groupModels } from "./choose.js";
 import { inCache, LISTING_NAME } from "./listing.js";
 import { HUB_PREFIX, hubFolder, LOCK_NAME, parseHubSpec } from "./spec.js";
@@ -69,13 +69,28 @@ async function modelsIn(folder: string, spec: string): Promise<readonly StoredMo
     });
   }
   const isOfFolder = (name: string): boolean => !name.endsWith(".gguf") && !name.endsWith(".part");
-  if (isHfFolder(folder)) {
-    models.push({ ...base, format: "safetensors", numBytes: sumOf(sizes, isOfFolder), isComplete: true });
+  const parts = [...sizes.keys()].filter((name) => name.endsWith(".part"));
+  const isOfGguf = (name: string): boolean => name.includes(".gguf.");
+  const hasFolder = isHfFolder(folder);
+  const partsOfFolder = hasFolder ? parts.filter((name) => !isOfGguf(name)) : [];
+  if (hasFolder) {
+    const isComplete = partsOfFolder.length === 0 && hasAllWeights(folder, sizes);
+    const numBytes = sumOf(sizes, (name) => isOfFolder(name) || partsOfFolder.includes(name));
+    models.push({ ...base, format: "safetensors", numBytes, isComplete });
   }
-  const numPartBytes = sumOf(sizes, (name) => name.endsWith(".part"));
+  const numPartBytes = sumOf(sizes, (name) => parts.includes(name) && !partsOfFolder.includes(name));
   if (numPartBytes === 0) return models;
-  const isGguf = [...sizes.keys()].some((name) => name.includes(".gguf."));
-  return [...models, { ...base, format: isGguf ? "GGUF" : "safetensors", numBytes: numPartBytes, isComplete: false }];
+  const format = parts.some(isOfGguf) ? "GGUF" : "safetensors";
+  return [...models, { ...base, format, numBytes: numPartBytes, isComplete: false }];
+}
+
+/** Whether every weight file is there that the folder's index names; an index that cannot be read is not whole. */
+function hasAllWeights(folder: string, sizes: Sizes): boolean {
+  try {
+    return weightFilesOf(folder).every((path) => sizes.has(path.slice(folder.length + 1)));
+  } catch {
+    return false;
+  }
 }
 
 export async function listStored(cacheDir = cacheFolder()): Promise<readonly StoredModel[]> {
