@@ -1,5 +1,6 @@
 /** What /v1/responses keeps between requests, at the door that clients see: requests go on from stored answers, and those can be asked for. */
 import { MillraceError } from "./errors.js";
+import { MAX_JSON_MARKS } from "./json-body.js";
 import { conversationOf, inputOf, type ResponseStore, type Turn } from "./response-store.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -27,18 +28,34 @@ function itemsOf(input: unknown): readonly unknown[] {
   return input === undefined || input === null ? [] : [{ type: "message", role: "user", content: input }];
 }
 
-/** Whether the strings in a value have at most so many characters: its JSON has more. */
-function fits(value: unknown, maxCharacters: number): boolean {
-  let left = maxCharacters;
-  const pending: unknown[] = [value];
-  while (pending.length > 0 && left >= 0) {
-    const each = pending.pop();
-    if (typeof each === "string") left -= each.length;
-    else if (Array.isArray(each)) for (const item of each) pending.push(item);
-    else if (typeof each === "object" && each !== null) for (const item of Object.values(each)) pending.push(item);
-  }
-  return left >= 0;
+interface Size {
+  /** In strings: the value's JSON has more. */
+  readonly numCharacters: number;
+  /** See MAX_JSON_MARKS; beyond it neither is counted further. */
+  readonly numMarks: number;
 }
+
+function sizeOf(value: unknown): Size {
+  let [numCharacters, numMarks] = [0, 0];
+  const pending: unknown[] = [value];
+  while (pending.length > 0 && numMarks <= MAX_JSON_MARKS) {
+    const each = pending.pop();
+    if (typeof each === "string") numCharacters += each.length;
+    if (typeof each !== "object" || each === null) continue;
+    const parts: readonly unknown[] = Array.isArray(each) ? each : Object.values(each);
+    // A bracket and the commas, and an object's colons.
+    numMarks += Math.max(parts.length, 1) + (Array.isArray(each) ? 0 : parts.length);
+    for (const part of parts) pending.push(part);
+  }
+  return { numCharacters, numMarks };
+}
+
+function tooLong(param: string, max: number, unit: string, got: number): MillraceError {
+  const message = `${param}: expected a conversation of at most ${max} ${unit}, got ${got}`;
+  return new MillraceError("invalid_parameter", message, { param, hint: "send what still counts as input" });
+}
+
+const MARKS = "commas, colons and opening brackets in its items";
 
 export class ResponseState {
   constructor(private readonly store: ResponseStore) {}
@@ -58,12 +75,17 @@ export class ResponseState {
     const known = this.#withReferences(tenant, own);
     if (!hasPrevious && !isKept && known === own) return undefined;
     const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id") : undefined;
+    const size = sizeOf(known);
+    const numMarks = (previous?.conversationMarks ?? 0) + size.numMarks;
+    const changes = previous !== undefined || known !== own;
+    if (changes && numMarks > MAX_JSON_MARKS) {
+      throw tooLong(hasPrevious ? "previous_response_id" : "input", MAX_JSON_MARKS, MARKS, numMarks);
+    }
     // Megabytes that will not be kept are not written out first.
-    const isTooLong = isKept && !fits(known, this.store.limits.maxConversationBytes);
+    const isTooLong = size.numCharacters > this.store.limits.maxConversationBytes;
     const input = isKept && !isTooLong ? Buffer.from(JSON.stringify(known)) : undefined;
     const numBytes = (previous?.conversationBytes ?? 0) + (input?.length ?? 0);
     const isStored = numBytes <= this.store.limits.maxConversationBytes;
-    const changes = previous !== undefined || known !== own;
     const earlier = previous === undefined ? [] : conversationOf(previous);
     const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
     // A text stays one where nothing comes before it.
@@ -111,9 +133,13 @@ export class ResponseState {
     const turn = this.store.get(tenant, id);
     if (turn === undefined) throw notFound("response", id, param ?? "response_id");
     const { maxConversationBytes } = this.store.limits;
-    if (param === undefined || turn.conversationBytes <= maxConversationBytes) return turn;
-    const message = `${param}: expected a conversation of at most ${maxConversationBytes} bytes, got ${turn.conversationBytes}`;
-    throw new MillraceError("invalid_parameter", message, { param, hint: "send what still counts as input" });
+    if (param === undefined) return turn;
+    const { conversationBytes, conversationMarks } = turn;
+    if (conversationBytes > maxConversationBytes) {
+      throw tooLong(param, maxConversationBytes, "bytes", conversationBytes);
+    }
+    if (conversationMarks > MAX_JSON_MARKS) throw tooLong(param, MAX_JSON_MARKS, MARKS, conversationMarks);
+    return turn;
   }
 
   /** The items that references name, in their place. @returns the same list where there are none */

@@ -1,6 +1,7 @@
 /** What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion of their beginning. */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 import { ResponseState } from "./response-state.js";
 import { conversationOf, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
 
@@ -150,5 +151,30 @@ describe("a turn", () => {
     expect(() => kept.open("a", { previous_response_id: "resp_1" })).toThrow(/stored response/);
     kept.open("a", { input: "hi" })?.finish({ id: "resp_2", output: [{ id: "m", content: "x".repeat(6000) }] });
     expect(() => kept.open("a", { previous_response_id: "resp_2" })).toThrow(/at most 5000 bytes/);
+  });
+
+  it("of a conversation of too many parts is refused, before all of it is read", () => {
+    const kept = state({ maxConversationBytes: 2 ** 21 });
+    const message = { role: "user", content: new Array(1500).fill({ type: "input_text", text: "" }) };
+    const ask = (previous?: string) => kept.open("a", { input: [message], previous_response_id: previous });
+    const tooMany = `at most ${MAX_JSON_MARKS} commas, colons and opening brackets`;
+    let last: string | undefined;
+    for (let turn = 0; turn < 4; turn++) {
+      const { body, finish } = ask(last)!;
+      expect(shapeOf(Buffer.from(JSON.stringify(body))).numMarks).toBeLessThan(MAX_JSON_MARKS);
+      last = `resp_${turn}`;
+      finish({ id: last, output });
+    }
+    expect(() => ask(last)).toThrow(`previous_response_id: expected a conversation of ${tooMany}`);
+    const parts = new Array(3000).fill(message.content[0]);
+    kept
+      .open("a", { input: "hi" })
+      ?.finish({ id: "resp_long", output: [{ id: "msg_long", content: [...parts, ...parts, ...parts] }] });
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_half", output: [{ id: "msg_half", content: parts }] });
+    expect(() => kept.open("a", { input: "hi", previous_response_id: "resp_long" })).toThrow(tooMany);
+    const references = new Array(3).fill({ type: "item_reference", id: "msg_half" });
+    expect(() => kept.open("a", { input: references, store: false })).toThrow(
+      `input: expected a conversation of ${tooMany}`,
+    );
   });
 });

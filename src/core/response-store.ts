@@ -2,6 +2,7 @@
  * Answers of /v1/responses that later requests build on, in memory: each tenant sees its own, and bytes, number and time are bounded. A turn holds
  * the one before it, so that a conversation is stored once however long it gets, and goes on when its beginning has been deleted.
  */
+import { shapeOf } from "./json-body.js";
 
 export interface StoreLimits {
   readonly maxResponses: number;
@@ -32,6 +33,8 @@ export interface Turn {
   readonly outputIds: readonly string[];
   /** With all turns before it. */
   readonly conversationBytes: number;
+  /** With all turns before it: the marks (see MAX_JSON_MARKS) of what was said, which later requests bring along. */
+  readonly conversationMarks: number;
   readonly storedAtMs: number;
   /** The turns that go on from it, and the store itself: none left, its bytes are free. */
   numHolders: number;
@@ -100,6 +103,8 @@ export class ResponseStore {
   put(tenant: string, id: string, previous: Turn | undefined, input: Buffer, answer: Item): void {
     const response = Buffer.from(JSON.stringify(answer));
     const ids = Array.isArray(answer.output) ? answer.output.map((item: Item) => item.id) : [];
+    const output = Buffer.from(JSON.stringify(answer.output ?? []));
+    const numMarks = shapeOf(input).numMarks + shapeOf(output).numMarks;
     const turn: Turn = {
       id,
       previous,
@@ -107,6 +112,7 @@ export class ResponseStore {
       response,
       outputIds: ids.filter((each): each is string => typeof each === "string"),
       conversationBytes: (previous?.conversationBytes ?? 0) + bytesOf({ input, response }),
+      conversationMarks: (previous?.conversationMarks ?? 0) + numMarks,
       storedAtMs: this.now(),
       numHolders: 0,
     };
