@@ -182,8 +182,14 @@ function inputItems(turn: Turn, query: URLSearchParams): object {
       param: "limit",
     });
   }
-  const after = query.get("after");
-  const start = after === null ? 0 : items.findIndex(({ id }) => id === after) + 1;
+  const after = query.get("after") || null;
+  // An id may be there twice, as clients may give any: after the last of them no page comes again.
+  const start = after === null ? 0 : items.findLastIndex(({ id }) => id === after) + 1;
+  if (after !== null && start === 0) {
+    throw new MillraceError("invalid_parameter", "after: expected the id of one of the items, got another", {
+      param: "after",
+    });
+  }
   const data = items.slice(start, start + limit);
   return {
     object: "list",

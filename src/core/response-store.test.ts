@@ -177,4 +177,18 @@ describe("a turn", () => {
       `input: expected a conversation of ${tooMany}`,
     );
   });
+
+  it("has its input items given page by page, each once, and no page behind what is none of them", () => {
+    const kept = state();
+    const input = ["a", "b", "b", "c", "d"].map((id) => ({ id, role: "user", content: id }));
+    kept.open("a", { input })?.finish({ id: "resp_1", output });
+    const page = (query: string) =>
+      kept.answer("a", "GET", `/v1/responses/resp_1/input_items?order=asc&limit=2${query}`);
+    expect(page("")).toMatchObject({ data: [{ id: "a" }, { id: "b" }], has_more: true });
+    expect(page("&after=b")).toMatchObject({ data: [{ id: "c" }, { id: "d" }], has_more: false });
+    expect(page("&after=d")).toMatchObject({ data: [], has_more: false });
+    expect(() => page("&after=e")).toThrow(
+      expect.objectContaining({ code: "invalid_parameter", status: 400, param: "after" }),
+    );
+  });
 });
