@@ -8,7 +8,7 @@
  * The bundled model has no tools of its own: a template gives it some, and what decides the form of an answer is what is forced.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -111,7 +111,10 @@ const freePort = () =>
 async function startServer() {
   const port = await freePort();
   const flags = ["--port", String(port), "--chat-template", script("tools.jinja")];
-  const server = spawn(process.execPath, [join(root, "bin/millrace.js"), "serve", ...flags], { stdio: "ignore" });
+  // Where it ends, its log says why.
+  const log = openSync(join(folder, "server.log"), "w");
+  const stdio = ["ignore", log, log];
+  const server = spawn(process.execPath, [join(root, "bin/millrace.js"), "serve", ...flags], { stdio });
   const url = `http://127.0.0.1:${port}`;
   for (let waited = 0; waited < 120; waited++) {
     const models = await fetch(`${url}/v1/models`).then(
