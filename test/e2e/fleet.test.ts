@@ -1,7 +1,7 @@
 /** Instances as real processes: crashes, loops, programs that are none, scaling, and nothing left behind. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { isAlive, modelSpec, scriptProgram, testFleet } from "../helpers/fleet.js";
 import { TestRng } from "../helpers/rng.js";
 
@@ -114,7 +114,12 @@ describe.runIf(process.platform === "linux")("a crash", () => {
     fleet.supervisor.addModel(modelSpec({ env: { STAND_IN_WORKER: "1" } }));
     await fleet.supervisor.whenReady("m");
     const { pid, logFile } = fleet.supervisor.instances()[0]!;
-    const worker = Number(/worker (\d+)/.exec(readFileSync(logFile!, "utf8"))?.[1]);
+    // Its line may reach the log after the engine is ready.
+    let worker = Number.NaN;
+    await vi.waitFor(() => {
+      worker = Number(/worker (\d+)\n/.exec(readFileSync(logFile!, "utf8"))?.[1]);
+      expect(worker).not.toBeNaN();
+    }, 30_000);
     expect(isAlive(worker)).toBe(true);
     process.kill(pid!, "SIGKILL");
     await fleet.until(({ starts }) => starts === 2);
