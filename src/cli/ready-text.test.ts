@@ -43,6 +43,9 @@ test("the start says what keys share, and who may use a server without any", () 
   expect(describeSharing("keys", ["a", "a"], true)).toBeUndefined();
   const sharing = describeSharing("keys", ["a", "b"], true);
   expect(readyText(facts({ sharing }))).toMatch(/keys +each of 2 keys has cached prefixes of its own \(--no-isolate/);
+  expect(describeSharing("tenants", ["a", "b"], true)).toMatch(
+    /2 tenants.*\(--no-isolate-api-keys, or isolate-api-keys: false in/,
+  );
   expect(describeSharing("tenants", ["a", "b", "b"], false)).toMatch(/^2 tenants share cached prefixes/);
   expect(warnOfOpenDoor("127.0.0.1", false, "x")).toBeUndefined();
   expect(warnOfOpenDoor("0.0.0.0", true, "x")).toBeUndefined();

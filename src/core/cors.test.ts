@@ -54,6 +54,13 @@ test("origins that are named may, and their names in Host", () => {
   expect(isAllowed(pagePolicy(["*"], false, "127.0.0.1"), "evil.example", "http://evil.example")).toBe(true);
 });
 
+test("who is refused is told the ways out as flags and as a fleet's file has them", () => {
+  const policy = pagePolicy(undefined, false, "127.0.0.1");
+  const ways = /--api-key.*api-keys.*--allowed-origins.*allowed-origins/;
+  const refusal = expect.objectContaining({ hint: expect.stringMatching(ways) });
+  expect(() => assertPageAllowed(policy, { origin: "http://evil.example", host: "127.0.0.1:8000" })).toThrow(refusal);
+});
+
 test("with keys, pages need one like everybody", () => {
   const policy = pagePolicy(undefined, true, "127.0.0.1");
   expect(policy.origins).toEqual(["*"]);

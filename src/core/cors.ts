@@ -42,7 +42,7 @@ export function assertPageAllowed(policy: PagePolicy, { origin, host = "" }: Ask
 
 function refused(expected: string, got: string): MillraceError {
   return new MillraceError("forbidden", `expected ${expected}, got ${got}`, {
-    hint: "give the server keys (--api-key), or name the origin in --allowed-origins",
+    hint: "give the server keys (--api-key; in a fleet's file api-keys), or name the origin in --allowed-origins (there allowed-origins)",
   });
 }
 
