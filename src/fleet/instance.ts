@@ -148,7 +148,7 @@ export class Instance implements FleetInstance {
       const logged = { reason: firstLine(reason), error: codedError(reason), logFile: this.#log.path };
       if (verdict.kind === "give_up") return this.#logger.error(logged, "given up");
       const delayMs = Math.round(verdict.delayMs);
-      if (isGivenUp) this.#logger.error({ ...logged, delayMs }, "given up for a while");
+      if (isGivenUp) this.#logger.error({ ...logged, delayMs }, "paused after a crash loop");
       else this.#logger.warn({ ...logged, delayMs }, "is started again");
       await pause(verdict.delayMs, quit);
     }

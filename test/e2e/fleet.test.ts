@@ -46,6 +46,8 @@ describe("a program", () => {
     const server = `require("http").createServer((_, answer) => answer.end()).listen(${port}, "127.0.0.1")`;
     fleet.supervisor.addModel(modelSpec({ program: scriptProgram(`${crashes}${server}`) }));
     expect(await fleet.until(({ isGivenUp }) => isGivenUp)).toMatchObject({ isComing: false, starts: 2 });
+    expect(fleet.lines.some((line) => line.includes("paused after a crash loop"))).toBe(true);
+    expect(fleet.lines.filter((line) => line.includes("given up"))).toEqual([]);
     writeFileSync(isMended, "");
     await fleet.until(({ state }) => state === "ready");
   });
