@@ -6,6 +6,14 @@ type Resolve = (pointer: string) => unknown;
 /** More of them together make a grammar too long to compile. */
 const MAX_CONSTANTS = 1 << 16;
 
+/** A grammar has no more of them in one place. */
+const MAX_ALTERNATIVES = 256;
+
+/** What is left of the comparisons that one walk of a schema may cost, so that no schema holds up the thread that serves. */
+export interface Comparisons {
+  left: number;
+}
+
 interface Alternative {
   /** The values that it lists, as JSON texts; undefined where it lists none. */
   readonly constants: ReadonlySet<string> | undefined;
@@ -14,7 +22,9 @@ interface Alternative {
   readonly discriminators: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-export function areExclusive(schemas: readonly unknown[], resolve: Resolve): boolean {
+/** False as well where the comparisons are used up. */
+export function areExclusive(schemas: readonly unknown[], resolve: Resolve, comparisons: Comparisons): boolean {
+  if (schemas.length > MAX_ALTERNATIVES || comparisons.left <= 0) return false;
   const alternatives = schemas.flatMap((each): Alternative[] => {
     const schema = follow(each, resolve);
     if (schema === undefined) return [];
@@ -27,7 +37,13 @@ export function areExclusive(schemas: readonly unknown[], resolve: Resolve): boo
     0,
   );
   if (alternatives.length < schemas.length || numConstants > MAX_CONSTANTS) return false;
-  return alternatives.every((a, i) => alternatives.slice(i + 1).every((b) => exclude(a, b)));
+  // Each list that is read to compare it counts, too.
+  comparisons.left -= numConstants;
+  const areApart = (a: Alternative, b: Alternative): boolean => {
+    comparisons.left -= 1 + (a.constants?.size ?? 0) + a.discriminators.size;
+    return comparisons.left > 0 && exclude(a, b);
+  };
+  return alternatives.every((a, i) => alternatives.slice(i + 1).every((b) => areApart(a, b)));
 }
 
 function follow(schema: unknown, resolve: Resolve): Schema | undefined {

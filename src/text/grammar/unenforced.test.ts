@@ -21,6 +21,17 @@ test.each<[string, unknown, string[]]>([
   expect(unenforcedKeywords(schema)).toEqual(expected);
 });
 
+const constants = (count: number) => ({ oneOf: Array.from({ length: count }, (_, i) => ({ const: i })) });
+
+test.each<[string, unknown, string[]]>([
+  ["as many alternatives as a grammar may have are compared", constants(256), []],
+  ["more of them are not", constants(257), ["oneOf"]],
+  ["a few such lists are compared", { allOf: [constants(256), constants(256)] }, []],
+  ["more of them use up what a walk may cost", { allOf: Array.from({ length: 18 }, () => constants(256)) }, ["oneOf"]],
+])("%s", (_, schema, expected) => {
+  expect(unenforcedKeywords(schema)).toEqual(expected);
+});
+
 test("the documentation has a line for each keyword, and says the same of it", () => {
   const docs = readFileSync(new URL("../../../docs/http-api.md", import.meta.url), "utf8");
   for (const [name, text] of UNENFORCED) expect(docs).toContain(`| \`${name}\` | ${text} |`);

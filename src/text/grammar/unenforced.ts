@@ -1,11 +1,13 @@
 /** Which keywords of a schema its grammar does not keep, found by a look at the schema alone. */
-import { areExclusive } from "./disjoint.js";
+import { areExclusive, type Comparisons } from "./disjoint.js";
 import { resolvePointer } from "./json-pointer.js";
 import { inCurrentWords } from "./schema-dialect.js";
 import { isSchema, isUnknownKeyword, type Schema, UNENFORCED } from "./schema-keywords.js";
 import { listedTexts } from "./unique-items.js";
 
 const MAX_SCHEMAS = 5000;
+/** In all `oneOf` of a schema together. */
+const MAX_COMPARISONS = 1_000_000;
 const MAX_NAMES = 16;
 const MAX_NAME_LENGTH = 40;
 
@@ -17,13 +19,14 @@ const MAPS = ["properties", "patternProperties", "$defs", "definitions", "depend
 /** @example unenforcedKeywords({ type: "array", items: { type: "string" }, uniqueItems: true }) // ["uniqueItems"] */
 export function unenforcedKeywords(root: unknown): readonly string[] {
   const found = new Set<string>();
+  const comparisons: Comparisons = { left: MAX_COMPARISONS };
   const open: unknown[] = [root];
   for (const each of open) {
     if (open.length > MAX_SCHEMAS || found.size >= MAX_NAMES) break;
     if (!isSchema(each)) continue;
     const schema = inCurrentWords(each);
     for (const name of Object.keys(schema))
-      if (isLeftOut(name, schema, root)) found.add(name.slice(0, MAX_NAME_LENGTH));
+      if (isLeftOut(name, schema, root, comparisons)) found.add(name.slice(0, MAX_NAME_LENGTH));
     for (const name of ONE) open.push(schema[name]);
     for (const name of LISTS) if (Array.isArray(schema[name])) open.push(...schema[name].slice(0, MAX_SCHEMAS));
     for (const name of MAPS)
@@ -32,7 +35,8 @@ export function unenforcedKeywords(root: unknown): readonly string[] {
   return [...found];
 }
 
-function isLeftOut(name: string, schema: Schema, root: unknown): boolean {
+function isLeftOut(name: string, schema: Schema, root: unknown, comparisons: Comparisons): boolean {
+  const resolve = (pointer: string) => resolvePointer(root, pointer);
   switch (name) {
     case "uniqueItems":
       return schema.uniqueItems === true && !areItemsListed(schema, root);
@@ -41,7 +45,7 @@ function isLeftOut(name: string, schema: Schema, root: unknown): boolean {
     case "not":
       return isLookedPast(schema.not);
     case "oneOf":
-      return Array.isArray(schema.oneOf) && !areExclusive(schema.oneOf, (pointer) => resolvePointer(root, pointer));
+      return Array.isArray(schema.oneOf) && !areExclusive(schema.oneOf, resolve, comparisons);
     default:
       return UNENFORCED.has(name) || isUnknownKeyword(name);
   }
