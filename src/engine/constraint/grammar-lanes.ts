@@ -321,8 +321,9 @@ export class GrammarLanes {
       for (const entry of [...entries, ...waiting]) this.#fail(entry, failure(problem));
       return;
     }
-    const culprit = entries.find((entry) => entry.requestId === requestId) ?? job?.entry;
-    if (culprit !== undefined && culprit.requestId === requestId) {
+    // Whoever was cancelled meanwhile is in neither place, and nobody fails in their stead.
+    const culprit = [...entries, job?.entry].find((entry) => entry?.requestId === requestId);
+    if (culprit !== undefined) {
       const error = refusal(problem);
       this.#remember(culprit.key, error);
       this.#fail(culprit, error);

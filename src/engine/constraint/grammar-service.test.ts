@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { recipeOf } from "../../../test/helpers/constraint.js";
 import { request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
@@ -236,6 +236,21 @@ describe("sequences", () => {
     good.append("a".charCodeAt(0));
     while (!plan(good).ready.includes(good)) constraints.look();
     expect(allowedTexts(good)).toEqual(["b"]);
+  });
+
+  test("are opened anew where the work of somebody who has left ended their thread", () => {
+    create();
+    const good = createSequence(1, 0);
+    constraints.add(good, recipeOf(GOOD));
+    // The thread that compiles for them hangs at what a cancelled request had asked for.
+    const lost = { requestId: 99, hasWorked: true, problem: "expected an answer, got none" };
+    vi.spyOn(GrammarService.prototype, "look").mockImplementationOnce(function (this: GrammarService) {
+      this.stop();
+      return { messages: [], lost };
+    });
+    const { opened, failed } = look((opened) => opened.length > 0);
+    vi.restoreAllMocks();
+    expect([opened, failed]).toEqual([[good], []]);
   });
 
   test("go on where another's work ended their thread", () => {
