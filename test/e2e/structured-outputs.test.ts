@@ -83,23 +83,41 @@ test("chats are held to response_format", async () => {
   expectShirt(answer.choices[0]?.message.content);
 });
 
-test("what of a schema is not kept is named in the answer's headers, of streams too", async () => {
+test("what of a schema is not kept is named in the answer's headers, at every door and of streams too", async () => {
   const tags = { type: "array", items: { type: "string", maxLength: 3 }, uniqueItems: true, maxItems: 2 };
-  const asked = { model: "mill-base", messages: [{ role: "user" as const, content: "Tags?" }], max_tokens: 40 };
-  const named = async (stream: boolean, form: object) => {
-    const response_format = { type: "json_schema", json_schema: { name: "tags", schema: form } };
-    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+  const messages = [{ role: "user", content: "Tags?" }];
+  const doors: Readonly<Record<string, (form: object) => object>> = {
+    "/v1/chat/completions": (schema) => ({
+      messages,
+      max_tokens: 40,
+      response_format: { type: "json_schema", json_schema: { name: "tags", schema } },
+    }),
+    "/v1/responses": (schema) => ({
+      input: "Tags?",
+      max_output_tokens: 40,
+      text: { format: { type: "json_schema", name: "tags", schema } },
+    }),
+    "/v1/messages": (schema) => ({
+      messages,
+      max_tokens: 40,
+      output_config: { format: { type: "json_schema", schema } },
+    }),
+  };
+  const named = async (path: string, stream: boolean, form: object) => {
+    const answer = await fetch(server.url + path, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ ...asked, response_format, stream }),
+      body: JSON.stringify({ model: "mill-base", stream, ...doors[path]!(form) }),
     });
-    expect(answer.status).toBe(200);
+    expect(answer.status, await answer.clone().text()).toBe(200);
     await answer.text();
     return answer.headers.get("x-millrace-unenforced");
   };
-  for (const stream of [false, true]) {
-    expect(await named(stream, tags)).toBe("uniqueItems");
-    expect(await named(stream, { ...tags, items: { enum: ["a", "b"] } })).toBeNull();
+  for (const path of Object.keys(doors)) {
+    for (const stream of [false, true]) {
+      expect(await named(path, stream, tags), path).toBe("uniqueItems");
+      expect(await named(path, stream, { ...tags, items: { enum: ["a", "b"] } }), path).toBeNull();
+    }
   }
 });
 

@@ -8,12 +8,18 @@ import { type FieldRules, never, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
 import { integerIn, numberIn, samplingShape, stopStringsField, termsShape } from "../openai/schema-parts.js";
+import { sayUnenforced } from "../openai/unenforced.js";
 import { readJsonObject } from "../read-body.js";
 import { jobTerms } from "../request-terms.js";
 import { collectResults, streamResults } from "../respond.js";
 import { seedOf } from "../seeds.js";
 import { planConversation } from "./conversation.js";
-import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
+import {
+  answerFormOf,
+  CONVERSATION_INERT,
+  CONVERSATION_UNSUPPORTED,
+  conversationShape,
+} from "./conversation-fields.js";
 import { type MessageFacts, messageFrames, messageObject } from "./message-objects.js";
 
 const schema = z.strictObject({
@@ -63,6 +69,7 @@ export async function messages(c: AppContext, context: ServeContext): Promise<Re
   const model = resolveModelName(context, request.model);
   const plan = planConversation(c, context, request);
   const generations = planRequest(context, request, plan);
+  sayUnenforced(c, answerFormOf(request));
   const facts: MessageFacts = {
     id: `msg_${randomUUID().replaceAll("-", "")}`,
     model,

@@ -17,6 +17,8 @@ import {
   type ResponseRequest,
   responsePromptIds,
 } from "./response-request.js";
+import { formOfText } from "./response-text.js";
+import { sayUnenforced } from "./unenforced.js";
 
 type Facts = Omit<ResponseFacts, "model" | "numPromptTokens" | "previousId" | "isStored">;
 
@@ -54,6 +56,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const generations = planResponse(c, context, request);
+  sayUnenforced(c, formOfText(request.text));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
     model,

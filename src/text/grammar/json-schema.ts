@@ -16,7 +16,15 @@ import { MAX_REPETITIONS, RegexError } from "./regex.js";
 import { type Conjunction, ConjunctionReader, isCombining } from "./schema-conjunction.js";
 import { inCurrentWords } from "./schema-dialect.js";
 import type { SchemaHost } from "./schema-host.js";
-import { isSchema, JSON_TYPES, type JsonType, keywordsOf, type Schema, TYPE_KEYWORDS } from "./schema-keywords.js";
+import {
+  isOfType,
+  isSchema,
+  JSON_TYPES,
+  type JsonType,
+  keywordsOf,
+  type Schema,
+  TYPE_KEYWORDS,
+} from "./schema-keywords.js";
 import { canonicalText, valuesOf } from "./schema-merge.js";
 import { NoValue, possible, schemaError } from "./schema-refusal.js";
 import { NameSet, type StringRules, stringExpression } from "./string-schema.js";
@@ -366,12 +374,4 @@ class SchemaConverter implements SchemaHost {
 
 function* jsonTexts(values: readonly unknown[]): Iterable<string> {
   for (const value of values) yield JSON.stringify(value);
-}
-
-function isOfType(value: unknown, type: JsonType): boolean {
-  if (type === "integer") return Number.isInteger(value);
-  if (type === "null") return value === null;
-  if (type === "array") return Array.isArray(value);
-  if (type === "object") return isSchema(value);
-  return typeof value === type;
 }

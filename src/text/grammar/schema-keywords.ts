@@ -95,3 +95,11 @@ export function isUnknownKeyword(name: string): boolean {
 function isKnownKeyword(name: string): boolean {
   return GENERAL.has(name) || TYPE_KEYWORDS.has(name);
 }
+
+export function isOfType(value: unknown, type: JsonType): boolean {
+  if (type === "integer") return Number.isInteger(value);
+  if (type === "null") return value === null;
+  if (type === "array") return Array.isArray(value);
+  if (type === "object") return isSchema(value);
+  return typeof value === type;
+}

@@ -3,11 +3,17 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { UNENFORCED } from "./schema-keywords.js";
 import { unenforcedKeywords } from "./unenforced.js";
+import { listedTexts } from "./unique-items.js";
 
 test.each<[string, unknown, string[]]>([
   ["kept keywords", { type: "object", properties: { uniqueItems: { type: "string", format: "odd" } } }, []],
   ["free unique items", { type: "array", items: { type: "string" }, uniqueItems: true }, ["uniqueItems"]],
   ["listed unique items", { items: { $ref: "#/$defs/a" }, uniqueItems: true, $defs: { a: { enum: [1, 2] } } }, []],
+  [
+    "listed unique items of which more is asked",
+    { items: { enum: [1, 9], minimum: 5 }, uniqueItems: true },
+    ["uniqueItems"],
+  ],
   ["one item", { items: {}, maxItems: 1, uniqueItems: true }, []],
   ["conditions, deep inside", { properties: { a: { anyOf: [{ if: {}, else: {} }] } } }, ["if", "else"]],
   ["alternatives that may hold together", { oneOf: [{ minimum: 1 }, { maximum: 5 }] }, ["oneOf"]],
@@ -30,6 +36,16 @@ test.each<[string, unknown, string[]]>([
   ["more of them use up what a walk may cost", { allOf: Array.from({ length: 18 }, () => constants(256)) }, ["oneOf"]],
 ])("%s", (_, schema, expected) => {
   expect(unenforcedKeywords(schema)).toEqual(expected);
+});
+
+test("unique items are the different values of their type", () => {
+  expect(listedTexts({ enum: ["a", 1, "a", { b: 1, c: 2 }, { c: 2, b: 1 }] })).toHaveLength(3);
+  expect(listedTexts({ enum: ["a", 1, 2.5], type: "integer" })).toEqual(["1"]);
+  expect(listedTexts({ type: "boolean" })).toEqual(["false", "true"]);
+  expect(listedTexts({ const: 1, description: "one" })).toEqual(["1"]);
+  for (const schema of [{ enum: ["ab"], maxLength: 1 }, { enum: [1], const: 1 }, { type: "string" }, {}]) {
+    expect(listedTexts(schema)).toBeUndefined();
+  }
 });
 
 test("the documentation has a line for each keyword, and says the same of it", () => {

@@ -1,18 +1,23 @@
 /** Lists that have each of a few values at most once. */
 import { automatonExpression, type Expansion, explore } from "./automaton.js";
 import { EMPTY, type GrammarWriter, literal, sequence } from "./ebnf.js";
-import type { Schema } from "./schema-keywords.js";
+import { isOfType, type JsonType, keywordsOf, type Schema } from "./schema-keywords.js";
+import { canonicalText } from "./schema-merge.js";
 
 /** So few may come in any order: each set of those that came is a state. More come in the order in which they are listed. */
 const MAX_FREE = 6;
 const MAX_VALUES = 500;
 
-/** The values that a schema lists, as JSON texts; undefined: it lists none, or too many. */
-export function listedTexts({ enum: values, const: constant, type }: Schema): readonly string[] | undefined {
-  if (constant !== undefined) return [JSON.stringify(constant)];
-  if (Array.isArray(values))
-    return values.length > MAX_VALUES ? undefined : values.map((value) => JSON.stringify(value));
-  return type === "boolean" ? ["false", "true"] : undefined;
+/** The different values that a schema lists, as JSON texts; undefined: it lists none, or too many, or asks more of them than their type. */
+export function listedTexts(schema: Schema): readonly string[] | undefined {
+  const keywords = keywordsOf(schema).filter((name) => name !== "type");
+  const types = (Array.isArray(schema.type) ? schema.type : [schema.type]) as readonly (JsonType | undefined)[];
+  if (keywords.length === 0) return types.length === 1 && types[0] === "boolean" ? ["false", "true"] : undefined;
+  const listed = schema.enum ?? [schema.const];
+  if (keywords.length > 1 || !/^(enum|const)$/.test(keywords[0]!) || !Array.isArray(listed)) return undefined;
+  if (listed.length > MAX_VALUES) return undefined;
+  const values = listed.filter((value) => types.some((type) => type === undefined || isOfType(value, type)));
+  return [...new Map(values.map((value) => [canonicalText(value), JSON.stringify(value)])).values()];
 }
 
 /** Some of the values, and how many. */
