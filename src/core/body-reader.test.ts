@@ -69,7 +69,7 @@ test.each([
   [
     "with more escapes than a main thread takes apart",
     `{"a":"${"\\n".repeat(MAX_JSON_ESCAPES + 1)}"}`,
-    "1048576 escapes",
+    "2097152 escapes",
   ],
   ["that is not UTF-8", Buffer.concat([bytesOf({ a: LONG }), Buffer.of(0xff)]), "bytes that are not UTF-8"],
 ])("a large body %s is refused as a small one is", async (_, given, problem) => {

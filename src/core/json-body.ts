@@ -56,7 +56,7 @@ export const MAX_JSON_DEPTH = 64;
 export const MAX_JSON_MARKS = 32 * 1024;
 
 /** Backslashes in strings: the parser takes a string with many of them apart character by character. */
-export const MAX_JSON_ESCAPES = 1024 * 1024;
+export const MAX_JSON_ESCAPES = 2 * 1024 * 1024;
 
 /** What a body is made of, by its bytes. Text that is no JSON may have any: the parser refuses it. */
 export interface JsonShape {
