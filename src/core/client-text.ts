@@ -5,11 +5,28 @@
 import type { ErrorCode, MillraceError } from "./errors.js";
 
 const OWN_WORDS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  ...(["empty_prompt", "token_out_of_range", "context_length_exceeded", "kv_capacity_exceeded"] as const),
-  ...(["invalid_api_key", "request_timeout", "body_too_large", "queue_full", "client_closed"] as const),
-  ...(["engine_failed", "model_file_changed", "pack_damaged", "out_of_memory", "kernels_argument"] as const),
-  ...(["not_a_number", "shutting_down", "deadline_exceeded", "upstream_failed", "upstream_timeout"] as const),
-  ...(["no_instance_ready", "memory_budget", "instance_failed"] as const),
+  "empty_prompt",
+  "token_out_of_range",
+  "context_length_exceeded",
+  "kv_capacity_exceeded",
+  "invalid_api_key",
+  "request_timeout",
+  "body_too_large",
+  "queue_full",
+  "client_closed",
+  "engine_failed",
+  "model_file_changed",
+  "pack_damaged",
+  "out_of_memory",
+  "kernels_argument",
+  "not_a_number",
+  "shutting_down",
+  "deadline_exceeded",
+  "upstream_failed",
+  "upstream_timeout",
+  "no_instance_ready",
+  "memory_budget",
+  "instance_failed",
 ]);
 
 /** For any level: "refused", or "refused: expected …". */

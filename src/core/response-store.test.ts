@@ -126,7 +126,9 @@ describe("a turn", () => {
     expect(state().open("a", { input: "hi", store: false })).toBeUndefined();
     expect(state().open("a", { input: "hi", store: "yes" })).toBeUndefined();
     expect(state().open("a", { input: 7, previous_response_id: 7, store: null })?.body).toEqual({
-      ...{ input: 7, previous_response_id: 7, store: false },
+      input: 7,
+      previous_response_id: 7,
+      store: false,
     });
   });
 
