@@ -19,7 +19,7 @@ import { reportError } from "./report-error.js";
 import { stagesTo } from "./stages.js";
 import { type LoadSource, logThroughput } from "./throughput-log.js";
 
-function readyText(fleet: Fleet, config: FleetConfig): string {
+function readyText(fleet: Fleet, config: FleetConfig, reportFile: string | undefined): string {
   const instances = fleet.instances();
   const rows = instances.map(({ model, id, engine, state, target }) => [model, id, engine, state, target?.url ?? ""]);
   const resting = config.models.filter(({ name }) => !instances.some(({ model }) => model === name));
@@ -28,7 +28,8 @@ function readyText(fleet: Fleet, config: FleetConfig): string {
   const indented = table.replace(/^/gm, "  ");
   const bundled = config.models.map(({ model }) => aboutModel(model ?? "")).find((about) => about !== "");
   const about = bundled === undefined ? "" : `\n\n${bundled}`;
-  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n\n${indented}${about}`;
+  const report = reportFile === undefined ? "" : `  report ${fleet.url}/report\n`;
+  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
 }
 
 /** A fleet of which nothing could be started serves nobody: better to end, as one engine would. */
@@ -121,11 +122,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
     version: packageVersion(),
   });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
-  process.stdout.write(`\n${readyText(fleet, config)}\n`);
   const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
   const warning = warnOfOpenDoor(config.host, config.apiKeys.length > 0, `api-keys close it${ignored}`);
   const tenants = config.apiKeys.map(({ tenant }) => tenant);
   const sharing = describeSharing("tenants", tenants, tenantsApart(config));
   for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);
+  // Last and in one write: whoever waits for "ready" has all that the start says.
+  process.stdout.write(`\n${readyText(fleet, config, reportFile)}\n`);
   return fleet;
 }

@@ -326,6 +326,8 @@ test("in the end nothing is left, everybody lives, the other stream was never to
     await expect.poll(() => gauges(server), { timeout: 10_000 }).toEqual(none);
     expect(await (await fetch(`${server.url}/health`)).json()).toEqual({ status: "ok" });
     expect(server.process.exitCode).toBeNull();
+    // Until then the end of its log may still be on its way.
+    expect(await server.stop()).toBe(0);
   }
   const logged = new Map<string, string[]>();
   for (const line of `${roomy.stderr()}${tiny.stderr()}`.split("\n")) {

@@ -19,7 +19,7 @@ test("a second boot serves with the key and the report of the first", async () =
   const ask = (authorization: string) => fetch(`${url}/v1/models`, { headers: { authorization } });
   expect([(await ask("Bearer wrong")).status, (await ask(`Bearer ${key}`)).status]).toEqual([401, 200]);
   expect(await (await fetch(`${url}/report`)).text()).toBe("<p>measured</p>");
-  expect(fleet.text).toMatch(/key +\S+api-key/);
+  expect(fleet.text).toMatch(/^ {2}key +\S+api-key$[\s\S]*^ {2}ready .*\n {2}report http:\S+\/report$/m);
   expect(fleet.text).not.toContain(key);
   // It reads the file and its key again.
   process.kill(fleet.pid, "SIGHUP");

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
+import { FleetProcess } from "../helpers/fleet-process.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
@@ -41,6 +42,11 @@ test("serve is the default command, says what it does and shows a line to try", 
   expect(stdout).toMatch(/^ {2}KV +[\d.]+ \w+ of f16: room for \d+ tokens$/m);
   expect(stdout).toMatch(/^ {2}curl http:.*\/v1\/chat\/completions .* -d '\{"model":"mill-base",/m);
   expect(exitCode).toBe(0);
+});
+
+test("ready is the last that a start says: whoever waits for it has read the warning", async () => {
+  await using server = await FleetProcess.run(["--model", STORIES, "--host", "0.0.0.0", "--port", "0"]);
+  expect(server.text).toMatch(/^warning: anybody who can reach 0\.0\.0\.0 .*\n\n {2}ready /m);
 });
 
 test("a port in use is refused with a hint, and nothing stays behind", async () => {

@@ -39,19 +39,22 @@ export class FleetProcess implements AsyncDisposable {
     folder = mkdtempSync(join(tmpdir(), "millrace-fleet-")),
     name: "serve" | "boot" = "serve",
   ): Promise<FleetProcess> {
-    const command = [join(repositoryRoot(), "bin/millrace.js"), name, ...args];
+    const command = [process.execPath, join(repositoryRoot(), "bin/millrace.js"), name, ...args];
     const env = { ...process.env, MILLRACE_CACHE: join(folder, "cache") };
-    const child = spawn(process.execPath, command, { cwd: repositoryRoot(), env, stdio: ["ignore", "pipe", "pipe"] });
+    // One pipe for both streams: the text is in the order in which it was written, whichever pipe would be read first.
+    const child = spawn("sh", ["-c", 'exec "$@" 2>&1', "sh", ...command], {
+      ...{ cwd: repositoryRoot(), env },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
     const output = { text: "" };
-    const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+    // Not "exit", after which the end of the output may still be on its way.
+    const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
     const url = await new Promise<string>((resolve, reject) => {
-      const onText = (text: string): void => {
+      child.stdout!.setEncoding("utf8").on("data", (text: string) => {
         output.text += text;
         const ready = /^ {2}ready +(http\S+)/m.exec(output.text);
         if (ready !== null) resolve(ready[1]!);
-      };
-      child.stdout.setEncoding("utf8").on("data", onText);
-      child.stderr.setEncoding("utf8").on("data", onText);
+      });
       void exited.then((code) => reject(new Error(`serve ended with ${code} before it was ready:\n${output.text}`)));
     });
     return new FleetProcess(url, folder, child, output, exited);

@@ -11,6 +11,8 @@ export interface TestServer extends AsyncDisposable {
   readonly process: ChildProcess;
   /** Everything the process wrote to stderr so far. */
   stderr(): string;
+  /** Its exit code, as soon as all of its output is here. */
+  readonly exited: Promise<number | null>;
   /** SIGTERM, then the exit code. */
   stop(): Promise<number | null>;
 }
@@ -25,7 +27,8 @@ export async function startTestServer(args: readonly string[], env: Record<strin
   child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
     stderr += chunk;
   });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  // Not "exit", after which the end of stderr may still be on its way.
+  const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
   const url = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
       const event = JSON.parse(line) as { event?: string; url?: string };
@@ -41,6 +44,7 @@ export async function startTestServer(args: readonly string[], env: Record<strin
     url,
     process: child,
     stderr: () => stderr,
+    exited,
     stop,
     [Symbol.asyncDispose]: async () => {
       if (child.exitCode === null) await stop();

@@ -42,6 +42,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   const startStage = stagesTo(process.stderr, PROGRESS_EVERY_MS);
   const keyFile = join(state, "api-key");
   const isOwnKey = provideKey(readConfigText(file), keyFile, process.env);
+  if (isOwnKey) process.stdout.write(`  key    ${keyFile}\n`);
   const readAndPull = async (): Promise<FleetConfig> => {
     const config = readConfig(file, process.env);
     assertClosed(config, file);
@@ -50,8 +51,6 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   const config = await readAndPull();
   const reportFile = join(state, "report.html");
   const fleet = await runFleet(config, { signals, readAgain: readAndPull, reportFile });
-  if (isOwnKey) process.stdout.write(`\n  key    ${keyFile}\n`);
-  process.stdout.write(`\n  report ${fleet.url}/report\n`);
   if (!existsSync(reportFile)) await measureOnce(fleet, config, state);
 }
 

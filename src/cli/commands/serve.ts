@@ -25,7 +25,8 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   const instance = await startInstance(flags, stagesTo(process.stderr));
   registerInstance(instance);
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; once more to stop at once\n"));
-  process.stdout.write(`\n${readyText(instance)}\n`);
   const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");
   if (warning !== undefined) process.stderr.write(`\n${warning}\n`);
+  // Last: whoever waits for "ready" has all that the start says.
+  process.stdout.write(`\n${readyText(instance)}\n`);
 }
