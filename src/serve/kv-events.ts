@@ -22,7 +22,7 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
       "forbidden",
       "expected a server whose keys share cached prefixes, got one that keeps them apart",
       {
-        hint: "give the engine one key, which a gateway in front of it knows, or start it with --no-isolate-api-keys",
+        hint: "give the engine one key, which a gateway in front of it knows, or start it with --no-isolate-api-keys (in a fleet's file isolate-api-keys: false)",
       },
     );
   }
