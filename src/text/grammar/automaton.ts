@@ -14,7 +14,7 @@ export interface State<Label> {
 export type Automaton<Label> = readonly State<Label>[];
 
 /** The grammar engine compiles a state in about a millisecond. */
-export const MAX_STATES = 2000;
+const MAX_STATES = 2000;
 /** Characters that no set tells apart are one class. */
 const MAX_CLASSES = 256;
 

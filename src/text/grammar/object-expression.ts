@@ -25,7 +25,8 @@ class ObjectWriter {
   ) {}
 
   write(): string {
-    const { schema, at } = this;
+    const schema = this.schema;
+    const at = this.at;
     const { properties = {}, required = [] } = schema;
     if (!isSchema(properties)) return this.host.refuse(`${at}/properties`, "an object of schemas", typeof properties);
     if (!Array.isArray(required)) return this.host.refuse(`${at}/required`, "a list of names", typeof required);
@@ -61,7 +62,8 @@ class ObjectWriter {
 
   /** What is asked of a property by its name, besides its own schema. */
   #nameRules() {
-    const { schema, at } = this;
+    const schema = this.schema;
+    const at = this.at;
     const { patternProperties = {} } = schema;
     if (!isSchema(patternProperties)) {
       return this.host.refuse(`${at}/patternProperties`, "an object of schemas", typeof patternProperties);
@@ -92,7 +94,8 @@ class ObjectWriter {
     names: readonly string[],
     patterns: readonly { readonly names: NameSet; readonly value: unknown }[],
   ): string | undefined {
-    const { schema, at } = this;
+    const schema = this.schema;
+    const at = this.at;
     const rest = additionalOf(schema);
     const isOpen = rest === undefined ? names.length + patterns.length === 0 : rest !== false;
     const asked = valuesOf(schema.propertyNames).filter((each) => !saysString(each));
