@@ -50,7 +50,7 @@ function isField(name: string): name is SamplingField {
   return SAMPLING_FIELDS.some((field) => field === name);
 }
 
-export function parseOverride(text: string): SamplingDefaults {
+function parseOverride(text: string): SamplingDefaults {
   let value: unknown;
   try {
     value = JSON.parse(text);

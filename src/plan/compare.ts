@@ -17,7 +17,7 @@ function shapeText({ instance, instances, tensorParallel }: Evaluation): string 
 }
 
 /** By what sets it apart from another. */
-export function nameBeside(other: Evaluation, mine: Evaluation): string {
+function nameBeside(other: Evaluation, mine: Evaluation): string {
   const isSameShape = other.tensorParallel === mine.tensorParallel && other.instances === mine.instances;
   const parts = [
     other.quantization.id === mine.quantization.id ? "" : other.quantization.label,
@@ -42,7 +42,7 @@ function keyOf({ quantization, kv, tensorParallel, instances, drafting }: Evalua
   return { weights: quantization.id, kv: kv.id, tensorParallel, instances, drafts: drafting?.depth ?? 0 };
 }
 
-export function versusOf(request: PlanRequest, { of, unit }: Figure, mine: Evaluation, other: Evaluation): Versus {
+function versusOf(request: PlanRequest, { of, unit }: Figure, mine: Evaluation, other: Evaluation): Versus {
   const [own, its] = [of(request, mine), of(request, other)];
   return { figure: unit, mine: own, of: keyOf(mine), other: its, with: keyOf(other) };
 }

@@ -36,13 +36,13 @@ export const SPEED: Figure = {
   of: (_, { prediction }) => prediction.outputTokensPerS,
   text: (number) => `${number} tokens/s`,
 };
-export const MONEY = less(
+const MONEY = less(
   "$/M output tokens",
   (_, { cost }) => cost.usdPerMillionOutput,
   (number) => `$${number} a million output tokens`,
 );
 /** From being sent to the last token. */
-export const WHOLE_REQUEST = less(
+const WHOLE_REQUEST = less(
   "ms a request",
   ({ outputTokens }, { prediction }) => prediction.ttftMs + prediction.tpotMs * outputTokens,
 );

@@ -1,11 +1,11 @@
 /** `millrace completion`: what a shell needs to complete commands and flags. */
-import { type Command, Command as CommanderCommand } from "commander";
+import { Command } from "commander";
 import { completionScript, SHELLS } from "../completion-scripts.js";
 import { optionError } from "../option-values.js";
 
 /** @param program all commands, once they are there */
 export function completionCommand(program: () => Command): Command {
-  return new CommanderCommand("completion")
+  return new Command("completion")
     .description(`Print what makes a shell complete commands and flags: eval "$(millrace completion bash)".`)
     .argument("<shell>", SHELLS.join(", "))
     .option("--json", "print the commands and flags as one JSON object")
