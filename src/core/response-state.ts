@@ -1,7 +1,17 @@
 /** What /v1/responses keeps between requests, at the door that clients see: requests go on from stored answers, and those can be asked for. */
 import { MillraceError } from "./errors.js";
 import { MAX_JSON_MARKS } from "./json-body.js";
-import { conversationOf, inputOf, type ResponseStore, type Turn } from "./response-store.js";
+import {
+  conversationOf,
+  inputOf,
+  jsonBytes,
+  outputOf,
+  type ResponseStore,
+  responseOf,
+  type StoredResponse,
+  type Turn,
+  withoutLogprobs,
+} from "./response-store.js";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -10,16 +20,16 @@ export interface OpenTurn {
   /** With the whole conversation as input. */
   readonly body: Json;
   readonly previousId: string | null;
-  /** Whether the answer will be kept. */
-  readonly isStored: boolean;
-  /** Takes the whole answer, and keeps it if it is to be kept. */
-  finish(response: Json): void;
+  /** Whether the answer will be kept, unless it turns out too long: `store` until the answer is whole. */
+  readonly isToBeStored: boolean;
+  /** Takes the whole answer, and keeps it if it can. @returns the answer, whose `store` says whether it is kept */
+  finish<T extends Json>(response: T): T & { readonly store: boolean };
 }
 
 function notFound(what: string, id: string, param: string): MillraceError {
   return new MillraceError("not_found", `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {
     param,
-    hint: "answers are kept for a limited time, and only for the API key that asked for them",
+    hint: "an answer is kept for its own API key, for a limited time and while there is room; one that says store: false is not kept",
   });
 }
 
@@ -74,18 +84,13 @@ export class ResponseState {
     if (own.some((item) => item instanceof Int32Array)) return undefined;
     const known = this.#withReferences(tenant, own);
     if (!hasPrevious && !isKept && known === own) return undefined;
-    const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id") : undefined;
-    const size = sizeOf(known);
-    const numMarks = (previous?.conversationMarks ?? 0) + size.numMarks;
+    const previous = hasPrevious ? this.#find(tenant, previousId, "previous_response_id").turn : undefined;
     const changes = previous !== undefined || known !== own;
+    const numMarks = (previous?.conversationMarks ?? 0) + sizeOf(known).numMarks;
     if (changes && numMarks > MAX_JSON_MARKS) {
       throw tooLong(hasPrevious ? "previous_response_id" : "input", MAX_JSON_MARKS, MARKS, numMarks);
     }
-    // Megabytes that will not be kept are not written out first.
-    const isTooLong = size.numCharacters > this.store.limits.maxConversationBytes;
-    const input = isKept && !isTooLong ? Buffer.from(JSON.stringify(known)) : undefined;
-    const numBytes = (previous?.conversationBytes ?? 0) + (input?.length ?? 0);
-    const isStored = numBytes <= this.store.limits.maxConversationBytes;
+    const input = isKept ? this.#storable(known, previous) : undefined;
     const earlier = previous === undefined ? [] : conversationOf(previous);
     const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
     // A text stays one where nothing comes before it.
@@ -95,12 +100,26 @@ export class ResponseState {
     return {
       body: sent,
       previousId: hasPrevious ? previousId : null,
-      isStored: input !== undefined && isStored,
+      isToBeStored: input !== undefined,
       finish: (response) => {
-        if (input === undefined || !isStored || typeof response.id !== "string") return;
-        this.store.put(tenant, response.id, previous, input, response);
+        const stored = { ...response, store: true };
+        const isStored =
+          input !== undefined &&
+          typeof response.id === "string" &&
+          this.store.put(tenant, response.id, previous, input, stored);
+        return isStored ? stored : { ...response, store: false };
       },
     };
+  }
+
+  /** The input as it is kept. @returns undefined where the conversation is already too long to be */
+  #storable(items: readonly unknown[], previous: Turn | undefined): Buffer | undefined {
+    const { maxConversationBytes } = this.store.limits;
+    const said = withoutLogprobs(items);
+    // Megabytes that will not be kept are not written out first.
+    if (sizeOf(said).numCharacters > maxConversationBytes) return undefined;
+    const input = jsonBytes(said);
+    return (previous?.conversationBytes ?? 0) + input.length > maxConversationBytes ? undefined : input;
   }
 
   /** Answers a request for what is stored. @param url path and query @returns undefined of any other request */
@@ -108,8 +127,8 @@ export class ResponseState {
     const { pathname, searchParams } = new URL(url, "http://localhost");
     if (!isStateRequest(method, pathname)) return undefined;
     const [, id = "", rest] = STATE_PATH.exec(pathname) ?? [];
-    const turn = this.#find(tenant, id);
-    if (rest === "input_items") return inputItems(turn, searchParams);
+    const stored = this.#find(tenant, id, "response_id");
+    if (rest === "input_items") return inputItems(stored, searchParams);
     if (rest === "cancel") {
       throw new MillraceError(
         "invalid_request",
@@ -126,36 +145,41 @@ export class ResponseState {
         hint: "a stored response is given whole",
       });
     }
-    return JSON.parse(turn.response.toString()) as object;
+    return responseOf(stored);
   }
 
-  #find(tenant: string, id: string, param?: string): Turn {
-    const turn = this.store.get(tenant, id);
-    if (turn === undefined) throw notFound("response", id, param ?? "response_id");
-    const { maxConversationBytes } = this.store.limits;
-    if (param === undefined) return turn;
-    const { conversationBytes, conversationMarks } = turn;
-    if (conversationBytes > maxConversationBytes) {
-      throw tooLong(param, maxConversationBytes, "bytes", conversationBytes);
-    }
-    if (conversationMarks > MAX_JSON_MARKS) throw tooLong(param, MAX_JSON_MARKS, MARKS, conversationMarks);
-    return turn;
+  #find(tenant: string, id: string, param: string): StoredResponse {
+    const stored = this.store.get(tenant, id);
+    if (stored === undefined) throw notFound("response", id, param);
+    return stored;
   }
 
   /** The items that references name, in their place. @returns the same list where there are none */
   #withReferences(tenant: string, items: readonly unknown[]): readonly unknown[] {
-    const isReference = (item: unknown): item is { readonly id: string } => {
-      const { type, id } = (item ?? {}) as { readonly type?: unknown; readonly id?: unknown };
-      return type === "item_reference" && typeof id === "string";
-    };
     if (!items.some(isReference)) return items;
-    return items.map((item, index) => {
+    /** An answer is parsed once, however many of its items are named. */
+    const outputs = new Map<StoredResponse, ReadonlyMap<unknown, Json>>();
+    const found = items.map((item, index) => {
       if (!isReference(item)) return item;
-      const found = this.store.item(tenant, item.id);
-      if (found === undefined) throw notFound("item", item.id, `input[${index}].id`);
-      return found;
+      const stored = this.store.ofItem(tenant, item.id);
+      if (stored === undefined) throw notFound("item", item.id, `input[${index}].id`);
+      const output = outputs.get(stored) ?? new Map(outputOf(stored.turn).map((each) => [each.id, each]));
+      outputs.set(stored, output);
+      return output.get(item.id);
     });
+    // A short reference may name megabytes, and a request has room for thousands of references.
+    const { maxConversationBytes } = this.store.limits;
+    const { numCharacters } = sizeOf(found.filter((_, index) => isReference(items[index])));
+    if (numCharacters > maxConversationBytes) {
+      throw tooLong("input", maxConversationBytes, "characters in the items that references name", numCharacters);
+    }
+    return found;
   }
+}
+
+function isReference(item: unknown): item is { readonly id: string } {
+  const { type, id } = (item ?? {}) as { readonly type?: unknown; readonly id?: unknown };
+  return type === "item_reference" && typeof id === "string";
 }
 
 const STATE_PATH = /^\/v1\/responses\/([\w-]{1,128})(?:\/(\w+))?$/;
@@ -171,10 +195,10 @@ export function isStateRequest(method: string, path: string): boolean {
 const MAX_PAGE = 100;
 const DEFAULT_PAGE = 20;
 
-/** Of the whole conversation up to the turn's own input, newest first unless asked otherwise. */
-function inputItems(turn: Turn, query: URLSearchParams): object {
+/** Of the whole conversation up to the response's own input, newest first unless asked otherwise. */
+function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchParams): object {
   const earlier = turn.previous === undefined ? [] : conversationOf(turn.previous);
-  const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, `item_${turn.id}_${index}`));
+  const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, `item_${responseId}_${index}`));
   if (query.get("order") !== "asc") items.reverse();
   const limit = Number(query.get("limit") ?? DEFAULT_PAGE);
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {

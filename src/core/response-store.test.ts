@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 import { ResponseState } from "./response-state.js";
-import { conversationOf, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
+import { conversationOf, jsonBytes, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
 
 const LIMITS: StoreLimits = { maxResponses: 1000, maxBytes: 1e6, maxConversationBytes: 1e5, ttlMs: 1000 };
 
@@ -16,9 +16,11 @@ function stored(limits: Partial<StoreLimits> = {}) {
     const { tenant = "a", previous, size = 10 } = options;
     const before = previous === undefined ? undefined : seen.get(`${tenant}/${previous}`);
     const output = [{ type: "message", id: `msg_${id}`, content: "x".repeat(size) }];
-    store.put(tenant, id, before, Buffer.from(JSON.stringify([{ role: "user", content: id }])), { id, output });
-    const turn = store.get(tenant, id);
-    if (turn !== undefined) seen.set(`${tenant}/${id}`, turn);
+    const isKept = store.put(tenant, id, before, jsonBytes([{ role: "user", content: id }]), { id, output });
+    const found = store.get(tenant, id);
+    expect(isKept).toBe(found !== undefined);
+    if (found !== undefined) seen.set(`${tenant}/${id}`, found.turn);
+    return isKept;
   };
   const wait = (ms: number) => {
     nowMs += ms;
@@ -27,14 +29,14 @@ function stored(limits: Partial<StoreLimits> = {}) {
 }
 
 const textOf = (store: ResponseStore, tenant: string, id: string) =>
-  conversationOf(store.get(tenant, id)!).map(({ id, content }) => id ?? content);
+  conversationOf(store.get(tenant, id)!.turn).map(({ id, content }) => id ?? content);
 
 describe("the store", () => {
   it("shows nobody what is another's", () => {
     const { store, put } = stored();
     put("one", { tenant: "a" });
     expect(store.get("b", "one")).toBeUndefined();
-    expect(store.item("b", "msg_one")).toBeUndefined();
+    expect(store.ofItem("b", "msg_one")).toBeUndefined();
     expect(store.delete("b", "one")).toBe(false);
     expect(store.get("a", "one")?.id).toBe("one");
   });
@@ -48,7 +50,7 @@ describe("the store", () => {
     expect(store.get("a", "one")).toBeUndefined();
     expect(textOf(store, "a", "two")).toEqual(["one", "msg_one", "two", "msg_two"]);
     wait(600);
-    expect([store.get("a", "two"), store.numBytes, store.numTurns]).toEqual([undefined, 0, 0]);
+    expect([store.get("a", "two"), store.numBytes, store.numResponses]).toEqual([undefined, 0, 0]);
   });
 
   it("takes the oldest of whoever holds most, and leaves the others theirs", () => {
@@ -65,7 +67,39 @@ describe("the store", () => {
     for (let i = 0; i < 5; i++) put(`big${i}`, { tenant: "b", size: 4000 });
     for (let i = 0; i < 100; i++) put(`small${i}`);
     for (let i = 0; i < 5; i++) expect(store.get("b", `big${i}`)).toBeDefined();
-    expect(store.numTurns).toBe(20);
+    expect(store.numResponses).toBe(20);
+  });
+
+  it("says of an answer that nobody would give up room for that it is not stored", () => {
+    const { store, put } = stored({ maxBytes: 12_000 });
+    for (const tenant of ["b", "c"]) expect(put("small", { tenant, size: 3000 })).toBe(true);
+    expect(put("big", { size: 4000 })).toBe(false);
+    expect([store.get("b", "small"), store.get("c", "small")].map((each) => each?.id)).toEqual(["small", "small"]);
+  });
+
+  it("does not make room for an answer that would not fit alone", () => {
+    const { store, put } = stored({ maxBytes: 12_000 });
+    expect([put("one"), put("two", { size: 12_000 })]).toEqual([true, false]);
+    expect(store.get("a", "one")?.id).toBe("one");
+  });
+
+  it("counts the bytes that it keeps, and keeps of a deleted answer only what was said", () => {
+    const { store } = stored();
+    const input = jsonBytes([{ role: "user", content: "hi" }]);
+    const answer = { tools: ["x".repeat(5000)], output: [{ id: "msg", content: "hello" }] };
+    store.put("a", "one", undefined, input, { id: "one", ...answer });
+    const first = store.get("a", "one")!;
+    store.put("a", "two", first.turn, input, { id: "two", ...answer });
+    const second = store.get("a", "two")!;
+    const buffers = [first, second].flatMap(({ json, turn }) => [json, turn.input, turn.output]);
+    const numBytes = (kept: readonly Buffer[]) => kept.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
+    const entryBytes = store.numBytes - numBytes(buffers);
+    expect(entryBytes % 4).toBe(0);
+    expect(entryBytes / 4).toBeGreaterThan(500);
+    expect(entryBytes / 4).toBeLessThan(1500);
+    store.delete("a", "one");
+    expect(store.numBytes).toBe(numBytes(buffers.slice(1)) + (3 * entryBytes) / 4);
+    expect(store.numBytes).toBeLessThan(10_000);
   });
 
   it("stays within its bounds whatever happens, and ends with nothing when all is deleted", () => {
@@ -84,10 +118,10 @@ describe("the store", () => {
           else if (kind === "delete") store.delete(tenant, String(id));
           else wait(size / 10);
           expect(store.numBytes).toBeLessThanOrEqual(15_000);
-          expect(store.numTurns).toBeLessThanOrEqual(9);
+          expect(store.numResponses).toBeLessThanOrEqual(9);
         }
         for (const tenant of ["a", "b", "c"]) for (let id = 0; id <= 12; id++) store.delete(tenant, String(id));
-        expect([store.numBytes, store.numTurns]).toEqual([0, 0]);
+        expect([store.numBytes, store.numResponses]).toEqual([0, 0]);
       }),
       { numRuns: 200 },
     );
@@ -108,7 +142,7 @@ describe("a turn", () => {
       store: false,
       input: [{ type: "message", role: "user", content: "hi" }, ...output, { role: "user", content: "more" }],
     });
-    expect(next).toMatchObject({ previousId: "resp_1", isStored: true });
+    expect(next).toMatchObject({ previousId: "resp_1", isToBeStored: true });
     expect(() => kept.open("b", { input: "hi", previous_response_id: "resp_1" })).toThrow(
       /expected the id of a stored response/,
     );
@@ -142,17 +176,70 @@ describe("a turn", () => {
     const turn = state({ maxConversationBytes: 5000 }).open("a", { input: "x".repeat(5001) });
     expect(stringify).not.toHaveBeenCalled();
     stringify.mockRestore();
-    expect(turn).toMatchObject({ isStored: false, body: { store: false } });
+    expect(turn).toMatchObject({ isToBeStored: false, body: { store: false } });
   });
 
   it("of a conversation that is too long is not kept, and says so", () => {
     const kept = state({ maxConversationBytes: 5000 });
     const long = kept.open("a", { input: "x".repeat(6000) });
-    long?.finish({ id: "resp_1", output });
-    expect(long?.isStored).toBe(false);
-    expect(() => kept.open("a", { previous_response_id: "resp_1" })).toThrow(/stored response/);
-    kept.open("a", { input: "hi" })?.finish({ id: "resp_2", output: [{ id: "m", content: "x".repeat(6000) }] });
-    expect(() => kept.open("a", { previous_response_id: "resp_2" })).toThrow(/at most 5000 bytes/);
+    expect(long?.isToBeStored).toBe(false);
+    expect(long?.finish({ id: "resp_1", output })).toEqual({ id: "resp_1", output, store: false });
+    const answer = { id: "resp_2", output: [{ id: "m", content: "x".repeat(6000) }] };
+    const turn = kept.open("a", { input: "hi" });
+    expect(turn?.isToBeStored).toBe(true);
+    expect(turn?.finish(answer)).toEqual({ ...answer, store: false });
+    for (const id of ["resp_1", "resp_2"]) {
+      const refusal = { code: "not_found", hint: expect.stringContaining("store: false") };
+      expect(() => kept.open("a", { previous_response_id: id })).toThrow(expect.objectContaining(refusal));
+    }
+  });
+
+  it("is counted by what is said in it, not by the tools and instructions that its answer repeats", () => {
+    const kept = state({ maxConversationBytes: 5000 });
+    const echo = { tools: [{ name: "f", description: "x".repeat(4000) }], instructions: "x".repeat(4000) };
+    for (let turn = 0; turn < 10; turn++) {
+      const previous = turn === 0 ? {} : { previous_response_id: `resp_${turn - 1}` };
+      const answer = { id: `resp_${turn}`, ...echo, output };
+      const opened = kept.open("a", { input: "hi", ...previous });
+      expect(opened).toMatchObject({ isToBeStored: true });
+      expect(opened?.finish(answer)).toEqual({ ...answer, store: true });
+      expect(kept.answer("a", "GET", `/v1/responses/resp_${turn}`)).toEqual({ ...answer, store: true });
+    }
+  });
+
+  it("goes on without the log-probabilities of earlier answers, which are shown with the answer", () => {
+    const kept = state();
+    const [message] = output;
+    const logprobs = new Array(MAX_JSON_MARKS).fill({ token: "a", logprob: -1 });
+    const scored = { ...message!, content: [{ ...message!.content[0]!, logprobs }] };
+    const turn = kept.open("a", { input: [scored] });
+    expect(turn?.finish({ id: "resp_1", output: [scored] })).toMatchObject({ store: true });
+    expect(kept.answer("a", "GET", "/v1/responses/resp_1")).toMatchObject({ output: [scored] });
+    const bare = { ...message!, content: [{ ...message!.content[0]!, logprobs: [] }] };
+    const next = kept.open("a", { input: "more", previous_response_id: "resp_1" });
+    expect(next?.body.input).toEqual([bare, bare, { type: "message", role: "user", content: "more" }]);
+    expect(kept.open("a", { input: [{ type: "item_reference", id: "msg_1" }] })?.body.input).toEqual([bare]);
+  });
+
+  it("has each answer that its references name parsed once", () => {
+    const kept = state();
+    const items = Array.from({ length: 50 }, (_, i) => ({ type: "message", id: `msg_${i}`, content: `${i}` }));
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_1", output: items });
+    const input = items.map(({ id }) => ({ type: "item_reference", id }));
+    const parse = vi.spyOn(JSON, "parse");
+    const turn = kept.open("a", { input });
+    expect(parse).toHaveBeenCalledTimes(1);
+    parse.mockRestore();
+    expect(turn?.body.input).toEqual(items);
+  });
+
+  it("whose references name megabytes over and over is refused", () => {
+    const kept = state({ maxConversationBytes: 5000 });
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_1", output: [{ id: "msg_1", content: "x".repeat(2000) }] });
+    const ask = (count: number) =>
+      kept.open("a", { input: new Array(count).fill({ type: "item_reference", id: "msg_1" }), store: false });
+    expect(ask(2)?.body.input).toHaveLength(2);
+    expect(() => ask(3)).toThrow(/^input: expected a conversation of at most 5000 characters in the items that/);
   });
 
   it("of a conversation of too many parts is refused, before all of it is read", () => {
@@ -169,11 +256,10 @@ describe("a turn", () => {
     }
     expect(() => ask(last)).toThrow(`previous_response_id: expected a conversation of ${tooMany}`);
     const parts = new Array(3000).fill(message.content[0]);
-    kept
-      .open("a", { input: "hi" })
-      ?.finish({ id: "resp_long", output: [{ id: "msg_long", content: [...parts, ...parts, ...parts] }] });
+    const long = kept.open("a", { input: "hi" });
+    const longOutput = [{ id: "msg_long", content: [...parts, ...parts, ...parts] }];
+    expect(long?.finish({ id: "resp_long", output: longOutput }).store).toBe(false);
     kept.open("a", { input: "hi" })?.finish({ id: "resp_half", output: [{ id: "msg_half", content: parts }] });
-    expect(() => kept.open("a", { input: "hi", previous_response_id: "resp_long" })).toThrow(tooMany);
     const references = new Array(3).fill({ type: "item_reference", id: "msg_half" });
     expect(() => kept.open("a", { input: references, store: false })).toThrow(
       `input: expected a conversation of ${tooMany}`,

@@ -2,13 +2,13 @@
  * Answers of /v1/responses that later requests build on, in memory: each tenant sees its own, and bytes, number and time are bounded. A turn holds
  * the one before it, so that a conversation is stored once however long it gets, and goes on when its beginning has been deleted.
  */
-import { shapeOf } from "./json-body.js";
+import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 
 export interface StoreLimits {
   readonly maxResponses: number;
   /** Of all that is stored, as JSON. */
   readonly maxBytes: number;
-  /** Of a conversation: each request that goes on with it has all of it read. */
+  /** Of a conversation's items: each request that goes on with it has all of them read. */
   readonly maxConversationBytes: number;
   readonly ttlMs: number;
 }
@@ -22,45 +22,63 @@ export const DEFAULT_STORE_LIMITS: StoreLimits = {
 
 type Item = Readonly<Record<string, unknown>>;
 
-/** One request and its answer. Texts are kept as bytes, which are what is counted. */
+/** What was said in one request and its answer. Items are kept as bytes, which are what is counted. */
 export interface Turn {
-  readonly id: string;
   readonly previous: Turn | undefined;
   /** The request's own input items: a JSON array. */
   readonly input: Buffer;
-  /** The response object as JSON. */
-  readonly response: Buffer;
-  readonly outputIds: readonly string[];
-  /** With all turns before it. */
+  /** The answer's items: a JSON array. */
+  readonly output: Buffer;
+  /** Of the items of this turn and all turns before it. */
   readonly conversationBytes: number;
-  /** With all turns before it: the marks (see MAX_JSON_MARKS) of what was said, which later requests bring along. */
+  /** Of the same items: their marks (see MAX_JSON_MARKS), which later requests bring along. */
   readonly conversationMarks: number;
-  readonly storedAtMs: number;
-  /** The turns that go on from it, and the store itself: none left, its bytes are free. */
+  /** The turns that go on from it, and its response: none left, its bytes are free. */
   numHolders: number;
+}
+
+/** An answer that can be asked for. Without it its turn goes on as a part of later turns' conversations. */
+export interface StoredResponse {
+  readonly id: string;
+  readonly turn: Turn;
+  /** The response object as JSON; without `output` where that is the turn's own. */
+  readonly json: Buffer;
+  readonly outputIds: readonly string[];
+  readonly storedAtMs: number;
 }
 
 interface Shelf {
   /** Oldest first. */
-  readonly turns: Map<string, Turn>;
+  readonly responses: Map<string, StoredResponse>;
   /** By the ids of the items in their output. */
-  readonly byItem: Map<string, Turn>;
+  readonly byItem: Map<string, StoredResponse>;
   numBytes: number;
 }
 
-/** What an entry costs beside its texts. */
+/** What a turn and a response cost each beside their JSON: objects, places in maps, and the headers of their memory. */
 const ENTRY_BYTES = 1024;
 
-const bytesOf = ({ input, response }: Pick<Turn, "input" | "response">): number =>
-  input.length + response.length + ENTRY_BYTES;
+const bytesOfTurn = ({ input, output }: Turn): number => input.length + output.length + ENTRY_BYTES;
+const bytesOfResponse = ({ json }: StoredResponse): number => json.length + ENTRY_BYTES;
+
+/** A value's JSON in memory of its own: a small buffer of Node's pool would keep all of the pool's 8 KiB alive. */
+export function jsonBytes(value: unknown): Buffer {
+  const text = JSON.stringify(value);
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  bytes.write(text);
+  return bytes;
+}
+
+function itemsIn(bytes: Buffer): readonly Item[] {
+  return JSON.parse(bytes.toString()) as readonly Item[];
+}
 
 export function outputOf(turn: Turn): readonly Item[] {
-  const { output } = JSON.parse(turn.response.toString()) as { readonly output?: readonly Item[] };
-  return output ?? [];
+  return itemsIn(turn.output);
 }
 
 export function inputOf(turn: Turn): readonly Item[] {
-  return JSON.parse(turn.input.toString()) as readonly Item[];
+  return itemsIn(turn.input);
 }
 
 /** All that was said up to the turn's end, oldest first. */
@@ -70,10 +88,35 @@ export function conversationOf(last: Turn): Item[] {
   return turns.reverse().flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]);
 }
 
+/** The response object as it was given. */
+export function responseOf({ json, turn }: StoredResponse): Item {
+  const response = JSON.parse(json.toString()) as Item;
+  return "output" in response ? response : { ...response, output: outputOf(turn) };
+}
+
+/** Items as a conversation keeps them: log-probabilities are no part of what was said. @returns the same list where there are none */
+export function withoutLogprobs(items: readonly unknown[]): readonly unknown[] {
+  if (!items.some(hasLogprobs)) return items;
+  return items.map((item) => {
+    if (!hasLogprobs(item)) return item;
+    return { ...item, content: item.content.map((part) => (isScored(part) ? { ...part, logprobs: [] } : part)) };
+  });
+}
+
+function hasLogprobs(item: unknown): item is { readonly content: readonly unknown[] } {
+  const { content } = (item ?? {}) as { readonly content?: unknown };
+  return Array.isArray(content) && content.some(isScored);
+}
+
+function isScored(part: unknown): part is object {
+  const { logprobs } = (part ?? {}) as { readonly logprobs?: unknown };
+  return Array.isArray(logprobs) && logprobs.length > 0;
+}
+
 export class ResponseStore {
   readonly #shelves = new Map<string, Shelf>();
   #numBytes = 0;
-  #numTurns = 0;
+  #numResponses = 0;
 
   constructor(
     readonly limits: StoreLimits = DEFAULT_STORE_LIMITS,
@@ -84,66 +127,85 @@ export class ResponseStore {
     return this.#numBytes;
   }
 
-  get numTurns(): number {
-    return this.#numTurns;
+  get numResponses(): number {
+    return this.#numResponses;
   }
 
-  get(tenant: string, id: string): Turn | undefined {
+  get(tenant: string, id: string): StoredResponse | undefined {
     this.#expire();
-    return this.#shelves.get(tenant)?.turns.get(id);
+    return this.#shelves.get(tenant)?.responses.get(id);
   }
 
-  /** The item of that id in an answer of the tenant's. */
-  item(tenant: string, id: string): Item | undefined {
+  /** The answer of the tenant's that has the item of that id in its output. */
+  ofItem(tenant: string, itemId: string): StoredResponse | undefined {
     this.#expire();
-    const turn = this.#shelves.get(tenant)?.byItem.get(id);
-    return turn === undefined ? undefined : outputOf(turn).find((item) => item.id === id);
+    return this.#shelves.get(tenant)?.byItem.get(itemId);
   }
 
-  put(tenant: string, id: string, previous: Turn | undefined, input: Buffer, answer: Item): void {
-    const response = Buffer.from(JSON.stringify(answer));
-    const ids = Array.isArray(answer.output) ? answer.output.map((item: Item) => item.id) : [];
-    const output = Buffer.from(JSON.stringify(answer.output ?? []));
-    const numMarks = shapeOf(input).numMarks + shapeOf(output).numMarks;
+  /** @returns whether the answer is stored now: it may be too long, or the tenant that holds most already */
+  put(tenant: string, id: string, previous: Turn | undefined, input: Buffer, answer: Item): boolean {
+    const items: readonly unknown[] = Array.isArray(answer.output) ? answer.output : [];
+    const said = withoutLogprobs(items);
+    const output = jsonBytes(said);
     const turn: Turn = {
-      id,
       previous,
       input,
-      response,
-      outputIds: ids.filter((each): each is string => typeof each === "string"),
-      conversationBytes: (previous?.conversationBytes ?? 0) + bytesOf({ input, response }),
-      conversationMarks: (previous?.conversationMarks ?? 0) + numMarks,
-      storedAtMs: this.now(),
+      output,
+      conversationBytes: (previous?.conversationBytes ?? 0) + input.length + output.length,
+      conversationMarks: (previous?.conversationMarks ?? 0) + shapeOf(input).numMarks + shapeOf(output).numMarks,
       numHolders: 0,
     };
+    const ids = items.map((item) => ((item ?? {}) as Item).id);
+    const stored: StoredResponse = {
+      id,
+      turn,
+      json: jsonBytes(said === answer.output ? { ...answer, output: undefined } : answer),
+      outputIds: ids.filter((each): each is string => typeof each === "string"),
+      storedAtMs: this.now(),
+    };
     this.delete(tenant, id);
-    const shelf = this.#shelfOf(tenant);
-    shelf.turns.set(id, turn);
-    for (const itemId of turn.outputIds) shelf.byItem.set(itemId, turn);
-    this.#hold(shelf, turn);
-    this.#numTurns++;
+    if (!this.#fits(stored)) return false;
+    this.#add(tenant, stored);
     this.#expire();
     while (this.#numBytes > this.limits.maxBytes) this.#evict(({ numBytes }) => numBytes);
-    while (this.#numTurns > this.limits.maxResponses) this.#evict(({ turns }) => turns.size);
+    while (this.#numResponses > this.limits.maxResponses) this.#evict(({ responses }) => responses.size);
+    return this.#shelves.get(tenant)?.responses.get(id) === stored;
   }
 
   /** @returns whether there was one */
   delete(tenant: string, id: string): boolean {
     const shelf = this.#shelves.get(tenant);
-    const turn = shelf?.turns.get(id);
-    if (shelf === undefined || turn === undefined) return false;
-    shelf.turns.delete(id);
-    for (const itemId of turn.outputIds) if (shelf.byItem.get(itemId) === turn) shelf.byItem.delete(itemId);
-    this.#numTurns--;
-    this.#release(shelf, turn);
-    if (shelf.turns.size === 0) this.#shelves.delete(tenant);
+    const stored = shelf?.responses.get(id);
+    if (shelf === undefined || stored === undefined) return false;
+    shelf.responses.delete(id);
+    for (const itemId of stored.outputIds) if (shelf.byItem.get(itemId) === stored) shelf.byItem.delete(itemId);
+    this.#numResponses--;
+    this.#count(shelf, -bytesOfResponse(stored));
+    this.#release(shelf, stored.turn);
+    if (shelf.responses.size === 0) this.#shelves.delete(tenant);
     return true;
   }
 
-  #shelfOf(tenant: string): Shelf {
-    const shelf = this.#shelves.get(tenant) ?? { turns: new Map(), byItem: new Map(), numBytes: 0 };
+  /** Whether it would fit if it were alone with its conversation. */
+  #fits(stored: StoredResponse): boolean {
+    const { conversationBytes, conversationMarks } = stored.turn;
+    const { maxBytes, maxConversationBytes } = this.limits;
+    if (conversationBytes > maxConversationBytes || conversationMarks > MAX_JSON_MARKS) return false;
+    let numBytes = bytesOfResponse(stored);
+    for (let turn: Turn | undefined = stored.turn; turn !== undefined; turn = turn.previous) {
+      numBytes += bytesOfTurn(turn);
+    }
+    return numBytes <= maxBytes;
+  }
+
+  #add(tenant: string, stored: StoredResponse): void {
+    const shelf = this.#shelves.get(tenant) ?? { responses: new Map(), byItem: new Map(), numBytes: 0 };
     this.#shelves.set(tenant, shelf);
-    return shelf;
+    shelf.responses.set(stored.id, stored);
+    for (const itemId of stored.outputIds) shelf.byItem.set(itemId, stored);
+    this.#numResponses++;
+    this.#count(shelf, bytesOfResponse(stored));
+    this.#hold(shelf, stored.turn);
   }
 
   #count(shelf: Shelf, numBytes: number): void {
@@ -154,28 +216,28 @@ export class ResponseStore {
   /** A turn may have been let go while an answer to it was being made: then it is back, with those before it. */
   #hold(shelf: Shelf, turn: Turn): void {
     for (let each: Turn | undefined = turn; each !== undefined && each.numHolders++ === 0; each = each.previous) {
-      this.#count(shelf, bytesOf(each));
+      this.#count(shelf, bytesOfTurn(each));
     }
   }
 
   #release(shelf: Shelf, turn: Turn): void {
     for (let each: Turn | undefined = turn; each !== undefined && --each.numHolders === 0; each = each.previous) {
-      this.#count(shelf, -bytesOf(each));
+      this.#count(shelf, -bytesOfTurn(each));
     }
   }
 
   /** The oldest of whoever holds most of what there is too much of: nobody pushes others out. */
   #evict(share: (shelf: Shelf) => number): void {
     const [tenant, shelf] = [...this.#shelves].reduce((most, each) => (share(each[1]) > share(most[1]) ? each : most));
-    this.delete(tenant, shelf.turns.keys().next().value!);
+    this.delete(tenant, shelf.responses.keys().next().value!);
   }
 
   #expire(): void {
     const oldestMs = this.now() - this.limits.ttlMs;
-    for (const [tenant, { turns }] of this.#shelves) {
-      for (const turn of turns.values()) {
-        if (turn.storedAtMs > oldestMs) break;
-        this.delete(tenant, turn.id);
+    for (const [tenant, { responses }] of this.#shelves) {
+      for (const stored of responses.values()) {
+        if (stored.storedAtMs > oldestMs) break;
+        this.delete(tenant, stored.id);
       }
     }
   }

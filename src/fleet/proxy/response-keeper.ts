@@ -9,7 +9,8 @@ const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
 
 /** Events that hold the response so far; the last one has it whole. */
 const WITH_RESPONSE = /^event: ?response\.(?:created|queued|in_progress|completed|incomplete|failed)\r?$/m;
-const WHOLE: readonly unknown[] = ["response.completed", "response.incomplete"];
+/** The states that an answer is kept in. */
+const WHOLE: readonly unknown[] = ["completed", "incomplete"];
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -39,9 +40,8 @@ export class ResponseKeeper {
     const bytes = this.#take();
     const response = bytes.length === 0 ? undefined : parse(bytes.toString());
     if (response === undefined) return bytes;
-    const kept = this.#withState(response);
-    if (response.status === "completed" || response.status === "incomplete") this.turn.finish(kept);
-    return Buffer.from(JSON.stringify(kept));
+    const isWhole = WHOLE.includes(response.status);
+    return Buffer.from(JSON.stringify(isWhole ? this.#finished(response) : this.#shown(response, false)));
   }
 
   #take(): Buffer {
@@ -50,8 +50,12 @@ export class ResponseKeeper {
     return bytes;
   }
 
-  #withState(response: Json): Json {
-    return { ...response, previous_response_id: this.turn.previousId, store: this.turn.isStored };
+  #shown(response: Json, store: boolean): Json {
+    return { ...response, previous_response_id: this.turn.previousId, store };
+  }
+
+  #finished(response: Json): Json {
+    return this.turn.finish({ ...response, previous_response_id: this.turn.previousId });
   }
 
   #editEvents(bytes: Buffer): Buffer {
@@ -71,9 +75,11 @@ export class ResponseKeeper {
     const data = parse(json);
     const response = data?.response;
     if (data === undefined || typeof response !== "object" || response === null) return event;
-    const kept = this.#withState(response as Json);
-    if (WHOLE.includes(data.type)) this.turn.finish(kept);
-    return `${head}${JSON.stringify({ ...data, response: kept })}${tail}`;
+    const state = String(data.type).replace("response.", "");
+    const shown = WHOLE.includes(state)
+      ? this.#finished(response as Json)
+      : this.#shown(response as Json, state !== "failed" && this.turn.isToBeStored);
+    return `${head}${JSON.stringify({ ...data, response: shown })}${tail}`;
   }
 }
 

@@ -5,6 +5,9 @@ import { type FakeServer, startFakeServer, until } from "../../../test/helpers/f
 import { EOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { answerJson, startFleet } from "../../../test/helpers/stand-in.js";
+import { MillraceError } from "../../core/errors.js";
+import { DEFAULT_STORE_LIMITS } from "../../core/response-store.js";
+import type { ProxyOptions } from "./options.js";
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -17,22 +20,24 @@ interface OpenDoor {
   client(key?: string): OpenAI;
 }
 
+type Limits = Pick<ProxyOptions, "responseLimits">;
+
 const KEYS = ["mine", "theirs"];
 /** Answers "aye", or does not come to an end. */
 const script = ({ promptIds }: { readonly promptIds: Int32Array }) =>
   fakeTokenizer.decode(promptIds).includes("endless") ? [97] : [...Buffer.from("aye"), EOS_ID];
 
-async function openEngine(): Promise<OpenDoor> {
-  const fake = await startFakeServer({ script }, { apiKeys: KEYS });
+async function openEngine(limits: Limits = {}): Promise<OpenDoor> {
+  const fake = await startFakeServer({ script }, { apiKeys: KEYS, ...limits });
   closing.push(() => fake.server.close());
   const client = (apiKey = "mine") => new OpenAI({ apiKey, baseURL: `${fake.server.url}/v1`, maxRetries: 0 });
   return { fake, model: "fake", client };
 }
 
-async function openGateway(): Promise<OpenDoor> {
+async function openGateway(limits: Limits = {}): Promise<OpenDoor> {
   const fake = await startFakeServer({ script });
   const authorize = (headers: { authorization?: string | undefined }) => ({ tenant: headers.authorization ?? "" });
-  const fleet = await startFleet([answerJson({})], { proxy: { authorize } });
+  const fleet = await startFleet([answerJson({})], { proxy: { authorize, ...limits } });
   closing.push(
     () => fleet.stop(),
     () => fake.server.close(),
@@ -47,6 +52,8 @@ async function openGateway(): Promise<OpenDoor> {
 
 const promptOf = (fake: FakeServer) =>
   fakeTokenizer.decode(fake.engine.submitted.at(-1)!.promptIds, { keepSpecial: true });
+/** The client's types leave it out. */
+const storeOf = (response: object) => ("store" in response ? response.store : undefined);
 const failure = (promise: Promise<unknown>) =>
   promise.then(
     () => expect.fail("expected an error"),
@@ -103,6 +110,40 @@ describe.each([
     ])
       expect(await failure(ask() as Promise<unknown>)).toBeInstanceOf(NotFoundError);
     expect((await client().responses.retrieve(mine.id)).id).toBe(mine.id);
+  });
+
+  it("says of an answer that is too long to be kept that it is not, when it is whole", async () => {
+    // Room for the input, but not for the answer beside it.
+    const { model, client } = await open({ responseLimits: { ...DEFAULT_STORE_LIMITS, maxConversationBytes: 100 } });
+    const { responses } = client();
+    const whole = await responses.create({ model, input: "one" });
+    expect(whole).toMatchObject({ store: false });
+    const said: [string, unknown][] = [];
+    let streamed = "";
+    for await (const event of await responses.create({ model, input: "one", stream: true })) {
+      if (!("response" in event)) continue;
+      said.push([event.type, storeOf(event.response)]);
+      streamed = event.response.id;
+    }
+    expect(said).toEqual([
+      ["response.created", true],
+      ["response.in_progress", true],
+      ["response.completed", false],
+    ]);
+    for (const id of [whole.id, streamed]) {
+      const gone = responses.create({ model, input: "two", previous_response_id: id });
+      expect(await failure(gone)).toMatchObject({ status: 404, code: "not_found", param: "previous_response_id" });
+    }
+  });
+
+  it("says of an answer that failed that it is not kept", async () => {
+    const { fake, model, client } = await open();
+    const said: [string, unknown][] = [];
+    for await (const event of await client().responses.create({ model, input: "endless", stream: true })) {
+      if ("response" in event) said.push([event.type, storeOf(event.response)]);
+      if (event.type === "response.output_text.delta") fake.engine.fail(new MillraceError("engine_failed", "gone"));
+    }
+    expect(said.at(-1)).toEqual(["response.failed", false]);
   });
 
   it("keeps nothing that is not to be kept, nor an answer that broke off", async () => {

@@ -71,7 +71,7 @@ class ResponseEvents {
     return logprobs;
   }
 
-  finish(end: GenerationEnd, totals: JobTotals, onResponse: (response: WholeResponse) => void): string {
+  finish(end: GenerationEnd, totals: JobTotals, store: StoreResponse): string {
     let text = "";
     if (this.#items.length === 0) {
       this.#items.push(emptyAnswerItem());
@@ -79,8 +79,7 @@ class ResponseEvents {
     }
     if (this.#items.at(-1)?.kind === "content") this.#takeLogprobs();
     text += this.#done(statusOf(end));
-    const response = responseObject(this.#facts, { items: this.#items, end, totals });
-    onResponse(response);
+    const response = store(responseObject(this.#facts, { items: this.#items, end, totals }));
     return text + this.#event(`response.${response.status}`, { response });
   }
 
@@ -132,12 +131,10 @@ class ResponseEvents {
   }
 }
 
-/** @param onResponse takes the whole answer before its last event goes out */
-export function responseFrames(
-  facts: ResponseFacts,
-  requestId: string,
-  onResponse: (response: WholeResponse) => void,
-): StreamFrames {
+/** Takes the whole answer before its last event goes out, and returns it as that event tells it. */
+type StoreResponse = (response: WholeResponse) => WholeResponse;
+
+export function responseFrames(facts: ResponseFacts, requestId: string, store: StoreResponse): StreamFrames {
   const events = new ResponseEvents(facts);
   let end: GenerationEnd = { reason: "stop", stopReason: null };
   return {
@@ -152,7 +149,7 @@ export function responseFrames(
           .join("")
       );
     },
-    onDone: (totals) => events.finish(end, totals, onResponse),
+    onDone: (totals) => events.finish(end, totals, store),
     onError: (error) => events.fail(errorBody(error, requestId).error.message),
   };
 }

@@ -24,7 +24,8 @@ export interface ResponseFacts {
   readonly numTopLogprobs: number | undefined;
   /** The answer it goes on from. */
   readonly previousId: string | null;
-  readonly isStored: boolean;
+  /** Said until the answer is whole: then whoever stores it knows. */
+  readonly isToBeStored: boolean;
   readonly metadata: object;
   readonly logprobs: (scored: readonly ScoredToken[]) => object[];
 }
@@ -79,7 +80,7 @@ function baseObject(facts: ResponseFacts) {
     parallel_tool_calls: facts.isParallel,
     previous_response_id: facts.previousId,
     reasoning: { effort: facts.effort, summary: null },
-    store: facts.isStored,
+    store: facts.isToBeStored,
     temperature: facts.temperature,
     text: { format: facts.textFormat },
     tool_choice: facts.toolChoice,
@@ -129,5 +130,5 @@ export function pendingResponse(facts: ResponseFacts) {
 }
 
 export function failedResponse(facts: ResponseFacts, message: string) {
-  return { ...pendingResponse(facts), status: "failed", error: { code: "server_error", message } };
+  return { ...pendingResponse(facts), store: false, status: "failed", error: { code: "server_error", message } };
 }

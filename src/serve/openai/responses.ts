@@ -9,7 +9,7 @@ import { parseFields } from "./fields.js";
 import { chatLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { responseFrames } from "./response-events.js";
-import { type ResponseFacts, wholeResponse } from "./response-objects.js";
+import { type ResponseFacts, type WholeResponse, wholeResponse } from "./response-objects.js";
 import {
   numTopLogprobsOf,
   planResponse,
@@ -20,7 +20,7 @@ import {
 import { formOfText } from "./response-text.js";
 import { sayUnenforced } from "./unenforced.js";
 
-type Facts = Omit<ResponseFacts, "model" | "numPromptTokens" | "previousId" | "isStored">;
+type Facts = Omit<ResponseFacts, "model" | "numPromptTokens" | "previousId" | "isToBeStored">;
 
 function factsOf(context: ServeContext, request: ResponseRequest): Facts {
   const numTopLogprobs = numTopLogprobsOf(request);
@@ -62,16 +62,15 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
     model,
     numPromptTokens: generations[0]!.promptIds.length,
     previousId: turn?.previousId ?? null,
-    isStored: turn?.isStored === true,
+    isToBeStored: turn?.isToBeStored === true,
   };
+  const finish = (response: WholeResponse) => turn?.finish(response) ?? response;
   if (request.stream === true) {
-    const frames = responseFrames(facts, c.get("requestId"), (response) => turn?.finish(response));
+    const frames = responseFrames(facts, c.get("requestId"), finish);
     return streamResults(c, context, generations, terms, frames);
   }
   const { results, totals } = await collectResults(c, context, generations, terms);
-  const response = wholeResponse(facts, results[0]!, totals);
-  turn?.finish(response);
-  return c.json(response);
+  return c.json(finish(wholeResponse(facts, results[0]!, totals)));
 }
 
 /** POST /v1/responses/input_tokens: the tokens of the prompt that /v1/responses would make. */
