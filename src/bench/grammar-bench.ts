@@ -87,7 +87,8 @@ class GrammarClient {
   /** @returns milliseconds of compiling, as the thread measured them */
   open(recipe: string): number {
     const requestId = ++this.#requestId;
-    this.service.send({ kind: "open", requestId, recipe, stopTokenIds: [...this.tokens.stopIds], tokenIds: [] });
+    const stopTokenIds = [...this.tokens.stopIds];
+    this.service.send({ kind: "open", requestId, key: recipe, recipe, stopTokenIds, tokenIds: [] });
     const answer = this.#await((messages) => messages.find((message) => message.requestId === requestId));
     if (answer.kind === "opened") return answer.compileMs;
     throw new MillraceError("invalid_grammar", answer.problem);

@@ -1,15 +1,17 @@
 /** Turns under attack, on a clock of the test's own: an attacker's grammar takes ten seconds, everybody else's fifty milliseconds. */
 import { describe, expect, test } from "vitest";
-import { BUDGET_MS, CompileOrder, REFILL } from "./compile-order.js";
+import { BUDGET_MS, CompileOrder, CREDIT_MS, REFILL } from "./compile-order.js";
 
 interface Asked {
   readonly tenant: string;
   readonly costMs: number;
 }
 
+const [SLOW_MS, QUICK_MS] = [10_000, 50];
+
 /** One thread, no interruptions: what is worst for those who wait. */
 class Thread {
-  readonly order = new CompileOrder<Asked>();
+  readonly order = new CompileOrder<Asked>(SLOW_MS);
   readonly done: { readonly asked: Asked; readonly endMs: number }[] = [];
   readonly refused: Asked[] = [];
   nowMs = 0;
@@ -29,8 +31,6 @@ class Thread {
     return asked;
   }
 }
-
-const [SLOW_MS, QUICK_MS] = [10_000, 50];
 
 describe("under the grammar attack", () => {
   test.each([
@@ -55,14 +55,14 @@ describe("under the grammar attack", () => {
     const { order } = new Thread();
     const isAny = () => true;
     order.add({ tenant: "x", costMs: SLOW_MS }, "x", 0);
-    expect(order.hasWorthier("x", 300, isAny)).toBe(false);
+    expect(order.hasWorthier("x", 300, isAny, 0)).toBe(false);
     order.charge("y", 1000, 0);
     order.add({ tenant: "y", costMs: SLOW_MS }, "y", 0);
-    expect(order.hasWorthier("x", 300, isAny)).toBe(false);
-    expect(order.hasWorthier("x", 1500, isAny)).toBe(true);
+    expect(order.hasWorthier("x", 300, isAny, 0)).toBe(false);
+    expect(order.hasWorthier("x", 1500, isAny, 0)).toBe(true);
     order.add({ tenant: "z", costMs: QUICK_MS }, "z", 0);
-    expect(order.hasWorthier("x", 300, isAny)).toBe(true);
-    expect(order.hasWorthier("x", 300, ({ costMs }) => costMs > QUICK_MS)).toBe(false);
+    expect(order.hasWorthier("x", 300, isAny, 0)).toBe(true);
+    expect(order.hasWorthier("x", 300, ({ costMs }) => costMs > QUICK_MS, 0)).toBe(false);
   });
 
   test("a key's budget ends the attack, whatever its digits; it comes back with time", () => {
@@ -96,6 +96,31 @@ test("who asked long ago has no more than a little credit", () => {
   for (let i = 0; i < 40; i++) thread.compileNext();
   const last = thread.done.slice(-10).map(({ asked }) => asked.tenant);
   expect(last.filter((tenant) => tenant === "busy")).toHaveLength(5);
+});
+
+test("a key that had much compiled while nobody else asked does not wait for a fresh key's whole queue", () => {
+  const thread = new Thread();
+  thread.order.charge("old", 100_000, 0);
+  for (let i = 0; i < 100; i++) thread.ask("fresh", 1000);
+  thread.ask("old", QUICK_MS);
+  for (let i = 0; i < 100; i++) thread.compileNext();
+  const turn = thread.done.findIndex(({ asked }) => asked.tenant === "old");
+  expect(turn).toBe(CREDIT_MS / 1000);
+});
+
+test("what was asked for within the budget has no turn beyond it, and is told apart from what starved", () => {
+  const thread = new Thread();
+  for (let i = 0; i < 100; i++) thread.ask("x", SLOW_MS);
+  thread.ask("z", QUICK_MS);
+  const numOf = (name: string) => thread.done.filter(({ asked }) => asked.tenant === name).length;
+  while (thread.compileNext() !== undefined);
+  // Time went by meanwhile, and gave some of the budget back.
+  expect(numOf("x")).toBeLessThanOrEqual(Math.ceil(BUDGET_MS / SLOW_MS / (1 - REFILL)) + 1);
+  expect(numOf("z")).toBe(1);
+  expect(thread.order.hasWorthier("z", SLOW_MS, () => true, thread.nowMs)).toBe(false);
+  thread.ask("z", QUICK_MS);
+  expect(thread.order.takeOverBudget(thread.nowMs)).toHaveLength(100 - numOf("x"));
+  expect(thread.order.size).toBe(1);
 });
 
 test("what is taken out is not waited for", () => {

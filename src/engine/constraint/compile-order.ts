@@ -1,25 +1,23 @@
 /**
- * Whose grammar is compiled next, and who has had enough of it for now: time of the thread that compiles, counted by tenant. Pure: the clock is the
+ * Whose grammar is compiled next, and which keys have used up their time for now: the thread's time, counted by tenant. Pure: the clock is the
  * caller's.
  */
+import { FairTurns } from "../../core/fair-turns.js";
 
-/** What a tenant may have compiled at once, having asked for little before. */
+/** A tenant that asked for little before may have so much compiled at once. */
 export const BUDGET_MS = 120_000;
-/** Of each millisecond that goes by, what it gets back. */
+/** Of each millisecond that goes by, a tenant's budget gets back this part. */
 export const REFILL = 0.5;
-/** Who comes back goes so far ahead of those who have kept the thread busy. */
+/** A tenant that comes back goes so far ahead of those that kept the thread busy: its small grammars then do not wait for their large ones. */
 export const CREDIT_MS = 2000;
-/** Tenants with nothing to wait for and their whole budget are forgotten beyond so many. */
+/** Tenants that have nothing waiting and their whole budget are forgotten beyond so many. */
 const MAX_TENANTS = 4096;
 
-interface Account {
-  /** A virtual counter, by which turns are taken: who waited for nothing begins a little before the others. */
-  served: number;
-  /** Of the budget, and when that was. */
+interface Budget {
+  /** Spent of the budget, and when that was so. */
   spentMs: number;
   atMs: number;
-  numWaiting: number;
-  /** When it last had a turn. */
+  /** When the tenant last had a turn. */
   turnMs: number;
 }
 
@@ -30,106 +28,87 @@ interface Waiter<T> {
 }
 
 export class CompileOrder<T> {
-  readonly #accounts = new Map<string, Account>();
-  /** As they came. */
-  #waiting: Waiter<T>[] = [];
+  readonly #turns: FairTurns<Waiter<T>>;
+  readonly #budgets = new Map<string, Budget>();
 
-  get size(): number {
-    return this.#waiting.length;
+  /** @param mostTurnMs the longest that a turn may take */
+  constructor(mostTurnMs: number) {
+    this.#turns = new FairTurns(CREDIT_MS, mostTurnMs);
   }
 
-  /** How long until the tenant may ask for more; 0: at once. */
+  get size(): number {
+    return this.#turns.size;
+  }
+
+  /** How long until the tenant may have more compiled; 0: at once. */
   pauseMs(tenant: string, nowMs: number): number {
-    const account = this.#accounts.get(tenant);
-    return account === undefined ? 0 : Math.max(0, (this.#spent(account, nowMs) - BUDGET_MS) / REFILL);
+    const budget = this.#budgets.get(tenant);
+    return budget === undefined ? 0 : Math.max(0, (spentMs(budget, nowMs) - BUDGET_MS) / REFILL);
   }
 
   add(item: T, tenant: string, nowMs: number): void {
-    const account = this.#account(tenant, nowMs);
-    if (account.numWaiting++ === 0) account.served = Math.max(account.served, this.#level() - CREDIT_MS);
-    this.#waiting.push({ item, tenant, sinceMs: nowMs });
+    this.#turns.add({ item, tenant, sinceMs: nowMs }, tenant);
   }
 
   remove(item: T): void {
-    const waiter = this.#waiting.find((each) => each.item === item);
-    if (waiter !== undefined) this.#take(waiter);
+    this.takeWhere((each) => each === item);
   }
 
-  /** The turn of who was served least, and there of who came first; taken out. */
+  /** Gives a turn and takes the item out. Tenants beyond their budget get none, however long ago their items came. */
   next(isEligible: (item: T) => boolean, nowMs: number): T | undefined {
-    let best: Waiter<T> | undefined;
-    for (const waiter of this.#waiting) {
-      const isBetter = best === undefined || this.#servedOf(waiter) < this.#servedOf(best);
-      if (isBetter && isEligible(waiter.item)) best = waiter;
-    }
-    if (best === undefined) return undefined;
-    this.#take(best);
-    this.#accounts.get(best.tenant)!.turnMs = nowMs;
-    return best.item;
+    const waiter = this.#turns.next((each) => isEligible(each.item) && this.pauseMs(each.tenant, nowMs) === 0);
+    if (waiter === undefined) return undefined;
+    this.#budget(waiter.tenant, nowMs).turnMs = nowMs;
+    return waiter.item;
   }
 
-  /** Whether somebody else waits who was served less, were the tenant charged for this as well. */
-  hasWorthier(tenant: string, runningMs: number, isEligible: (item: T) => boolean): boolean {
-    const served = (this.#accounts.get(tenant)?.served ?? 0) + runningMs;
-    return this.#waiting.some(
-      (waiter) => waiter.tenant !== tenant && this.#servedOf(waiter) < served && isEligible(waiter.item),
-    );
+  /** Whether another tenant's item would have a turn before this tenant's, were this tenant charged for what runs now. */
+  hasWorthier(tenant: string, runningMs: number, isEligible: (item: T) => boolean, nowMs: number): boolean {
+    const mayHaveTurn = (each: Waiter<T>) => isEligible(each.item) && this.pauseMs(each.tenant, nowMs) === 0;
+    return this.#turns.hasWorthier(tenant, runningMs, mayHaveTurn);
   }
 
   charge(tenant: string, ms: number, nowMs: number): void {
-    const account = this.#account(tenant, nowMs);
-    account.spentMs = this.#spent(account, nowMs) + ms;
-    account.atMs = nowMs;
-    account.served += ms;
+    const budget = this.#budget(tenant, nowMs);
+    budget.spentMs = spentMs(budget, nowMs) + ms;
+    budget.atMs = nowMs;
+    this.#turns.charge(tenant, ms);
   }
 
-  /** Takes out all whose tenants have not had a turn for so long. */
+  /** Takes out all items whose tenants have not had a turn for so long. */
   takeStarved(mostMs: number, nowMs: number): T[] {
-    const turnOf = ({ tenant, sinceMs }: Waiter<T>) => Math.max(sinceMs, this.#accounts.get(tenant)!.turnMs);
-    return this.#takeAll(this.#waiting.filter((waiter) => nowMs - turnOf(waiter) > mostMs));
+    const turnMs = (tenant: string) => this.#budgets.get(tenant)?.turnMs ?? Number.NEGATIVE_INFINITY;
+    return this.#take(({ tenant, sinceMs }) => nowMs - Math.max(sinceMs, turnMs(tenant)) > mostMs);
   }
 
-  /** Takes out all that satisfy the condition. */
+  /** Takes out all items whose tenants have used their budgets up. */
+  takeOverBudget(nowMs: number): T[] {
+    return this.#take(({ tenant }) => this.pauseMs(tenant, nowMs) > 0);
+  }
+
+  /** Takes out all items that satisfy the condition. */
   takeWhere(isWanted: (item: T) => boolean): T[] {
-    return this.#takeAll(this.#waiting.filter(({ item }) => isWanted(item)));
+    return this.#take(({ item }) => isWanted(item));
   }
 
-  #takeAll(taken: readonly Waiter<T>[]): T[] {
-    for (const waiter of taken) this.#take(waiter);
-    return taken.map(({ item }) => item);
+  #take(isWanted: (waiter: Waiter<T>) => boolean): T[] {
+    return this.#turns.takeWhere(isWanted).map(({ item }) => item);
   }
 
-  #take(waiter: Waiter<T>): void {
-    this.#waiting = this.#waiting.filter((each) => each !== waiter);
-    this.#accounts.get(waiter.tenant)!.numWaiting--;
-  }
-
-  #servedOf({ tenant }: Waiter<T>): number {
-    return this.#accounts.get(tenant)!.served;
-  }
-
-  /** Where those are who wait. */
-  #level(): number {
-    const levels = this.#waiting.map((waiter) => this.#servedOf(waiter));
-    return levels.length === 0 ? 0 : Math.min(...levels);
-  }
-
-  #spent({ spentMs, atMs }: Account, nowMs: number): number {
-    return Math.max(0, spentMs - REFILL * (nowMs - atMs));
-  }
-
-  #account(tenant: string, nowMs: number): Account {
-    let account = this.#accounts.get(tenant);
-    if (account !== undefined) return account;
-    if (this.#accounts.size >= MAX_TENANTS) this.#forgetIdle(nowMs);
-    account = { served: 0, spentMs: 0, atMs: nowMs, numWaiting: 0, turnMs: Number.NEGATIVE_INFINITY };
-    this.#accounts.set(tenant, account);
-    return account;
+  #budget(tenant: string, nowMs: number): Budget {
+    let budget = this.#budgets.get(tenant);
+    if (budget !== undefined) return budget;
+    if (this.#budgets.size >= MAX_TENANTS) this.#forgetIdle(nowMs);
+    budget = { spentMs: 0, atMs: nowMs, turnMs: Number.NEGATIVE_INFINITY };
+    this.#budgets.set(tenant, budget);
+    return budget;
   }
 
   #forgetIdle(nowMs: number): void {
-    for (const [tenant, account] of this.#accounts) {
-      if (account.numWaiting === 0 && this.#spent(account, nowMs) === 0) this.#accounts.delete(tenant);
+    for (const [tenant, budget] of this.#budgets) {
+      if (spentMs(budget, nowMs) === 0 && this.#turns.waitingOf(tenant).length === 0) this.#budgets.delete(tenant);
     }
   }
 }
+
+const spentMs = ({ spentMs, atMs }: Budget, nowMs: number): number => Math.max(0, spentMs - REFILL * (nowMs - atMs));

@@ -9,6 +9,7 @@ import { CompileOrder } from "./compile-order.js";
 import { GrammarService, type LostThread } from "./grammar-service.js";
 import type { MaskMemory, MaskShape } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread } from "./messages.js";
+import { MAX_CACHED_GRAMMARS, RecentMap } from "./recent-map.js";
 
 /** What compiles within it may hold up the masks of others, once. */
 const QUICK_MS = 250;
@@ -62,8 +63,8 @@ interface Lane {
   readonly entries: Set<Entry>;
   /** What it compiles at present. */
   job: Job | undefined;
-  /** Keys of what it has compiled. */
-  readonly known: Set<string>;
+  /** Keys of the grammars that its thread keeps compiled: a map of the same size, set in the same order, so that both forget the same ones. */
+  readonly known: RecentMap<true>;
 }
 
 interface Job {
@@ -79,11 +80,11 @@ export class GrammarLanes {
   readonly #news = new Int32Array(new SharedArrayBuffer(4));
   readonly #lanes: Record<Role, Lane>;
   readonly #entries = new Map<number, Entry>();
-  readonly #order = new CompileOrder<Entry>();
+  readonly #order: CompileOrder<Entry>;
   /** By key: how long compiling took. */
-  readonly #times = new Map<string, number>();
+  readonly #times = new RecentMap<number>(MAX_REMEMBERED);
   /** By key: grammars that ended their thread, and when that was. */
-  readonly #culprits = new Map<string, { readonly error: MillraceError; readonly atMs: number }>();
+  readonly #culprits = new RecentMap<{ readonly error: MillraceError; readonly atMs: number }>(MAX_REMEMBERED);
   #events: LaneEvent[] = [];
   #counts: LaneCounts = { numCompiled: 0, numCacheHits: 0, compileMs: 0, numThreadsReplaced: 0 };
 
@@ -93,8 +94,9 @@ export class GrammarLanes {
       service: new GrammarService(modelPath, shape, timeoutMs, this.#news),
       entries: new Set(),
       job: undefined,
-      known: new Set(),
+      known: new RecentMap(MAX_CACHED_GRAMMARS),
     });
+    this.#order = new CompileOrder(timeoutMs);
     this.#lanes = { compile: lane(), quick: lane(), slow: lane() };
   }
 
@@ -162,6 +164,10 @@ export class GrammarLanes {
     this.#makeRoom(nowMs);
     for (const entry of this.#order.takeStarved(MOST_WAIT_MS, nowMs)) this.#fail(entry, busy());
     this.#dispatch();
+    // Behind the dispatch, which sends what was compiled meanwhile whatever the budget.
+    for (const entry of this.#order.takeOverBudget(nowMs)) {
+      this.#fail(entry, overBudget(this.#order.pauseMs(entry.tenant, nowMs)));
+    }
     const events = this.#events;
     this.#events = [];
     return events;
@@ -197,11 +203,11 @@ export class GrammarLanes {
   }
 
   #send(lane: Lane, entry: Entry, isCompiled: boolean): void {
-    const { requestId, recipe, stopTokenIds } = entry;
+    const { requestId, key, recipe, stopTokenIds } = entry;
     if (isCompiled) lane.job = { entry, startedMs: undefined, chargedMs: 0 };
     lane.entries.add(entry);
     entry.lane = lane;
-    lane.service.send({ kind: "open", requestId, recipe, stopTokenIds, tokenIds: entry.outputTokens() });
+    lane.service.send({ kind: "open", requestId, key, recipe, stopTokenIds, tokenIds: entry.outputTokens() });
   }
 
   #leave(entry: Entry): void {
@@ -213,6 +219,8 @@ export class GrammarLanes {
 
   #take(lane: Lane, message: FromGrammarThread): void {
     const { requestId } = message;
+    // Also where the request has left: the thread keeps its grammar all the same.
+    if (message.kind === "opened") lane.known.set(message.key, true);
     const job = lane.job?.entry.requestId === requestId ? this.#endJob(lane) : undefined;
     const entry = this.#entries.get(requestId) ?? job?.entry;
     if (entry === undefined) return;
@@ -230,11 +238,10 @@ export class GrammarLanes {
       compileMs: this.#counts.compileMs + compileMs,
       ...(isFromCache ? { numCacheHits: numCacheHits + 1 } : { numCompiled: numCompiled + 1 }),
     });
-    lane.known.add(entry.key);
     if (!isFromCache) {
       if (job === undefined) this.#order.charge(entry.tenant, compileMs, performance.now());
       else this.#chargeUpTo(job, compileMs);
-      keep(this.#times, entry.key, compileMs);
+      this.#times.set(entry.key, compileMs);
     }
     if (entry.lane !== lane) return;
     if (lane === this.#lanes.compile) this.#settle(entry, lane);
@@ -289,7 +296,7 @@ export class GrammarLanes {
     const { tenant, requestId } = job.entry;
     const isWanted = this.#entries.has(requestId);
     const isQuick = ({ isSlow }: Entry) => !isSlow;
-    if (isWanted ? !this.#order.hasWorthier(tenant, ranMs, isQuick) : this.#order.size === 0) return;
+    if (isWanted ? !this.#order.hasWorthier(tenant, ranMs, isQuick, nowMs) : this.#order.size === 0) return;
     this.#chargeUpTo(job, ranMs);
     const { slow } = this.#lanes;
     if (isWanted && slow.entries.size === 0 && slow.job === undefined) {
@@ -355,18 +362,12 @@ export class GrammarLanes {
 
   /** Asked for again, by a client that repeats what failed, it would cost a thread once more. */
   #remember(key: string, error: MillraceError): void {
-    keep(this.#culprits, key, { error, atMs: performance.now() });
+    this.#culprits.set(key, { error, atMs: performance.now() });
   }
 
   #count(more: Partial<LaneCounts>): void {
     this.#counts = { ...this.#counts, ...more };
   }
-}
-
-function keep<T>(map: Map<string, T>, key: string, value: T): void {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size > MAX_REMEMBERED) map.delete(map.keys().next().value!);
 }
 
 const runningMs = ({ startedMs }: Job): number => (startedMs === undefined ? 0 : performance.now() - startedMs);

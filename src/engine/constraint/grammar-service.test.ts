@@ -13,6 +13,7 @@ import { Constraints, type FailedSequence } from "./constraints.js";
 import { GrammarLanes } from "./grammar-lanes.js";
 import { GrammarService, type LostThread } from "./grammar-service.js";
 import type { FromGrammarThread, ToGrammarThread } from "./messages.js";
+import { MAX_CACHED_GRAMMARS } from "./recent-map.js";
 import { readTokenBytes } from "./token-bytes.js";
 
 /** Takes minutes to compile, and little memory. */
@@ -40,6 +41,7 @@ function createService(modelPath = model.path): GrammarService {
 const open = (requestId: number, grammar: string): ToGrammarThread => ({
   kind: "open",
   requestId,
+  key: grammar,
   recipe: recipeOf(grammar),
   stopTokenIds: [model.eosTokenId],
   tokenIds: [],
@@ -267,6 +269,31 @@ describe("sequences", () => {
     expect(failed).toMatchObject([{ sequence: bad, error: { code: "grammar_failed" } }]);
     while (!plan(good).ready.includes(good)) expect(constraints.look().failed).toEqual([]);
     expect(allowedTexts(good)).toEqual(["b"]);
+  });
+
+  test("have a grammar compiled in a turn of its own once more where the thread that computes its masks has forgotten it", () => {
+    create();
+    const send = vi.spyOn(GrammarService.prototype, "send");
+    /** How often the request's grammar was sent to a thread: twice where it was compiled in its turn and then where its masks are. */
+    const numSent = (id: number) =>
+      send.mock.calls.filter(([message]) => message.kind === "open" && message.requestId === id).length;
+    const openNew = (id: number, text: string) => {
+      const sequence = createSequence(id, -1);
+      constraints.add(sequence, recipeOf(grammarOfChoices([text])));
+      look((opened) => opened.includes(sequence));
+      return sequence;
+    };
+    const isKnown = (id: number, text: string) => {
+      constraints.remove(openNew(id, text));
+      return numSent(id) === 1;
+    };
+    // It stays, so that nobody else's thread takes the place where masks are computed.
+    openNew(1, "stays");
+    for (let i = 0; i < MAX_CACHED_GRAMMARS - 1; i++) constraints.remove(openNew(100 + i, `text ${i}`));
+    expect([isKnown(2, "stays"), isKnown(3, "text 0")]).toEqual([true, true]);
+    expect(isKnown(4, "one more")).toBe(false);
+    expect([isKnown(5, "stays"), isKnown(6, "text 0"), isKnown(7, "text 1")]).toEqual([true, true, false]);
+    send.mockRestore();
   });
 
   test("that left do not keep the thread at their grammars", async () => {

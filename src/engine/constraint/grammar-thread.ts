@@ -5,13 +5,11 @@ import { grammarOfRecipe } from "../../text/answer-recipe.js";
 import { hasSignals, SIGNAL_TOKENS } from "../../text/grammar/string-length.js";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";
+import { MAX_CACHED_GRAMMARS, RecentMap } from "./recent-map.js";
 import { type BoundsMark, StringBounds, TokenLengths } from "./string-bounds.js";
 import { readTokenBytes } from "./token-bytes.js";
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher, Xgrammar } from "./xgrammar.js";
 import { loadXgrammar } from "./xgrammar.js";
-
-/** Compiled grammars that are kept, with and without open requests. */
-const MAX_CACHED_GRAMMARS = 64;
 
 interface OpenRequest {
   readonly matcher: GrammarMatcher;
@@ -41,8 +39,8 @@ interface KnownGrammar {
 
 class GrammarThread {
   readonly #requests = new Map<number, OpenRequest>();
-  /** By recipe, least recently used first. */
-  readonly #compiled = new Map<string, KnownGrammar>();
+  /** By the recipe's key, with and without open requests. */
+  readonly #compiled = new RecentMap<KnownGrammar>(MAX_CACHED_GRAMMARS);
   #lengths: TokenLengths | undefined;
 
   constructor(
@@ -54,17 +52,15 @@ class GrammarThread {
     private readonly send: (message: FromGrammarThread) => void,
   ) {}
 
-  async open({ requestId, recipe, stopTokenIds, tokenIds }: OpenGrammar): Promise<void> {
+  async open({ requestId, key, recipe, stopTokenIds, tokenIds }: OpenGrammar): Promise<void> {
     const startMs = performance.now();
     const stopIds = new Set(stopTokenIds.filter((id) => this.modelStopIds.has(id)));
     if (stopIds.size === 0) {
       throw new Refusal("expected a request that the model's end token ends, got one without (ignore_eos?)");
     }
-    const known = this.#compiled.get(recipe);
+    const known = this.#compiled.get(key);
     const grammar = known ?? (await this.#compile(recipe));
-    this.#compiled.delete(recipe);
-    this.#compiled.set(recipe, grammar);
-    if (this.#compiled.size > MAX_CACHED_GRAMMARS) this.#forgetOldest();
+    this.#compiled.set(key, grammar)?.compiled.dispose();
     const matcher = await this.xgrammar.GrammarMatcher.createGrammarMatcher(grammar.compiled, [...stopIds]);
     const stopMask = new Int32Array(this.memory.numWords);
     for (const id of stopTokenIds) stopMask[id >> 5]! |= 1 << (id & 31);
@@ -73,7 +69,7 @@ class GrammarThread {
     await accept(request, tokenIds);
     this.#requests.set(requestId, request);
     const compileMs = performance.now() - startMs;
-    this.send({ kind: "opened", requestId, compileMs, isFromCache: known !== undefined });
+    this.send({ kind: "opened", requestId, key, compileMs, isFromCache: known !== undefined });
   }
 
   async #compile(recipe: string): Promise<KnownGrammar> {
@@ -120,12 +116,6 @@ class GrammarThread {
   #tokenLengths(): TokenLengths {
     this.#lengths ??= new TokenLengths(this.tokens);
     return this.#lengths;
-  }
-
-  #forgetOldest(): void {
-    const [recipe, { compiled }] = this.#compiled.entries().next().value!;
-    this.#compiled.delete(recipe);
-    compiled.dispose();
   }
 }
 

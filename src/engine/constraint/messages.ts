@@ -14,6 +14,8 @@ export interface GrammarThreadData {
 export interface OpenGrammar {
   readonly kind: "open";
   readonly requestId: number;
+  /** Names the recipe: requests with the same one share a compiled grammar. */
+  readonly key: string;
   /** What `recipeText` of src/text made. */
   readonly recipe: string;
   /** Of these, the model's own end an answer that is complete. */
@@ -40,6 +42,8 @@ export type FromGrammarThread =
   | {
       readonly kind: "opened";
       readonly requestId: number;
+      /** The recipe's. */
+      readonly key: string;
       readonly compileMs: number;
       readonly isFromCache: boolean;
     }

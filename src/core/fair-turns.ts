@@ -1,0 +1,131 @@
+/**
+ * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides the order and nothing else: the caller
+ * uses the resource and says afterwards what that cost.
+ */
+
+interface Account<T> {
+  /** Virtual time: the cost of the tenant's turns, and what it was moved by when it came back. */
+  served: number;
+  /** The number of its last turn; 0: it had none. */
+  lastTurn: number;
+  /** In order of arrival. */
+  readonly waiting: T[];
+}
+
+/** Idle tenants beyond so many are forgotten. */
+const MAX_TENANTS = 4096;
+
+/**
+ * The tenant that was served least has the next turn. A tenant that comes back is compared with those that stayed by a floor, the virtual time that all
+ * who wait have reached: it starts at most `credit` below the floor, so that nobody saves up turns; and nobody is charged to more than `mostDebt` above
+ * it, so that no history keeps a tenant waiting. While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
+ *
+ * The bound above binds only where there are several places with waiting items of their own. At a single place a tenant begins each turn at the floor,
+ * so one turn's cost is its debt, as in the paper; a tenant alone at a second place would run away from the floor, and later wait for all the time that
+ * nobody else wanted.
+ */
+export class FairTurns<T> {
+  readonly #accounts = new Map<string, Account<T>>();
+  #floor = 0;
+  #numTurns = 0;
+  #size = 0;
+
+  /** @param mostDebt at least what a turn may cost */
+  constructor(
+    private readonly credit: number,
+    private readonly mostDebt: number,
+  ) {}
+
+  /** How many wait. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** What waits of the tenant, in order of arrival. */
+  waitingOf(tenant: string): readonly T[] {
+    return this.#accounts.get(tenant)?.waiting ?? [];
+  }
+
+  add(item: T, tenant: string): void {
+    const account = this.#account(tenant);
+    if (account.waiting.length === 0) account.served = Math.max(account.served, this.#floor - this.credit);
+    account.waiting.push(item);
+    this.#size++;
+  }
+
+  /** Gives a turn and takes the item out. @param isEligible what may have this turn */
+  next(isEligible: (item: T) => boolean = () => true): T | undefined {
+    let best: { readonly account: Account<T>; readonly item: T } | undefined;
+    let level = Number.POSITIVE_INFINITY;
+    for (const account of this.#accounts.values()) {
+      if (account.waiting.length === 0) continue;
+      level = Math.min(level, account.served);
+      if (best !== undefined && !isBefore(account, best.account)) continue;
+      const item = account.waiting.find(isEligible);
+      if (item !== undefined) best = { account, item };
+    }
+    if (best === undefined) return undefined;
+    this.#floor = Math.max(this.#floor, level);
+    best.account.lastTurn = ++this.#numTurns;
+    this.#take(best.account, best.item);
+    return best.item;
+  }
+
+  /** The tenant's turn cost so much. */
+  charge(tenant: string, cost: number): void {
+    const account = this.#account(tenant);
+    account.served = Math.min(account.served + cost, this.#floor + this.mostDebt);
+    if (this.#size > 0) return;
+    // Nobody waits, so nobody is owed anything: whoever comes next starts level with the most served.
+    for (const { served } of this.#accounts.values()) this.#floor = Math.max(this.#floor, served);
+  }
+
+  /** Whether another tenant would be served before this one, were this one charged for what it uses now. */
+  hasWorthier(tenant: string, cost: number, isEligible: (item: T) => boolean): boolean {
+    const own = (this.#accounts.get(tenant)?.served ?? 0) + cost;
+    for (const [name, { served, waiting }] of this.#accounts) {
+      if (name !== tenant && served < own && waiting.some(isEligible)) return true;
+    }
+    return false;
+  }
+
+  /** @returns whether it was waiting */
+  remove(item: T): boolean {
+    return this.takeWhere((each) => each === item).length > 0;
+  }
+
+  /** Takes out all that satisfy the condition. */
+  takeWhere(isWanted: (item: T, tenant: string) => boolean): T[] {
+    const taken: T[] = [];
+    for (const [tenant, account] of this.#accounts) {
+      for (const item of account.waiting.filter((each) => isWanted(each, tenant))) {
+        this.#take(account, item);
+        taken.push(item);
+      }
+    }
+    return taken;
+  }
+
+  #take({ waiting }: Account<T>, item: T): void {
+    waiting.splice(waiting.indexOf(item), 1);
+    this.#size--;
+  }
+
+  #account(tenant: string): Account<T> {
+    let account = this.#accounts.get(tenant);
+    if (account !== undefined) return account;
+    if (this.#accounts.size >= MAX_TENANTS) this.#forgetIdle();
+    account = { served: this.#floor - this.credit, lastTurn: 0, waiting: [] };
+    this.#accounts.set(tenant, account);
+    return account;
+  }
+
+  #forgetIdle(): void {
+    for (const [tenant, { waiting }] of this.#accounts) if (waiting.length === 0) this.#accounts.delete(tenant);
+  }
+}
+
+/** Equals take turns. */
+function isBefore<T>(a: Account<T>, b: Account<T>): boolean {
+  return a.served === b.served ? a.lastTurn < b.lastTurn : a.served < b.served;
+}
