@@ -29,6 +29,20 @@ const json = (schema) => `{${hi},"structured_outputs":{"json":${schema}}}`;
 const long = (character, bytes = MAX_BYTES - 1000) =>
   character.repeat(Math.floor(bytes / Buffer.byteLength(character)));
 
+/** Letters that are the same in every run. */
+let state = 1;
+const random = (below) => {
+  state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+  return (state >>> 8) % below;
+};
+const randomLetters = (length) => Array.from({ length }, () => String.fromCharCode(97 + random(26))).join("");
+const randomCjk = (length) => Array.from({ length }, () => String.fromCharCode(0x4e00 + random(20_000))).join("");
+const randomWords = (length) => {
+  const words = [];
+  for (let left = length; left > 0; left -= words.at(-1).length + 1) words.push(randomLetters(3 + random(8)));
+  return words.join(" ").slice(0, length);
+};
+
 /** [name, path, body] */
 const BODIES = [
   // Those by which the defect was found.
@@ -153,6 +167,46 @@ const BODIES = [
     `${MESSAGES}/count_tokens`,
     () => `{"messages":[{"role":"user","content":"${long("日本 ")}"}]}`,
   ],
+  ["random words to tokenize, 1 MB", "/tokenize", () => `{"prompt":"${randomWords(1024 * 1024)}"}`],
+  ["one word of 1 MB to tokenize", "/tokenize", () => `{"prompt":"${randomLetters(1024 * 1024)}"}`],
+  ["random characters to tokenize, 1 Mi", "/tokenize", () => `{"prompt":"${randomCjk(1024 * 1024)}"}`],
+  ["a prompt of random words", COMPLETIONS, () => `{"max_tokens":1,"prompt":"${randomWords(60_000)}"}`],
+  [
+    "a message of random words",
+    CHAT,
+    () => `{"max_tokens":1,"messages":[{"role":"user","content":"${randomWords(60_000)}"}]}`,
+  ],
+  [
+    "100 prompts of random words",
+    COMPLETIONS,
+    () => `{"max_tokens":1,"prompt":[${numbered(100, () => `"${randomWords(16_000)}"`)}]}`,
+  ],
+  [
+    "256 KB of random words, cut to their end",
+    CHAT,
+    () =>
+      `{"max_tokens":1,"truncate_prompt_tokens":8,"messages":[{"role":"user","content":"${randomWords(250_000)}"}]}`,
+  ],
+  [
+    "a conversation to be shortened",
+    RESPONSES,
+    () =>
+      `{"truncation":"auto","max_output_tokens":1,"input":[${numbered(400, (i) => `{"role":"${i % 2 ? "assistant" : "user"}","content":"${randomWords(400)}"}`)}]}`,
+  ],
+  ["lists of ids as a response's input", RESPONSES, () => `{"input":[[${many("1")}]]}`],
+  ["a prompt that responses do not have", RESPONSES, () => `{"input":"a","prompt":[${many("1")}]}`],
+  ["tokens that completions do not have", COMPLETIONS, () => `{"prompt":"a","tokens":[${many("1")}]}`],
+  ["fractions as ids", COMPLETIONS, () => `{"prompt":[${many("1.5")}]}`],
+  ["ids, and a fraction at their end", COMPLETIONS, () => `{"prompt":[${many("12345")},1.5]}`],
+  [
+    "alternatives of alternatives",
+    CHAT,
+    () =>
+      json(
+        `{"oneOf":[${numbered(60, (i) => `{"oneOf":[${numbered(60, (j) => `{"type":"object","properties":{"a${i}_${j}":{"type":"integer"}}}`)}]}`)}]}`,
+      ),
+  ],
+  ["512 bad words", CHAT, () => `{${hi},"bad_words":[${numbered(512, () => `"${randomLetters(256)}"`)}]}`],
   ["a text to tokenize", "/tokenize", () => `{"prompt":"${long("ab ")}"}`],
   ["ids to detokenize", "/detokenize", () => `{"tokens":[${many("12")}]}`],
 ];

@@ -6,6 +6,7 @@ import { Option as CommanderOption } from "commander";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import type { AsyncTokenizer } from "../text/async-tokenizer.js";
 import type { ChatTemplate, ChatTemplateOptions } from "../text/chat-template.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { formatBytes } from "./format.js";
@@ -20,6 +21,8 @@ export interface LocatedModel {
 
 export interface TextSide {
   readonly tokenizer: Tokenizer;
+  /** The same tokenizer, for texts of any length. */
+  readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   /** As the model's files would have it sampled. Throws where they say what no request may. */
   readonly readSampling: () => SamplingDefaults;
@@ -75,14 +78,21 @@ export function readTemplateFile(path: string): string {
 
 /** @param templatePath a file that replaces the model's own template */
 export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
-  const { isHfFolder } = await import("../formats/huggingface/folder.js");
+  const [{ isHfFolder }, { AsyncTokenizer }, { tokenizerSource }] = await Promise.all([
+    import("../formats/huggingface/folder.js"),
+    import("../text/async-tokenizer.js"),
+    import("../text/tokenizer-source.js"),
+  ]);
+  // Before the files are read: others that take their place meanwhile are seen as others.
+  const source = tokenizerSource(modelPath);
   const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
     ? loadHfText(modelPath)
     : loadGgufText(modelPath));
-  if (templatePath === undefined) return { tokenizer, chatTemplate: chatTemplate(), readSampling };
+  const asyncTokenizer = new AsyncTokenizer(tokenizer, source);
+  if (templatePath === undefined) return { tokenizer, asyncTokenizer, chatTemplate: chatTemplate(), readSampling };
   const { ChatTemplate } = await import("../text/chat-template.js");
   const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
-  return { tokenizer, chatTemplate: replacing, readSampling };
+  return { tokenizer, asyncTokenizer, chatTemplate: replacing, readSampling };
 }
 
 function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken" | "eosToken"> {

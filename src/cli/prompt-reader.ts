@@ -15,7 +15,7 @@ export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | 
   if (spec.program !== undefined || flags.isolateApiKeys === true) return undefined;
   const { createPromptReader } = await import("../serve/prompt-reader.js");
   const { path } = await locateModel(flags.model ?? spec.options.model, silentStages);
-  const { tokenizer, chatTemplate } = await loadTextSide(path, flags.chatTemplate);
+  const { tokenizer, asyncTokenizer, chatTemplate } = await loadTextSide(path, flags.chatTemplate);
   const { toolCallParser, reasoningParser } = flags;
-  return createPromptReader({ tokenizer, chatTemplate, toolCallParser, reasoningParser });
+  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, toolCallParser, reasoningParser });
 }

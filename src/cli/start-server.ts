@@ -131,7 +131,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   ]);
   serving.catch(() => {});
   const started = await startEngineWithText(flags, startStage);
-  const { engine, tokenizer, chatTemplate, name, samplingDefaults } = started;
+  const { engine, tokenizer, asyncTokenizer, chatTemplate, name, samplingDefaults } = started;
   const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
   const modelNames = [firstName, ...otherNames] as const;
   const apiKeys = flags.apiKey ?? [];
@@ -143,6 +143,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
     const server = await startServer({
       engine,
       tokenizer,
+      asyncTokenizer,
       chatTemplate,
       samplingDefaults,
       modelNames,

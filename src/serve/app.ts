@@ -7,6 +7,7 @@ import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
+import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
@@ -265,6 +266,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   });
   const context: ServeContext = {
     ...options,
+    asyncTokenizer: options.asyncTokenizer ?? new AsyncTokenizer(options.tokenizer),
     drawSeed: options.drawSeed ?? randomSeed,
     chatFormat: readChatFormat(options),
     metrics: createMetrics(options.engine, options.modelNames[0]),

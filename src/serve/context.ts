@@ -8,6 +8,7 @@ import type { ResponseState } from "../core/response-state.js";
 import type { StoreLimits } from "../core/response-store.js";
 import type { Engine, EngineInfo, SchedulingPolicyName } from "../engine/api.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import type { AsyncTokenizer } from "../text/async-tokenizer.js";
 import type { ChatTemplateInput } from "../text/chat-template.js";
 import type { ReasoningParserName } from "../text/reasoning.js";
 import type { Tokenizer } from "../text/tokenizer.js";
@@ -65,6 +66,8 @@ export type UnknownFields = "error" | "warn";
 export interface AppOptions {
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
+  /** Makes tokens of prompts; absent: the tokenizer does, in the caller's thread. */
+  readonly asyncTokenizer?: AsyncTokenizer;
   /** undefined: the model has none, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
   /** What holds for requests that say nothing; the API's own defaults where this says nothing either. */
@@ -95,11 +98,13 @@ export interface AppOptions {
 /** What it takes to make a request's prompt: a gateway has it too, without an engine. */
 export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "unknownFields" | "logger"> {
   readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };
+  readonly asyncTokenizer: AsyncTokenizer;
   readonly chatFormat: ChatFormat;
   readonly limits: Pick<ServeLimits, "maxSequencesPerRequest">;
 }
 
 export interface ServeContext extends AppOptions {
+  readonly asyncTokenizer: AsyncTokenizer;
   readonly drawSeed: SeedSource;
   readonly chatFormat: ChatFormat;
   readonly metrics: ServeMetrics;

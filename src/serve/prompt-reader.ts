@@ -2,6 +2,7 @@
  * The tokens of a request's prompt, made by the code that its endpoint makes them with: what a gateway needs to know which engine's cache holds the prompt's
  * beginning. The rest of the request is not looked at.
  */
+import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { planConversation } from "./anthropic/conversation.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
@@ -15,6 +16,7 @@ import { RESPONSE_RULES, responsePromptIds } from "./openai/response-request.js"
 export interface PromptSource extends ChatFormatSource {
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatRenderer | undefined;
+  readonly asyncTokenizer?: AsyncTokenizer;
 }
 
 export interface RequestPrompts {
@@ -24,7 +26,7 @@ export interface RequestPrompts {
 }
 
 type Body = Readonly<Record<string, unknown>>;
-type Reader = (context: PromptContext, body: Body) => RequestPrompts;
+type Reader = (context: PromptContext, body: Body) => Promise<RequestPrompts>;
 
 /** Nobody: who sends the request on will hear what is wrong with it from the engine. */
 const NOBODY: Asker = { get: () => "" };
@@ -32,35 +34,44 @@ const silent = (): void => {};
 const SILENT: ServeLogger = { debug: silent, info: silent, warn: silent, error: silent };
 
 const READERS: Readonly<Record<string, Reader>> = {
-  "/v1/chat/completions": (context, body) => {
+  "/v1/chat/completions": async (context, body) => {
     const request = parseFields(NOBODY, context, CHAT_RULES, body);
-    return { prompts: [chatPromptIds(context, request)], salt: request.cache_salt };
+    return { prompts: [await chatPromptIds(context, request)], salt: request.cache_salt };
   },
-  "/v1/completions": (context, body) => {
+  "/v1/completions": async (context, body) => {
     const request = parseFields(NOBODY, context, COMPLETION_RULES, body);
-    return { prompts: completionPrompts(context, request).map(({ ids }) => ids), salt: request.cache_salt };
+    const prompts = await completionPrompts(context, request);
+    return { prompts: prompts.map(({ ids }) => ids), salt: request.cache_salt };
   },
-  "/v1/responses": (context, body) => {
+  "/v1/responses": async (context, body) => {
     const request = parseFields(NOBODY, context, RESPONSE_RULES, body);
-    return { prompts: [responsePromptIds(NOBODY, context, request)], salt: undefined };
+    return { prompts: [await responsePromptIds(NOBODY, context, request)], salt: undefined };
   },
-  "/v1/messages": (context, body) => {
+  "/v1/messages": async (context, body) => {
     const request = parseFields(NOBODY, context, MESSAGE_RULES, body);
-    return { prompts: [planConversation(NOBODY, context, request).promptIds], salt: undefined };
+    const { promptIds } = await planConversation(NOBODY, context, request);
+    return { prompts: [promptIds], salt: undefined };
   },
 };
 
 /** @returns undefined of a path without prompts, and of a request that the engine will refuse */
-export function createPromptReader(source: PromptSource): (path: string, body: Body) => RequestPrompts | undefined {
+export function createPromptReader(
+  source: PromptSource,
+): (path: string, body: Body) => Promise<RequestPrompts | undefined> {
   const context: PromptContext = {
-    ...{ tokenizer: source.tokenizer, chatTemplate: source.chatTemplate, chatFormat: readChatFormat(source) },
+    tokenizer: source.tokenizer,
+    chatTemplate: source.chatTemplate,
+    chatFormat: readChatFormat(source),
+    asyncTokenizer: source.asyncTokenizer ?? new AsyncTokenizer(source.tokenizer),
     // What is too long, or not a field, is for the engine to say.
     engine: { info: { maxModelLen: Number.MAX_SAFE_INTEGER, vocabSize: source.tokenizer.vocabSize } },
-    ...{ limits: DEFAULT_LIMITS, unknownFields: "warn", logger: SILENT },
+    limits: DEFAULT_LIMITS,
+    unknownFields: "warn",
+    logger: SILENT,
   };
-  return (path, body) => {
+  return async (path, body) => {
     try {
-      return READERS[path]?.(context, body);
+      return await READERS[path]?.(context, body);
     } catch {
       return undefined;
     }

@@ -55,7 +55,7 @@ export class Exchange {
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
     const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens, cacheScope };
-    const request = routedRequest(model, terms, options.routing(model));
+    const request = await routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body) };
     return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
   }

@@ -22,20 +22,20 @@ function termsOf(body: RequestBody, path = "/v1/chat/completions", headers: Reco
   return routedRequest("m", terms, { ...DEFAULT_ROUTING, policy: "session" });
 }
 
-test("tokens to come are what is asked for, within reason", () => {
-  expect(termsOf({ messages: [] }).outputTokens).toBe(256);
-  expect(termsOf({ max_tokens: 20 }).outputTokens).toBe(20);
-  expect(termsOf({ max_tokens: 20, max_completion_tokens: 30 }).outputTokens).toBe(30);
-  expect(termsOf({ max_output_tokens: 1e9 }, "/v1/responses").outputTokens).toBe(4096);
-  expect(termsOf({ input: "x" }, "/v1/embeddings").outputTokens).toBe(0);
+test("tokens to come are what is asked for, within reason", async () => {
+  expect((await termsOf({ messages: [] })).outputTokens).toBe(256);
+  expect((await termsOf({ max_tokens: 20 })).outputTokens).toBe(20);
+  expect((await termsOf({ max_tokens: 20, max_completion_tokens: 30 })).outputTokens).toBe(30);
+  expect((await termsOf({ max_output_tokens: 1e9 }, "/v1/responses")).outputTokens).toBe(4096);
+  expect((await termsOf({ input: "x" }, "/v1/embeddings")).outputTokens).toBe(0);
 });
 
-test("choices times prompts", () => {
-  const completions = (body: RequestBody) => termsOf(body, "/v1/completions").numSequences;
-  expect(completions({ prompt: "a" })).toBe(1);
-  expect(completions({ prompt: ["a", "b"], n: 3 })).toBe(6);
-  expect(completions({ prompt: [1, 2, 3] })).toBe(1);
-  expect(completions({ prompt: [[1], [2]] })).toBe(2);
+test("choices times prompts", async () => {
+  const completions = async (body: RequestBody) => (await termsOf(body, "/v1/completions")).numSequences;
+  expect(await completions({ prompt: "a" })).toBe(1);
+  expect(await completions({ prompt: ["a", "b"], n: 3 })).toBe(6);
+  expect(await completions({ prompt: [1, 2, 3] })).toBe(1);
+  expect(await completions({ prompt: [[1], [2]] })).toBe(2);
 });
 
 describe("sessions", () => {
@@ -46,12 +46,12 @@ describe("sessions", () => {
     ["key", { prompt_cache_key: "key", user: "user" }, {}],
     ["user", { user: "user", metadata: { user_id: "other" } }, {}],
     ["metadata", { metadata: { user_id: "metadata" } }, {}],
-  ])("%s", (expected, body, headers) => {
-    expect(termsOf(body, undefined, headers).session).toBe(expected);
+  ])("%s", async (expected, body, headers) => {
+    expect((await termsOf(body, undefined, headers)).session).toBe(expected);
   });
 
-  test("none", () => {
-    expect(termsOf({ user: 5, metadata: null }).session).toBeUndefined();
+  test("none", async () => {
+    expect((await termsOf({ user: 5, metadata: null })).session).toBeUndefined();
   });
 });
 
@@ -65,7 +65,7 @@ test("a model is taken by its name, or as the only one", () => {
   }
 });
 
-test("whatever a body holds, the terms are numbers that routing can count with", () => {
+test("whatever a body holds, the terms are numbers that routing can count with", async () => {
   const field = fc.constantFrom(
     "messages",
     "prompt",
@@ -84,9 +84,9 @@ test("whatever a body holds, the terms are numbers that routing can count with",
     "/v1/messages",
     "/tokenize",
   );
-  fc.assert(
-    fc.property(fc.dictionary(field, fc.jsonValue()), paths, (body, path) => {
-      const { prefix, outputTokens, numSequences } = termsOf(body, path);
+  await fc.assert(
+    fc.asyncProperty(fc.dictionary(field, fc.jsonValue()), paths, async (body, path) => {
+      const { prefix, outputTokens, numSequences } = await termsOf(body, path);
       expect(numSequences).toBeGreaterThanOrEqual(1);
       for (const count of [outputTokens, numSequences, prefix.numBlocks, prefix.promptTokens, priorityOf(body)]) {
         expect(Number.isFinite(count) && count >= 0).toBe(true);

@@ -36,13 +36,17 @@ export function modelOf(body: RequestBody, models: readonly string[], ofName = (
   });
 }
 
-export function routedRequest(model: string, terms: RequestTerms, options: RoutingOptions): RoutedRequest {
+export async function routedRequest(
+  model: string,
+  terms: RequestTerms,
+  options: RoutingOptions,
+): Promise<RoutedRequest> {
   const { body, route } = terms;
   const numSequences = route.isGeneration ? countOf(body.n) * numPrompts(body.prompt) : 1;
   return {
     model,
     prefix: route.isGeneration
-      ? terms.keySource.keysOf(body, terms.path, terms.bytes.length, terms.cacheScope)
+      ? await terms.keySource.keysOf(body, terms.path, terms.bytes.length, terms.cacheScope)
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,

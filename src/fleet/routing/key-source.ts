@@ -19,7 +19,7 @@ export interface PrefixKeys {
 export interface KeySource {
   readonly tokensPerBlock: number;
   /** @param path of the request @param numBytes of its body @param scope whose prefixes it may use; "" or absent: everybody's */
-  keysOf(body: RequestBody, path: string, numBytes: number, scope?: string): PrefixKeys;
+  keysOf(body: RequestBody, path: string, numBytes: number, scope?: string): PrefixKeys | Promise<PrefixKeys>;
 }
 
 /** English, code and JSON have between three and five. */

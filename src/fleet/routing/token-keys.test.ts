@@ -5,22 +5,22 @@ import { TokenKeySource } from "./token-keys.js";
 
 const messages = (count: number) => Array.from({ length: count }, () => ({ role: "user", content: "hi" }));
 
-test("prompts of many bytes, or of many messages or items, are named by their text", () => {
+test("prompts of many bytes, or of many messages or items, are named by their text", async () => {
   let numRead = 0;
-  const read = () => {
+  const read = async () => {
     numRead++;
     return { prompts: [Array.from({ length: 40 }, (_, i) => i)], salt: undefined };
   };
   const source = new TokenKeySource(read, 16, new TextKeySource());
   const path = "/v1/chat/completions";
   for (const body of [{ messages: messages(256) }, { input: messages(256) }, { prompt: "a" }, { prompt: [1, 2] }]) {
-    expect(source.keysOf(body, path, 1000)).toMatchObject({ blockSize: 16, promptTokens: 40 });
+    expect(await source.keysOf(body, path, 1000)).toMatchObject({ blockSize: 16, promptTokens: 40 });
   }
-  expect(source.keysOf({ prompt: Array.from({ length: 5000 }, () => 1) }, path, 1000).blockSize).toBe(16);
+  expect((await source.keysOf({ prompt: Array.from({ length: 5000 }, () => 1) }, path, 1000)).blockSize).toBe(16);
   expect(numRead).toBe(5);
   for (const body of [{ messages: messages(257) }, { input: messages(257) }]) {
-    expect(source.keysOf(body, path, 1000)).not.toHaveProperty("blockSize");
+    expect(await source.keysOf(body, path, 1000)).not.toHaveProperty("blockSize");
   }
-  expect(source.keysOf({ prompt: "a" }, path, 256 * 1024 + 1)).not.toHaveProperty("blockSize");
+  expect(await source.keysOf({ prompt: "a" }, path, 256 * 1024 + 1)).not.toHaveProperty("blockSize");
   expect(numRead).toBe(5);
 });

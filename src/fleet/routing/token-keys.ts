@@ -1,14 +1,14 @@
 /** Keys of token blocks, for models whose prompts the fleet can make itself: the very names under which their engines' caches have them. */
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
-import type { KeySource, PrefixKeys, RequestBody } from "./key-source.js";
+import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-source.js";
 
 /** The prompts of a request, as its engine will make them; undefined where that is not known. */
 export type PromptReader = (
   path: string,
   body: RequestBody,
-) => { readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined;
+) => Promise<{ readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined>;
 
-/** Longer requests are named by their text: making tokens of them would hold up all others for tens of milliseconds. */
+/** Longer requests are named by their text: making tokens of them would take longer than routing by tokens saves. */
 const MAX_READ_BYTES = 256 * 1024;
 /** So are requests of more messages or items: a chat template takes up to a hundred microseconds for each. */
 const MAX_READ_ITEMS = 256;
@@ -24,12 +24,12 @@ export class TokenKeySource implements KeySource {
   constructor(
     private readonly read: PromptReader,
     readonly tokensPerBlock: number,
-    private readonly byText: KeySource,
+    private readonly byText: TextKeySource,
   ) {}
 
   /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
-  keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): PrefixKeys {
-    const request = isReadable(body, numBytes) ? this.read(path, body) : undefined;
+  async keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): Promise<PrefixKeys> {
+    const request = isReadable(body, numBytes) ? await this.read(path, body) : undefined;
     const first = request?.prompts[0];
     if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;

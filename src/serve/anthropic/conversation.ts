@@ -173,8 +173,12 @@ function isPrefilled(messages: readonly PlainMessage[], param: string): boolean 
   return true;
 }
 
-/** @example const { promptIds, reading } = planConversation(c, context, request); */
-export function planConversation(c: Asker, context: PromptContext, fields: ConversationFields): ChatPlan {
+/** @example const { promptIds, reading } = await planConversation(c, context, request); */
+export async function planConversation(
+  c: Asker,
+  context: PromptContext,
+  fields: ConversationFields,
+): Promise<ChatPlan> {
   if (fields.thread !== undefined) {
     const message = "expected a request without a thread, got one with: nothing is kept between requests";
     throw new MillraceError("thread_unsupported_request", message, {

@@ -18,5 +18,6 @@ export const COUNT_TOKENS_RULES: FieldRules<(typeof schema)["shape"]> = {
 export async function countTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, COUNT_TOKENS_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
-  return c.json({ input_tokens: planConversation(c, context, request).promptIds.length });
+  const { promptIds } = await planConversation(c, context, request);
+  return c.json({ input_tokens: promptIds.length });
 }

@@ -67,7 +67,7 @@ export async function messages(c: AppContext, context: ServeContext): Promise<Re
   const request = parseFields(c, context, MESSAGE_RULES, await readJsonObject(c, context.limits));
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const plan = planConversation(c, context, request);
+  const plan = await planConversation(c, context, request);
   const generations = planRequest(context, request, plan);
   sayUnenforced(c, answerFormOf(request));
   const facts: MessageFacts = {

@@ -116,9 +116,9 @@ function renderOptions(request: ChatRequest): RenderOptions {
 }
 
 /** The request's prompt, and nothing of what else it asks for. */
-export function chatPromptIds(context: PromptContext, request: ChatRequest): Int32Array {
+export async function chatPromptIds(context: PromptContext, request: ChatRequest): Promise<Int32Array> {
   const messages = toChatMessages(request.messages);
-  const { promptIds } = chatPrompt(context, messages, renderOptions(request), request, isConstrained(request));
+  const { promptIds } = await chatPrompt(context, messages, renderOptions(request), request, isConstrained(request));
   return truncatedPrompt(context, request, promptIds);
 }
 
@@ -129,9 +129,13 @@ function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds
   return truncated(promptIds, truncate, maxModelLen, numWanted);
 }
 
-function planGenerations(context: ServeContext, request: ChatRequest, numChoices: number): ChatGenerations {
+async function planGenerations(
+  context: ServeContext,
+  request: ChatRequest,
+  numChoices: number,
+): Promise<ChatGenerations> {
   const messages = toChatMessages(request.messages);
-  const plan = planChat(context, messages, renderOptions(request), request, formOf(request));
+  const plan = await planChat(context, messages, renderOptions(request), request, formOf(request));
   const promptIds = truncatedPrompt(context, request, plan.promptIds);
   const choices = planChoices(
     context,
@@ -164,7 +168,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
-  const { requests, promptIds, isTakenApart } = planGenerations(context, request, numChoices);
+  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, numChoices);
   sayUnenforced(c, formOf(request));
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,

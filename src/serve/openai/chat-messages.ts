@@ -205,19 +205,11 @@ function renderUpToFinalText(
   );
 }
 
-/** @example encodeChat(context, [{ role: "user", content: "hi" }], {}) // token ids */
-export function encodeChat(
-  context: PromptContext,
-  messages: readonly PlainMessage[],
-  options: RenderOptions,
-): Int32Array {
-  return encodePrompt(context, renderChat(context, messages, options), options);
-}
-
-export function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Int32Array {
+export async function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Promise<Int32Array> {
   const param = options.promptField ?? "messages";
   if (options.truncates === true) assertMayBeTruncated(text.length, param);
   else assertTextMayFit(context, text, param);
   const addSpecial = options.addSpecialTokens ?? false;
-  return Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
+  const [ids] = await context.asyncTokenizer.encode([text], { addSpecial, parseSpecial: true });
+  return ids!;
 }

@@ -89,7 +89,7 @@ function partForm(form: AnswerForm): PartForm {
 }
 
 /** @param hasForm the answer's form is prescribed; without tools that may be called, from its first character to its last, so that none of it is reasoning */
-export function chatPrompt(
+export async function chatPrompt(
   context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
@@ -104,18 +104,18 @@ export function chatPrompt(
   // What is forced comes instead of reasoning, not inside it.
   const isForced = opening !== "" || (hasForm && toolUse === undefined);
   const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
-  return { promptIds: encodePrompt(context, prompt, options), toolUse, startsInside };
+  return { promptIds: await encodePrompt(context, prompt, options), toolUse, startsInside };
 }
 
 /** @param form what the answer must be where it is no call; a call that is forced leaves no room for it */
-export function planChat(
+export async function planChat(
   context: PromptContext,
   messages: readonly PlainMessage[],
   options: RenderOptions,
   fields: ChatPlanFields,
   form?: AnswerForm,
-): ChatPlan {
-  const { promptIds, toolUse, startsInside } = chatPrompt(context, messages, options, fields, form !== undefined);
+): Promise<ChatPlan> {
+  const { promptIds, toolUse, startsInside } = await chatPrompt(context, messages, options, fields, form !== undefined);
   if (toolUse === undefined && form !== undefined) {
     return { promptIds, reading: undefined, recipe: recipeText(form) };
   }

@@ -50,14 +50,19 @@ function shortened(context: PromptContext, ids: Int32Array, { truncate, numWante
   return truncated(ids, truncate, context.engine.info.maxModelLen, numWanted);
 }
 
-function fromText(context: PromptContext, text: string, options: PromptOptions, param: string): Prompt {
+function assertText(context: PromptContext, text: string, options: PromptOptions, param: string): void {
   if (text === "") throw emptyPrompt(param);
-  const { addSpecial, keepSpecial } = options;
   if (options.truncate === undefined) assertTextMayFit(context, text, param);
-  // A prompt here is already formatted, so special tokens written in it count, as in other engines.
-  const whole = Int32Array.from(context.tokenizer.encode(text, { addSpecial, parseSpecial: true }));
-  const ids = shortened(context, whole, options);
-  return { ids, text: ids === whole ? text : context.tokenizer.decode(ids, { keepSpecial }) };
+}
+
+/** A prompt here is already formatted, so special tokens written in it count, as in other engines. */
+async function fromTexts(context: PromptContext, texts: readonly string[], options: PromptOptions): Promise<Prompt[]> {
+  const { addSpecial, keepSpecial } = options;
+  const encoded = await context.asyncTokenizer.encode(texts, { addSpecial, parseSpecial: true });
+  return encoded.map((whole, index) => {
+    const ids = shortened(context, whole, options);
+    return { ids, text: ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial }) };
+  });
 }
 
 export interface PromptOptions {
@@ -71,6 +76,10 @@ export interface PromptOptions {
   readonly numWanted?: number;
 }
 
+function isTexts(list: Exclude<PromptField, string>): list is readonly string[] {
+  return typeof list[0] === "string";
+}
+
 /** Characters of all prompts that are texts. */
 function textLengthOf(field: PromptField): number {
   if (typeof field === "string") return field.length;
@@ -78,10 +87,17 @@ function textLengthOf(field: PromptField): number {
   return field.reduce((sum: number, prompt) => sum + (typeof prompt === "string" ? prompt.length : 0), 0);
 }
 
-export function encodePrompts(context: PromptContext, field: PromptField, options: PromptOptions): Prompt[] {
+export async function encodePrompts(
+  context: PromptContext,
+  field: PromptField,
+  options: PromptOptions,
+): Promise<Prompt[]> {
   const fieldName = options.param ?? "prompt";
   if (options.truncate !== undefined) assertMayBeTruncated(textLengthOf(field), fieldName);
-  if (typeof field === "string") return [fromText(context, field, options, fieldName)];
+  if (typeof field === "string") {
+    assertText(context, field, options, fieldName);
+    return fromTexts(context, [field], options);
+  }
   if (field.length === 0) throw emptyPrompt(fieldName);
   if (isTokenIdArray(field)) return [fromIds(context, field, options, fieldName)];
   const { maxSequencesPerRequest } = context.limits;
@@ -89,16 +105,21 @@ export function encodePrompts(context: PromptContext, field: PromptField, option
     const message = `${fieldName}: expected at most ${maxSequencesPerRequest} prompts, got ${field.length}`;
     throw new MillraceError("invalid_parameter", message, { param: fieldName });
   }
-  return (field as readonly (string | readonly number[])[]).map((prompt, index) => {
-    const param = `${fieldName}[${index}]`;
-    return typeof prompt === "string"
-      ? fromText(context, prompt, options, param)
-      : fromIds(context, prompt, options, param);
-  });
+  if (isTexts(field)) {
+    for (const [index, text] of field.entries()) assertText(context, text, options, `${fieldName}[${index}]`);
+    return fromTexts(context, field, options);
+  }
+  const lists = field as readonly (readonly number[])[];
+  return lists.map((ids, index) => fromIds(context, ids, options, `${fieldName}[${index}]`));
 }
 
-/** What stands before a gap and what stands behind it, in the way the model was trained to fill it. */
-export function infillPrompt(context: PromptContext, prompt: Prompt, suffix: string, addSpecial: boolean): Prompt {
+/** The text before each gap and the text after it, in the order in which the model was trained to fill gaps. */
+export async function infillPrompts(
+  context: PromptContext,
+  prompts: readonly Prompt[],
+  suffix: string,
+  addSpecial: boolean,
+): Promise<Prompt[]> {
   const { tokenizer } = context;
   const { infill, bosId } = tokenizer;
   if (infill === undefined) {
@@ -107,9 +128,11 @@ export function infillPrompt(context: PromptContext, prompt: Prompt, suffix: str
   }
   assertTextMayFit(context, suffix, "suffix");
   const first = addSpecial && tokenizer.addsBos && bosId !== undefined ? [bosId] : [];
-  const after = tokenizer.encode(suffix, { addSpecial: false, parseSpecial: false });
-  const ids = [...first, infill.prefix, ...prompt.ids, infill.suffix, ...after, infill.middle];
-  return { ids: Int32Array.from(ids), text: prompt.text };
+  const [after] = await context.asyncTokenizer.encode([suffix], { addSpecial: false, parseSpecial: false });
+  return prompts.map(({ ids, text }) => {
+    const whole = [...first, infill.prefix, ...ids, infill.suffix, ...after!, infill.middle];
+    return { ids: Int32Array.from(whole), text };
+  });
 }
 
 /** Where each prompt token's text begins, in code points of the prompt's text. */

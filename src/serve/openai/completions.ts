@@ -14,7 +14,7 @@ import { collectResults, type StreamFrames, streamResults } from "../respond.js"
 import { seedOf } from "../seeds.js";
 import {
   encodePrompts,
-  infillPrompt,
+  infillPrompts,
   type Prompt,
   type PromptField,
   promptField,
@@ -222,14 +222,14 @@ function hasSuffix({ suffix }: CompletionRequest): boolean {
   return suffix !== undefined && suffix !== "";
 }
 
-export function completionPrompts(context: PromptContext, request: CompletionRequest): Prompt[] {
+export async function completionPrompts(context: PromptContext, request: CompletionRequest): Promise<Prompt[]> {
   const addSpecial = request.add_special_tokens ?? true;
   if (!hasSuffix(request)) return encodeRequest(context, request, addSpecial);
-  const prompts = encodeRequest(context, request, false);
-  return prompts.map((prompt) => infillPrompt(context, prompt, request.suffix ?? "", addSpecial));
+  const prompts = await encodeRequest(context, request, false);
+  return infillPrompts(context, prompts, request.suffix ?? "", addSpecial);
 }
 
-function encodeRequest(context: PromptContext, request: CompletionRequest, addSpecial: boolean): Prompt[] {
+function encodeRequest(context: PromptContext, request: CompletionRequest, addSpecial: boolean): Promise<Prompt[]> {
   return encodePrompts(context, request.prompt as PromptField, {
     addSpecial,
     keepSpecial: request.skip_special_tokens === false,
@@ -244,7 +244,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
-  const prompts = completionPrompts(context, request);
+  const prompts = await completionPrompts(context, request);
   assertNumSequences(context, prompts.length, numChoices);
   const generations = planAll(context, request, prompts);
   const writers = generations.map(

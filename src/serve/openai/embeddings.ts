@@ -74,7 +74,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
-  const prompts = encodePrompts(context, request.input as PromptField, {
+  const prompts = await encodePrompts(context, request.input as PromptField, {
     param: "input",
     addSpecial: request.add_special_tokens ?? true,
     keepSpecial: true,

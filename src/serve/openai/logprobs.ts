@@ -1,26 +1,18 @@
 /** Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's `prompt_logprobs`. */
 import type { TokenLogprob } from "../../engine/api.js";
+import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import type { ScoredToken } from "../generation.js";
 
 /** JSON has no -Infinity; vLLM's floor is used. */
 const LOWEST_LOGPROB = -9999;
 
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 function finite(logprob: number): number {
   return Math.max(logprob, LOWEST_LOGPROB);
 }
 
-/** A token's text; bytes that are no text by themselves are written `bytes:\xe2\x82`, as OpenAI does, which also keeps them apart. */
-export function tokenText(tokenizer: Tokenizer, tokenId: number, isAsId: boolean): string {
-  if (isAsId) return `token_id:${tokenId}`;
-  const bytes = tokenizer.tokenBytes(tokenId);
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
-  }
+function nameOf(tokenizer: Tokenizer, tokenId: number, isAsId: boolean): string {
+  return isAsId ? `token_id:${tokenId}` : tokenText(tokenizer, tokenId);
 }
 
 interface ChatTokenLogprob {
@@ -32,7 +24,7 @@ interface ChatTokenLogprob {
 /** `choices[].logprobs` of chat completions. */
 export function chatLogprobs(tokenizer: Tokenizer, scored: readonly ScoredToken[], isAsId: boolean) {
   const describe = (tokenId: number, logprob: number): ChatTokenLogprob => ({
-    token: tokenText(tokenizer, tokenId, isAsId),
+    token: nameOf(tokenizer, tokenId, isAsId),
     logprob: finite(logprob),
     bytes: [...tokenizer.tokenBytes(tokenId)],
   });
@@ -57,7 +49,7 @@ export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEnt
   const top = (logprob: TokenLogprob) => {
     const byText = new Map<string, number>();
     for (const candidate of [...logprob.top, logprob]) {
-      const text = tokenText(tokenizer, candidate.tokenId, isAsId);
+      const text = nameOf(tokenizer, candidate.tokenId, isAsId);
       // Two tokens may read the same; the likelier one comes first and stays.
       if (!byText.has(text)) byText.set(text, finite(candidate.logprob));
     }
@@ -66,7 +58,7 @@ export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEnt
   return {
     text_offset: entries.map((entry) => entry.textOffset),
     token_logprobs: entries.map(({ logprob }) => (logprob === null ? null : finite(logprob.logprob))),
-    tokens: entries.map((entry) => tokenText(tokenizer, entry.tokenId, isAsId)),
+    tokens: entries.map((entry) => nameOf(tokenizer, entry.tokenId, isAsId)),
     top_logprobs: entries.map(({ logprob }) => (logprob === null ? null : top(logprob))),
   };
 }
@@ -80,7 +72,7 @@ export function promptLogprobs(tokenizer: Tokenizer, positions: readonly (TokenL
       byId[String(tokenId)] = {
         logprob: finite(logprob),
         rank,
-        decoded_token: tokenText(tokenizer, tokenId, false),
+        decoded_token: tokenText(tokenizer, tokenId),
       };
     };
     put(position.tokenId, position.logprob, position.rank);

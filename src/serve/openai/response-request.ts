@@ -96,8 +96,13 @@ function conversationOf(c: Asker, context: PromptContext, request: ResponseReque
 }
 
 /** The request's prompt, and nothing of what else it asks for. */
-export function responsePromptIds(c: Asker, context: PromptContext, request: ResponseRequest): Int32Array {
-  return chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request.text)).promptIds;
+export async function responsePromptIds(
+  c: Asker,
+  context: PromptContext,
+  request: ResponseRequest,
+): Promise<Int32Array> {
+  const { promptIds } = await chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request.text));
+  return promptIds;
 }
 
 /** Most likely tokens to show beside each; undefined: no log-probabilities are wanted. */
@@ -106,7 +111,11 @@ export function numTopLogprobsOf(request: ResponseRequest): number | undefined {
   return numTop > 0 || include.includes(LOGPROBS) ? numTop : undefined;
 }
 
-export function planResponse(c: AppContext, context: ServeContext, request: ResponseRequest): GenerationRequest[] {
+export async function planResponse(
+  c: AppContext,
+  context: ServeContext,
+  request: ResponseRequest,
+): Promise<GenerationRequest[]> {
   if (request.max_output_tokens === 0) refuse("max_output_tokens", "expected an integer of at least 1, got 0");
   const numLogprobs = numTopLogprobsOf(request);
   const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
@@ -117,7 +126,7 @@ export function planResponse(c: AppContext, context: ServeContext, request: Resp
   return planChoices(
     context,
     {
-      ...planConversation(c, context, request),
+      ...(await planConversation(c, context, request)),
       fields: { temperature: request.temperature, top_p: request.top_p },
       maxTokens: request.max_output_tokens,
       maxTokensField: "max_output_tokens",
@@ -130,7 +139,7 @@ export function planResponse(c: AppContext, context: ServeContext, request: Resp
   );
 }
 
-function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): ChatPlan {
+function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
   const [, messages, options, fields] = conversationOf(c, context, request);
   const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, options, fields, formOfText(request.text));
   if (request.truncation !== "auto") return plan(messages);
@@ -143,11 +152,11 @@ function planConversation(c: AppContext, context: ServeContext, request: Respons
 const DEFAULT_ROOM = 256;
 
 /** The conversation without its oldest turns, as few as need be. Instructions stay, and a turn goes as a whole, from what the user says on. */
-function withinContext(
+async function withinContext(
   messages: readonly PlainMessage[],
-  plan: (kept: readonly PlainMessage[]) => ChatPlan,
+  plan: (kept: readonly PlainMessage[]) => Promise<ChatPlan>,
   maxTokens: number,
-): ChatPlan {
+): Promise<ChatPlan> {
   const isUsers = ({ role }: PlainMessage) => role === "user";
   const numKeptFirst = Math.max(
     messages.findIndex(({ role }) => role !== "system"),
@@ -155,22 +164,22 @@ function withinContext(
   );
   const cuts = messages.flatMap((message, index) => (index > numKeptFirst && isUsers(message) ? [index] : []));
   const cutAt = (index: number) => plan([...messages.slice(0, numKeptFirst), ...messages.slice(index)]);
-  const attempt = (make: () => ChatPlan): ChatPlan | undefined => {
+  const attempt = async (make: () => Promise<ChatPlan>): Promise<ChatPlan | undefined> => {
     try {
-      const made = make();
+      const made = await make();
       return made.promptIds.length <= maxTokens ? made : undefined;
     } catch (thrown) {
       if (thrown instanceof MillraceError && thrown.code === "context_length_exceeded") return undefined;
       throw thrown;
     }
   };
-  const whole = attempt(() => plan(messages));
+  const whole = await attempt(() => plan(messages));
   if (whole !== undefined) return whole;
   let [low, high] = [0, cuts.length];
   let best: ChatPlan | undefined;
   while (low < high) {
     const middle = (low + high) >> 1;
-    const made = attempt(() => cutAt(cuts[middle]!));
+    const made = await attempt(() => cutAt(cuts[middle]!));
     if (made === undefined) low = middle + 1;
     else [best, high] = [made, middle];
   }

@@ -55,7 +55,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
   const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const generations = planResponse(c, context, request);
+  const generations = await planResponse(c, context, request);
   sayUnenforced(c, formOfText(request.text));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
@@ -79,7 +79,7 @@ export async function inputTokens(c: AppContext, context: ServeContext): Promise
   const turn = context.responses.open(c.get("tenant") ?? "", body);
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
   resolveModelName(context, request.model);
-  const { length } = responsePromptIds(c, context, request);
+  const { length } = await responsePromptIds(c, context, request);
   return c.json({ object: "response.input_tokens", input_tokens: length });
 }
 

@@ -2,12 +2,13 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/admission.js";
+import { tokenText } from "../../text/token-text.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { readJsonObject } from "../read-body.js";
-import { encodeChat, messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
+import { messagesField, renderChat, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { type FieldRules, never, parseFields } from "./fields.js";
-import { tokenText } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
+import { assertTextMayFit } from "./prompt-size.js";
 import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
 import { templateTools, toolsField } from "./tool-fields.js";
 
@@ -40,45 +41,46 @@ export const DETOKENIZE_RULES: FieldRules<(typeof detokenizeSchema)["shape"]> = 
   unsupported: {},
 };
 
-function encodeRequest(context: ServeContext, request: z.output<typeof tokenizeSchema>): ArrayLike<number> {
+/** The text whose tokens are asked for: a prompt, or a chat as its template writes it. */
+function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>): string {
   const { prompt, messages } = request;
-  if ((prompt === undefined) === (messages === undefined)) {
-    const got = prompt === undefined ? "neither" : "both";
-    throw new MillraceError("invalid_parameter", `prompt: expected either prompt or messages, got ${got}`, {
-      param: "prompt",
-    });
-  }
-  if (messages !== undefined) {
-    return encodeChat(context, toChatMessages(messages), {
-      addGenerationPrompt: request.add_generation_prompt,
-      continueFinalMessage: request.continue_final_message,
-      kwargs: request.chat_template_kwargs,
-      tools: templateTools(context, request.tools),
-      addSpecialTokens: request.add_special_tokens,
-    });
-  }
-  const { maxTokenizeLength } = context.limits;
-  if (prompt !== undefined && prompt.length > maxTokenizeLength) {
+  if (prompt !== undefined && messages === undefined) {
+    const { maxTokenizeLength } = context.limits;
+    if (prompt.length <= maxTokenizeLength) return prompt;
     throw new MillraceError(
       "invalid_parameter",
       `prompt: expected at most ${maxTokenizeLength} characters, got ${prompt.length}`,
       { param: "prompt", hint: "Split the text, or count it with `millrace tokenize`." },
     );
   }
-  const addSpecial = request.add_special_tokens ?? true;
-  return context.tokenizer.encode(prompt ?? "", { addSpecial, parseSpecial: true });
+  if (prompt !== undefined || messages === undefined) {
+    const got = prompt === undefined ? "neither" : "both";
+    throw new MillraceError("invalid_parameter", `prompt: expected either prompt or messages, got ${got}`, {
+      param: "prompt",
+    });
+  }
+  const text = renderChat(context, toChatMessages(messages), {
+    addGenerationPrompt: request.add_generation_prompt,
+    continueFinalMessage: request.continue_final_message,
+    kwargs: request.chat_template_kwargs,
+    tools: templateTools(context, request.tools),
+  });
+  assertTextMayFit(context, text, "messages");
+  return text;
 }
 
 export async function tokenize(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
-  const tokens = Array.from(encodeRequest(context, request));
-  return c.json({
-    count: tokens.length,
-    max_model_len: context.engine.info.maxModelLen,
-    tokens,
-    token_strs: request.return_token_strs === true ? tokens.map((id) => tokenText(context.tokenizer, id, false)) : null,
-  });
+  const text = textOf(context, request);
+  const addSpecial = request.add_special_tokens ?? request.messages === undefined;
+  const withTexts = request.return_token_strs === true;
+  const { count, ids, texts } = await context.asyncTokenizer.list(text, { addSpecial, parseSpecial: true }, withTexts);
+  const { maxModelLen } = context.engine.info;
+  const head = `{"count":${count},"max_model_len":${maxModelLen},"tokens":`;
+  // As bytes: writing a million ids here would hold up everybody.
+  const body = Buffer.concat([Buffer.from(head), ids, Buffer.from(',"token_strs":'), texts, Buffer.from("}")]);
+  return c.body(body, 200, { "Content-Type": "application/json" });
 }
 
 export async function detokenize(c: AppContext, context: ServeContext): Promise<Response> {
@@ -93,18 +95,18 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
     );
   }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
-  return c.json({ prompt: context.tokenizer.decode(request.tokens, { keepSpecial: true }) });
+  return c.json({ prompt: await context.asyncTokenizer.decode(request.tokens, { keepSpecial: true }) });
 }
 
 /** What evaluation tools need to render chats and to cut texts themselves. Nothing is padded here: the end token stands in. */
 export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
   const { tokenizer, chatTemplate, engine } = context;
   const { bosId, eosId } = tokenizer;
-  const textOf = (id: number | undefined) => (id === undefined ? null : tokenText(tokenizer, id, false));
+  const nameOf = (id: number | undefined) => (id === undefined ? null : tokenText(tokenizer, id));
   return c.json({
-    bos_token: textOf(bosId),
-    eos_token: textOf(eosId),
-    pad_token: textOf(eosId),
+    bos_token: nameOf(bosId),
+    eos_token: nameOf(eosId),
+    pad_token: nameOf(eosId),
     bos_token_id: bosId ?? null,
     eos_token_id: eosId ?? null,
     add_bos_token: tokenizer.addsBos,

@@ -1,0 +1,68 @@
+/** Long texts are encoded by another thread, with the same tokens. */
+import { copyFileSync, mkdtempSync, renameSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { fixture, repositoryRoot } from "../../test/helpers/fixtures.js";
+import { AsyncTokenizer } from "./async-tokenizer.js";
+import { tokenText } from "./token-text.js";
+import { loadTokenizer, tokenizerSource } from "./tokenizer-source.js";
+
+const MODEL = fixture("models/stories260k.gguf");
+const OTHER = join(repositoryRoot(), "models/mill-base.gguf");
+const options = { addSpecial: true, parseSpecial: true };
+const long = Array.from({ length: 5000 }, (_, i) => `word${i * 7919}`).join(" ");
+
+function encoderOf(path: string) {
+  const source = tokenizerSource(path);
+  const tokenizer = loadTokenizer(source);
+  const encode = vi.spyOn(tokenizer, "encode");
+  return { encoder: new AsyncTokenizer(tokenizer, source), tokenizer, encode };
+}
+
+test("a long text, and texts that are long together, are encoded elsewhere; short ones are not", async () => {
+  const { encoder, tokenizer, encode } = encoderOf(MODEL);
+  const pieces = long.match(/.{1,1000}/g)!;
+  const [whole, parts] = await Promise.all([encoder.encode([long], options), encoder.encode(pieces, options)]);
+  expect(encode).not.toHaveBeenCalled();
+  expect(whole).toEqual([Int32Array.from(tokenizer.encode(long, options))]);
+  expect(parts).toEqual(pieces.map((piece) => Int32Array.from(tokenizer.encode(piece, options))));
+  encode.mockClear();
+  expect(await encoder.encode(["Once upon a time"], options)).toHaveLength(1);
+  expect(encode).toHaveBeenCalledOnce();
+});
+
+test("so are lists of tokens with their texts, and ids as text again", async () => {
+  const { encoder, tokenizer, encode } = encoderOf(MODEL);
+  const decode = vi.spyOn(tokenizer, "decode");
+  const { count, ids, texts } = await encoder.list(long, options, true);
+  const read = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
+  const back = await encoder.decode(read(ids));
+  expect([encode.mock.calls, decode.mock.calls]).toEqual([[], []]);
+  const expected = tokenizer.encode(long, options);
+  expect([count, read(ids)]).toEqual([expected.length, expected]);
+  expect(read(texts)).toEqual(expected.map((id) => tokenText(tokenizer, id)));
+  expect(back).toBe(long);
+  expect(read((await encoder.list("short", options, false)).texts)).toBeNull();
+  const wrong = Int32Array.from({ length: 20_000 }, () => 99_999);
+  await expect(encoder.decode(wrong)).rejects.toMatchObject({ code: "token_out_of_range" });
+});
+
+test("where another file has taken the model's place, the tokenizer that was read goes on", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-encoder-"));
+  const path = join(folder, "model.gguf");
+  copyFileSync(MODEL, path);
+  const { encoder, tokenizer, encode } = encoderOf(path);
+  copyFileSync(OTHER, `${path}.new`);
+  renameSync(`${path}.new`, path);
+  const expected = Int32Array.from(tokenizer.encode(long, options));
+  encode.mockClear();
+  expect(await Promise.all([encoder.encode([long], options), encoder.encode([long], options)])).toEqual([
+    [expected],
+    [expected],
+  ]);
+  expect(encode).toHaveBeenCalledTimes(2);
+  expect(() => loadTokenizer({ path, state: "another" })).toThrow(
+    expect.objectContaining({ code: "model_file_changed" }),
+  );
+});
