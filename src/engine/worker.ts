@@ -30,6 +30,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
       note: (text) => send({ kind: "note", text }),
       mapped: (file, check) => files.addPack(file, check),
     });
+    files.addModels(device);
     const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
@@ -41,6 +42,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
         isStopping = true;
         void core.close().finally(() => {
           device.destroy();
+          files.close();
           process.exit(0);
         });
       }

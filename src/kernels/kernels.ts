@@ -14,6 +14,19 @@ export type FileHandle = number & { readonly __file: unique symbol };
 
 export const NO_BUFFER = 0 as BufferHandle;
 
+/** Bytes of a file. */
+export interface FilePart {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+export interface MappedFile {
+  readonly file: FileHandle;
+  readonly path: string;
+  /** What weights in rows read of it where it lies. */
+  readonly parts: readonly FilePart[];
+}
+
 export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "neon" | "neondot";
 
 export interface DeviceOptions {
@@ -52,6 +65,7 @@ export interface Device {
   /** Maps a file read-only. Throws `file_unreadable`. */
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
+  mappedFiles(): readonly MappedFile[];
   /**
    * A hint: the whole pages of `file` in the range stop counting as this process's memory, and are read again when touched.
    * `isEvicted`: the OS need not keep them either.

@@ -2,7 +2,7 @@
 
 import { createRequire } from "node:module";
 import { type ErrorCode, MillraceError } from "../core/errors.js";
-import type { WeightType } from "./dequantize.js";
+import { rowByteLength, type WeightType } from "./dequantize.js";
 import { findAddon, missingHint } from "./find.js";
 import type {
   BufferHandle,
@@ -10,20 +10,24 @@ import type {
   Device,
   DeviceOptions,
   FileHandle,
+  FilePart,
   Isa,
   KernelLibrary,
   KvBytes,
+  MappedFile,
   WeightHandle,
 } from "./kernels.js";
 import { OP_NAMES } from "./program.js";
+
+export const FILE_CHANGED_HINT =
+  "start again; a file that is in use is replaced by moving another into its place, never written to";
 
 /** What to do about each code the addon throws. */
 const HINTS = {
   kernels_argument: "this is a defect in the code that recorded the operation; please report it",
   out_of_memory: "lower --kv-cache-memory-bytes or --max-model-len, or free memory",
   file_unreadable: "check the path and its permissions",
-  model_file_changed:
-    "start again; a file that is in use is replaced by moving another into its place, never written to",
+  model_file_changed: FILE_CHANGED_HINT,
   kernels_isa: "leave MILLRACE_ISA unset to let the CPU decide",
 } as const satisfies Partial<Record<ErrorCode, string>>;
 
@@ -80,6 +84,8 @@ class NativeDevice implements Device {
   readonly isa: Isa;
   readonly numThreads: number;
   readonly #native: Device;
+  readonly #paths = new Map<number, string>();
+  readonly #weightsInRows = new Map<WeightHandle, FilePart & { readonly source: number }>();
 
   constructor(native: Device) {
     this.#native = native;
@@ -107,12 +113,23 @@ class NativeDevice implements Device {
     guard(() => this.#native.release(buffer));
   }
 
-  mapFile(file: string): FileHandle {
-    return guard(() => this.#native.mapFile(file));
+  mapFile(path: string): FileHandle {
+    const file = guard(() => this.#native.mapFile(path));
+    this.#paths.set(file, path);
+    return file;
   }
 
   unmapFile(file: FileHandle): void {
     guard(() => this.#native.unmapFile(file));
+    this.#paths.delete(file);
+  }
+
+  mappedFiles(): readonly MappedFile[] {
+    const weights = [...this.#weightsInRows.values()];
+    return Array.from(this.#paths, ([file, path]) => ({
+      ...{ file: file as FileHandle, path },
+      parts: weights.filter(({ source }) => source === file),
+    }));
   }
 
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void {
@@ -143,11 +160,17 @@ class NativeDevice implements Device {
     cols: number,
     isPacked = false,
   ): WeightHandle {
-    return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
+    const weight = guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
+    const isInRows = this.#paths.has(source) && !isPacked;
+    if (isInRows) {
+      this.#weightsInRows.set(weight, { source, byteOffset, byteLength: rows * rowByteLength(type, cols)! });
+    }
+    return weight;
   }
 
   releaseWeight(weight: WeightHandle): void {
     guard(() => this.#native.releaseWeight(weight));
+    this.#weightsInRows.delete(weight);
   }
 
   submit(program: Float64Array, numWords: number): void {

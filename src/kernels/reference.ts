@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "./dequantize.js";
-import type { BufferHandle, Device, FileHandle, KvBytes, WeightHandle } from "./kernels.js";
+import type { BufferHandle, Device, FileHandle, KvBytes, MappedFile, WeightHandle } from "./kernels.js";
 import { packedByteLength } from "./packing.js";
 import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
 import { pagedAttention } from "./reference-attention.js";
@@ -102,6 +102,11 @@ class ReferenceDevice implements Device, HandleSpace {
   unmapFile(file: FileHandle): void {
     this.#requireAlive();
     if (!this.#files.delete(file)) refuseHandle("unmapFile", "a file", file);
+  }
+
+  /** Files are copied: none is read where it lies. */
+  mappedFiles(): readonly MappedFile[] {
+    return [];
   }
 
   releasePages(): void {}

@@ -1,5 +1,5 @@
 /** A model's file that is cut off while it is served: whoever waits gets a coded error, the log says why, and the process ends, to be started again. */
-import { copyFileSync, renameSync, truncateSync } from "node:fs";
+import { copyFileSync, readFileSync, renameSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fixture } from "../helpers/fixtures.js";
@@ -51,6 +51,19 @@ test("an idle server notices too, and ends by itself", async () => {
   truncateSync(path, 4096);
   expect(await server.exited).toBe(1);
   expect(SAID.exec(server.stderr())?.[1]).toBe(path);
+});
+
+test("a file that only gets another date changes nothing, one of other bytes ends the server", async () => {
+  const path = copyOfModel();
+  await using server = await startTestServer(["--model", path]);
+  utimesSync(path, new Date(), new Date(Date.now() + 60_000));
+  // An idle server looks every two seconds.
+  await new Promise((resolve) => setTimeout(resolve, 3000));
+  expect((await ask(server.url, { max_tokens: 4 })).status).toBe(200);
+  const bytes = readFileSync(path);
+  writeFileSync(path, bytes.fill(7, bytes.length - 100), { flag: "r+" });
+  expect(await server.exited).toBe(1);
+  expect(server.stderr()).toMatch(/^error \[model_file_changed\]: .*stories.gguf .*, got one that was written to$/m);
 });
 
 test("a fleet says why, and starts the instance again", async () => {
