@@ -42,6 +42,12 @@ async def chat() -> None:
     assert second.last_response_id != first.last_response_id
 
 
-asyncio.run(ask(OpenAIChatCompletionsModel(model=os.environ["MODEL"], openai_client=client)))
-asyncio.run(ask(OpenAIResponsesModel(model=os.environ["MODEL"], openai_client=client)))
-asyncio.run(chat())
+async def main() -> None:
+    for model in (OpenAIChatCompletionsModel, OpenAIResponsesModel):
+        called.clear()
+        await ask(model(model=os.environ["MODEL"], openai_client=client))
+    await chat()
+
+
+# The client's connections belong to one event loop.
+asyncio.run(main())

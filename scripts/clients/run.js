@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what passed.
+ * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what passed,
+ * and in which version.
  *
  *   node scripts/clients/run.js [--folder DIR] [--only NAME]
  *
@@ -11,46 +12,70 @@ import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../..");
 const { values } = parseArgs({ options: { folder: { type: "string" }, only: { type: "string" } } });
-const folder = values.folder ?? join(tmpdir(), "server-clients");
+const folder = resolve(values.folder ?? join(tmpdir(), "server-clients"));
 const TIMEOUT_MS = 600_000;
 
-const PYTHON = ["openai", "openai-agents", "pydantic-ai-slim[openai]", "langchain-openai", "instructor", "litellm"];
-const LM_EVAL = ["lm-eval[api]"];
-const GUIDELLM = ["guidellm"];
-const NODE = ["ai@6", "@ai-sdk/openai@3", "@ai-sdk/openai-compatible@2", "zod@4"];
+/** Of Python's clients, what pip installs. */
+const PACKAGES = {
+  "openai-agents": "openai-agents",
+  "pydantic-ai": "pydantic-ai-slim[openai]",
+  langchain: "langchain-openai",
+  instructor: "instructor",
+  // Without its extra, calls with tools fail at an import.
+  litellm: "litellm[mcp]",
+  guidellm: "guidellm",
+  "lm-eval": "lm-eval[api]",
+};
+const NODE = ["ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "zod"];
 
 const script = (name) => join(here, name);
-const python = (venv) => join(folder, venv, "bin", "python");
+const python = (client) => join(folder, client, "bin", "python");
 
-/** Name, its packages, and what runs it: the exit status says whether it passed. */
+const pythonClient = (name, command) => ({
+  name,
+  install: () => installPython(name, PACKAGES[name]),
+  version: () => pythonVersion(name, PACKAGES[name]),
+  command: command ?? (() => [python(name), script(`${name.replaceAll("-", "_")}_client.py`)]),
+});
+
+/** Name, its packages, their version, and what runs it: the exit status says whether it passed. */
 const CLIENTS = [
-  ...["openai_agents", "pydantic_ai", "langchain", "instructor", "litellm"].map((name) => ({
-    name: name.replaceAll("_", "-"),
-    install: () => installPython("py", PYTHON),
-    command: () => [python("py"), script(`${name}_client.py`)],
-  })),
-  { name: "ai-sdk", install: installNode, command: aiSdk },
-  { name: "guidellm", install: () => installPython("guidellm", GUIDELLM), command: guidellm },
-  { name: "lm-eval", install: () => installPython("lm-eval", LM_EVAL), command: lmEval },
+  ...["openai-agents", "pydantic-ai", "langchain", "instructor", "litellm"].map((name) => pythonClient(name)),
+  { name: "ai-sdk", install: installNode, version: nodeVersion, command: aiSdk },
+  pythonClient("guidellm", guidellm),
+  pythonClient("lm-eval", lmEval),
 ];
 
+/** Installers end with warnings: the lines that say what failed are told before them. */
 function check({ status, stderr }, what) {
-  if (status !== 0) throw new Error(`${what}: ${String(stderr).trim().split("\n").slice(-3).join(" ")}`);
+  if (status === 0) return;
+  const lines = String(stderr).trim().split("\n");
+  const errors = lines.filter((line) => /error/i.test(line));
+  throw new Error(`${what}: ${(errors.length > 0 ? errors : lines).slice(-3).join(" ")}`);
 }
 
-function installPython(venv, packages) {
-  if (!existsSync(python(venv))) check(spawnSync("python3", ["-m", "venv", join(folder, venv)]), "python3 -m venv");
-  const marker = join(folder, venv, "installed");
+/** Each client has an environment of its own: together, their demands on shared packages leave only old versions. */
+function installPython(client, requirement) {
+  const marker = join(folder, client, "installed");
   if (existsSync(marker)) return;
-  check(spawnSync(python(venv), ["-m", "pip", "install", "--quiet", ...packages]), "pip install");
-  writeFileSync(marker, packages.join("\n"));
+  check(spawnSync("python3", ["-m", "venv", join(folder, client)]), "python3 -m venv");
+  check(spawnSync(python(client), ["-m", "pip", "install", "--quiet", requirement]), "pip install");
+  writeFileSync(marker, requirement);
+}
+
+function pythonVersion(client, requirement) {
+  const name = requirement.replace(/\[.*/, "");
+  const print = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
+  const found = spawnSync(python(client), ["-c", print, name], { encoding: "utf8" });
+  check(found, name);
+  return `${name} ${found.stdout.trim()}`;
 }
 
 function installNode() {
@@ -59,6 +84,11 @@ function installNode() {
   mkdirSync(to, { recursive: true });
   writeFileSync(join(to, "package.json"), JSON.stringify({ private: true }));
   check(spawnSync("npm", ["install", "--no-audit", "--no-fund", ...NODE], { cwd: to }), "npm install");
+}
+
+function nodeVersion() {
+  const manifest = (name) => JSON.parse(readFileSync(join(folder, "node/node_modules", name, "package.json"), "utf8"));
+  return NODE.map((name) => `${name} ${manifest(name).version}`).join(", ");
 }
 
 /** Imports are looked for from where a module lies. */
@@ -135,6 +165,7 @@ function run([command, ...args], { url, model }) {
     MODEL: model,
     OPENAI_API_KEY: "none",
     HF_HUB_OFFLINE: "1",
+    LITELLM_LOCAL_MODEL_COST_MAP: "True",
     PYTHONWARNINGS: "ignore",
   };
   const { status, stdout, stderr } = spawnSync(command, args, {
@@ -173,16 +204,20 @@ const rows = [];
 try {
   for (const client of CLIENTS) {
     if (values.only !== undefined && client.name !== values.only) continue;
-    let row;
+    const row = { client: client.name, version: "", result: "FAIL", reason: "" };
     try {
       client.install();
+      row.version = client.version();
       const { isPassed, reason } = run(client.command(serving), serving);
       const failures = isPassed ? failuresIn(client.name) : reason;
-      row = { client: client.name, result: failures === undefined ? "pass" : "FAIL", reason: failures ?? "" };
+      row.result = failures === undefined ? "pass" : "FAIL";
+      row.reason = failures ?? "";
     } catch (thrown) {
-      row = { client: client.name, result: "FAIL", reason: thrown.message };
+      row.reason = thrown.message;
     }
-    process.stdout.write(`${row.client.padEnd(16)}${row.result}  ${row.reason}\n`);
+    process.stdout.write(
+      `${row.client.padEnd(16)}${row.result}  ${[row.version, row.reason].filter(Boolean).join(": ")}\n`,
+    );
     rows.push(row);
   }
 } finally {
