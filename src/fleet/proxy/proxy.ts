@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
-import { MillraceError } from "../../core/errors.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
 import {
   answerBadRequest,
   answerHalfClosed,
@@ -21,10 +21,12 @@ import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
 import type { Upstream } from "../upstream.js";
+import { API_DESCRIPTION_PATH, ApiDescriptions } from "./api-descriptions.js";
 import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import type { ProxyOptions } from "./options.js";
+import { modelOf } from "./request-terms.js";
 import { logFailure, respondJson, respondWithError } from "./respond.js";
 import { dialectOf, routeOf } from "./routes.js";
 import { UpstreamConnections } from "./upstream-connections.js";
@@ -98,6 +100,14 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
 /** For the last bytes on their way to clients. */
 const FAREWELL_MS = 1000;
 
+interface InfoRequest {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly requestId: string;
+  readonly path: string;
+  readonly refuse: (error: MillraceError) => void;
+}
+
 /** Says what becomes of each request, and knows which are not answered yet. */
 class Door {
   isDraining = false;
@@ -105,7 +115,11 @@ class Door {
   readonly #exchanges = new Set<Exchange>();
   #onIdle = () => {};
 
-  constructor(private readonly context: ExchangeContext) {}
+  readonly #descriptions: ApiDescriptions;
+
+  constructor(private readonly context: ExchangeContext) {
+    this.#descriptions = new ApiDescriptions(context.options.pool, context.connections);
+  }
 
   open(incoming: IncomingMessage, outgoing: ServerResponse): void {
     let exchange: Exchange | undefined;
@@ -162,27 +176,24 @@ class Door {
     };
     try {
       assertPageAllowed(pages, incoming.headers);
-      if (route !== undefined && method === (route.method ?? "POST") && !this.isDraining && !isStored) {
+      const isExchange = route !== undefined && route.isOpen !== true && !isStored;
+      if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {
         return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
       }
       if (isStored) {
         const { tenant } = this.context.options.authorize(incoming.headers);
         const answer = this.context.responses.answer(tenant, method, url);
         respondJson(outgoing, 200, requestId, answer ?? {});
-      } else if (!this.#serveInfo(incoming, outgoing, requestId, path))
+      } else if (!this.#serveInfo({ incoming, outgoing, requestId, path, refuse }))
         refuse(this.#noSuchPath(route !== undefined, incoming, path));
     } catch (thrown) {
-      refuse(
-        thrown instanceof MillraceError
-          ? thrown
-          : new MillraceError("internal_error", String(thrown), { cause: thrown }),
-      );
+      refuse(toMillraceError(thrown));
     }
     return undefined;
   }
 
   /** What the fleet tells of itself. */
-  #serveInfo(incoming: IncomingMessage, outgoing: ServerResponse, requestId: string, path: string): boolean {
+  #serveInfo({ incoming, outgoing, requestId, path, refuse }: InfoRequest): boolean {
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
     if (isGet && path === "/health") {
@@ -194,6 +205,15 @@ class Door {
     if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       options.authorize(incoming.headers);
       respondJson(outgoing, 200, requestId, modelList(options.pool.models(), path));
+      return true;
+    }
+    if (isGet && path === API_DESCRIPTION_PATH) {
+      const name = new URL(incoming.url!, "http://localhost").searchParams.get("model");
+      const model = modelOf(name === null ? {} : { model: name }, options.pool.models(), options.modelOf);
+      this.#descriptions.of(model).then(
+        (document) => respondJson(outgoing, 200, requestId, document),
+        (thrown: unknown) => refuse(toMillraceError(thrown)),
+      );
       return true;
     }
     return options.handleOther?.(incoming, outgoing, requestId) === true;

@@ -8,8 +8,9 @@ import { isOwnPath } from "./routes.js";
 
 const UNREAD_BODY_MS = 1_000;
 
+/** @param value as an object, or as the bytes of its JSON */
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
-  const body = Buffer.from(JSON.stringify(value));
+  const body = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
   outgoing.writeHead(status, {
     "Content-Type": "application/json",
     "Content-Length": body.length,

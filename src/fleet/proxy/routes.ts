@@ -1,10 +1,13 @@
 /** Which requests go to instances, and what is known of them by their path. */
+import { API_DESCRIPTION_PATH } from "./api-descriptions.js";
 import { ANTHROPIC, type Dialect, OPENAI, OPENAI_RESPONSES } from "./dialect.js";
 
 export interface Route {
   readonly dialect: Dialect;
   /** POST where absent. A GET has no body: its query may name the model. */
   readonly method?: "GET";
+  /** Needs no key, so that it may cost nothing: the gateway answers by itself. */
+  readonly isOpen?: boolean;
   /** Its prompt goes through a prefix cache, and tokens come out. */
   readonly isGeneration: boolean;
   /** Takes a `seed`. */
@@ -30,7 +33,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/tokenize", PLAIN],
   ["/detokenize", PLAIN],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],
-  ["/openapi.json", { ...PLAIN, method: "GET" }],
+  [API_DESCRIPTION_PATH, { ...PLAIN, method: "GET", isOpen: true }],
 ]);
 
 /** Plain words only: nothing that an engine could resolve to another path. */

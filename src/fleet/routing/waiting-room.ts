@@ -64,7 +64,7 @@ export class WaitingRoom {
         ? this.router.acquire(entrant.request, entrant.excluded)
         : this.#outlook(model);
     if (typeof result === "object") return result;
-    if (result === "none" && !this.#isHopeful(model)) throw this.#noneReady(model);
+    if (result === "none" && !this.#isHopeful(model)) throw noneReady(model);
     return new Promise((resolve, reject) => {
       const leave = this.#wait(entrant, (result) =>
         result instanceof MillraceError ? reject(result) : resolve(result),
@@ -125,7 +125,7 @@ export class WaitingRoom {
   /** Why waiting for an instance makes no sense; undefined: it does. */
   #hopelessness(model: string): MillraceError | undefined {
     try {
-      return this.#isHopeful(model) ? undefined : this.#noneReady(model);
+      return this.#isHopeful(model) ? undefined : noneReady(model);
     } catch (thrown) {
       return toMillraceError(thrown);
     }
@@ -167,14 +167,14 @@ export class WaitingRoom {
   }
 
   #tooLong(model: string): MillraceError {
-    if (this.#outlook(model) === "none") return this.#noneReady(model);
+    if (this.#outlook(model) === "none") return noneReady(model);
     const message = `expected a free place within ${this.limits.maxWaitMs} ms, got none`;
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
+}
 
-  #noneReady(model: string): MillraceError {
-    return new MillraceError("no_instance_ready", `expected a ready instance of ${model}, got none`, {
-      retryAfterSeconds: 1,
-    });
-  }
+export function noneReady(model: string): MillraceError {
+  return new MillraceError("no_instance_ready", `expected a ready instance of ${model}, got none`, {
+    retryAfterSeconds: 1,
+  });
 }
