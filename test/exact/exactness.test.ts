@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
-import type { EngineOptions, EngineRequest, SamplingParams } from "../../src/engine/api.js";
+import type { EngineOptions, EngineRequest } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/engine/model/open-model.js";
@@ -26,26 +26,14 @@ import type { Device, Isa } from "../../src/kernels/kernels.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { KV_TYPES } from "../../src/kernels/program.js";
 import { ISAS } from "../../src/kernels/test-helpers.js";
-import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
-import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
-import { grammarOfRegex } from "../../src/text/grammar/pattern-expression.js";
-import { recipeOf } from "../helpers/constraint.js";
 import type { Completion } from "../helpers/engine-requests.js";
-import { collect, poolingRequest, request, runAlone } from "../helpers/engine-requests.js";
+import { collect, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
+import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
 import { TestRng } from "../helpers/rng.js";
 
-const MODELS: readonly RandomModelOptions[] = [
-  { architecture: "llama", seed: 1, type: "F16" },
-  { architecture: "llama", seed: 2, type: "Q4_0" },
-  { architecture: "qwen3", seed: 3, type: "F32" },
-  { architecture: "gemma3", seed: 4, type: "F16" },
-  { architecture: "phi3", seed: 5, type: "Q8_0" },
-  { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
-  { architecture: "llama", seed: 7, type: "Q4_K", width: 256 },
-];
 const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => isa);
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
@@ -56,7 +44,7 @@ const onlySeed = process.env.MILLRACE_EXACT_SEED;
 let folder = "";
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-exact-"));
-  for (const options of MODELS) {
+  for (const options of RANDOM_MODELS) {
     writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
     for (const kind of HEAD_KINDS) writeRandomHeads(headsPath(options, kind), kind, options);
   }
@@ -127,7 +115,7 @@ type Totals = Record<
 
 async function runRound(seed: number, totals: Totals): Promise<void> {
   const rng = new TestRng(seed);
-  const model = rng.pick(MODELS);
+  const model = rng.pick(RANDOM_MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
   const activationDtype = rng.pick(["auto", "int8"] as const);
   const isa = rng.pick(ISAS_HERE);
@@ -252,11 +240,7 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
     const arriveAtStep = rng.int(0, 25);
     return {
       request: {
-        ...(rng.chance(0.15)
-          ? poolingRequest(promptIds, rng.pick(["mean", "last"]))
-          : isConstraining && rng.chance(0.6)
-            ? constrainedRequest(rng, promptIds, vocabSize)
-            : request(promptIds, { ...randomSampling(rng, vocabSize), ...randomBars(promptIds, vocabSize) })),
+        ...randomRequest(rng, promptIds, vocabSize, isConstraining),
         ...(rng.chance(0.2) ? { cacheSalt: "tenant", tenant: "tenant" } : {}),
         priority: rng.int(-1, 1),
       },
@@ -273,7 +257,7 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
   const path = hasHeads
     ? headsPath(model, rng.pick(HEAD_KINDS))
-    : modelPath(rng.chance(0.5) ? model : rng.pick(MODELS));
+    : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,
@@ -282,73 +266,6 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
     promptLookupMin: rng.int(1, 3),
     isAdaptive: rng.chance(0.3),
   };
-}
-
-function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams> {
-  return {
-    temperature: rng.pick([0, 0, 0.5, 1, 1.7]),
-    topK: rng.pick([0, 0, 1, 5, 40]),
-    topP: rng.pick([1, 1, 0.9, 0.3]),
-    minP: rng.pick([0, 0, 0.05]),
-    presencePenalty: rng.pick([0, 0, 0.7]),
-    frequencyPenalty: rng.pick([0, 0, -0.4]),
-    repetitionPenalty: rng.pick([1, 1, 1.3]),
-    seed: BigInt(rng.int(0, 2 ** 31)) * 0x100000001n,
-    maxTokens: rng.int(0, 60),
-    minTokens: rng.pick([0, 0, 5]),
-    stopTokenIds: rng.chance(0.5) ? [rng.int(0, vocabSize - 1), rng.int(0, vocabSize - 1)] : [],
-    logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
-    numLogprobs: rng.pick([undefined, 0, 5]),
-    numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
-  };
-}
-
-/** Few tokens come again and again, so that drafts come true, and words of them are often about to be completed. */
-function randomBars(promptIds: readonly number[], vocabSize: number): Partial<SamplingParams> {
-  const rng = new TestRng(promptIds.reduce((sum, id) => sum + id, 0));
-  const few = Array.from({ length: rng.int(2, 6) }, () => rng.int(0, vocabSize - 1));
-  const word = () => Array.from({ length: rng.int(1, 3) }, () => rng.pick(few));
-  return {
-    allowedTokenIds: rng.chance(0.3) ? few : undefined,
-    badWords: rng.chance(0.4) ? [word(), word()] : undefined,
-  };
-}
-
-/** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
-const GRAMMARS: readonly string[] = [
-  grammarOfChoices(["the other thing and the other other thing", "no"]),
-  grammarOfRegex("(ab|the )*!"),
-  'root ::= "[" (root ("," root)*)? "]" | [0-9]',
-  grammarOfSchema({ type: "object" }, "json"),
-  // Lengths that are counted beside the grammar.
-  grammarOfSchema({ type: "array", items: { type: "string", minLength: 9, maxLength: 24 }, minItems: 1 }, "json"),
-  grammarOfSchema(
-    {
-      type: "array",
-      items: { type: "object", properties: { in: { type: "boolean" }, on: { enum: [1, 2] } }, required: ["in", "on"] },
-    },
-    "json",
-  ),
-];
-
-/** A request under a grammar, which the model's own end token ends. */
-function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number): EngineRequest {
-  const endOfText = vocabSize - 3;
-  const sampling = randomSampling(rng, vocabSize);
-  const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
-  return {
-    ...request(promptIds, {
-      ...sampling,
-      ...randomBars(promptIds, vocabSize),
-      stopTokenIds,
-      maxTokens: rng.int(1, 60),
-    }),
-    constraint: { recipe: recipeOf(rng.pick(GRAMMARS)) },
-  };
-}
-
-function randomIds(rng: TestRng, length: number, vocabSize: number): number[] {
-  return Array.from({ length }, () => rng.int(0, vocabSize - 1));
 }
 
 function openCore(

@@ -1,0 +1,86 @@
+/**
+ * The same bits as ever: fixed requests to tiny models of every architecture, whose tokens, log-probabilities and vectors are hashed for each instruction set
+ * and compared with those on record. A change of the kernels' arithmetic is a decision: MILLRACE_RECORD_BITS=1 writes the record anew.
+ */
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { EngineCore } from "../../src/engine/engine-core.js";
+import { openModel } from "../../src/engine/model/open-model.js";
+import { NO_SPECULATION } from "../../src/engine/speculative/config.js";
+import type { Isa } from "../../src/kernels/kernels.js";
+import { loadKernels } from "../../src/kernels/load.js";
+import { ISAS } from "../../src/kernels/test-helpers.js";
+import { runAlone } from "../helpers/engine-requests.js";
+import { fixture, repositoryRoot } from "../helpers/fixtures.js";
+import { writeRandomModel } from "../helpers/random-model.js";
+import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
+import { TestRng } from "../helpers/rng.js";
+
+const RECORD = join(repositoryRoot(), "test/fixtures/recorded-bits.json");
+const NUM_REQUESTS = 12;
+const KV_BYTES = 64 * 1024 * 1024;
+const isRecording = process.env.MILLRACE_RECORD_BITS === "1";
+
+/** By model, then by instruction set. */
+type Bits = Record<string, Partial<Record<Isa, string>>>;
+const record = JSON.parse(readFileSync(RECORD, "utf8")) as Bits;
+
+let folder = "";
+const models = new Map<string, () => string>([
+  ["stories260k", () => fixture("models/stories260k.gguf")],
+  ["mill-base", () => join(repositoryRoot(), "models/mill-base.gguf")],
+]);
+for (const options of RANDOM_MODELS) {
+  const name = `${options.architecture} ${options.type}`;
+  const path = () => join(folder, `${name}.gguf`);
+  models.set(name, path);
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-bits-"));
+  for (const options of RANDOM_MODELS)
+    writeRandomModel(models.get(`${options.architecture} ${options.type}`)!(), options);
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+  if (isRecording) writeFileSync(RECORD, `${JSON.stringify(record, null, 2)}\n`);
+});
+
+async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
+  const device = loadKernels().createDevice({ isa, numThreads: 2 });
+  const options = {
+    ...DEFAULT_ENGINE_OPTIONS,
+    modelPath,
+    numThreads: 2,
+    maxModelLen: 256,
+    kvCacheMemoryBytes: KV_BYTES,
+    speculative: NO_SPECULATION,
+  };
+  const core = new EngineCore(openModel(modelPath), options, device, 0);
+  const hash = createHash("sha256");
+  const rng = new TestRng(26);
+  const { vocabSize } = core.info;
+  for (let i = 0; i < NUM_REQUESTS; i++) {
+    const request = randomRequest(rng, randomIds(rng, rng.int(1, 120), vocabSize), vocabSize, false);
+    const { tokenIds, logprobs, promptLogprobs, pooled, finishReason } = runAlone(core, request);
+    // JSON writes every bit of a finite double.
+    hash.update(JSON.stringify([tokenIds, logprobs, promptLogprobs, pooled && [...pooled], finishReason]));
+  }
+  await core.close();
+  device.destroy();
+  return hash.digest("hex").slice(0, 32);
+}
+
+describe.each(ISAS)("$isa", ({ isa, isMissing }) => {
+  // Instruction sets of other processors than those that the record was written on are not in it.
+  const isUnknown = !isRecording && Object.values(record).every((bits) => bits[isa] === undefined);
+  test.skipIf(isMissing || isUnknown).each([...models.keys()])("%s", async (name) => {
+    const bits = await bitsOf(isa, models.get(name)!());
+    if (isRecording) record[name] = { ...record[name], [isa]: bits };
+    expect(bits).toBe(record[name]?.[isa]);
+  });
+});

@@ -1,0 +1,98 @@
+/** Requests of every kind at random, and the tiny models that answer them: what exactness is tested with. */
+import type { EngineRequest, SamplingParams } from "../../src/engine/api.js";
+import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
+import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
+import { grammarOfRegex } from "../../src/text/grammar/pattern-expression.js";
+import { recipeOf } from "./constraint.js";
+import { poolingRequest, request } from "./engine-requests.js";
+import type { RandomModelOptions } from "./random-model.js";
+import { TestRng } from "./rng.js";
+
+/** Every architecture, and weights of every kind of kernel. */
+export const RANDOM_MODELS: readonly RandomModelOptions[] = [
+  { architecture: "llama", seed: 1, type: "F16" },
+  { architecture: "llama", seed: 2, type: "Q4_0" },
+  { architecture: "qwen3", seed: 3, type: "F32" },
+  { architecture: "gemma3", seed: 4, type: "F16" },
+  { architecture: "phi3", seed: 5, type: "Q8_0" },
+  { architecture: "qwen2", seed: 6, type: "Q6_K", width: 256 },
+  { architecture: "llama", seed: 7, type: "Q4_K", width: 256 },
+];
+/** Of any kind. @param isConstraining most of them are under a grammar */
+export function randomRequest(
+  rng: TestRng,
+  promptIds: number[],
+  vocabSize: number,
+  isConstraining: boolean,
+): EngineRequest {
+  if (rng.chance(0.15)) return poolingRequest(promptIds, rng.pick(["mean", "last"]));
+  if (isConstraining && rng.chance(0.6)) return constrainedRequest(rng, promptIds, vocabSize);
+  return request(promptIds, { ...randomSampling(rng, vocabSize), ...randomBars(promptIds, vocabSize) });
+}
+
+function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams> {
+  return {
+    temperature: rng.pick([0, 0, 0.5, 1, 1.7]),
+    topK: rng.pick([0, 0, 1, 5, 40]),
+    topP: rng.pick([1, 1, 0.9, 0.3]),
+    minP: rng.pick([0, 0, 0.05]),
+    presencePenalty: rng.pick([0, 0, 0.7]),
+    frequencyPenalty: rng.pick([0, 0, -0.4]),
+    repetitionPenalty: rng.pick([1, 1, 1.3]),
+    seed: BigInt(rng.int(0, 2 ** 31)) * 0x100000001n,
+    maxTokens: rng.int(0, 60),
+    minTokens: rng.pick([0, 0, 5]),
+    stopTokenIds: rng.chance(0.5) ? [rng.int(0, vocabSize - 1), rng.int(0, vocabSize - 1)] : [],
+    logitBias: rng.chance(0.2) ? [[rng.int(0, vocabSize - 1), 5 * rng.next()]] : [],
+    numLogprobs: rng.pick([undefined, 0, 5]),
+    numPromptLogprobs: rng.pick([undefined, undefined, undefined, 3]),
+  };
+}
+
+/** Few tokens come again and again, so that drafts come true, and words of them are often about to be completed. */
+function randomBars(promptIds: readonly number[], vocabSize: number): Partial<SamplingParams> {
+  const rng = new TestRng(promptIds.reduce((sum, id) => sum + id, 0));
+  const few = Array.from({ length: rng.int(2, 6) }, () => rng.int(0, vocabSize - 1));
+  const word = () => Array.from({ length: rng.int(1, 3) }, () => rng.pick(few));
+  return {
+    allowedTokenIds: rng.chance(0.3) ? few : undefined,
+    badWords: rng.chance(0.4) ? [word(), word()] : undefined,
+  };
+}
+
+/** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
+const GRAMMARS: readonly string[] = [
+  grammarOfChoices(["the other thing and the other other thing", "no"]),
+  grammarOfRegex("(ab|the )*!"),
+  'root ::= "[" (root ("," root)*)? "]" | [0-9]',
+  grammarOfSchema({ type: "object" }, "json"),
+  // Lengths that are counted beside the grammar.
+  grammarOfSchema({ type: "array", items: { type: "string", minLength: 9, maxLength: 24 }, minItems: 1 }, "json"),
+  grammarOfSchema(
+    {
+      type: "array",
+      items: { type: "object", properties: { in: { type: "boolean" }, on: { enum: [1, 2] } }, required: ["in", "on"] },
+    },
+    "json",
+  ),
+];
+
+/** A request under a grammar, which the model's own end token ends. */
+function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number): EngineRequest {
+  const endOfText = vocabSize - 3;
+  const sampling = randomSampling(rng, vocabSize);
+  const stopTokenIds = [...(sampling.stopTokenIds ?? []), endOfText];
+  return {
+    ...request(promptIds, {
+      ...sampling,
+      ...randomBars(promptIds, vocabSize),
+      stopTokenIds,
+      maxTokens: rng.int(1, 60),
+    }),
+    constraint: { recipe: recipeOf(rng.pick(GRAMMARS)) },
+  };
+}
+
+export function randomIds(rng: TestRng, length: number, vocabSize: number): number[] {
+  return Array.from({ length }, () => rng.int(0, vocabSize - 1));
+}
