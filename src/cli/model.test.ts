@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import { bundledModelPath, loadTextSide } from "./model.js";
+import { BUNDLED_MODELS, bundledModelPath, loadTextSide } from "./model.js";
 
 test("the bundled models carry their sampling", async () => {
-  for (const name of ["mill-base", "mill-student"]) {
-    const { readSampling } = await loadTextSide(bundledModelPath().replace("mill-base", name));
+  for (const name of BUNDLED_MODELS) {
+    const { readSampling } = await loadTextSide(bundledModelPath(name));
     expect(readSampling()).toEqual({ temperature: 0 });
   }
 });

@@ -35,8 +35,12 @@ export function modelOption(): Option {
   );
 }
 
-export function bundledModelPath(): string {
-  return join(packageRoot(), "models", "mill-base.gguf");
+/** The models that come with the program and answer by themselves; the first is served where none is named. */
+export const BUNDLED_MODELS = ["mill-base", "mill-student"] as const;
+export type BundledModel = (typeof BUNDLED_MODELS)[number];
+
+export function bundledModelPath(name: BundledModel = "mill-base"): string {
+  return join(packageRoot(), "models", `${name}.gguf`);
 }
 
 /** @example nameOf("/models/qwen-00001-of-00002.gguf") // "qwen" */

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { FakeEngine } from "../../test/helpers/fake-engine.js";
 import { packageRoot } from "../core/package-root.js";
 import { describeSharing, warnOfOpenDoor } from "./describe-access.js";
-import { bundledModelPath } from "./model.js";
+import { bundledModelPath, loadTextSide } from "./model.js";
 import { aboutModel, type ReadyFacts, readyText } from "./ready-text.js";
 
 function facts(overrides: Partial<ReadyFacts>): ReadyFacts {
@@ -36,6 +36,17 @@ test("the bundled model's start says what it is, by the figures of its card, and
   expect(ofCard).toBeCloseTo(Number(parameters), 1);
   expect(text).toContain("--model hf:");
   expect(readyText(facts({}))).not.toContain("tiny");
+});
+
+test("the bundled student's start says that it extracts, and the line to try asks for that", async () => {
+  const path = bundledModelPath("mill-student");
+  const { chatTemplate } = await loadTextSide(path);
+  const text = readyText(facts({ path: relative(process.cwd(), path), chatTemplate }));
+  const [, parameters] = /([\d.]+) M parameters, distilled from mill-base/.exec(text) ?? [];
+  const card = readFileSync(join(packageRoot(), "models/README.md"), "utf8");
+  expect(Number(/`mill-student`.*\| ([\d.]+) M \|/.exec(card)?.[1])).toBeCloseTo(Number(parameters), 1);
+  expect(text).toMatch(/-d '.*I need JSON for/);
+  expect(readyText(facts({ path: "/models/mill-student.gguf", chatTemplate }))).toMatch(/-d '.*Tell me a short story/);
 });
 
 test("the start says what keys share, and who may use a server without any", () => {

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { formatBytes, formatTable } from "./format.js";
 import { describeSampling } from "./generation-config.js";
-import { bundledModelPath } from "./model.js";
+import { BUNDLED_MODELS, type BundledModel, bundledModelPath } from "./model.js";
 import type { ServingInstance } from "./start-server.js";
 
 /** What is shown, so that a test can do without an engine. */
@@ -14,20 +14,43 @@ export type ReadyFacts = Pick<
   readonly engine: { readonly info: ServingInstance["engine"]["info"] };
 };
 
-/** Lines for whoever serves the model that comes along; "" for other models. */
-export function aboutModel(path: string): string {
-  return resolve(path) === bundledModelPath() ? `${formatTable(ABOUT_BUNDLED)}\n` : "";
-}
-
-/** What the model that comes along is and is not. The figures are those of its card, models/README.md. */
-const ABOUT_BUNDLED: readonly (readonly [string, string])[] = [
-  ["  about", "a tiny model to try the server with: 6.2 M parameters, trained on 143 M tokens of made-up dialogues."],
-  [
-    "",
+/** Two lines about each model that comes along. The figures are those of its card, models/README.md. */
+const ABOUT: Readonly<Record<BundledModel, readonly [string, string]>> = {
+  "mill-base": [
+    "a tiny model to try the server with: 6.2 M parameters, trained on 143 M tokens of made-up dialogues.",
     "It computes, lists, extracts, edits, sums up, writes small functions and stories; it knows little of the world.",
   ],
-  ["  a real one", "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds what fits"],
-];
+  "mill-student": [
+    "a tiny model that extracts JSON from texts: 1.2 M parameters, distilled from mill-base.",
+    "It answers nothing but extractions; mill-base is the one to chat with.",
+  ],
+};
+
+const STORY = "Tell me a short story about a fox and a river.";
+const EXTRACTION = "I need JSON for a meeting with Maria Lopez on Friday at 10:30";
+
+function bundledModel(path: string): BundledModel | undefined {
+  return BUNDLED_MODELS.find((name) => bundledModelPath(name) === resolve(path));
+}
+
+function aboutRows(path: string): string[][] {
+  const name = bundledModel(path);
+  if (name === undefined) return [];
+  return [
+    ["  about", ABOUT[name][0]],
+    ["", ABOUT[name][1]],
+    [
+      "  a real one",
+      "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds what fits",
+    ],
+  ];
+}
+
+/** Lines for whoever serves a model that comes along; "" for other models. */
+export function aboutModel(path: string): string {
+  const rows = aboutRows(path);
+  return rows.length > 0 ? `${formatTable(rows)}\n` : "";
+}
 
 export function readyText(instance: ReadyFacts): string {
   const { engine, server, modelNames, samplingDefaults, path } = instance;
@@ -47,18 +70,19 @@ export function readyText(instance: ReadyFacts): string {
     ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
   ];
   if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);
-  if (path === bundledModelPath()) rows.push(...ABOUT_BUNDLED.map((row) => row.slice()));
+  rows.push(...aboutRows(path));
   return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
 }
 
 /** A line that works as it stands, also for models without a chat template. */
-function curlExample({ server, modelNames, chatTemplate, needsApiKey }: ReadyFacts): string {
+function curlExample({ server, modelNames, chatTemplate, needsApiKey, path: modelPath }: ReadyFacts): string {
   const [model] = modelNames;
   const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";
+  const content = bundledModel(modelPath) === "mill-student" ? EXTRACTION : STORY;
   const body =
     chatTemplate === undefined
       ? { model, prompt: "Once upon a time", max_tokens: 64 }
-      : { model, messages: [{ role: "user", content: "Tell me a short story about a fox and a river." }] };
+      : { model, messages: [{ role: "user", content }] };
   const path = chatTemplate === undefined ? "completions" : "chat/completions";
   return `  curl ${server.url}/v1/${path} -H 'content-type: application/json'${auth} -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
 }

@@ -125,10 +125,11 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {
       const hints: Readonly<Record<string, string>> = {
-        EADDRINUSE: "stop the program that uses it, or choose another with --port",
+        EADDRINUSE:
+          "stop the program that uses it, or choose another with --port (with --config: with port in the file)",
         EACCES: "choose a port above 1023",
-        EADDRNOTAVAIL: "choose an address of this machine with --host",
-        ENOTFOUND: "choose an address of this machine with --host",
+        EADDRNOTAVAIL: "choose an address of this machine with --host (with --config: with host in the file)",
+        ENOTFOUND: "choose an address of this machine with --host (with --config: with host in the file)",
       };
       const hint = hints[error.code ?? ""];
       const message = `expected to listen on ${host}:${port}, got ${error.code ?? error.message}`;

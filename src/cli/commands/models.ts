@@ -1,12 +1,12 @@
 /** `millrace pull`, `list` and `rm`: the models on this machine's disk. */
 import { existsSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { Command } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import type { StoredModel } from "../../formats/hub/stored.js";
 import { formatBytes, formatTable, jsonText } from "../format.js";
-import { bundledModelPath, locateModel } from "../model.js";
+import { BUNDLED_MODELS, bundledModelPath, locateModel } from "../model.js";
 import { silentStages, stagesTo } from "../stages.js";
 
 interface JsonFlag {
@@ -59,9 +59,8 @@ async function runPull(name: string, { json = false }: JsonFlag): Promise<void> 
 
 /** The models that came with the program. */
 function bundledModels(): readonly StoredModel[] {
-  const folder = dirname(bundledModelPath());
-  return ["mill-base", "mill-student"].flatMap((name) => {
-    const path = join(folder, `${name}.gguf`);
+  return BUNDLED_MODELS.flatMap((name) => {
+    const path = bundledModelPath(name);
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) return [];
     return [{ name, path, format: "GGUF" as const, numBytes: stats.size, lastUsedMs: stats.atimeMs, isComplete: true }];
