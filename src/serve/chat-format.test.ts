@@ -31,7 +31,7 @@ const FACTS: readonly Facts[] = [
   ["microsoft-Phi-3.5-mini-instruct", false, undefined, false],
 ];
 
-describe.skipIf(!isPresent)("published templates", () => {
+describe.skipIf(!isPresent)("published templates (needs fixtures/templates)", () => {
   it.each(FACTS)("%s", (file, takesTools, format, hasReasoning) => {
     const facts = readChatFormat({ tokenizer: fakeTokenizer, chatTemplate: load(file) });
     expect({ ...facts, toolCalls: facts.toolCalls?.name }).toMatchObject({

@@ -39,7 +39,7 @@ function errorOf(action: () => unknown): MillraceError {
   throw new Error("expected an error, got none");
 }
 
-describe.skipIf(!isPresent)("published templates render as in transformers", () => {
+describe.skipIf(!isPresent)("published templates render as in transformers (needs fixtures/templates)", () => {
   for (const { file, sha256, rendered, bosToken, eosToken } of expected.templates) {
     it.each(Object.entries(rendered))(`${file}: %s`, (name, outcome) => {
       const source = readFileSync(join(folder, file), "utf8");

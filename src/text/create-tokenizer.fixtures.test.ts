@@ -27,7 +27,7 @@ interface ExpectedText {
   readonly tokens: readonly number[];
 }
 
-describe.skipIf(!isPresent)("the fixture models' tokenizers", () => {
+describe.skipIf(!isPresent)("the fixture models' tokenizers (needs fixtures/tokenizers)", () => {
   const models = join(root, "models");
   const path = join(models, "expected.json");
   const expected = isPresent ? (JSON.parse(readFileSync(path, "utf8")) as Record<string, readonly ExpectedText[]>) : {};
@@ -40,7 +40,7 @@ describe.skipIf(!isPresent)("the fixture models' tokenizers", () => {
   });
 });
 
-describe.skipIf(!isPresent)("llama.cpp's vocabularies", () => {
+describe.skipIf(!isPresent)("llama.cpp's vocabularies (needs fixtures/tokenizers)", () => {
   it.each(files)("%s gives the expected ids and decodes them", (name) => {
     const path = join(folder, name);
     const tokenizer = tokenizerOf(path);

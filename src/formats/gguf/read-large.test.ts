@@ -33,7 +33,7 @@ const hasFixtures = existsSync(fixtures);
 if (!hasFixtures)
   console.warn(`SKIPPED: GGUF fixtures not found at ${fixtures}; set MILLRACE_FIXTURES to their folder`);
 
-test.skipIf(!hasFixtures)("every GGUF of the fixtures reads", () => {
+test.skipIf(!hasFixtures)("every GGUF of the fixtures reads (needs fixtures/models)", () => {
   const paths = readdirSync(fixtures, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".gguf"));
   expect(paths.length).toBeGreaterThan(0);
   for (const name of paths) {
