@@ -168,11 +168,11 @@ export function objectOf(text: string, numBytes: number): JsonObject {
 
 /** A body as it was read, as JSON again: its long lists of ids are Int32Arrays, which JSON would write otherwise. */
 export function bodyJson(body: JsonObject): string {
-  const plain: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(body)) {
-    plain[name] = Array.isArray(value) ? value.map(plainList) : plainList(value);
-  }
-  return JSON.stringify(plain);
+  const plain = Object.entries(body).map(
+    ([name, value]) => [name, Array.isArray(value) ? value.map(plainList) : plainList(value)] as const,
+  );
+  // An assignment to a member called __proto__ would drop it.
+  return JSON.stringify(Object.fromEntries(plain));
 }
 
 const plainList = (value: unknown): unknown => (value instanceof Int32Array ? Array.from(value) : value);

@@ -26,6 +26,13 @@ test("a name spelled with escapes, or there twice, is replaced too", () => {
   expect(JSON.parse(edited(`{"model":"a","model":"b"}`, { model: "m" }))).toEqual({ model: "m" });
 });
 
+test("a member called __proto__ stays where a body is written anew", () => {
+  const text = `{"model":"a","model":"b","__proto__":{"n":2},"tools":[{"__proto__":1}]}`;
+  expect(edited(text, { model: "m" })).toBe(`{"model":"m","__proto__":{"n":2},"tools":[{"__proto__":1}]}`);
+  const salted = `{"cache_salt":"a","__proto__":[1]}`;
+  expect(edited(salted, { cacheSalt: "b" })).toBe(`{"cache_salt":"b","__proto__":[1]}`);
+});
+
 test("whatever the rest holds, the outcome is the same object with these fields", () => {
   const rest = fc.dictionary(
     fc.string().filter((key) => key !== "__proto__"),

@@ -3,10 +3,12 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../context.js";
 import { parseNested } from "../openai/fields.js";
+import { objectField } from "../openai/schema-parts.js";
 import { assertDistinctNames, longNameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
 
 /** Tools that the provider runs are named as such before anything else is said of them. */
-export const toolsField = z.array(z.looseObject({ type: z.string().nullish() })).max(128);
+export const toolsField = z.array(objectField).max(128);
+const typeOfTool = z.object({ type: z.string().nullish() });
 
 const toolSchema = z.strictObject({
   type: z.literal("custom").nullish(),
@@ -48,9 +50,10 @@ export function readTools(
 ): ToolFields {
   const { tools = [], tool_choice: choice } = fields;
   const read = tools.map((tool, index) => {
-    if (tool.type != null && tool.type !== "custom") {
+    const { type } = parseNested(c, context, typeOfTool, tool, ["tools", index]);
+    if (type != null && type !== "custom") {
       const param = `tools[${index}].type`;
-      const got = JSON.stringify(tool.type.slice(0, 40));
+      const got = JSON.stringify(type.slice(0, 40));
       throw new MillraceError("unsupported_field", `${param}: expected "custom", got ${got}`, {
         param,
         hint: "this server runs no tools itself",

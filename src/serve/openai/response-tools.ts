@@ -4,10 +4,12 @@ import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested } from "./fields.js";
+import { objectField } from "./schema-parts.js";
 import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";
 
 /** Tools that the provider runs are named as such before anything else is said of them. */
-export const flatToolsField = z.array(z.looseObject({ type: z.string() })).max(128);
+export const flatToolsField = z.array(objectField).max(128);
+const typeOfTool = z.object({ type: z.string() });
 
 const flatTool = z.strictObject({
   type: z.literal("function"),
@@ -46,9 +48,10 @@ export interface FlatToolFields {
 export function readFlatTools(c: Asker, context: PromptContext, fields: FlatToolFields): ToolFields {
   const { tools = [], tool_choice: choice } = fields;
   const read = tools.map((tool, index) => {
-    if (tool.type !== "function") {
+    const { type } = parseNested(c, context, typeOfTool, tool, ["tools", index]);
+    if (type !== "function") {
       const param = `tools[${index}].type`;
-      throw new MillraceError("unsupported_field", `${param}: expected "function", got ${describeValue(tool.type)}`, {
+      throw new MillraceError("unsupported_field", `${param}: expected "function", got ${describeValue(type)}`, {
         param,
         hint: "this server runs no tools itself",
       });

@@ -39,6 +39,13 @@ export function isTokenIdArray(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((id) => typeof id === "number" && Number.isInteger(id));
 }
 
+/** An object as it came, every member with it: zod's own copies of objects leave out a member called __proto__. */
+export const objectField = checked<Readonly<Record<string, unknown>>>(
+  "an object",
+  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  { type: "object" },
+);
+
 const MAX_STOP_STRINGS = 16;
 const MAX_STOP_LENGTH = 4096;
 
