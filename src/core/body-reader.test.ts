@@ -5,6 +5,7 @@ import { LARGE_BODY_BYTES, MAX_JSON_ESCAPES, MAX_JSON_MARKS, shapeOf } from "./j
 
 const MANY = MAX_JSON_MARKS + 1;
 const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
+const read = (bytes: Uint8Array) => readBody(bytes, "", () => {});
 const LONG = 'é日\n"\\ x'.repeat(LARGE_BODY_BYTES / 8);
 
 test.each([
@@ -12,14 +13,14 @@ test.each([
   ["large", { a: [1, { b: LONG }], __proto: { c: LONG } }],
   ["large, with a list of few ids", { text: LONG, prompt: [1, 2, 3] }],
 ])("a body that is %s is what JSON.parse gives, and its bytes are as they were", async (_, value) => {
-  const { body, bytes } = await readBody(bytesOf(value));
+  const { body, bytes } = await read(bytesOf(value));
   expect(body).toEqual(value);
   expect(bytes).toEqual(bytesOf(value));
 });
 
 test("bytes that are a part of others leave those alone", async () => {
   const whole = Buffer.from(`xx${JSON.stringify({ a: LONG })}`);
-  await readBody(whole.subarray(2));
+  await read(whole.subarray(2));
   expect(whole.subarray(0, 3).toString()).toBe("xx{");
 });
 
@@ -27,12 +28,12 @@ describe("long lists of ids", () => {
   const ids = Array.from({ length: MANY }, (_, i) => i - 5);
 
   test.each(["prompt", "input", "tokens"])("come as one piece of memory: %s", async (field) => {
-    const { body } = await readBody(bytesOf({ n: 1, [field]: ids, last: "x" }));
+    const { body } = await read(bytesOf({ n: 1, [field]: ids, last: "x" }));
     expect(body).toEqual({ n: 1, [field]: Int32Array.from(ids), last: "x" });
   });
 
   test("come one by one where there are several", async () => {
-    const { body } = await readBody(bytesOf({ prompt: [ids, [], [7]] }));
+    const { body } = await read(bytesOf({ prompt: [ids, [], [7]] }));
     expect(body).toEqual({ prompt: [Int32Array.from(ids), new Int32Array(), Int32Array.of(7)] });
   });
 
@@ -42,7 +43,7 @@ describe("long lists of ids", () => {
     ["that are too large", { prompt: ids.map((id) => id * 2 ** 31) }],
     ["among others", { prompt: [...ids, "x"] }],
   ])("are parts like others %s", async (_, value) => {
-    await expect(readBody(bytesOf(value))).rejects.toMatchObject({ code: "invalid_json", status: 400 });
+    await expect(read(bytesOf(value))).rejects.toMatchObject({ code: "invalid_json", status: 400 });
   });
 });
 
@@ -57,7 +58,7 @@ test.each([
     code: "invalid_json",
     message: expect.stringContaining(`expected JSON with at most ${MAX_JSON_MARKS}`),
   };
-  await expect(readBody(bytesOf(text))).rejects.toMatchObject(refusal);
+  await expect(read(bytesOf(text))).rejects.toMatchObject(refusal);
   expect(parse).not.toHaveBeenCalled();
   parse.mockRestore();
 });
@@ -74,18 +75,45 @@ test.each([
   ["that is not UTF-8", Buffer.concat([bytesOf({ a: LONG }), Buffer.of(0xff)]), "bytes that are not UTF-8"],
 ])("a large body %s is refused as a small one is", async (_, given, problem) => {
   const bytes = typeof given === "string" ? Buffer.from(given) : given;
-  await expect(readBody(bytes)).rejects.toMatchObject({
+  await expect(read(bytes)).rejects.toMatchObject({
     code: "invalid_json",
     message: expect.stringContaining(problem),
   });
 });
 
 test("several at once each get their own", async () => {
-  const read = await Promise.all([1, 2, 3].map((n) => readBody(bytesOf({ n, text: LONG }))));
-  expect(read.map(({ body }) => body.n)).toEqual([1, 2, 3]);
+  const all = await Promise.all([1, 2, 3].map((n) => read(bytesOf({ n, text: LONG }))));
+  expect(all.map(({ body }) => body.n)).toEqual([1, 2, 3]);
 });
 
-test("marks are counted outside of strings, commas behind numbers in lists apart", () => {
-  const shape = shapeOf(bytesOf('{"a\\",[":[1, 2 ,"x,{",3.5],"b":{"c":1,"d":[[1],2]}}'));
-  expect(shape).toEqual({ isTooDeep: false, numMarks: 15, numNumberCommas: 2, numEscapes: 1 });
+describe("marks are counted outside of strings", () => {
+  test("commas of lists that hold integers and nothing else apart", () => {
+    const text = '{"a\\",[":[1, -2 ,3],"b":{"c":1.5,"d":[[1,10],2,3],"e":[]},"f":[1]}';
+    expect(shapeOf(bytesOf(text))).toEqual({ isTooDeep: false, numMarks: 22, numIdCommas: 3, numEscapes: 1 });
+  });
+
+  test.each([
+    "0.5",
+    "1e5",
+    "1E5",
+    '"x"',
+    "null",
+    "true",
+    "[1]",
+    "{}",
+    "1,2.5",
+  ])("all commas of a list with %s among its integers", (other) => {
+    for (const list of [`${other},1,2`, `1,${other},2`, `1,2,${other}`]) {
+      expect(shapeOf(bytesOf(`{"a":[${list}],"b":[3,4]}`)).numIdCommas).toBe(1);
+    }
+  });
+
+  test("no further than to the mark that is one too many, or to what shows that a long list has no ids", () => {
+    const ones = Array(2 * MANY).fill(1);
+    const numSeen = (value: object) => shapeOf(bytesOf(value), MAX_JSON_MARKS).numMarks;
+    expect(numSeen({ a: Array(2 * MANY).fill("x") })).toBe(MANY);
+    expect(numSeen({ a: [0.5, ...ones] })).toBe(MANY);
+    expect(numSeen({ a: [...ones, 0.5, ...ones] })).toBe(3 + ones.length + 1);
+    expect(numSeen({ a: [...ones, 5, ...ones] })).toBe(3 + 2 * ones.length);
+  });
 });

@@ -1,51 +1,47 @@
-/** The thread that looks over large bodies; see body-reader.ts. */
+/** The thread that looks over large bodies, one message each; see body-reader.ts. */
 import { parentPort } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "./errors.js";
-import { assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf } from "./json-body.js";
-
-export interface ToBodyThread {
-  readonly id: number;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
+import { assertFewMarks, assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf } from "./json-body.js";
 
 /** By field: a list of ids, or with lengths the ids of several, one after another. */
 export type IdLists = Readonly<
   Record<string, { readonly ids: Int32Array<ArrayBuffer>; readonly lengths: Int32Array<ArrayBuffer> | undefined }>
 >;
 
+export interface LookedOver {
+  /** The body as it came. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** JSON of few enough parts, without the lists. */
+  readonly text: string;
+  readonly lists: IdLists;
+}
+
 export type FromBodyThread =
-  | {
-      readonly kind: "read";
-      readonly id: number;
-      readonly bytes: Uint8Array<ArrayBuffer>;
-      /** JSON of few enough parts, without the lists. */
-      readonly text: string;
-      readonly lists: IdLists;
-    }
-  | { readonly kind: "refused"; readonly id: number; readonly error: ErrorRecord };
+  | (LookedOver & { readonly kind: "read" })
+  | { readonly kind: "refused"; readonly error: ErrorRecord };
 
 /** Fields that may hold lists of token ids. */
 const ID_FIELDS = ["prompt", "input", "tokens"] as const;
 
-const encoder = new TextEncoder();
-
 /** @returns the text and what was taken out of it. Throws what is wrong with the body. */
 export function lookOver(bytes: Uint8Array): { readonly text: string; readonly lists: IdLists } {
-  const shape = shapeOf(bytes);
-  assertShape(shape, true);
+  const shape = shapeOf(bytes, MAX_JSON_MARKS);
+  assertShape(shape);
   const text = textOf(bytes);
   if (shape.numMarks <= MAX_JSON_MARKS) return { text, lists: {} };
   const rest: Record<string, unknown> = { ...objectOf(text, bytes.length) };
   const lists: Record<string, IdLists[string]> = {};
+  let numMarks = shape.numMarks;
   for (const field of ID_FIELDS) {
     const list = idsOf(rest[field]);
     if (list === undefined) continue;
     lists[field] = list;
     delete rest[field];
+    numMarks -= list.ids.length - (list.lengths?.length ?? 1);
   }
-  const restText = JSON.stringify(rest);
-  assertShape(shapeOf(encoder.encode(restText)), false);
-  return { text: restText, lists };
+  // Before the rest is written out: with a list in it that has no ids, that takes longer than all else.
+  assertFewMarks(numMarks);
+  return { text: JSON.stringify(rest), lists };
 }
 
 function idsOf(value: unknown): IdLists[string] | undefined {
@@ -65,17 +61,17 @@ function idsOf(value: unknown): IdLists[string] | undefined {
 const isIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((id) => typeof id === "number" && Object.is(id | 0, id));
 
-parentPort?.on("message", ({ id, bytes }: ToBodyThread) => {
+parentPort?.on("message", (bytes: Uint8Array<ArrayBuffer>) => {
   try {
     const { text, lists } = lookOver(bytes);
     const moved = Object.values(lists).flatMap(({ ids, lengths }) => [
       ids.buffer,
       ...(lengths ? [lengths.buffer] : []),
     ]);
-    const answer: FromBodyThread = { kind: "read", id, bytes, text, lists };
+    const answer: FromBodyThread = { kind: "read", bytes, text, lists };
     parentPort!.postMessage(answer, [bytes.buffer, ...moved]);
   } catch (thrown) {
-    const answer: FromBodyThread = { kind: "refused", id, error: errorToRecord(toMillraceError(thrown)) };
+    const answer: FromBodyThread = { kind: "refused", error: errorToRecord(toMillraceError(thrown)) };
     parentPort!.postMessage(answer);
   }
 });

@@ -13,6 +13,7 @@ const OWN_WORDS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "request_timeout",
   "body_too_large",
   "queue_full",
+  "body_queue",
   "client_closed",
   "engine_failed",
   "model_file_changed",

@@ -25,6 +25,7 @@ const STATUS_BY_CODE = {
   request_timeout: 408,
   body_too_large: 413,
   queue_full: 429,
+  body_queue: 429,
   grammar_budget: 429,
   client_closed: 499,
   internal_error: 500,

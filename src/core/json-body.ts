@@ -63,16 +63,18 @@ export interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
   readonly numMarks: number;
-  /** Of these, the commas behind numbers in lists. */
-  readonly numNumberCommas: number;
+  /** Of these, the commas in lists that hold integers and nothing else: they may be token ids. */
+  readonly numIdCommas: number;
   /** Backslashes that begin an escape. */
   readonly numEscapes: number;
 }
 
-export function shapeOf(bytes: Uint8Array): JsonShape {
-  /** Whether the bracket at each depth is that of a list. */
-  const isList = new Uint8Array(MAX_JSON_DEPTH + 2);
-  let [depth, numMarks, numNumberCommas, numEscapes, last] = [0, 0, 0, 0, 0];
+/** @param mostParts looks no further when there are more marks than this, beside those between ids */
+export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY): JsonShape {
+  /** At each depth, the commas of a list that has held nothing but integers; −1: the bracket is another's. */
+  const idCommas = new Int32Array(MAX_JSON_DEPTH + 2).fill(-1);
+  let [depth, numMarks, numIdCommas, numEscapes, last] = [0, 0, 0, 0, 0];
+  let isFraction = false;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]!;
     if (byte <= SPACE) continue;
@@ -82,19 +84,34 @@ export function shapeOf(bytes: Uint8Array): JsonShape {
         numEscapes++;
         i++;
       }
-    } else if (byte === COMMA) {
-      numMarks++;
-      if (isList[depth] === 1 && last >= DIGIT_0 && last <= DIGIT_9) numNumberCommas++;
+    } else if (byte === COMMA || (byte | 0x20) === CLOSE_BRACE) {
+      const isComma = byte === COMMA;
+      if (isComma) numMarks++;
+      if (idCommas[depth]! >= 0) {
+        if (last >= DIGIT_0 && last <= DIGIT_9 && !isFraction) {
+          if (isComma) {
+            numIdCommas++;
+            idCommas[depth]!++;
+          }
+        } else {
+          numIdCommas -= idCommas[depth]!;
+          idCommas[depth] = -1;
+        }
+      }
+      isFraction = false;
+      if (!isComma && depth > 0) depth--;
     } else if (byte === COLON) numMarks++;
     // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
     else if ((byte | 0x20) === OPEN_BRACE) {
       numMarks++;
-      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numNumberCommas, numEscapes };
-      isList[depth] = byte === OPEN_BRACE ? 0 : 1;
-    } else if ((byte | 0x20) === CLOSE_BRACE && depth > 0) depth--;
+      if (++depth > MAX_JSON_DEPTH) return { isTooDeep: true, numMarks, numIdCommas, numEscapes };
+      idCommas[depth] = byte === OPEN_BRACE ? -1 : 0;
+      isFraction = false;
+    } else if (byte === DOT || (byte | 0x20) === LETTER_E) isFraction = true;
     last = byte;
+    if (numMarks - numIdCommas > mostParts) break;
   }
-  return { isTooDeep: false, numMarks, numNumberCommas, numEscapes };
+  return { isTooDeep: false, numMarks, numIdCommas, numEscapes };
 }
 
 /** Whether arrays and objects nest too deeply. Text that is no JSON may pass: the parser refuses it. */
@@ -105,10 +122,12 @@ export function isTooDeep(bytes: Uint8Array): boolean {
 const SPACE = 0x20;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const DOT = 0x2e;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
+const LETTER_E = 0x65;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
@@ -137,11 +156,16 @@ function notJson(numBytes: number, fault: string): MillraceError {
   return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
 }
 
-/** Refuses what nests too deeply, and what has too many parts. @param mayHaveIds there may be any number of numbers in lists */
-export function assertShape(shape: JsonShape, mayHaveIds: boolean): void {
-  if (shape.isTooDeep) throw tooDeep();
-  if (shape.numMarks - (mayHaveIds ? shape.numNumberCommas : 0) > MAX_JSON_MARKS) throw tooManyMarks();
-  if (shape.numEscapes > MAX_JSON_ESCAPES) throw tooManyEscapes();
+/** Refuses what nests too deeply, and what has too many parts beside lists that may be ids. */
+export function assertShape({ isTooDeep, numMarks, numIdCommas, numEscapes }: JsonShape): void {
+  if (isTooDeep) throw tooDeep();
+  assertFewMarks(numMarks - numIdCommas);
+  if (numEscapes > MAX_JSON_ESCAPES) throw tooManyEscapes();
+}
+
+/** @param numMarks without the commas in lists of ids */
+export function assertFewMarks(numMarks: number): void {
+  if (numMarks > MAX_JSON_MARKS) throw tooManyMarks();
 }
 
 export function textOf(bytes: Uint8Array): string {

@@ -1,8 +1,9 @@
 /** Real sockets behaving badly: gone, half-closed, slow, pipelined, huge; and the server's own end. */
 import { connect, type Socket } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { FakeEngineOptions } from "../../test/helpers/fake-engine.js";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
+import { holdBodies, largeBody } from "../../test/helpers/held-bodies.js";
 import { type AppOptions, DEFAULT_LIMITS } from "./context.js";
 import { startServer } from "./server.js";
 
@@ -16,6 +17,7 @@ async function start(engineOptions: FakeEngineOptions = {}, overrides: Partial<A
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
   await fake.server.close();
+  vi.restoreAllMocks();
   expect(fake.engine.numLive).toBe(0);
 });
 
@@ -146,6 +148,26 @@ describe("bodies", () => {
     // The connection is still good for another request.
     client.socket.write(request(short));
     await until(() => client.received().includes('"text":"ab"'), "the next answer");
+  });
+
+  it("that are large are read by turns between keys, and not for clients that have left", async () => {
+    await start({}, { apiKeys: ["a", "b"] });
+    const held = holdBodies();
+    const send = async (key: string, name: string) => {
+      const client = await open();
+      const numCome = held.numCome();
+      client.socket.write(request(largeBody(name), "/v1/completions", `Authorization: Bearer ${key}\r\n`));
+      await until(() => held.numCome() === numCome + 1, "the body");
+      return client;
+    };
+    const clients = [await send("a", "a0"), await send("a", "a1"), await send("a", "a2"), await send("b", "b0")];
+    clients[1]!.socket.destroy();
+    await until(() => fake.lines.some(({ fields }) => fields.code === "client_closed"), "its body to leave");
+    held.letGo();
+    for (const [index, client] of clients.entries()) {
+      if (index !== 1) await until(() => client.received().includes("HTTP/1.1 4"), "the answer");
+    }
+    expect(held.names).toEqual(["a0", "b0", "a2"]);
   });
 
   it("that are not JSON, or not HTTP at all, get coded answers", async () => {

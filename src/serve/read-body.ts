@@ -2,6 +2,7 @@
 import { readBody } from "../core/body-reader.js";
 import { readIncoming, tooLarge } from "../core/json-body.js";
 import type { AppContext, ServeLimits } from "./context.js";
+import { onDisconnect } from "./disconnect.js";
 
 async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array> {
   if (c.env?.incoming !== undefined) return readIncoming(c.env.incoming, limits);
@@ -12,5 +13,14 @@ async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array
 
 /** @example const body = await readJsonObject(c, limits); // { model: "mill", messages: […] } */
 export async function readJsonObject(c: AppContext, limits: ServeLimits): Promise<Readonly<Record<string, unknown>>> {
-  return (await readBody(await readBytes(c, limits))).body;
+  const bytes = await readBytes(c, limits);
+  let endWatch = () => {};
+  const onWait = (leave: () => void) => {
+    endWatch = onDisconnect(c, leave);
+  };
+  try {
+    return (await readBody(bytes, c.get("tenant"), onWait)).body;
+  } finally {
+    endWatch();
+  }
 }

@@ -13,6 +13,8 @@ import { logFailure, respondWithError } from "./respond.js";
 export class Exchange {
   #observer: RequestObserver | undefined;
   #delivery: Delivery | undefined;
+  /** Gives up waiting until the body is read. */
+  #leaveBodies = () => {};
   #isGone = false;
   #farewell: MillraceError | undefined;
 
@@ -25,6 +27,7 @@ export class Exchange {
   abandon(error?: MillraceError): void {
     this.#isGone = true;
     this.#farewell ??= error;
+    this.#leaveBodies();
     this.#delivery?.abandon(error);
   }
 
@@ -45,7 +48,7 @@ export class Exchange {
     const { incoming, requestId, route, path } = this.arrival;
     const { headers } = incoming;
     const caller = options.authorize(headers);
-    const sent = await this.#readBody();
+    const sent = await this.#readBody(caller.tenant);
     const { tenant, cacheScope = "" } = caller;
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
@@ -60,13 +63,18 @@ export class Exchange {
     return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
   }
 
-  async #readBody(): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
+  async #readBody(tenant: string): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
     const { incoming, route, url } = this.arrival;
     if (route.method === "GET") {
       const model = new URL(url, "http://localhost").searchParams.get("model");
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
     }
-    return readBody(await readIncoming(incoming, this.context.options.limits));
+    const bytes = await readIncoming(incoming, this.context.options.limits);
+    const read = await readBody(bytes, tenant, (leave) => {
+      this.#leaveBodies = leave;
+    });
+    this.#leaveBodies = () => {};
+    return read;
   }
 
   #conclude({ result, instanceId }: Delivered): void {

@@ -1,5 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { holdBodies, largeBody } from "../../../test/helpers/held-bodies.js";
 import {
   answerJson,
   type Behaviour,
@@ -12,7 +13,10 @@ import {
 } from "../../../test/helpers/stand-in.js";
 
 let fleet: TestFleet;
-afterEach(() => fleet.stop());
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await fleet.stop();
+});
 
 const start = async (behaviours: readonly Behaviour[], options?: FleetOptions) => {
   fleet = await startFleet(behaviours, options);
@@ -55,6 +59,31 @@ describe("a client that leaves", () => {
     expect(watched.ended[0]!.outcome).toBe("cancelled");
     expect(proxy.numInFlight("a")).toBe(0);
     expect(pool.failures).toEqual([]);
+  });
+
+  test("while its large body waits to be read: it is not, and other keys' are read in turn", async () => {
+    const authorize = (headers: { authorization?: string | undefined }) => ({ tenant: headers.authorization ?? "" });
+    const { post, standIns, watched } = await start([ok], { proxy: { authorize } });
+    const held = holdBodies();
+    const send = async (tenant: string, name: string, signal: AbortSignal | null = null) => {
+      const numCome = held.numCome();
+      const response = post("/v1/completions", largeBody(name), { signal, headers: { authorization: tenant } });
+      response.catch(() => {});
+      await until(() => held.numCome() === numCome + 1);
+      // A promise in another one's place, or this function would wait for the answer.
+      return { response };
+    };
+    const leaving = new AbortController();
+    const first = await send("a", "a0");
+    await send("a", "a1", leaving.signal);
+    const rest = [await send("a", "a2"), await send("b", "b0")];
+    leaving.abort();
+    await until(() => watched.refused.length === 1);
+    expect(watched.refused).toEqual(["client_closed"]);
+    held.letGo();
+    for (const { response } of [first, ...rest]) expect((await response).status).toBe(200);
+    expect(held.names).toEqual(["a0", "b0", "a2"]);
+    expect(standIns[0]!.received).toHaveLength(3);
   });
 
   test("while it waits for a seat: it never reaches an instance", async () => {
