@@ -1,4 +1,4 @@
-/** The engine's loop, one turn at a time: schedule → forward → sample → emit. Single-threaded and synchronous; `worker.ts` drives it. */
+/** The engine's loop, one turn at a time: schedule → lay out → compute → collect. Single-threaded and synchronous; `worker.ts` drives it. */
 import { MillraceError } from "../core/errors.js";
 import type { Device } from "../kernels/kernels.js";
 import type {
@@ -27,8 +27,9 @@ import type { Drafter } from "./speculative/drafter.js";
 import type { Speculator } from "./speculative/speculator.js";
 import { NO_SPECULATION_STATS } from "./speculative/stats.js";
 import type { StepCost } from "./step-cost.js";
+import { layOutStep, type SequenceRows, type StepLayout } from "./step-layout.js";
+import { StepMeter } from "./step-meter.js";
 import { StepPace } from "./step-pace.js";
-import { countRows, layOutStep, needsSample, needsScore, type StepRows } from "./step-rows.js";
 
 /** One request's news of a step. */
 export interface StepOutput {
@@ -56,17 +57,11 @@ export class EngineCore {
   readonly #cost: StepCost | undefined;
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
+  readonly #meter: StepMeter;
   readonly #disk: DiskTier | undefined;
   #failures: FailedRequest[] = [];
   #numPromptTokens = 0;
   #numGenerationTokens = 0;
-  #numSteps = 0;
-  /** The step before had prompts, or there was none for a while: caches hold other things than the next step needs. */
-  #isCold = true;
-  /** When the step before ended, if nothing but the sending of its outputs has come since. */
-  #endedMs: number | undefined;
-  #kernelMs = 0;
-  #stepMs = 0;
 
   /**
    * @param freeBytes memory the KV cache may be planned against
@@ -107,6 +102,7 @@ export class EngineCore {
     const source = { target: model.config, options, device, report, drafter };
     this.#speculator = createSpeculator(parts, this.#cost, source);
     if (this.#cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
+    this.#meter = new StepMeter(this.#cost, this.#pace);
   }
 
   get hasWork(): boolean {
@@ -115,10 +111,7 @@ export class EngineCore {
 
   /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
   add(requestId: number, request: EngineRequest): void {
-    if (this.#sequences.size === 0) {
-      this.#isCold = true;
-      this.#endedMs = undefined;
-    }
+    if (this.#sequences.size === 0) this.#meter.wake();
     const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
     this.#sequences.set(requestId, sequence);
     if (request.constraint === undefined) this.#scheduler.add(sequence);
@@ -151,42 +144,53 @@ export class EngineCore {
     await this.#disk?.close();
   }
 
+  /** Computes the next tokens of all sequences that can go on. @returns their news; none while grammars or masks are awaited */
   step(): StepOutput[] {
-    // Every step has its outputs sent: what that takes belongs to the step.
-    const sentMs = this.#endedMs === undefined ? 0 : performance.now() - this.#endedMs;
-    this.#endedMs = undefined;
+    const scheduled = this.#schedule();
+    if (scheduled.length === 0) return [];
+    const layout = this.#layOut(scheduled);
+    this.#compute();
+    return this.#collect(layout);
+  }
+
+  #schedule(): readonly ScheduledSequence[] {
+    this.#meter.enter();
     const { opened, failed } = this.#constraints.look();
     for (const sequence of opened) this.#scheduler.add(sequence);
     this.#fail(failed);
     const planned = this.#scheduler.schedule();
-    if (planned.length === 0) {
-      if (this.#sequences.size === 0) return [];
-      if (this.#constraints.numCompiling > 0) {
-        this.#constraints.waitForGrammars();
-        return [];
-      }
-      throw new MillraceError(
-        "engine_failed",
-        `nothing could be scheduled though ${this.#sequences.size} requests wait`,
-      );
+    if (planned.length > 0) return this.#withMasks(planned);
+    if (this.#constraints.numCompiling > 0) this.#constraints.waitForGrammars();
+    else if (this.#sequences.size > 0) {
+      const numWaiting = this.#sequences.size;
+      throw new MillraceError("engine_failed", `nothing could be scheduled though ${numWaiting} requests wait`);
     }
-    const scheduled = this.#withMasks(planned);
-    if (scheduled.length === 0) return [];
-    const startMs = performance.now();
-    layOutStep(this.#parts, scheduled, startMs);
+    return [];
+  }
+
+  #layOut(scheduled: readonly ScheduledSequence[]): StepLayout {
+    const layout = layOutStep(this.#parts, scheduled, this.#meter.start());
     this.#speculator?.tapHidden(scheduled);
-    const submitMs = performance.now();
-    this.#parts.transformer.forward(this.#parts.batch, this.#sampler.buffers);
-    this.#kernelMs += performance.now() - submitMs;
-    const rows = countRows(scheduled);
-    const outputs = this.#collect(scheduled);
-    // What drafting takes on the side is no part of what rows cost.
-    this.#learn(rows, sentMs + performance.now() - startMs);
+    return layout;
+  }
+
+  #compute(): void {
+    const { transformer, batch } = this.#parts;
+    this.#meter.kernels(() => transformer.forward(batch, this.#sampler.buffers));
+  }
+
+  /** Moves every sequence forward by what its rows gave. */
+  #collect(layout: StepLayout): StepOutput[] {
+    const outputs: StepOutput[] = [];
+    for (const rows of layout.sequences) {
+      const output = this.#take(rows);
+      if (output !== undefined) outputs.push({ requestId: rows.sequence.id, output });
+    }
+    this.#meter.learn(layout);
     this.#speculator?.takeHidden();
-    this.#numSteps++;
-    this.#stepMs += performance.now() - startMs;
+    this.#meter.end();
     this.#disk?.work();
-    this.#endedMs = performance.now();
+    this.#meter.leave();
     return outputs;
   }
 
@@ -249,48 +253,30 @@ export class EngineCore {
       numPreemptions: this.#scheduler.numPreemptions,
       numPromptTokens: this.#numPromptTokens,
       numGenerationTokens: this.#numGenerationTokens,
-      numSteps: this.#numSteps,
+      numSteps: this.#meter.numSteps,
       kvBytesRead: read,
       kvBytesUnshared: unshared,
       speculation: this.#speculator?.stats() ?? NO_SPECULATION_STATS,
       constraints: this.#constraints.stats,
       prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
-      kernelMs: this.#kernelMs,
-      stepMs: this.#stepMs,
+      kernelMs: this.#meter.kernelMs,
+      stepMs: this.#meter.stepMs,
     };
   }
 
-  /** What a step took teaches the next ones. */
-  #learn({ numDecoding, numPrompt }: StepRows, ms: number): void {
-    if (numPrompt === 0 && !this.#isCold) this.#cost?.observe(numDecoding, ms);
-    this.#isCold = numPrompt > 0;
-    if (numPrompt > 0 && numDecoding > 0) this.#pace?.observe(numDecoding, numPrompt, ms);
-  }
-
-  /** Walks the rows in the order layOutStep put them and moves every sequence forward. */
-  #collect(scheduled: readonly ScheduledSequence[]): StepOutput[] {
-    const outputs: StepOutput[] = [];
-    let logitRow = 0;
-    let tap = 0;
-    for (const { sequence, numNewTokens } of scheduled) {
-      const end = sequence.numComputedTokens + numNewTokens;
-      for (let position = sequence.numComputedTokens; position < end; position++) {
-        if (sequence.pooler?.wants(position)) sequence.pooler.add(this.#parts.transformer.tappedHidden(tap++));
-        if (!needsScore(sequence, position)) continue;
-        const numTop = sequence.sampling.numPromptLogprobs ?? 0;
-        sequence.promptLogprobs!.push(this.#sampler.logprob(logitRow++, sequence.tokens[position + 1]!, numTop));
-      }
-      const isSampled = needsSample(sequence, end - 1);
-      const { numDraftTokens } = sequence;
-      sequence.numComputedTokens = end;
-      if (end < sequence.numTokens) this.#kv.settle(sequence);
-      else {
-        const output = this.#advance(sequence, isSampled ? logitRow : undefined);
-        if (output !== undefined) outputs.push({ requestId: sequence.id, output });
-      }
-      if (isSampled) logitRow += 1 + numDraftTokens;
+  /** @returns undefined while tokens of the prompt are left to compute, and of a sequence that has failed */
+  #take({ sequence, numNewTokens, firstTap, numTaps, firstScore, numScores, firstSample }: SequenceRows) {
+    const { transformer } = this.#parts;
+    for (let i = 0; i < numTaps; i++) sequence.pooler!.add(transformer.tappedHidden(firstTap + i));
+    for (let i = 0; i < numScores; i++) {
+      const scores = sequence.promptLogprobs!;
+      const numTop = sequence.sampling.numPromptLogprobs ?? 0;
+      scores.push(this.#sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop));
     }
-    return outputs;
+    sequence.numComputedTokens += numNewTokens;
+    if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(sequence, firstSample);
+    this.#kv.settle(sequence);
+    return undefined;
   }
 
   /**
@@ -328,7 +314,7 @@ export class EngineCore {
     if (pooled?.every(Number.isFinite) === false) return this.#failWithoutNumbers(sequence, "every hidden state");
     this.#numGenerationTokens += tokenIds.length;
     this.#kv.settle(sequence);
-    // Behind the last token nothing was compared.
+    // Drafts after the final token were never verified.
     this.#speculator?.observe(
       sequence,
       finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length),

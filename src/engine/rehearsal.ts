@@ -4,7 +4,7 @@ import { GREEDY_SAMPLING } from "./api.js";
 import type { EngineParts } from "./engine-parts.js";
 import { Sequence } from "./sequence.js";
 import { StepCost } from "./step-cost.js";
-import { layOutStep } from "./step-rows.js";
+import { layOutStep } from "./step-layout.js";
 
 /** How often a step is measured for the cost of drafts; the fastest counts. */
 const MEASURED_STEPS = 2;

@@ -6,7 +6,7 @@ import { Sequence } from "../../src/engine/sequence.js";
 import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
-import { layOutStep } from "../../src/engine/step-rows.js";
+import { layOutStep } from "../../src/engine/step-layout.js";
 import { loadKernels } from "../../src/kernels/load.js";
 import { GREEDY } from "./engine-requests.js";
 

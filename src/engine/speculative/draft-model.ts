@@ -15,7 +15,7 @@ import { SamplerIo } from "../sampler/sampler-io.js";
 import { Sequence } from "../sequence.js";
 import { StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
-import { addRow, writeBlockTables } from "../step-rows.js";
+import { addRow, writeBlockTables } from "../step-layout.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 
 export interface DraftModelCapacity {

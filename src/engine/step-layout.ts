@@ -1,0 +1,109 @@
+/** Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or hand out their hidden state. */
+import type { EngineParts } from "./engine-parts.js";
+import type { ScheduledSequence } from "./scheduler.js";
+import type { Sequence } from "./sequence.js";
+import type { StepBatch } from "./step-batch.js";
+
+/** A sequence's part of a step: the rows of its new tokens, then those of its draft. */
+export interface SequenceRows {
+  readonly sequence: Sequence;
+  readonly numNewTokens: number;
+  readonly numDraftTokens: number;
+  /** Rows whose hidden states its pooler takes, from this index of the batch's hidden taps on. */
+  readonly firstTap: number;
+  readonly numTaps: number;
+  /** Rows that score its prompt tokens, from this index of the batch's logit rows on. */
+  readonly firstScore: number;
+  readonly numScores: number;
+  /** The logit row of its last new token, which those of its draft follow; undefined: the step samples nothing of it. */
+  readonly firstSample: number | undefined;
+}
+
+/** The order is that of the batch's rows. */
+export interface StepLayout {
+  readonly sequences: readonly SequenceRows[];
+  /** Rows of sequences that decode, drafts among them. */
+  readonly numDecodingRows: number;
+  readonly numPromptRows: number;
+}
+
+export function layOutStep(parts: EngineParts, scheduled: readonly ScheduledSequence[], nowMs: number): StepLayout {
+  const { batch, sampler } = parts;
+  batch.clear();
+  sampler.clear();
+  let [numDecodingRows, numPromptRows] = [0, 0];
+  const sequences = scheduled.map(({ sequence, numNewTokens }) => {
+    sequence.queueMs ??= nowMs - sequence.arrivedAtMs;
+    if (numNewTokens === 1) numDecodingRows += 1 + sequence.numDraftTokens;
+    else numPromptRows += numNewTokens;
+    return layOutSequence(parts, sequence, numNewTokens);
+  });
+  return { sequences, numDecodingRows, numPromptRows };
+}
+
+function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: number): SequenceRows {
+  const { batch, sampler, constraints, info } = parts;
+  const { numDraftTokens, numComputedTokens, numTokens, sampling } = sequence;
+  const firstTap = batch.numHiddenTaps;
+  const firstLogitRow = batch.numLogitRows;
+  let numScores = 0;
+  writeBlockTables(batch, sequence);
+  const end = numComputedTokens + numNewTokens + numDraftTokens;
+  for (let position = numComputedTokens; position < end; position++) {
+    const row = batch.numRows;
+    addRow(batch, sequence, position, info.blockSize);
+    if (sequence.pooler?.wants(position)) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
+    if (needsScore(sequence, position)) {
+      numScores++;
+      batch.logitRows.values[batch.numLogitRows++] = row;
+      sampler.addScoreRow(sequence.tokens[position + 1]!, sampling.numPromptLogprobs ?? 0);
+    } else if (needsSample(sequence, position)) {
+      batch.logitRows.values[batch.numLogitRows++] = row;
+      sampler.addSampleRow(sequence, position + 1, constraints.maskOf(sequence, position + 1 - numTokens));
+    }
+  }
+  const firstSample = firstLogitRow + numScores;
+  return {
+    sequence,
+    numNewTokens,
+    numDraftTokens,
+    firstTap,
+    numTaps: batch.numHiddenTaps - firstTap,
+    firstScore: firstLogitRow,
+    numScores,
+    firstSample: firstSample < batch.numLogitRows ? firstSample : undefined,
+  };
+}
+
+/** The prompt token after `position` still lacks its log-probability. */
+function needsScore(sequence: Sequence, position: number): boolean {
+  if (sequence.promptLogprobs === undefined) return false;
+  return position < sequence.numPromptTokens - 1 && position >= sequence.promptLogprobs.length - 1;
+}
+
+function needsSample(sequence: Sequence, position: number): boolean {
+  return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
+}
+
+/** The seat's rows of the block tables get the entries they lack. */
+export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
+  const start = sequence.seat * batch.capacity.tableStride;
+  sequence.blockTables.forEach((table, group) => {
+    const { values } = batch.blockTables[group]!;
+    for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
+  });
+  sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
+}
+
+/** The row that computes the token at `position`; its number is batch.numRows − 1 afterwards. */
+export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
+  const row = batch.numRows++;
+  batch.tokenIds.values[row] = sequence.tokens[position]!;
+  batch.positions.values[row] = position;
+  batch.kvLengths.values[row] = position + 1;
+  batch.seats.values[row] = sequence.seat;
+  const block = Math.floor(position / blockSize);
+  sequence.blockTables.forEach((table, group) => {
+    batch.kvSlots[group]!.values[row] = table[block]! * blockSize + (position % blockSize);
+  });
+}
