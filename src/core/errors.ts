@@ -38,6 +38,7 @@ const STATUS_BY_CODE = {
   deadline_exceeded: 504,
   // the gateway
   upstream_failed: 502,
+  isolation_unsupported: 403,
   no_instance_ready: 503,
   upstream_timeout: 504,
   // model files

@@ -8,6 +8,7 @@ import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { InstanceStatus } from "./instance-status.js";
+import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
 import { Keeper } from "./keeper.js";
 import { residentBytes } from "./memory.js";
 import type { ModelSpec } from "./model-spec.js";
@@ -188,6 +189,10 @@ export class Fleet {
       modelOf: (name) => this.#pool.modelOf(name) ?? name,
       demand: (name) => this.#keeper.demand(this.#pool.modelOf(name) ?? name),
       startsOnDemand: (name) => this.#keeper.startsOnDemand(this.#pool.modelOf(name) ?? name),
+      cachesPrefixes: (name) => {
+        const planned = this.#planned.find(({ spec }) => spec.name === this.#pool.modelOf(name));
+        return planned === undefined || cachesPrefixes(planned.spec);
+      },
       handleOther: adminHandler(this.#adminTarget()),
       host: config.host,
       port: config.port,
@@ -218,7 +223,7 @@ export class Fleet {
     this.#config = config;
     this.#authorize = authorizeBy(config.apiKeys, config.isolateApiKeys);
     this.#planned = planned;
-    this.#warnOfSharedCaches();
+    this.#sayWhereTenantsAreApart();
     this.#pool.configure(new Map(planned.map(({ spec, names }) => [spec.name, names])));
     this.#keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
@@ -244,12 +249,19 @@ export class Fleet {
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
   }
 
-  #warnOfSharedCaches(): void {
+  /** Of each model whose engine cannot do it everywhere. */
+  #sayWhereTenantsAreApart(): void {
     if (!tenantsApart(this.#config)) return;
     for (const { spec } of this.#planned) {
-      if (ADAPTERS[spec.engine].cacheScope !== undefined) continue;
       const { name: model, engine } = spec;
-      this.options.logger.warn({ model, engine }, "tenants share cached prefixes: the engine cannot keep them apart");
+      const { isolated, refused } = promptPathsOf(engine);
+      const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
+      if (sharesDrafts(spec)) warn({}, "drafts come from all tenants' earlier requests, and so show what those were");
+      if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
+      warn(
+        { isolated, refused },
+        "the engine cannot keep tenants' cached prefixes apart on every path, and the others are refused; isolate-api-keys: false lets tenants share",
+      );
     }
   }
 

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { fixture } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { startTestServer } from "../helpers/server.js";
+import { answerJson, startStandIn } from "../helpers/stand-in.js";
 
 const MODEL = fixture("models/stories260k.gguf");
 const PROMPT =
@@ -31,6 +32,35 @@ test("of a server: by default, and shared where that is said", async () => {
   expect(await inTurn(server.url, "a", "b", "a", "b")).toEqual([false, false, true, true]);
   await using shared = await startTestServer(["--model", MODEL, "--api-key", "a,b", "--no-isolate-api-keys"]);
   expect(await inTurn(shared.url, "a", "b")).toEqual([false, true]);
+});
+
+test("of a fleet: the start says where an engine cannot keep tenants apart, and requests there are refused", async () => {
+  const engine = await startStandIn(answerJson({}));
+  try {
+    const keys = ["a", "b"].map((tenant) => ({ tenant, key: `sk-${tenant}` }));
+    const models = [{ name: "m", engine: "sglang", attach: [{ url: engine.url }] }];
+    const ask = async ({ url }: FleetProcess, path: string) => {
+      const body = JSON.stringify({ model: "m", messages: [] });
+      const answer = await fetch(url + path, { method: "POST", headers: { authorization: "Bearer sk-a" }, body });
+      return [answer.status, await answer.text()];
+    };
+    await using apart = await FleetProcess.start({ "api-keys": keys, "log-format": "json", models });
+    const line = apart.text.split("\n").find((each) => each.includes("cannot keep tenants' cached prefixes apart"));
+    expect(JSON.parse(line!)).toMatchObject({
+      model: "m",
+      engine: "sglang",
+      refused: ["/v1/messages", "/v1/embeddings"],
+    });
+    const refusal = await ask(apart, "/v1/messages");
+    expect(refusal).toEqual([403, expect.stringContaining("isolation_unsupported")]);
+    expect(await ask(apart, "/v1/chat/completions")).toEqual([200, "{}"]);
+    expect(engine.received.at(-1)?.body.cache_salt).toMatch(/^[0-9a-f]{64}$/);
+    await using shared = await FleetProcess.start({ "api-keys": keys, "isolate-api-keys": false, models });
+    expect(shared.text).not.toContain("cannot keep");
+    expect(await ask(shared, "/v1/messages")).toEqual([200, "{}"]);
+  } finally {
+    await engine.die();
+  }
 });
 
 test("of a fleet: a tenant's keys share, two tenants do not, and routing by tokens finds each tenant's own", async () => {

@@ -97,8 +97,12 @@ export interface Adapter {
   readonly metricsPath: string | undefined;
   /** GET streams what the prefix cache holds, as our own engine does; absent: routing guesses. */
   readonly kvEventsPath?: string;
-  /** How it is told whose cached prefixes a request may use: by our header, or by the field `cache_salt` of these paths. Absent: not at all. */
-  readonly cacheScope?: "header" | readonly string[];
+  /** How it is told whose cached prefixes a request may use: by our header, or by the field `cache_salt` of these paths. None: not at all. */
+  readonly cacheScope: "header" | readonly string[];
+  /** Started with `enablePrefixCaching: false` it keeps no prefix, whatever requests ask. Absent: it may. */
+  readonly turnsCacheOff?: true;
+  /** Whether drafts made so come from all earlier requests, whoever sent them. Absent: they never do, or each scope has its own. */
+  readonly sharesDrafts?: (config: NonNullable<EngineOptions["speculativeConfig"]>) => boolean;
   parseMetrics(text: string): EngineMetrics;
   /** Asked once after ready; what is not said stays undefined. */
   capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;

@@ -99,6 +99,8 @@ export const llamaServer: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
+  // `cache_prompt: false` computes a prompt anew, but what others asked still shows in the time that its copy in memory takes to load.
+  cacheScope: [],
   parseMetrics(text) {
     const metrics = metricsByName(text, METRICS);
     const { promptTokens: computed, prefixHits: found } = metrics;

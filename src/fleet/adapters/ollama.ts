@@ -47,6 +47,7 @@ export const ollama: Adapter = {
   },
   healthPath: "/",
   metricsPath: undefined,
+  cacheScope: [],
   parseMetrics: () => NO_METRICS,
   capacity: async () => ({ seats: undefined, kvTokens: undefined, blockSize: undefined }),
   sleep: (target, signal) => keepAlive(target, 0, signal),

@@ -13,6 +13,7 @@ export const openai: Adapter = {
   },
   healthPath: "/v1/models",
   metricsPath: undefined,
+  cacheScope: [],
   parseMetrics: () => NO_METRICS,
   capacity: async () => ({ seats: undefined, kvTokens: undefined, blockSize: undefined }),
 };

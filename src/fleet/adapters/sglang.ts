@@ -80,7 +80,10 @@ export const sglang: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  cacheScope: ["/v1/chat/completions", "/v1/completions"],
+  // Its messages and embeddings have no such field.
+  cacheScope: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
+  turnsCacheOff: true,
+  sharesDrafts: ({ method }) => method === "ngram",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const info = await askForJson(target, "/server_info", signal).catch(() =>

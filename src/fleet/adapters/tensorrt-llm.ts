@@ -95,6 +95,7 @@ export const tensorrtLlm: Adapter = {
   // /metrics is JSON that is emptied by reading it.
   metricsPath: "/prometheus/metrics",
   cacheScope: ["/v1/chat/completions"],
+  turnsCacheOff: true,
   parseMetrics: (text) => metricsByName(text, METRICS),
   capacity: async () => ({ seats: undefined, kvTokens: undefined, blockSize: undefined }),
 };

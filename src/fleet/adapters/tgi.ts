@@ -63,6 +63,8 @@ export const tgi: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
+  cacheScope: [],
+  turnsCacheOff: true,
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const info = await askForJson(target, "/info", signal);

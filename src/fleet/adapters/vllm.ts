@@ -48,7 +48,12 @@ export const vllm: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  cacheScope: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
+  cacheScope: [
+    ...["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"],
+    ...["/v1/embeddings", "/v1/rerank", "/v1/score"],
+  ],
+  turnsCacheOff: true,
+  sharesDrafts: ({ method, suffix_decoding_max_cached_requests: numCached }) => method === "suffix" && numCached !== 0,
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const metrics = new PrometheusText(await askForText(target, "/metrics", signal));

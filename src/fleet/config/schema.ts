@@ -179,7 +179,9 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "isolate-api-keys": z
       .boolean()
       .optional()
-      .describe("whether each tenant has cached prefixes and drafts of its own (as soon as there are two)"),
+      .describe(
+        "whether each tenant has cached prefixes of its own (as soon as there are two); paths where the engine cannot do that are refused",
+      ),
     "allowed-origins": z
       .array(text("an origin such as https://app.example, or *"))
       .min(1)

@@ -3,10 +3,12 @@
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { bodyJson, readIncoming } from "../../core/json-body.js";
+import { assertApart } from "../isolation.js";
 import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { type Delivered, Delivery } from "./delivery.js";
 import { DEAF_OBSERVER, DEAF_REQUEST, type Outcome, type RequestObserver } from "./observer.js";
+import type { Caller } from "./options.js";
 import { modelOf, priorityOf, routedRequest } from "./request-terms.js";
 import { logFailure, respondWithError } from "./respond.js";
 
@@ -48,12 +50,13 @@ export class Exchange {
     const { incoming, requestId, route, path } = this.arrival;
     const { headers } = incoming;
     const caller = options.authorize(headers);
-    const sent = await this.#readBody(caller.tenant);
-    const { tenant, cacheScope = "" } = caller;
+    const { tenant } = caller;
+    const sent = await this.#readBody(tenant);
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
     const model = modelOf(body, options.pool.models(), options.modelOf);
+    const cacheScope = this.#cacheScope(caller, model);
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
@@ -61,6 +64,14 @@ export class Exchange {
     const request = await routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body) };
     return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
+  }
+
+  /** "" where there is nothing to keep apart. Throws where that cannot be done, before the request waits for a seat. */
+  #cacheScope({ cacheScope = "" }: Caller, model: string): string {
+    const { options } = this.context;
+    if (cacheScope === "" || options.cachesPrefixes?.(model) === false) return "";
+    for (const { engine } of options.pool.upstreams(model)) assertApart(engine, this.arrival.path);
+    return cacheScope;
   }
 
   async #readBody(tenant: string): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {

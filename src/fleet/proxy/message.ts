@@ -1,9 +1,9 @@
 /** A request as one instance gets it: under the name that it knows the model by, with our seed, and told whose cache it may use. */
+import { createHash } from "node:crypto";
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
-import { scopedSalt } from "../../text/block-hash.js";
 import type { EngineName } from "../adapters/adapter.js";
-import { ADAPTERS } from "../adapters/index.js";
+import { assertApart, isolationAt } from "../isolation.js";
 import type { Lease } from "../routing/router.js";
 import type { Arrival, Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
@@ -27,10 +27,13 @@ export function messageTo(
 
 /** How an engine is told whose cached prefixes a request may use. */
 function toldScope({ body, cacheScope }: Sendable, engine: EngineName, path: string) {
-  const { cacheScope: means } = ADAPTERS[engine];
   const nothing = { cacheSalt: undefined, scopeHeader: [] };
-  if (cacheScope === "" || means === undefined) return nothing;
-  if (means === "header") return { cacheSalt: undefined, scopeHeader: [CACHE_SCOPE_HEADER, cacheScope] };
-  const own = typeof body.cache_salt === "string" ? body.cache_salt : undefined;
-  return means.includes(path) ? { cacheSalt: scopedSalt(cacheScope, own), scopeHeader: [] } : nothing;
+  if (cacheScope === "") return nothing;
+  assertApart(engine, path);
+  const isolation = isolationAt(engine, path);
+  if (isolation === "header") return { cacheSalt: undefined, scopeHeader: [CACHE_SCOPE_HEADER, cacheScope] };
+  if (isolation !== "cache_salt") return nothing;
+  const own = typeof body.cache_salt === "string" ? body.cache_salt : "";
+  // As a hash: vLLM takes 128 characters and not all of them, and clients may have a salt of their own.
+  return { cacheSalt: createHash("sha256").update(`${cacheScope}:${own}`).digest("hex"), scopeHeader: [] };
 }

@@ -88,6 +88,8 @@ export interface ProxyOptions {
   readonly modelOf?: ((name: string) => string) | undefined;
   /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */
   readonly demand?: Demand;
+  /** Whether a model's instances may keep prefixes from one request to the next. Absent: they may. */
+  readonly cachesPrefixes?: (model: string) => boolean;
   /** Whether a model is there only when it is asked for, so that having nothing of it ready is no fault. Absent: none is. */
   readonly startsOnDemand?: (model: string) => boolean;
   /** Takes paths that are not the proxy's (metrics, administration); false: not its either. */

@@ -8,8 +8,10 @@ export interface Route {
   readonly method?: "GET";
   /** Needs no key, so that it may cost nothing: the gateway answers by itself. */
   readonly isOpen?: boolean;
-  /** Its prompt goes through a prefix cache, and tokens come out. */
+  /** Tokens come out. */
   readonly isGeneration: boolean;
+  /** Its prompt goes through the model, and so through a prefix cache where there is one; of paths that we do not know, this is assumed. */
+  readonly runsPrompt: boolean;
   /** Takes a `seed`. */
   readonly takesSeed: boolean;
   /** Goes on from stored answers; `isGeneration` too: its answer may be stored. */
@@ -18,8 +20,14 @@ export interface Route {
   readonly isHarmlessTwice: boolean;
 }
 
-const generation = { isGeneration: true, takesSeed: false, isHarmlessTwice: true } as const;
-const PLAIN: Route = { dialect: OPENAI, isGeneration: false, takesSeed: false, isHarmlessTwice: false };
+const generation = { isGeneration: true, runsPrompt: true, takesSeed: false, isHarmlessTwice: true } as const;
+const PLAIN: Route = {
+  dialect: OPENAI,
+  isGeneration: false,
+  runsPrompt: false,
+  takesSeed: false,
+  isHarmlessTwice: false,
+};
 
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
@@ -29,12 +37,18 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/responses/input_tokens", { ...PLAIN, hasState: true }],
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
-  ["/v1/embeddings", { ...PLAIN, isHarmlessTwice: true }],
+  ["/v1/embeddings", { ...PLAIN, runsPrompt: true, isHarmlessTwice: true }],
   ["/tokenize", PLAIN],
   ["/detokenize", PLAIN],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],
   [API_DESCRIPTION_PATH, { ...PLAIN, method: "GET", isOpen: true }],
 ]);
+
+/** Every path that we know. */
+export const KNOWN_PATHS: readonly string[] = [...ROUTES.keys()];
+
+/** Those that run prompts through a model. */
+export const PROMPT_PATHS: readonly string[] = KNOWN_PATHS.filter((path) => ROUTES.get(path)?.runsPrompt === true);
 
 /** Plain words only: nothing that an engine could resolve to another path. */
 const API_PATH = /^\/v1(?:\/[\w-]+)+$/;
@@ -45,7 +59,7 @@ const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_
 export function routeOf(path: string): Route | undefined {
   const known = ROUTES.get(path);
   if (known !== undefined || !API_PATH.test(path) || ADMINISTRATION.includes(path)) return known;
-  return { ...PLAIN, dialect: dialectOf(path) };
+  return { ...PLAIN, runsPrompt: true, dialect: dialectOf(path) };
 }
 
 /** Whether a path is one that we know, word for word: others hold what clients write. */
