@@ -37,6 +37,16 @@ test("who comes late starts level, not with what it did not use", () => {
   expect(next.filter(({ tenant }) => tenant === "late")).toHaveLength(5);
 });
 
+test("who comes back while others still wait starts level, not with what it did not use", () => {
+  const queue = new FairQueue<Waiter>();
+  for (let i = 0; i < 40; i++) queue.push(waiter("stays"));
+  queue.push(waiter("back"));
+  for (let i = 0; i < 20; i++) queue.serve(queue.peek()!);
+  for (let i = 0; i < 20; i++) queue.push(waiter("back"));
+  const next = drain(queue).slice(0, 10);
+  expect(next.filter(({ tenant }) => tenant === "back")).toHaveLength(5);
+});
+
 test("everybody is served once, lower classes never before higher ones", () => {
   const arbitrary = fc.record({ tenant: fc.constantFrom("a", "b", "c"), priority: fc.integer(), cost: fc.nat(100) });
   fc.assert(

@@ -8,7 +8,7 @@ export interface Waiter {
   readonly cost: number;
 }
 
-/** Counts what tenants got while there was a queue. A tenant that comes late starts level with the least served one, not with a credit from before. */
+/** Counts what tenants got while there was a queue. A tenant that comes or comes back starts level with the least served one that waits, without a credit from before. */
 export class FairQueue<T extends Waiter> {
   /** In order of arrival. */
   readonly #waiters = new Set<T>();
@@ -19,7 +19,10 @@ export class FairQueue<T extends Waiter> {
   }
 
   push(waiter: T): void {
-    if (!this.#served.has(waiter.tenant)) this.#served.set(waiter.tenant, this.#leastServed());
+    let level = Number.POSITIVE_INFINITY;
+    for (const each of this.#waiters) level = Math.min(level, this.#servedOf(each));
+    // A tenant that waits already is at the level or above it.
+    if (this.#waiters.size > 0) this.#served.set(waiter.tenant, Math.max(this.#servedOf(waiter), level));
     this.#waiters.add(waiter);
   }
 
@@ -58,9 +61,5 @@ export class FairQueue<T extends Waiter> {
 
   #servedOf(waiter: T): number {
     return this.#served.get(waiter.tenant) ?? 0;
-  }
-
-  #leastServed(): number {
-    return this.#served.size === 0 ? 0 : Math.min(...this.#served.values());
   }
 }
