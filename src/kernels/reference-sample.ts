@@ -7,7 +7,7 @@ const LOWEST = Number.NEGATIVE_INFINITY;
 const NO_TOKEN = -1;
 
 /** One row's parameters, with its slices of the shared arrays. */
-interface SampleRow {
+export interface SampleRow {
   readonly param: (name: keyof typeof SAMPLE_PARAM) => number;
   readonly promptIds: Int32Array;
   readonly outputIds: Int32Array;
@@ -139,7 +139,7 @@ function nanToLowest(logit: number): number {
 }
 
 /** Log-softmax; the normaliser is summed in id order. */
-function logprobsOf(logits: Float64Array): (id: number) => number {
+export function logprobsOf(logits: Float64Array): (id: number) => number {
   const max = highest(logits);
   const logSum = Math.log(logits.reduce((sum, logit) => sum + Math.exp(below(logit, max)), 0));
   return (id) => (logits[id] === LOWEST ? LOWEST : below(logits[id]!, max) - logSum);
@@ -162,7 +162,8 @@ function inOrder(logits: Float64Array): number[] {
   });
 }
 
-function chooseToken(raw: Float64Array, row: SampleRow): number {
+/** The token that a row chooses of its logits; -1: none may come. */
+export function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
   const temperature = row.param("temperature");
   const mostLikely = adjusted.indexOf(highest(adjusted));

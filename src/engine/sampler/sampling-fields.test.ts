@@ -1,0 +1,145 @@
+/** Every field of SamplingParams reaches the sampler: the engine chooses what the reference sampler chooses from the engine's own logits, and something else without the field. */
+import { afterAll, expect, test } from "vitest";
+import { runAlone } from "../../../test/helpers/engine-requests.js";
+import { fixture } from "../../../test/helpers/fixtures.js";
+import { loadKernels } from "../../kernels/load.js";
+import type { SAMPLE_PARAM } from "../../kernels/program.js";
+import { chooseToken, logprobsOf, type SampleRow } from "../../kernels/reference-sample.js";
+import { DEFAULT_ENGINE_OPTIONS, GREEDY_SAMPLING, type SamplingParams } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+import { openModel } from "../model/open-model.js";
+import { NO_SPECULATION } from "../speculative/config.js";
+
+const modelPath = fixture("models/stories260k.gguf");
+const device = loadKernels().createDevice({ isa: "portable", numThreads: 1 });
+const core = new EngineCore(
+  openModel(modelPath),
+  {
+    ...DEFAULT_ENGINE_OPTIONS,
+    modelPath,
+    numThreads: 1,
+    kvCacheMemoryBytes: 2 ** 24,
+    speculative: NO_SPECULATION,
+  },
+  device,
+  0,
+);
+afterAll(async () => {
+  await core.close();
+  device.destroy();
+});
+
+const PROMPT = [1, 403, 407, 261, 378, 403, 407, 261];
+const DEFAULTS: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 24 };
+const HOT = { temperature: 1.3, seed: 0x1_2345_6789n };
+
+/** What shows each field at work: by type, none can be forgotten. The first greedy tokens after the prompt are used below. */
+const greedy = generate(DEFAULTS).tokenIds;
+const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<SamplingParams> } = {
+  temperature: HOT,
+  topK: { ...HOT, topK: 2 },
+  topP: { ...HOT, topP: 0.3 },
+  minP: { ...HOT, minP: 0.3 },
+  presencePenalty: { presencePenalty: 12, logitBias: [[300, 15]] },
+  frequencyPenalty: { frequencyPenalty: 6, logitBias: [[300, 15]] },
+  repetitionPenalty: { repetitionPenalty: 1.9 },
+  seed: { ...HOT, seed: 0xfedc_ba98_7654_3210n },
+  maxTokens: { maxTokens: 5 },
+  minTokens: { stopTokenIds: [greedy[3]!], minTokens: 12 },
+  stopTokenIds: { stopTokenIds: [greedy[5]!] },
+  logitBias: {
+    logitBias: [
+      [greedy[0]!, -9],
+      [300, 30],
+    ],
+  },
+  allowedTokenIds: { allowedTokenIds: [300, 301, 302, 303] },
+  badWords: { badWords: [[greedy[0]!, greedy[1]!], [greedy[4]!]] },
+  numLogprobs: { numLogprobs: 3 },
+  numPromptLogprobs: { numPromptLogprobs: 2 },
+};
+
+function generate(sampling: SamplingParams) {
+  return runAlone(core, { promptIds: Int32Array.from(PROMPT), sampling });
+}
+
+/** Of each position of a text: the engine's own. */
+function logitsOf(tokens: readonly number[]): Float64Array[] {
+  const all: Float64Array[] = [];
+  core.promptLogits(tokens, (logits) => all.push(Float64Array.from(logits)));
+  return all;
+}
+
+/** Where a word has come up to its last token, that token may not come. */
+function isBarred(id: number, output: readonly number[], { allowedTokenIds, badWords }: SamplingParams): boolean {
+  if (allowedTokenIds?.includes(id) === false) return true;
+  return (badWords ?? []).some((word) => {
+    const start = word.slice(0, -1);
+    return word.at(-1) === id && start.every((token, i) => output[output.length - start.length + i] === token);
+  });
+}
+
+/** The row that the parameters mean, made from them alone. */
+function rowOf(sampling: SamplingParams, output: readonly number[]): SampleRow {
+  const values: Partial<Record<keyof typeof SAMPLE_PARAM, number>> = {
+    temperature: sampling.temperature,
+    topK: sampling.topK,
+    topP: sampling.topP,
+    minP: sampling.minP,
+    presencePenalty: sampling.presencePenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    repetitionPenalty: sampling.repetitionPenalty,
+    seedHigh: Number(sampling.seed >> 32n),
+    seedLow: Number(sampling.seed & 0xffff_ffffn),
+    position: PROMPT.length + output.length,
+  };
+  const mask = new Int32Array(Math.ceil(core.info.vocabSize / 32));
+  for (let id = 0; id < core.info.vocabSize; id++) {
+    if (!isBarred(id, output, sampling)) mask[id >> 5]! |= 1 << (id & 31);
+  }
+  return {
+    param: (name) => values[name]!,
+    promptIds: Int32Array.from(PROMPT),
+    outputIds: Int32Array.from(output),
+    biasIds: Int32Array.from(sampling.logitBias, ([id]) => id),
+    biasValues: Float32Array.from(sampling.logitBias, ([, bias]) => bias),
+    bannedIds: Int32Array.from(output.length < sampling.minTokens ? sampling.stopTokenIds : []),
+    mask,
+  };
+}
+
+/** What the reference sampler generates, each token from the engine's logits after those before it. */
+function expected(sampling: SamplingParams): number[] {
+  const output: number[] = [];
+  while (output.length < sampling.maxTokens) {
+    output.push(chooseToken(logitsOf([...PROMPT, ...output]).at(-1)!, rowOf(sampling, output)));
+    if (sampling.stopTokenIds.includes(output.at(-1)!)) break;
+  }
+  return output;
+}
+
+test.each(Object.keys(CASES) as (keyof SamplingParams)[])("%s", (field) => {
+  const sampling = { ...DEFAULTS, ...CASES[field] };
+  const completion = generate(sampling);
+  expect(completion.tokenIds).toEqual(expected(sampling));
+  const without = { ...sampling, [field]: DEFAULTS[field] };
+  expect(generate(without)).not.toEqual(completion);
+});
+
+test("log-probabilities are those of the logits before any other parameter", () => {
+  const sampling = { ...DEFAULTS, ...HOT, frequencyPenalty: 0.5, topK: 5, numLogprobs: 3, numPromptLogprobs: 2 };
+  const { tokenIds, logprobs, promptLogprobs } = generate(sampling);
+  const tokens = [...PROMPT, ...tokenIds];
+  const logits = logitsOf(tokens);
+  const scored = [...promptLogprobs!, ...logprobs];
+  expect(scored).toHaveLength(tokens.length);
+  expect(scored[0]).toBeNull();
+  for (let i = 1; i < tokens.length; i++) {
+    const { tokenId, logprob, rank, top } = scored[i]!;
+    const of = logprobsOf(logits[i - 1]!);
+    const order = [...logits[i - 1]!.keys()].sort((a, b) => of(b) - of(a) || a - b);
+    expect([tokenId, rank - 1]).toEqual([tokens[i], order.indexOf(tokens[i]!)]);
+    expect(top.map((each) => each.tokenId)).toEqual(order.slice(0, i < PROMPT.length ? 2 : 3));
+    for (const each of [{ tokenId, logprob }, ...top]) expect(each.logprob).toBeCloseTo(of(each.tokenId), 4);
+  }
+});
