@@ -1,5 +1,6 @@
 /** Which web pages may use a server from their visitors' browsers. Headers are kept as a plain record because streamed answers are written past Hono. */
 import { isIP } from "node:net";
+import { hostname } from "node:os";
 import { MillraceError } from "./errors.js";
 import { isLoopback } from "./loopback.js";
 
@@ -10,34 +11,47 @@ export interface PagePolicy {
   readonly origins: readonly string[];
   /** Requests of other pages are refused, not only kept from being read: where there are no keys, nothing else tells them from their visitors' own. */
   readonly refusesOthers: boolean;
-  /** Only this machine can connect, so a public name in Host is one that a page has pointed here. */
-  readonly isLoopback: boolean;
+  /** What the server listens on, as the configuration has it. */
+  readonly listensOn: string;
 }
 
 /** Every page may do everything. */
-export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, isLoopback: false };
+export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, listensOn: "127.0.0.1" };
 
 /** @param said the origins that are configured; undefined: with keys any, which need a key like everybody, without keys the server's own pages alone */
 export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean, host: string): PagePolicy {
   const origins = said ?? (hasKeys ? ["*"] : []);
-  return { origins, refusesOthers: !hasKeys && !origins.includes("*"), isLoopback: isLoopback(host) };
+  return { origins, refusesOthers: !hasKeys && !origins.includes("*"), listensOn: host };
 }
 
-/** What a browser says of the page that asks. */
-export interface Asking {
-  readonly origin?: string | undefined;
-  /** As the browser's address bar has it. */
-  readonly host?: string | undefined;
-}
+/** @param name in small letters */
+export type HeaderOf = (name: "origin" | "host" | "sec-fetch-site" | "user-agent") => string | undefined;
 
-/** Throws `forbidden` for pages that may not call. Whoever is no browser sends no Origin, and an address or a name of this machine. */
-export function assertPageAllowed(policy: PagePolicy, { origin, host = "" }: Asking): void {
-  if (!policy.refusesOthers || (origin !== undefined && policy.origins.includes(origin))) return;
-  const isOwn = origin === undefined || hostOf(origin) === host.toLowerCase();
+/**
+ * Throws `forbidden` for pages that may not call, among them those whose own name was pointed at the server after they were loaded. To their browser such
+ * a page is the server's own, and only the name in Host tells; so it must be one that nobody elsewhere can point here, or that the operator named.
+ */
+export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void {
+  if (!policy.refusesOthers) return;
+  const origin = headerOf("origin");
+  if (origin !== undefined && policy.origins.includes(origin)) return;
+  const host = headerOf("host")?.toLowerCase() ?? "";
+  const isOwn = origin === undefined || hostOf(origin) === host;
   if (!isOwn) throw refused("a page of this server, or of an origin it allows", `one of ${origin.slice(0, 80)}`);
-  const isNamed = policy.origins.some((allowed) => hostOf(allowed) === host.toLowerCase());
-  if (!policy.isLoopback || isNamed || isLocalName(host)) return;
-  throw refused("a local name in Host, or that of an origin it allows", host.slice(0, 80));
+  if (policy.origins.some((allowed) => hostOf(allowed) === host)) return;
+  if (isTrustedName(nameOf(host), policy.listensOn)) return;
+  // Beyond loopback any name may stand for the server; it is pages alone that must not choose it.
+  if (!isLoopback(policy.listensOn) && !isBrowser(headerOf)) return;
+  throw refused("an address or a local name in Host, or the name of an origin it allows", host.slice(0, 80));
+}
+
+/**
+ * Origin comes with everything but a page's own GET, and Sec-Fetch-Site only to addresses that browsers trust, so the browser's name counts as well.
+ * Sec-Fetch-Mode would not do: Node's fetch sends it. PowerShell calls itself Mozilla, too.
+ */
+function isBrowser(headerOf: HeaderOf): boolean {
+  if (headerOf("origin") !== undefined || headerOf("sec-fetch-site") !== undefined) return true;
+  return /^Mozilla\/(?!.*PowerShell\/)/.test(headerOf("user-agent") ?? "");
 }
 
 function refused(expected: string, got: string): MillraceError {
@@ -50,10 +64,21 @@ function hostOf(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
-/** One that no public name server answers for: pages cannot have pointed it here. */
-function isLocalName(host: string): boolean {
-  const name = host.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
-  return isIP(name) !== 0 || /^[^.]*$/.test(name) || /\.(?:localhost|local|internal)$/i.test(name);
+/** Without port, brackets, and the dot that ends a full name. */
+function nameOf(host: string): string {
+  return host
+    .replace(/:\d+$/, "")
+    .replace(/^\[(.*)\]$/, "$1")
+    .replace(/\.$/, "");
+}
+
+/** Domains of machines nearby, for which no public name server answers. */
+const LOCAL_DOMAIN = /\.(?:localhost|local|lan|internal|home\.arpa)$/;
+
+/** One that a page cannot have pointed here: an address, a local name, the machine's own one, or what the server was told to listen on. */
+function isTrustedName(name: string, listensOn: string): boolean {
+  if (isIP(name) !== 0 || !name.includes(".") || LOCAL_DOMAIN.test(name)) return true;
+  return name === listensOn.toLowerCase() || name === hostname().toLowerCase();
 }
 
 const EXPOSED = "X-Request-Id, Retry-After, X-Should-Retry, X-Millrace-Unenforced";

@@ -133,6 +133,21 @@ describe("origins", () => {
     expect((await from({ Host: host })).status).toBe(200);
   });
 
+  it("of a name that was pointed at the server are refused too, where that may have any name", async () => {
+    const { engine, options } = fakeAppOptions({}, { pages: pagePolicy(undefined, false, "0.0.0.0") });
+    const app = createApp(options);
+    const from = (headers: Record<string, string>) => app.request("/v1/chat/completions", { ...post, headers });
+    const rebound = { Host: "evil.example:8000", Origin: "http://evil.example:8000" };
+    const refused = await from(rebound);
+    expect([refused.status, (await errorOf(refused)).code]).toEqual([403, "forbidden"]);
+    expect(
+      (await app.request("/metrics", { headers: { ...rebound, Origin: "", "User-Agent": "Mozilla/5.0" } })).status,
+    ).toBe(403);
+    expect(engine.submitted).toEqual([]);
+    expect((await from({ Host: "box.lan:8000", Origin: "http://box.lan:8000" })).status).toBe(200);
+    expect((await from({ Host: "models.example:8000" })).status).toBe(200);
+  });
+
   it("only the listed ones", async () => {
     const app = createApp(fakeAppOptions({}, { pages: { ...ANY_PAGE, origins: ["http://a.example"] } }).options);
     const allowed = await app.request("/health", { headers: { Origin: "http://a.example" } });

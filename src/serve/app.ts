@@ -210,7 +210,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
       return c.body(null, 204, preflightHeaders(origin, asked, options.pages));
     }
     for (const [name, value] of Object.entries(corsHeaders(origin, options.pages))) c.header(name, value);
-    assertPageAllowed(options.pages, { origin, host: c.req.header("Host") });
+    assertPageAllowed(options.pages, (name) => c.req.header(name));
     return next();
   });
 }

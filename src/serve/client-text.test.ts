@@ -69,7 +69,7 @@ const failing = () => {
 test.each<[string, Partial<AppOptions>]>([
   ["as it is", {}],
   ["with keys", { apiKeys: ["a", "b"] }],
-  ["for its own pages alone", { pages: { origins: [], refusesOthers: true, isLoopback: true } }],
+  ["for its own pages alone", { pages: { origins: [], refusesOthers: true, listensOn: "127.0.0.1" } }],
   ["where unknown fields are ignored", { unknownFields: "warn" }],
   ["with a defect", { chatTemplate: { render: failing } }],
 ])("%s", async (_, overrides) => {

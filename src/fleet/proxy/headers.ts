@@ -13,8 +13,8 @@ const HOP_BY_HOP = [
 const NOT_SENT = new Set([
   ...HOP_BY_HOP,
   ...["host", "content-length", "expect", "accept-encoding", "x-request-id", CACHE_SCOPE_HEADER],
-  // Which pages may call is for the gateway to say; engines are not asked again.
-  "origin",
+  // Which pages may call is for the gateway to say; engines are not asked again, and need not know a browser's request.
+  ...["origin", "sec-fetch-site", "user-agent"],
 ]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
 /** Which pages may call is for the gateway to say. */
@@ -41,7 +41,7 @@ export function requestHeaders(
 ): string[] {
   const named = connectionNames(headers);
   const dropsKeys = target.apiKey !== undefined || upstream.engine === "openai";
-  const sent = ["x-request-id", requestId];
+  const sent = ["x-request-id", requestId, "user-agent", "millrace"];
   for (const name in headers) {
     if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;
     if (name === "traceparent" && traceparent !== undefined) continue;

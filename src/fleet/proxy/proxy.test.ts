@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import {
@@ -229,7 +230,7 @@ describe("pages of other origins", () => {
 
   test("may not where others are named", async () => {
     const { proxy } = await start([ok], {
-      proxy: { pages: () => ({ origins: ["http://own"], refusesOthers: false, isLoopback: true }) },
+      proxy: { pages: () => ({ origins: ["http://own"], refusesOthers: false, listensOn: "127.0.0.1" }) },
     });
     const asked = await fetch(`${proxy.url}/v1/completions`, preflight);
     expect(asked.headers.get("access-control-allow-origin")).toBeNull();
@@ -314,4 +315,25 @@ test("a page that may not call is refused before anything is read or sent, whate
   expect((await post("/v1/completions", { model: "m" }, own)).status).toBe(200);
   // The engine behind has pages of its own.
   expect(standIns[0]!.received[0]!.headers).not.toHaveProperty("origin");
+});
+
+test("a page whose name was pointed at the gateway is refused, and the engine is told of no browser", async () => {
+  const pages = () => pagePolicy(undefined, false, "0.0.0.0");
+  const { proxy, standIns } = await start([ok], { proxy: { pages } });
+  // Unlike fetch it lets its caller choose the Host.
+  const asking = async (host: string, more: Record<string, string>) => {
+    const headers = { Host: host, ...more };
+    const { statusCode, body } = await request(`${proxy.url}/v1/completions`, { method: "POST", headers, body: "{}" });
+    return { status: statusCode, text: await body.text() };
+  };
+  const browser = { "User-Agent": "Mozilla/5.0", "Sec-Fetch-Site": "same-origin" };
+  const rebound = await asking("evil.example", { ...browser, Origin: "http://evil.example" });
+  expect(rebound).toEqual({ status: 403, text: expect.stringContaining("got evil.example") });
+  expect(standIns[0]!.received).toEqual([]);
+  expect((await asking("models.example", {})).status).toBe(200);
+  expect((await asking("box.lan", { ...browser, Origin: "http://box.lan" })).status).toBe(200);
+  for (const { headers } of standIns[0]!.received) {
+    expect(headers["user-agent"]).toBe("millrace");
+    for (const name of ["origin", "sec-fetch-site"]) expect(headers).not.toHaveProperty(name);
+  }
 });

@@ -175,7 +175,7 @@ class Door {
       respondWithError(outgoing, error, route?.dialect ?? dialectOf(path), requestId);
     };
     try {
-      assertPageAllowed(pages, incoming.headers);
+      assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
       const isExchange = route !== undefined && route.isOpen !== true && !isStored;
       if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {
         return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route });
