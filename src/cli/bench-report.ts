@@ -9,6 +9,7 @@ import { type OutputFlags, resumedReport } from "./bench-options.js";
 import { benchView } from "./bench-view.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { formatTable } from "./format.js";
+import { withoutRepeats } from "./stop-signal.js";
 
 export interface MeasureJob {
   /** Left out: as many as there are physical cores. */
@@ -31,11 +32,11 @@ export async function measureServers(
   ]);
   const resumed = await resumedReport(flags);
   const stopping = new AbortController();
-  const onSignal = () => {
+  const onSignal = withoutRepeats(() => {
     if (stopping.signal.aborted) process.exit(130);
     process.stderr.write("\nstopping; once more to stop at once\n");
     stopping.abort();
-  };
+  });
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   try {
     const { signal } = stopping;

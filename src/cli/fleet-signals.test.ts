@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, test, vi } from "vitest";
 import { FleetSignals } from "./fleet-signals.js";
 
-test("signals end a start at once, and a fleet when its requests are done; a reload waits for the fleet", async () => {
+test("signals end a start at once, and a fleet when its requests are done; a reload waits for the fleet; what npm repeats counts once", async () => {
   vi.spyOn(process.stderr, "write").mockReturnValue(true);
   const own = Object.assign(new EventEmitter(), { exit: vi.fn() });
   const signals = new FleetSignals(true, own as never);
@@ -11,9 +11,9 @@ test("signals end a start at once, and a fleet when its requests are done; a rel
   const reload = vi.fn();
   signals.fleetIsThere({ drain: async () => {} }, reload);
   expect(reload).toHaveBeenCalledTimes(1);
-  for (const name of ["SIGHUP", "SIGTERM", "SIGTERM"]) own.emit(name);
+  for (const name of ["SIGHUP", "SIGTERM", "SIGTERM", "SIGINT"]) own.emit(name);
   expect(reload).toHaveBeenCalledTimes(2);
-  expect(own.exit.mock.calls.slice(2)).toEqual([[143]]);
+  expect(own.exit.mock.calls.slice(2)).toEqual([[130]]);
   await vi.waitFor(() => expect(own.exit).toHaveBeenLastCalledWith(0));
   vi.restoreAllMocks();
 });

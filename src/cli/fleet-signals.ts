@@ -1,6 +1,7 @@
 /** What a fleet's process does on signals, from its first moment on: as process 1 of a container it would hear none without listening, and SIGHUP would end any other. */
 import type { Fleet } from "../fleet/fleet.js";
 import { reportError } from "./report-error.js";
+import { withoutRepeats } from "./stop-signal.js";
 
 /** SIGTERM and SIGINT finish the running requests of a fleet and exit with 0; a second one, and one before there is a fleet, exits at once. SIGHUP reloads, as soon as there is one. */
 export class FleetSignals {
@@ -16,7 +17,8 @@ export class FleetSignals {
     canReload: boolean,
     private readonly own: Pick<NodeJS.Process, "on" | "exit"> = process,
   ) {
-    for (const name of ["SIGTERM", "SIGINT"] as const) own.on(name, () => this.#stop(name));
+    const onSignal = withoutRepeats((name) => this.#stop(name));
+    for (const name of ["SIGTERM", "SIGINT"] as const) own.on(name, () => onSignal(name));
     if (canReload) own.on("SIGHUP", () => this.#reload());
   }
 
@@ -27,7 +29,7 @@ export class FleetSignals {
     if (this.#isReloadDue) reload();
   }
 
-  #stop(name: "SIGTERM" | "SIGINT"): void {
+  #stop(name: NodeJS.Signals): void {
     const fleet = this.#fleet;
     if (fleet === undefined) {
       this.own.exit(name === "SIGINT" ? 130 : 143);

@@ -18,6 +18,7 @@ import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
 import { reportError } from "./report-error.js";
 import type { StartStage } from "./stages.js";
 import { type EngineSource, type StartedEngine, startEngineWithText } from "./start-engine.js";
+import { withoutRepeats } from "./stop-signal.js";
 import { countsOf, logThroughput } from "./throughput-log.js";
 
 export interface ServerFlags extends EngineSource {
@@ -196,11 +197,11 @@ export function stayUntilStopped({ server, engine }: ServingInstance, onDraining
     await engine.close();
     process.exit(0);
   };
-  const onSignal = (signal: NodeJS.Signals): void => {
+  const onSignal = withoutRepeats((signal) => {
     if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
     isStopping = true;
     stop().catch((thrown: unknown) => process.exit(reportError(thrown, { json: false })));
-  };
+  });
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
   engine.failure.catch(async (thrown: unknown) => {
