@@ -8,7 +8,7 @@ import { adminHandler, type Scaled } from "./admin.js";
 import { authorizeBy, tenantsApart } from "./authorize.js";
 import type { FleetConfig } from "./config/schema.js";
 import type { InstanceStatus } from "./instance-status.js";
-import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
+import { cachesPrefixes, promptPathsOf, sharesDrafts, WAY_TO_SHARE } from "./isolation.js";
 import { Keeper } from "./keeper.js";
 import { residentBytes } from "./memory.js";
 import type { ModelSpec } from "./model-spec.js";
@@ -260,7 +260,7 @@ export class Fleet {
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
-        "the engine cannot keep tenants' cached prefixes apart on every path, and the others are refused; isolate-api-keys: false lets tenants share",
+        `the engine cannot keep tenants' cached prefixes apart on every path, and the others are refused; ${WAY_TO_SHARE}`,
       );
     }
   }

@@ -114,7 +114,7 @@ describe("a refusal", () => {
     const { error } = JSON.parse(text);
     expect(error.code).toBe("isolation_unsupported");
     expect(error.message).toMatch(
-      /tensorrt-llm .* \/v1\/completions.*\/v1\/chat\/completions.*isolate-api-keys: false/s,
+      /tensorrt-llm .* \/v1\/completions.*\/v1\/chat\/completions.*isolate-api-keys: false .*--no-isolate-api-keys/s,
     );
   });
 

@@ -5,6 +5,10 @@ import { ADAPTERS } from "./adapters/index.js";
 import type { ModelSpec } from "./model-spec.js";
 import { PROMPT_PATHS, routeOf } from "./proxy/routes.js";
 
+/** Of fleets that a file describes, and of those that flags do. */
+export const WAY_TO_SHARE =
+  "where tenants may share, the operator sets isolate-api-keys: false in the fleet's file, or --no-isolate-api-keys";
+
 /** "not needed": no prompt runs through the model there. */
 export type Isolation = "header" | "cache_salt" | "not needed" | "refused";
 
@@ -24,7 +28,7 @@ export function assertApart(engine: EngineName, path: string): void {
   throw new MillraceError(
     "isolation_unsupported",
     `expected a path where ${engine} keeps tenants' cached prefixes apart, got ${path.slice(0, 80)}`,
-    { hint: `${there}; where tenants may share, the operator sets isolate-api-keys: false` },
+    { hint: `${there}; ${WAY_TO_SHARE}` },
   );
 }
 
