@@ -25,6 +25,7 @@ import { RESPONSE_RULES } from "./openai/response-request.js";
 import { inputTokens, responses, storedResponse } from "./openai/responses.js";
 import { DETOKENIZE_RULES, detokenize, TOKENIZE_RULES, tokenize, tokenizerInfo } from "./openai/tokenize.js";
 import { type DescribedRoute, openApiDocument } from "./openapi.js";
+import { tenantOf } from "./request-terms.js";
 import { randomSeed } from "./seeds.js";
 
 type Handler = (c: AppContext, context: ServeContext) => Response | Promise<Response>;
@@ -234,7 +235,10 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
   app.on(route.method, route.path, (c) => {
     enterRoute(c, route);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
-    if (route.isProtected) c.set("tenant", checkKey(c.req.header("Authorization"), c.req.header("x-api-key")));
+    if (route.isProtected) {
+      const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
+      c.set("tenant", tenantOf(c, context.apiKeys.length, keyTenant));
+    }
     return route.handler(c, context);
   });
 }

@@ -88,6 +88,18 @@ describe("the scope that a gateway names", () => {
     expect(await saltOf(within, keyed)).not.toBe(`${scope}:s`);
   });
 
+  it("is whose share a request is served from, unless several keys say that", async () => {
+    const tenantOf = async (key: string, isScoped: boolean, ...apiKeys: string[]) => {
+      const headers = { "x-api-key": key, ...(isScoped ? { "X-Millrace-Cache-Scope": scope } : {}) };
+      return (await submittedWith({ apiKeys }, {}, headers)).tenant;
+    };
+    expect([await tenantOf("none", false), await tenantOf("none", true)]).toEqual(["", scope]);
+    expect(await tenantOf("own", true, "own")).toBe(scope);
+    expect(await tenantOf("own", false, "own")).not.toBe(scope);
+    expect(await tenantOf("own", true, "own", "other")).toBe(await tenantOf("own", false, "own", "other"));
+    expect(await tenantOf("own", true, "own", "other")).not.toBe(await tenantOf("other", true, "own", "other"));
+  });
+
   it("is refused in another form, which could be another's", async () => {
     const fake = fakeAppOptions();
     const refused = await post(fake, "/v1/completions", { prompt: "hi" }, { "X-Millrace-Cache-Scope": "a:b" });

@@ -31,11 +31,24 @@ export function jobTerms(c: AppContext, context: ServeContext, fields: TermsFiel
   };
 }
 
-/** A gateway knows its clients' tenants, which are one to the engine behind it. Whoever sends a scope himself can only share less. */
+/**
+ * Whose share the request is served from. A gateway tells its clients apart by the scopes that it names; where a server has at most one key, they are its
+ * tenants. Of several keys each is a tenant, whatever its requests name: with a scope for each request, a key would have a share for each.
+ */
+export function tenantOf(c: AppContext, numKeys: number, keyTenant: string): string {
+  return numKeys > 1 ? keyTenant : (scopeOf(c) ?? keyTenant);
+}
+
+/** Whoever sends a scope himself can only share less. */
 function cacheScope(c: AppContext, { isolatesApiKeys }: ServeContext): string {
   const own = isolatesApiKeys === true ? c.get("tenant") : "";
+  const scope = scopeOf(c);
+  if (scope === undefined || scope === own) return own;
+  return own === "" ? scope : `${own}.${scope}`;
+}
+
+function scopeOf(c: AppContext): string | undefined {
   const scope = c.req.header(CACHE_SCOPE_HEADER);
-  if (scope === undefined) return own;
-  if (isCacheScope(scope)) return own === "" ? scope : `${own}.${scope}`;
+  if (scope === undefined || isCacheScope(scope)) return scope;
   throw new MillraceError("invalid_request", `expected 32 hexadecimal digits in ${CACHE_SCOPE_HEADER}, got others`);
 }
