@@ -4,9 +4,10 @@
  */
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { FromBodyThread, LookedOver } from "./body-thread.js";
+import type { FromBodyThread, LookedOver, ToBodyThread } from "./body-thread.js";
 import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairTurns } from "./fair-turns.js";
+import { idFieldOf } from "./json-body.js";
 import { packageRoot } from "./package-root.js";
 
 /** Compiled: tests run the rest from source, which a thread of its own could not. */
@@ -20,11 +21,20 @@ const RETRY_AFTER_SECONDS = 5;
 
 interface Waiting {
   /** They go to the thread with their memory. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly message: ToBodyThread;
   readonly numBytes: number;
   readonly tenant: string;
   readonly resolve: (body: LookedOver) => void;
   readonly reject: (error: MillraceError) => void;
+}
+
+export interface BodyOrigin {
+  /** That the body was sent to: it says which field may hold lists of token ids. */
+  readonly path: string;
+  /** Large bodies are read by turns between tenants. */
+  readonly tenant: string;
+  /** Gets the call that gives up waiting for the turn, where there is one. */
+  readonly onWait: (leave: () => void) => void;
 }
 
 export class BodyQueue {
@@ -37,14 +47,14 @@ export class BodyQueue {
   /**
    * Rejects with the fault of the body, or with body_queue.
    * @param bytes may be somewhere else afterwards
-   * @param onWait gets the call that gives up waiting
    */
-  read(bytes: Uint8Array, tenant: string, onWait: (leave: () => void) => void): Promise<LookedOver> {
+  read(bytes: Uint8Array, { path, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
     return new Promise((resolve, reject) => {
       const before = this.#turns.waitingOf(tenant);
       const numBytes = before.reduce((sum, each) => sum + each.numBytes, bytes.length);
       if (before.length > 0 && numBytes > MAX_WAITING_BYTES) throw tooMuch(numBytes);
-      const waiting: Waiting = { bytes: movable(bytes), numBytes: bytes.length, tenant, resolve, reject };
+      const message = { bytes: movable(bytes), idField: idFieldOf(path) };
+      const waiting: Waiting = { message, numBytes: bytes.length, tenant, resolve, reject };
       this.#turns.add(waiting, tenant);
       onWait(() => this.#leave(waiting));
       this.#startNext();
@@ -68,8 +78,8 @@ export class BodyQueue {
     this.#worker ??= this.#startThread();
     // As long as a body is in the thread, the process stays.
     this.#worker.ref();
-    const { bytes } = this.#current;
-    this.#worker.postMessage(bytes, [bytes.buffer]);
+    const { message } = this.#current;
+    this.#worker.postMessage(message, [message.bytes.buffer]);
   }
 
   #startThread(): Worker {

@@ -5,7 +5,7 @@ import { LARGE_BODY_BYTES, MAX_JSON_ESCAPES, MAX_JSON_MARKS, shapeOf } from "./j
 
 const MANY = MAX_JSON_MARKS + 1;
 const bytesOf = (value: unknown): Buffer => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
-const read = (bytes: Uint8Array) => readBody(bytes, "", () => {});
+const read = (bytes: Uint8Array, path = "/v1/completions") => readBody(bytes, { path, tenant: "", onWait: () => {} });
 const LONG = 'é日\n"\\ x'.repeat(LARGE_BODY_BYTES / 8);
 
 test.each([
@@ -27,9 +27,22 @@ test("bytes that are a part of others leave those alone", async () => {
 describe("long lists of ids", () => {
   const ids = Array.from({ length: MANY }, (_, i) => i - 5);
 
-  test.each(["prompt", "input", "tokens"])("come as one piece of memory: %s", async (field) => {
-    const { body } = await read(bytesOf({ n: 1, [field]: ids, last: "x" }));
+  const FIELDS = [
+    ["/v1/completions", "prompt"],
+    ["/v1/embeddings", "input"],
+    ["/detokenize", "tokens"],
+  ] as const;
+
+  test.each(FIELDS)("come as one piece of memory: %s, %s", async (path, field) => {
+    const { body } = await read(bytesOf({ n: 1, [field]: ids, last: "x" }), path);
     expect(body).toEqual({ n: 1, [field]: Int32Array.from(ids), last: "x" });
+  });
+
+  test.each(FIELDS)("are refused where another path has them: %s, %s", async (path, field) => {
+    for (const other of ["/v1/chat/completions", "/v1/responses", ...FIELDS.map(([each]) => each)]) {
+      if (other === path) continue;
+      await expect(read(bytesOf({ [field]: ids }), other)).rejects.toMatchObject({ code: "invalid_json" });
+    }
   });
 
   test("come one by one where there are several", async () => {

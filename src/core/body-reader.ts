@@ -2,7 +2,7 @@
  * Bodies of requests as JSON. Large ones are looked over and decoded by a thread of their own, which also takes out lists of token ids: what is left for
  * the main thread to parse is bounded by its parts, since each of them costs more than its bytes.
  */
-import { BodyQueue } from "./body-queue.js";
+import { type BodyOrigin, BodyQueue } from "./body-queue.js";
 import type { IdLists } from "./body-thread.js";
 import {
   assertShape,
@@ -17,22 +17,14 @@ import {
 const queue = new BodyQueue();
 
 export interface ReadBody {
-  /** Long lists of token ids in `prompt`, `input` and `tokens` are Int32Arrays. */
+  /** Long lists of token ids, in the field that the path has for them, are Int32Arrays. */
   readonly body: JsonObject;
   /** Those that were given may be somewhere else by now. */
   readonly bytes: Buffer;
 }
 
-/**
- * @param tenant large bodies are read by turns between tenants
- * @param onWait gets the call that gives up waiting for the turn, where there is one
- * @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), "", () => {}); // { model: "mill" }
- */
-export async function readBody(
-  bytes: Uint8Array,
-  tenant: string,
-  onWait: (leave: () => void) => void,
-): Promise<ReadBody> {
+/** @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), { path: "/v1/completions", tenant: "", onWait: () => {} }); // { model: "mill" } */
+export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<ReadBody> {
   if (bytes.length <= LARGE_BODY_BYTES) {
     const shape = shapeOf(bytes, MAX_JSON_MARKS);
     assertShape(shape);
@@ -43,7 +35,7 @@ export async function readBody(
       };
     }
   }
-  const answer = await queue.read(bytes, tenant, onWait);
+  const answer = await queue.read(bytes, origin);
   const body = objectOf(answer.text, answer.bytes.length);
   return { body: withLists(body, answer.lists), bytes: Buffer.from(answer.bytes.buffer) };
 }

@@ -1,7 +1,7 @@
 /** The thread that looks over large bodies, one message each; see body-reader.ts. */
 import { parentPort } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "./errors.js";
-import { assertFewMarks, assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf } from "./json-body.js";
+import { assertFewMarks, assertShape, MAX_JSON_MARKS, objectOf, shapeOf, textOf, tooManyMarks } from "./json-body.js";
 
 /** By field: a list of ids, or with lengths the ids of several, one after another. */
 export type IdLists = Readonly<
@@ -20,28 +20,25 @@ export type FromBodyThread =
   | (LookedOver & { readonly kind: "read" })
   | { readonly kind: "refused"; readonly error: ErrorRecord };
 
-/** Fields that may hold lists of token ids. */
-const ID_FIELDS = ["prompt", "input", "tokens"] as const;
+export interface ToBodyThread {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The field that may hold lists of token ids; absent: none may. */
+  readonly idField: string | undefined;
+}
 
 /** @returns the text and what was taken out of it. Throws what is wrong with the body. */
-export function lookOver(bytes: Uint8Array): { readonly text: string; readonly lists: IdLists } {
+function lookOver({ bytes, idField }: ToBodyThread): { readonly text: string; readonly lists: IdLists } {
   const shape = shapeOf(bytes, MAX_JSON_MARKS);
   assertShape(shape);
   const text = textOf(bytes);
   if (shape.numMarks <= MAX_JSON_MARKS) return { text, lists: {} };
   const rest: Record<string, unknown> = { ...objectOf(text, bytes.length) };
-  const lists: Record<string, IdLists[string]> = {};
-  let numMarks = shape.numMarks;
-  for (const field of ID_FIELDS) {
-    const list = idsOf(rest[field]);
-    if (list === undefined) continue;
-    lists[field] = list;
-    delete rest[field];
-    numMarks -= list.ids.length - (list.lengths?.length ?? 1);
-  }
-  // Before the rest is written out: with a list in it that has no ids, that takes longer than all else.
-  assertFewMarks(numMarks);
-  return { text: JSON.stringify(rest), lists };
+  const list = idField === undefined ? undefined : idsOf(rest[idField]);
+  if (idField === undefined || list === undefined) throw tooManyMarks();
+  delete rest[idField];
+  // Before the rest is written out: with another long list in it, that takes longer than all else.
+  assertFewMarks(shape.numMarks - (list.ids.length - (list.lengths?.length ?? 1)));
+  return { text: JSON.stringify(rest), lists: { [idField]: list } };
 }
 
 function idsOf(value: unknown): IdLists[string] | undefined {
@@ -61,9 +58,10 @@ function idsOf(value: unknown): IdLists[string] | undefined {
 const isIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((id) => typeof id === "number" && Object.is(id | 0, id));
 
-parentPort?.on("message", (bytes: Uint8Array<ArrayBuffer>) => {
+parentPort?.on("message", (message: ToBodyThread) => {
+  const { bytes } = message;
   try {
-    const { text, lists } = lookOver(bytes);
+    const { text, lists } = lookOver(message);
     const moved = Object.values(lists).flatMap(({ ids, lengths }) => [
       ids.buffer,
       ...(lengths ? [lengths.buffer] : []),

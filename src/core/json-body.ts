@@ -49,6 +49,17 @@ export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Pro
 /** The main thread parses what is smaller by itself; see body-reader.ts. */
 export const LARGE_BODY_BYTES = 256 * 1024;
 
+/** Where an API takes lists of token ids, which may be long: by path, the field. */
+const ID_FIELDS: ReadonlyMap<string, string> = new Map([
+  ["/v1/completions", "prompt"],
+  ["/v1/embeddings", "input"],
+  ["/detokenize", "tokens"],
+]);
+
+export function idFieldOf(path: string): string | undefined {
+  return ID_FIELDS.get(path);
+}
+
 /** No field goes deeper; beyond it JSON.parse gets slower than linear, and walks of what it made overflow the stack. */
 export const MAX_JSON_DEPTH = 64;
 
@@ -136,7 +147,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 const tooDeep = (): MillraceError =>
   new MillraceError("invalid_json", `expected JSON nested at most ${MAX_JSON_DEPTH} deep, got more`);
 
-function tooManyMarks(): MillraceError {
+export function tooManyMarks(): MillraceError {
   return new MillraceError(
     "invalid_json",
     `expected JSON with at most ${MAX_JSON_MARKS} commas, colons and opening brackets beside lists of token ids, got more`,

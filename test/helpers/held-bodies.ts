@@ -2,6 +2,7 @@
 import { Worker } from "node:worker_threads";
 import { vi } from "vitest";
 import { BodyQueue } from "../../src/core/body-queue.js";
+import type { ToBodyThread } from "../../src/core/body-thread.js";
 
 export interface HeldBodies {
   /** How many large bodies have come. */
@@ -21,9 +22,10 @@ export function holdBodies(): HeldBodies {
   let isHeld = true;
   let send = () => {};
   const read = vi.spyOn(BodyQueue.prototype, "read");
-  vi.spyOn(Worker.prototype, "postMessage").mockImplementation(function (this: Worker, bytes, moved) {
-    names.push(/name (\w+)/.exec(Buffer.from(bytes as Uint8Array).toString("latin1"))?.[1] ?? "");
-    send = () => postMessage.call(this, bytes, moved as ArrayBuffer[]);
+  vi.spyOn(Worker.prototype, "postMessage").mockImplementation(function (this: Worker, message, moved) {
+    const { bytes } = message as ToBodyThread;
+    names.push(/name (\w+)/.exec(Buffer.from(bytes).toString("latin1"))?.[1] ?? "");
+    send = () => postMessage.call(this, message, moved as ArrayBuffer[]);
     if (!isHeld) send();
   });
   const letGo = () => {

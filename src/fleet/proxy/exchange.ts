@@ -81,9 +81,10 @@ export class Exchange {
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
     }
     const bytes = await readIncoming(incoming, this.context.options.limits);
-    const read = await readBody(bytes, tenant, (leave) => {
+    const onWait = (leave: () => void) => {
       this.#leaveBodies = leave;
-    });
+    };
+    const read = await readBody(bytes, { path: this.arrival.path, tenant, onWait });
     this.#leaveBodies = () => {};
     return read;
   }
