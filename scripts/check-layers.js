@@ -1,5 +1,5 @@
 /**
- * Fails where an import breaks the layers of docs/architecture.md, closes a cycle, or names a package that package.json does not have.
+ * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle, or names a package that package.json does not have.
  *
  *   node scripts/check-layers.js [root]
  */

@@ -1,6 +1,6 @@
 /**
  * `npm run package`: packs what `npm install` takes on a machine without a compiler, into build/packages:
- * millrace-<version>.tgz, and on the platforms below millrace-<platform>-<version>.tgz with the kernels built. docs/packages.md tells more.
+ * millrace-<version>.tgz, and on the platforms below millrace-<platform>-<version>.tgz with the kernels built. docs/guides/install.md tells more.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

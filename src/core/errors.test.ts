@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import { ERROR_CODES, errorFromRecord, errorToRecord, MillraceError, toMillraceError } from "./errors.js";
 import { packageRoot } from "./package-root.js";
 
-/** Rows of the tables in docs/errors.md: code, status, message, remedy. */
+/** Rows of the tables in docs/reference/errors.md: code, status, message, remedy. */
 function documentedRows(): string[][] {
-  const text = readFileSync(join(packageRoot(), "docs/errors.md"), "utf8");
+  const text = readFileSync(join(packageRoot(), "docs/reference/errors.md"), "utf8");
   return text
     .split("\n")
     .filter((line) => line.startsWith("| `"))
@@ -18,7 +18,7 @@ function documentedRows(): string[][] {
     );
 }
 
-test("docs/errors.md documents every code once, in the same order, with its status", () => {
+test("docs/reference/errors.md documents every code once, in the same order, with its status", () => {
   const documented = documentedRows().map(([code, status]) => [code, status]);
   const expected = ERROR_CODES.map((code) => [`\`${code}\``, String(new MillraceError(code, "").status)]);
   expect(documented).toEqual(expected);

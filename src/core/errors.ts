@@ -1,4 +1,4 @@
-/** Every error millrace raises on purpose: one class, one table of codes. `docs/errors.md` documents each code; a test compares the two. */
+/** Every error millrace raises on purpose: one class, one table of codes. `docs/reference/errors.md` documents each code; a test compares the two. */
 
 /** Code → HTTP status when it reaches a client. */
 const STATUS_BY_CODE = {

@@ -55,7 +55,7 @@ function createAdminApp(target: AdminTarget): Hono {
     return c.json(errorBody(error, c.req.header("x-request-id") ?? ""), error.status as 400);
   });
   app.notFound(() => {
-    throw new MillraceError("not_found", "expected one of the paths of docs/fleet.md, got another");
+    throw new MillraceError("not_found", "expected one of the paths of docs/guides/fleet.md, got another");
   });
   app.get("/metrics", async (c) => {
     const { text, contentType } = await target.metrics();

@@ -21,7 +21,7 @@ interface EngineSource {
   readonly program: readonly string[];
 }
 
-/** The versions whose flags the adapters know (docs/engines.md). */
+/** The versions whose flags the adapters know (docs/reference/engines.md). */
 export const ENGINE_SOURCES: Readonly<Record<Exclude<ImageEngine, "millrace">, EngineSource>> = {
   vllm: {
     image: "vllm/vllm-openai:v0.33.0",

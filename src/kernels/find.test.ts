@@ -37,7 +37,7 @@ test("what was built in the package's own folder goes first, then the package of
   expect(refusal(() => find(tree, "linux-arm64"))).toMatchObject({
     code: "kernels_missing",
     message: expect.stringContaining("or the package millrace-linux-arm64 1.2.3, got neither"),
-    hint: expect.stringContaining("docs/packages.md"),
+    hint: expect.stringContaining("docs/guides/install.md"),
   });
 });
 

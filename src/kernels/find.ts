@@ -45,5 +45,5 @@ function packageBeside(name: string, root: string): { readonly folder: string; r
 /** What to do where there is no library, or none that loads. */
 export function missingHint(root = packageRoot(), platform = `${process.platform}-${process.arch}`): string {
   if (existsSync(join(root, "src"))) return "run `npm run build`";
-  return `install a C++17 compiler and start again, or the package millrace-${platform} ${packageVersion(root)} if there is one; docs/packages.md tells more`;
+  return `install a C++17 compiler and start again, or the package millrace-${platform} ${packageVersion(root)} if there is one; docs/guides/install.md tells more`;
 }

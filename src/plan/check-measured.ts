@@ -27,7 +27,7 @@ export const ZEN5: Cpu = {
   },
   numCores: ZEN5_PROBES.numCores,
   isa: "avx512vnni",
-  source: "probes of docs/benchmarks/kernels.md, 2026-11-22",
+  source: "probes of docs/background/benchmarks/kernels.md, 2026-11-22",
 };
 
 function instanceOf(
@@ -36,7 +36,7 @@ function instanceOf(
 ): Instance {
   const model: ModelShape = {
     ...R1_1B,
-    ...{ name: `r1.1b-${label}`, source: "docs/benchmarks/kernels.md", location: "", isTied: false, checkpoints: {} },
+    ...{ name: `r1.1b-${label}`, source: "docs/background/benchmarks/kernels.md", location: "", isTied: false, checkpoints: {} },
     stored: { label, weightBytes, embeddingBytes },
   };
   const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;

@@ -1,4 +1,4 @@
-/** The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/planning.md has these tables, and says what explains the outliers. */
+/** The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/background/planning.md has these tables, and says what explains the outliers. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { REFERENCE } from "./data/reference.js";
 
 const published = checkPublished();
 const measured = checkMeasured();
-const document = readFileSync(join(packageRoot(), "docs/planning.md"), "utf8");
+const document = readFileSync(join(packageRoot(), "docs/background/planning.md"), "utf8");
 
 const figure = (value: number): string =>
   value >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
@@ -27,12 +27,12 @@ const measuredRows = measured.map(
     `| ${model} | ${cell} | ${value.toFixed(1)} | ${predicted.toFixed(1)} | ${percent(error)} |`,
 );
 
-test("docs/planning.md has every published figure with today's prediction and error", () => {
+test("docs/background/planning.md has every published figure with today's prediction and error", () => {
   const missing = publishedRows.filter((row) => !document.includes(row));
   expect(missing.join("\n")).toBe("");
 });
 
-test("docs/planning.md has every measured cell with today's prediction and error", () => {
+test("docs/background/planning.md has every measured cell with today's prediction and error", () => {
   const missing = measuredRows.filter((row) => !document.includes(row));
   expect(missing.join("\n")).toBe("");
 });

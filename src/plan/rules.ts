@@ -192,7 +192,7 @@ function cpuEngine(model: ModelShape): EngineChoice {
   if (refusal === undefined) {
     return {
       engine: "millrace",
-      because: "on CPUs the embedded engine is the fastest measured (docs/benchmarks/kernels.md), and exact",
+      because: "on CPUs the embedded engine is the fastest measured (docs/background/benchmarks/kernels.md), and exact",
     };
   }
   if (model.stored !== undefined && !isGguf(model)) {

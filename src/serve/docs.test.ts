@@ -1,4 +1,4 @@
-/** docs/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections that are about it. */
+/** docs/reference/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections that are about it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -12,7 +12,7 @@ import { RESPONSE_RULES } from "./openai/response-request.js";
 import { DETOKENIZE_RULES, TOKENIZE_RULES } from "./openai/tokenize.js";
 
 const sections = new Map(
-  readFileSync(join(packageRoot(), "docs/http-api.md"), "utf8")
+  readFileSync(join(packageRoot(), "docs/reference/http-api.md"), "utf8")
     .split(/^## /m)
     .map((section) => [section.split("\n", 1)[0]!, section]),
 );
@@ -30,7 +30,7 @@ const ENDPOINTS = [
   ["/detokenize", DETOKENIZE_RULES, ["Tokenize"]],
 ] as const;
 
-test.each(ENDPOINTS)("docs/http-api.md names every field of %s", (_, { schema, inert, unsupported }, titles) => {
+test.each(ENDPOINTS)("docs/reference/http-api.md names every field of %s", (_, { schema, inert, unsupported }, titles) => {
   const text = titles.map((title) => sections.get(title) ?? expect.fail(`no section "${title}"`)).join("");
   const fields = [...Object.keys(schema.shape), ...inert, ...Object.keys(unsupported)];
   // A field may be named by one of its parts.

@@ -1,6 +1,6 @@
 /**
  * The arguments that plans and presets render, given to the engines' own parsers: vLLM's and SGLang's where a Python has them, llama-server's where its
- * binary is; TensorRT-LLM and TGI against the flags that they document. docs/engines.md says how to get them and what was found.
+ * binary is; TensorRT-LLM and TGI against the flags that they document. docs/reference/engines.md says how to get them and what was found.
  */
 import { execFile, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

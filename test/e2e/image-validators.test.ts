@@ -1,6 +1,6 @@
 /**
  * Rendered files before other people's validators, each where it is installed: on PATH, or in MILLRACE_VALIDATORS (bin/ with programs, crds/ with
- * CustomResourceDefinitions as their projects publish them). docs/image.md says where each is from.
+ * CustomResourceDefinitions as their projects publish them). docs/guides/deploy.md says where each is from.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -107,6 +107,6 @@ packaged("without ready-built kernels and without a compiler it says what is mis
   expect(exitCode).toBe(1);
   expect(stderr).toContain("expected a C++17 compiler");
   expect(stderr).toMatch(/error \[kernels_missing\]: expected .* or the package millrace-linux-x64 \d.*, got neither/);
-  expect(stderr).toMatch(/hint: install a C\+\+17 compiler .*docs\/packages.md/);
+  expect(stderr).toMatch(/hint: install a C\+\+17 compiler .*docs\/guides\/install.md/);
   expect((await run("plan", "--model", "llama-3.1-8b", "--hardware", "h100")).exitCode).toBe(0);
 });

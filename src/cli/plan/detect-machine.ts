@@ -70,7 +70,7 @@ export function cpuMachine(whole: Cpu, numNodes: number): Machine {
   return { kind: "cpu", device, count: numNodes };
 }
 
-/** Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5 (docs/benchmarks/kernels.md). */
+/** Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5 (docs/background/benchmarks/kernels.md). */
 const FLOAT_SHARE = 0.32;
 const WIDE_SHARE = 0.5;
 

@@ -38,7 +38,7 @@ export function pageOf(plan: Plan): string {
     ),
     section("Not used", list(refusals.map(({ what, because }) => [what, because]))),
     ...suggestions.map((suggestion) => `<p class="warn">${escapeXml(suggestion)}</p>`),
-    '<p class="note">Predicted, not measured: docs/planning.md says how far such predictions have been off.</p>',
+    '<p class="note">Predicted, not measured: docs/background/planning.md says how far such predictions have been off.</p>',
   ];
   return htmlDocument(title, body);
 }

@@ -173,7 +173,7 @@ export function textOf(
       : []),
     ...suggestions.map((suggestion) => wrapped(suggestion, "  ")),
     "",
-    "Predicted, not measured: measure the winner with millrace bench run. docs/planning.md says how far such predictions have been off.",
+    "Predicted, not measured: measure the winner with millrace bench run. docs/background/planning.md says how far such predictions have been off.",
     ...(isCpu
       ? []
       : [

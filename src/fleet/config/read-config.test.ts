@@ -240,20 +240,20 @@ describe("files of the documentation", () => {
   );
 
   test("the example is valid, also as a file", () => {
-    const file = join(packageRoot(), "docs/millrace.example.yaml");
+    const file = join(packageRoot(), "docs/reference/millrace.example.yaml");
     expect(readConfig(file, { ...environment, HF_TOKEN: "t" }).models.map(({ name }) => name)).toHaveLength(4);
     expect(() => readConfig(file, {})).toThrow(/millrace\.example\.yaml:9:.*SEARCH_KEY.*and 5 more/s);
   });
 
   test("the published schema is the one in use (UPDATE_DOCS=1 writes it)", async () => {
-    const file = join(packageRoot(), "docs/millrace.schema.json");
+    const file = join(packageRoot(), "docs/reference/millrace.schema.json");
     const text = `${JSON.stringify(configJsonSchema(), null, 2)}\n`;
     if (process.env.UPDATE_DOCS === "1") (await import("node:fs")).writeFileSync(file, text);
     expect(readFileSync(file, "utf8")).toBe(text);
   });
 
-  test("docs/fleet.md has every key (UPDATE_DOCS=1 writes them)", async () => {
-    const file = join(packageRoot(), "docs/fleet.md");
+  test("docs/reference/configuration.md has every key (UPDATE_DOCS=1 writes them)", async () => {
+    const file = join(packageRoot(), "docs/reference/configuration.md");
     const marked = `<!-- keys -->\n${keyTable()}\n<!-- /keys -->`;
     const text = readFileSync(file, "utf8");
     const written = text.replace(/<!-- keys -->[\s\S]*<!-- \/keys -->/, () => marked);
@@ -264,7 +264,7 @@ describe("files of the documentation", () => {
   test("other validators agree with the schema on the example", async () => {
     const { Ajv2020 } = await import("ajv/dist/2020.js");
     const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(configJsonSchema());
-    expect(validate(parse(read("millrace.example.yaml"))), JSON.stringify(validate.errors)).toBe(true);
+    expect(validate(parse(read("reference/millrace.example.yaml"))), JSON.stringify(validate.errors)).toBe(true);
     expect(validate({ models: [{ name: "m", modle: "a" }] })).toBe(false);
   });
 });
@@ -315,7 +315,7 @@ describe("no input crashes it", () => {
   });
 
   test("any text, and the example with a cut and an insertion", () => {
-    const example = readFileSync(join(packageRoot(), "docs/millrace.example.yaml"), "utf8");
+    const example = readFileSync(join(packageRoot(), "docs/reference/millrace.example.yaml"), "utf8");
     fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 80 }), holds), { numRuns: 75 });
     const place = fc.nat(example.length);
     fc.assert(

@@ -55,19 +55,19 @@ export const GPU_CONSTANTS = {
 export const CPU_CONSTANTS = {
   memoryShare: cited(
     0.85,
-    "one-row products of 5632 × 2048 in Q4_0, Q8_0 and Q4_K read at 79 to 102 % of the probe (docs/benchmarks/kernels.md)",
+    "one-row products of 5632 × 2048 in Q4_0, Q8_0 and Q4_K read at 79 to 102 % of the probe (docs/background/benchmarks/kernels.md)",
   ),
   computeShare: cited(
     0.94,
-    "products of 512 rows reach 93 to 100 % of the probe (docs/benchmarks/kernels.md), those of 128 rows in Q8_0 99 %",
+    "products of 512 rows reach 93 to 100 % of the probe (docs/background/benchmarks/kernels.md), those of 128 rows in Q8_0 99 %",
   ),
   computeShare4: cited(
     0.85,
-    "products of 128 rows, as many as a chunk of a prompt has, reach 84 % in Q4_0 and 87 % in Q4_K (docs/benchmarks/kernels.md): unpacking four bits has fewer rows to serve",
+    "products of 128 rows, as many as a chunk of a prompt has, reach 84 % in Q4_0 and 87 % in Q4_K (docs/background/benchmarks/kernels.md): unpacking four bits has fewer rows to serve",
   ),
   attentionShare: cited(
     0.56,
-    "prefill attention of 512 tokens reaches 56 % of the float probe (docs/benchmarks/kernels.md)",
+    "prefill attention of 512 tokens reaches 56 % of the float probe (docs/background/benchmarks/kernels.md)",
   ),
   stepSeconds: assumed(0.1e-3, "one message and one submit per step"),
   secondsPerLayer: assumed(10e-6, "norms, rotations and barriers of a layer"),

@@ -1,4 +1,4 @@
-/** What millrace itself measured on a CPU (docs/benchmarks/kernels.md, 2026-11-22), with the probes of the same hour: for checking the CPU side of the model. Nothing here was fitted to. */
+/** What millrace itself measured on a CPU (docs/background/benchmarks/kernels.md, 2026-11-22), with the probes of the same hour: for checking the CPU side of the model. Nothing here was fitted to. */
 
 /** AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: multiplying and reading probes, and the float one. */
 export const ZEN5_PROBES = {

@@ -149,7 +149,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     linearBytes: bits(4.83),
     tableBytes: bits(5.5),
     arithmetic: "cpu4",
-    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed (docs/benchmarks/kernels.md).
+    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed (docs/background/benchmarks/kernels.md).
     computeFactor: 0.97,
     gate: {
       recovery: 98.5,

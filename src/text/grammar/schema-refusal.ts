@@ -15,7 +15,7 @@ export class NoValue extends Error {
 export function schemaError(param: string, at: string, problem: string): MillraceError {
   return new MillraceError("invalid_parameter", `${param}: at ${shorten(at)}: ${shorten(problem)}`, {
     param,
-    hint: "docs/http-api.md lists what of JSON Schema can be guaranteed.",
+    hint: "docs/reference/http-api.md lists what of JSON Schema can be guaranteed.",
   });
 }
 

@@ -1,4 +1,4 @@
-/** What a grammar leaves out of a schema is named, and docs/http-api.md names the same. */
+/** What a grammar leaves out of a schema is named, and docs/reference/http-api.md names the same. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { UNENFORCED } from "./schema-keywords.js";
@@ -49,6 +49,6 @@ test("unique items are the different values of their type", () => {
 });
 
 test("the documentation has a line for each keyword, and says the same of it", () => {
-  const docs = readFileSync(new URL("../../../docs/http-api.md", import.meta.url), "utf8");
+  const docs = readFileSync(new URL("../../../docs/reference/http-api.md", import.meta.url), "utf8");
   for (const [name, text] of UNENFORCED) expect(docs).toContain(`| \`${name}\` | ${text} |`);
 });
