@@ -36,7 +36,13 @@ function instanceOf(
 ): Instance {
   const model: ModelShape = {
     ...R1_1B,
-    ...{ name: `r1.1b-${label}`, source: "docs/background/benchmarks/kernels.md", location: "", isTied: false, checkpoints: {} },
+    ...{
+      name: `r1.1b-${label}`,
+      source: "docs/background/benchmarks/kernels.md",
+      location: "",
+      isTied: false,
+      checkpoints: {},
+    },
     stored: { label, weightBytes, embeddingBytes },
   };
   const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;

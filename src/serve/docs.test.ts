@@ -30,7 +30,11 @@ const ENDPOINTS = [
   ["/detokenize", DETOKENIZE_RULES, ["Tokenize"]],
 ] as const;
 
-test.each(ENDPOINTS)("docs/reference/http-api.md names every field of %s", (_, { schema, inert, unsupported }, titles) => {
+test.each(ENDPOINTS)("docs/reference/http-api.md names every field of %s", (_, {
+  schema,
+  inert,
+  unsupported,
+}, titles) => {
   const text = titles.map((title) => sections.get(title) ?? expect.fail(`no section "${title}"`)).join("");
   const fields = [...Object.keys(schema.shape), ...inert, ...Object.keys(unsupported)];
   // A field may be named by one of its parts.

@@ -97,3 +97,47 @@ describe("line-budget", () => {
     expect(exitCode).toBe(expected === undefined ? 0 : 1);
   });
 });
+
+describe("check-docs", () => {
+  const long = `${"word ".repeat(20)}end`;
+  const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
+    ["a short line", { "README.md": "# A\n\nA short line.\n" }, undefined],
+    [
+      "a line of 103 columns",
+      { "docs/a/b.md": `# A\n\n${long}\n` },
+      /docs\/a\/b\.md:3: .*at most 100 columns, got 103/,
+    ],
+    ["a long item of a list", { "CHANGELOG.md": `- ${long}\n` }, /CHANGELOG\.md:1: /],
+    [
+      "long code, a long table and a long heading",
+      { "README.md": `\`\`\`sh\n${long}\n\`\`\`\n\n| ${long} |\n\n# ${long}\n` },
+      undefined,
+    ],
+    ["a line after code", { "README.md": `\`\`\`sh\n\`\`\`\n${long}\n` }, /README\.md:3: /],
+    ["a long link by itself", { "README.md": `- [${long}](https://example.org/a)\n` }, undefined],
+    ["a long link behind words", { "README.md": `see [${long}](https://example.org/a)\n` }, /README\.md:1: .*columns/],
+    [
+      "links to files, folders, headings and other sites",
+      {
+        "README.md": "[a](docs/a.md#two-words) [b](docs) [c](#top-1) [d](https://example.org/none)\n# Top\n# Top\n",
+        "docs/a.md": "# A\n## Two *words*\n[up](../README.md#top)\n",
+      },
+      undefined,
+    ],
+    ["a link to nowhere", { "docs/a.md": "\n[b](b.md)\n" }, /docs\/a\.md:2: expected a file at docs\/b\.md/],
+    ["a picture that is not there", { "README.md": "![b](b.png)\n" }, /README\.md:1: expected a file at b\.png/],
+    ["a heading that is not there", { "README.md": "[b](#b)\n# A\n" }, /expected a heading "b" in README\.md/],
+    ["a heading within code", { "README.md": "[b](#b)\n```sh\n# b\n```\n" }, /expected a heading "b"/],
+    ["what looks like a link in code", { "README.md": "`[a](b)`\n```md\n[a](b)\n```\n" }, undefined],
+  ];
+
+  test.each(CASES)("%s", (_name, files, expected) => {
+    const { exitCode, stderr } = runCheck("check-docs.js", tempTree(files));
+    expect(stderr).toMatch(expected ?? /^$/);
+    expect(exitCode).toBe(expected === undefined ? 0 : 1);
+  });
+
+  test("this repository", () => {
+    expect(runCheck("check-docs.js", repositoryRoot())).toMatchObject({ exitCode: 0, stderr: "" });
+  });
+});
