@@ -1,4 +1,4 @@
-/** Progress of a command's stages on stderr: a line that rewrites itself on a terminal, one line per finished stage elsewhere. */
+/** Progress of a command's stages on stderr: a line that rewrites itself on a terminal; elsewhere a line now and then, and one per finished stage. */
 import { formatDuration } from "./format.js";
 
 export interface Stage {
@@ -18,12 +18,12 @@ export function quietStages(onNote: (text: string) => void): StartStage {
 export const silentStages: StartStage = quietStages(() => {});
 
 const LABEL_WIDTH = 13;
+const LINE_EVERY_MS = 10_000;
 
 /**
- * @param lineEveryMs where the stream is no terminal, progress is a line so often; never by default
  * @example const stage = startStage("weights"); stage.update("40 %"); stage.done("5.1 MiB");
  */
-export function stagesTo(stream: NodeJS.WriteStream, lineEveryMs = Number.POSITIVE_INFINITY): StartStage {
+export function stagesTo(stream: Pick<NodeJS.WriteStream, "isTTY" | "write">): StartStage {
   return (name) => {
     const startMs = performance.now();
     let toldMs = startMs;
@@ -32,7 +32,7 @@ export function stagesTo(stream: NodeJS.WriteStream, lineEveryMs = Number.POSITI
     return {
       update: (text) => {
         if (stream.isTTY) stream.write(`${rewrite}  ${label} ${text}`);
-        else if (performance.now() - toldMs >= lineEveryMs) {
+        else if (performance.now() - toldMs >= LINE_EVERY_MS) {
           toldMs = performance.now();
           stream.write(`  ${label} ${text}\n`);
         }

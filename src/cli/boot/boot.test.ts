@@ -9,7 +9,7 @@ import { startHubServer } from "../../../test/helpers/hub-server.js";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { parseConfig } from "../../fleet/config/read-config.js";
 import { makeStateFolder } from "../commands/boot.js";
-import { type StartStage, silentStages, stagesTo } from "../stages.js";
+import { silentStages } from "../stages.js";
 import { assertClosed, provideKey } from "./api-key.js";
 import { hubSpecOf, pullModels } from "./pull-models.js";
 
@@ -90,20 +90,6 @@ describe("pulling", () => {
       await hub.close();
     }
   });
-});
-
-test("progress reaches a log too, a line at a time and not too often", () => {
-  let text = "";
-  const stream = { isTTY: false, write: (chunk: string) => (text += chunk) } as unknown as NodeJS.WriteStream;
-  const told = (startStage: StartStage): string => {
-    text = "";
-    const stage = startStage("model");
-    for (const percent of [10, 20]) stage.update(`${percent} %`);
-    return text;
-  };
-  expect(told(stagesTo(stream))).toBe("");
-  expect(told(stagesTo(stream, 0))).toBe("  model         10 %\n  model         20 %\n");
-  expect(told(stagesTo(stream, 60_000))).toBe("");
 });
 
 describe("commands", () => {

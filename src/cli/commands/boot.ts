@@ -10,9 +10,6 @@ import type { Fleet } from "../../fleet/fleet.js";
 import { FleetSignals } from "../fleet-signals.js";
 import { stagesTo } from "../stages.js";
 
-/** A log has no line that rewrites itself. */
-const PROGRESS_EVERY_MS = 5000;
-
 interface BootFlags {
   readonly config: string;
   readonly state: string;
@@ -39,7 +36,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
       import("../serve-fleet.js"),
     ]);
   makeStateFolder(state);
-  const startStage = stagesTo(process.stderr, PROGRESS_EVERY_MS);
+  const startStage = stagesTo(process.stderr);
   const keyFile = join(state, "api-key");
   const isOwnKey = provideKey(readConfigText(file), keyFile, process.env);
   if (isOwnKey) process.stdout.write(`  key    ${keyFile}\n`);

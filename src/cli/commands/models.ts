@@ -14,7 +14,6 @@ interface JsonFlag {
 }
 
 const HUB_ARGUMENT = "hf:org/repo[@revision][:file or quantisation]";
-const PROGRESS_EVERY_MS = 10_000;
 
 export function pullCommand(): Command {
   return new Command("pull")
@@ -52,7 +51,7 @@ function hubSpec(name: string): string {
 async function runPull(name: string, { json = false }: JsonFlag): Promise<void> {
   const spec = hubSpec(name);
   const isQuiet = json && !process.stderr.isTTY;
-  const { path } = await locateModel(spec, isQuiet ? silentStages : stagesTo(process.stderr, PROGRESS_EVERY_MS));
+  const { path } = await locateModel(spec, isQuiet ? silentStages : stagesTo(process.stderr));
   const text = `${path}\n\n  to serve it: millrace serve --model ${spec}`;
   process.stdout.write(`${json ? jsonText({ name: spec, path }) : text}\n`);
 }
