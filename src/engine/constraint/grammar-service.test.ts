@@ -9,6 +9,7 @@ import { type RandomModel, writeRandomModel } from "../../../test/helpers/random
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
 import { Sequence } from "../sequence.js";
+import { CompileOrder } from "./compile-order.js";
 import { Constraints, type FailedSequence } from "./constraints.js";
 import { GrammarLanes } from "./grammar-lanes.js";
 import { GrammarService, type LostThread } from "./grammar-service.js";
@@ -240,6 +241,19 @@ describe("sequences", () => {
     expect(allowedTexts(good)).toEqual(["b"]);
   });
 
+  test("that wait when their key's budget ends are told so, and end nobody's turn", () => {
+    create(model.path, 60_000);
+    const [running, waiting] = [createSequence(1, 0, "x"), createSequence(2, 1, "y")];
+    constraints.add(running, endless("x"));
+    look(() => lanes.isAt(running.id));
+    constraints.add(waiting, recipeOf(GOOD));
+    vi.spyOn(CompileOrder.prototype, "pauseMs").mockImplementation((tenant) => (tenant === "y" ? 12_000 : 0));
+    const { failed } = look((_, failed) => failed.length > 0);
+    vi.restoreAllMocks();
+    expect(failed).toMatchObject([{ sequence: waiting, error: { code: "grammar_budget", retryAfterSeconds: 12 } }]);
+    expect([lanes.isAt(running.id), constraints.stats.numThreadsReplaced]).toEqual([true, 0]);
+  });
+
   test("are opened anew where the work of somebody who has left ended their thread", () => {
     create();
     const good = createSequence(1, 0);
@@ -290,7 +304,11 @@ describe("sequences", () => {
     // It stays, so that nobody else's thread takes the place where masks are computed.
     openNew(1, "stays");
     for (let i = 0; i < MAX_CACHED_GRAMMARS - 1; i++) constraints.remove(openNew(100 + i, `text ${i}`));
-    expect([isKnown(2, "stays"), isKnown(3, "text 0")]).toEqual([true, true]);
+    // Of a request that leaves before it is opened, the thread uses the grammar all the same.
+    const gone = createSequence(2, -1);
+    constraints.add(gone, recipeOf(grammarOfChoices(["stays"])));
+    constraints.remove(gone);
+    expect([numSent(2), isKnown(3, "text 0")]).toEqual([1, true]);
     expect(isKnown(4, "one more")).toBe(false);
     expect([isKnown(5, "stays"), isKnown(6, "text 0"), isKnown(7, "text 1")]).toEqual([true, true, false]);
     send.mockRestore();
