@@ -1,32 +1,14 @@
-/**
- * Large bodies on their way through the thread that looks them over (body-thread.ts): one at a time, by turns between tenants, so that nobody waits for all
- * that somebody else has sent, and of each tenant a bounded number of bytes.
- */
-import { join } from "node:path";
-import { Worker } from "node:worker_threads";
+/** Large bodies on their way through the thread that looks them over (body-thread.ts), of each tenant a bounded number of bytes. */
 import type { FromBodyThread, LookedOver, ToBodyThread } from "./body-thread.js";
 import { errorFromRecord, MillraceError } from "./errors.js";
-import { FairTurns } from "./fair-turns.js";
+import { FairThread } from "./fair-thread.js";
 import { idFieldOf } from "./json-body.js";
-import { packageRoot } from "./package-root.js";
-
-/** Compiled: tests run the rest from source, which a thread of its own could not. */
-const THREAD = "dist/src/core/body-thread.js";
 
 /** Of one tenant, beside the body that the thread is at: sixteen of the largest bodies that an engine takes, four of a gateway's. */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
 /** The thread takes a few seconds for so many bytes. */
 const RETRY_AFTER_SECONDS = 5;
-
-interface Waiting {
-  /** They go to the thread with their memory. */
-  readonly message: ToBodyThread;
-  readonly numBytes: number;
-  readonly tenant: string;
-  readonly resolve: (body: LookedOver) => void;
-  readonly reject: (error: MillraceError) => void;
-}
 
 export interface BodyOrigin {
   /** That the body was sent to: it says which field may hold lists of token ids. */
@@ -38,80 +20,24 @@ export interface BodyOrigin {
 }
 
 export class BodyQueue {
-  /** By bytes. There is one thread, so a tenant's debt is bounded by its largest body. */
-  readonly #turns = new FairTurns<Waiting>(0, Number.POSITIVE_INFINITY);
-  #worker: Worker | undefined;
-  /** In the thread, even if nobody waits for it any more. */
-  #current: Waiting | undefined;
+  /** Costs are bytes. */
+  readonly #thread = new FairThread<ToBodyThread, FromBodyThread>({
+    script: "core/body-thread.js",
+    name: "the thread that reads bodies",
+  });
 
   /**
    * Rejects with the fault of the body, or with body_queue.
    * @param bytes may be somewhere else afterwards
    */
-  read(bytes: Uint8Array, { path, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
-    return new Promise((resolve, reject) => {
-      const before = this.#turns.waitingOf(tenant);
-      const numBytes = before.reduce((sum, each) => sum + each.numBytes, bytes.length);
-      if (before.length > 0 && numBytes > MAX_WAITING_BYTES) throw tooMuch(numBytes);
-      const message = { bytes: movable(bytes), idField: idFieldOf(path) };
-      const waiting: Waiting = { message, numBytes: bytes.length, tenant, resolve, reject };
-      this.#turns.add(waiting, tenant);
-      onWait(() => this.#leave(waiting));
-      this.#startNext();
-    });
-  }
-
-  #leave(waiting: Waiting): void {
-    this.#turns.remove(waiting);
-    waiting.reject(
-      new MillraceError("client_closed", "expected the client to wait until its body is read, got a closed connection"),
-    );
-  }
-
-  #startNext(): void {
-    if (this.#current !== undefined) return;
-    this.#current = this.#turns.next();
-    if (this.#current === undefined) {
-      this.#worker?.unref();
-      return;
-    }
-    this.#worker ??= this.#startThread();
-    // As long as a body is in the thread, the process stays.
-    this.#worker.ref();
-    const { message } = this.#current;
-    this.#worker.postMessage(message, [message.bytes.buffer]);
-  }
-
-  #startThread(): Worker {
-    const worker = new Worker(join(packageRoot(), THREAD));
-    const onEnd = (reason: string) => {
-      // An error comes before the end, by which another thread has its place.
-      if (this.#worker !== worker) return;
-      this.#worker = undefined;
-      this.#finish((waiting) => {
-        const message = `expected the thread that reads bodies to go on, got: ${reason}`;
-        waiting.reject(new MillraceError("internal_error", message));
-      });
-    };
-    worker.on("message", (message: FromBodyThread) => {
-      this.#finish((waiting) => {
-        if (message.kind === "read") waiting.resolve(message);
-        else waiting.reject(errorFromRecord(message.error));
-      });
-    });
-    worker.on("error", (error) => onEnd(String(error)));
-    worker.on("exit", () => onEnd("it ended"));
-    return worker;
-  }
-
-  #finish(settle: (waiting: Waiting) => void): void {
-    const current = this.#current;
-    if (current !== undefined) {
-      this.#current = undefined;
-      this.#turns.charge(current.tenant, current.numBytes);
-      settle(current);
-    }
-    this.#startNext();
+  async read(bytes: Uint8Array, { path, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
+    const numBytes = bytes.length;
+    const numBefore = this.#thread.waitingCost(tenant);
+    if (numBefore > 0 && numBefore + numBytes > MAX_WAITING_BYTES) throw tooMuch(numBefore + numBytes);
+    const job = { bytes: movable(bytes), idField: idFieldOf(path) };
+    const answer = await this.#thread.run(job, { tenant, cost: numBytes, moved: [job.bytes.buffer], onWait });
+    if (answer.kind === "refused") throw errorFromRecord(answer.error);
+    return answer;
   }
 }
 

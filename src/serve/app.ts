@@ -235,11 +235,14 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
   app.on(route.method, route.path, (c) => {
     enterRoute(c, route);
     if (context.lifecycle.isDraining && !route.isOpenWhileDraining) throw shuttingDown();
-    if (route.isProtected) {
-      const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
-      c.set("tenant", tenantOf(c, context.apiKeys.length, keyTenant));
-    }
-    return route.handler(c, context);
+    if (!route.isProtected) return route.handler(c, context);
+    const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
+    const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
+    c.set("tenant", tenant);
+    return route.handler(
+      c,
+      tenant === "" ? context : { ...context, asyncTokenizer: context.asyncTokenizer.of(tenant) },
+    );
   });
 }
 

@@ -37,7 +37,7 @@ describe.each([
 ])("template with %s", (_, chatTemplate) => {
   test.each(REQUESTS)("%s %j", async (path, body) => {
     const { engine, options } = fakeAppOptions({}, { chatTemplate });
-    const read = await createPromptReader(options)(path, structuredClone(body));
+    const read = await createPromptReader(options)(path, structuredClone(body), "");
     const response = await createApp(options).request(path, { method: "POST", body: JSON.stringify(body) });
     expect(response.status, await response.text()).toBe(200);
     const numChoices = (body.n as number | undefined) ?? 1;
@@ -49,8 +49,8 @@ describe.each([
 
 test("what the engine will refuse, or is no prompt, is not read", async () => {
   const read = createPromptReader(fakeAppOptions().options);
-  expect(await read("/v1/chat/completions", { messages: "none" })).toBeUndefined();
-  expect(await read("/v1/chat/completions", { messages: [] })).toBeUndefined();
-  expect(await read("/v1/completions", { prompt: [99_999] })).toBeUndefined();
-  expect(await read("/tokenize", { prompt: "x" })).toBeUndefined();
+  expect(await read("/v1/chat/completions", { messages: "none" }, "")).toBeUndefined();
+  expect(await read("/v1/chat/completions", { messages: [] }, "")).toBeUndefined();
+  expect(await read("/v1/completions", { prompt: [99_999] }, "")).toBeUndefined();
+  expect(await read("/tokenize", { prompt: "x" }, "")).toBeUndefined();
 });

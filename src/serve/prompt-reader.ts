@@ -57,7 +57,7 @@ const READERS: Readonly<Record<string, Reader>> = {
 /** @returns undefined of a path without prompts, and of a request that the engine will refuse */
 export function createPromptReader(
   source: PromptSource,
-): (path: string, body: Body) => Promise<RequestPrompts | undefined> {
+): (path: string, body: Body, tenant: string) => Promise<RequestPrompts | undefined> {
   const context: PromptContext = {
     tokenizer: source.tokenizer,
     chatTemplate: source.chatTemplate,
@@ -69,9 +69,9 @@ export function createPromptReader(
     unknownFields: "warn",
     logger: SILENT,
   };
-  return async (path, body) => {
+  return async (path, body, tenant) => {
     try {
-      return await READERS[path]?.(context, body);
+      return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(tenant) }, body);
     } catch {
       return undefined;
     }

@@ -25,8 +25,8 @@ test("a long text, and texts that are long together, are encoded elsewhere; shor
   const pieces = long.match(/.{1,1000}/g)!;
   const [whole, parts] = await Promise.all([encoder.encode([long], options), encoder.encode(pieces, options)]);
   expect(encode).not.toHaveBeenCalled();
-  expect(whole).toEqual([Int32Array.from(tokenizer.encode(long, options))]);
-  expect(parts).toEqual(pieces.map((piece) => Int32Array.from(tokenizer.encode(piece, options))));
+  expect(whole).toEqual([{ ids: Int32Array.from(tokenizer.encode(long, options)) }]);
+  expect(parts).toEqual(pieces.map((piece) => ({ ids: Int32Array.from(tokenizer.encode(piece, options)) })));
   encode.mockClear();
   expect(await encoder.encode(["Once upon a time"], options)).toHaveLength(1);
   expect(encode).toHaveBeenCalledOnce();
@@ -42,7 +42,7 @@ test("so are lists of tokens with their texts, and ids as text again", async () 
   const expected = tokenizer.encode(long, options);
   expect([count, read(ids)]).toEqual([expected.length, expected]);
   expect(read(texts)).toEqual(expected.map((id) => tokenText(tokenizer, id)));
-  expect(back).toBe(long);
+  expect(back).toBe(tokenizer.decode(expected, { keepSpecial: true }));
   expect(read((await encoder.list("short", options, false)).texts)).toBeNull();
   const wrong = Int32Array.from({ length: 20_000 }, () => 99_999);
   await expect(encoder.decode(wrong)).rejects.toMatchObject({ code: "token_out_of_range" });
@@ -58,11 +58,37 @@ test("where another file has taken the model's place, the tokenizer that was rea
   const expected = Int32Array.from(tokenizer.encode(long, options));
   encode.mockClear();
   expect(await Promise.all([encoder.encode([long], options), encoder.encode([long], options)])).toEqual([
-    [expected],
-    [expected],
+    [{ ids: expected }],
+    [{ ids: expected }],
   ]);
   expect(encode).toHaveBeenCalledTimes(2);
   expect(() => loadTokenizer({ path, state: "another" })).toThrow(
     expect.objectContaining({ code: "model_file_changed" }),
   );
+});
+
+test("a text of clearly more tokens than are wanted is not encoded to its end, whatever it begins with", async () => {
+  const { tokenizer, encode } = encoderOf(MODEL);
+  const here = new AsyncTokenizer(tokenizer);
+  const spaces = " ".repeat(3000);
+  const [refused] = await here.encode([spaces + long.repeat(20)], options, 100);
+  expect(refused!.ids).toHaveLength(0);
+  expect(refused!.atLeast).toBeGreaterThan(100);
+  expect(encode.mock.calls.reduce((sum, [text]) => sum + text.length, 0)).toBeLessThan(8000);
+  for (const text of [spaces, "Once upon a time. ".repeat(40), long.slice(0, 900)]) {
+    const ids = Int32Array.from(tokenizer.encode(text, options));
+    const [encoded] = await here.encode([text], options, ids.length);
+    expect(encoded).toEqual({ ids });
+  }
+});
+
+test("tenants take turns at the thread", async () => {
+  const { encoder } = encoderOf(MODEL);
+  const ended: string[] = [];
+  const jobs = ["a", "a", "a", "a", "b"].map(async (tenant) => {
+    await encoder.of(tenant).encode([long], options);
+    ended.push(tenant);
+  });
+  await Promise.all(jobs);
+  expect(ended).toEqual(["a", "b", "a", "a", "a"]);
 });

@@ -2,41 +2,48 @@
  * A tokenizer for texts of any length. A text of a megabyte takes up to a second, in which a server would answer nobody: long jobs go to a thread, which reads
  * the same tokenizer when the first of them comes.
  */
-import { join } from "node:path";
-import { Worker } from "node:worker_threads";
-import { errorFromRecord, MillraceError } from "../core/errors.js";
-import { packageRoot } from "../core/package-root.js";
+import { errorFromRecord } from "../core/errors.js";
+import { FairThread } from "../core/fair-thread.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
-import { type Job, type JobResult, jobSize, runJob, type TokenList } from "./tokenizer-job.js";
+import { type Encoded, type Job, type JobResult, jobSize, runJob, type TokenList } from "./tokenizer-job.js";
 import type { TokenizerSource } from "./tokenizer-source.js";
-import type { FromTokenizerThread, ToTokenizerThread } from "./tokenizer-thread.js";
-
-/** Compiled: tests run the rest from source, which a thread of its own could not. */
-const THREAD = "dist/src/text/tokenizer-thread.js";
+import type { FromTokenizerThread } from "./tokenizer-thread.js";
 
 /** Characters, or ids, that the caller's thread takes on: some ten milliseconds at the most. */
 const MAX_SHORT_JOB = 16 * 1024;
 
-interface Waiting {
-  readonly job: Job;
-  readonly resolve: (result: JobResult) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 export class AsyncTokenizer {
-  #worker: Worker | undefined;
-  readonly #waiting = new Map<number, Waiting>();
-  #id = 0;
+  /** Those of all tenants share it; without a thread: the caller's does it all. */
+  #shared: { thread: FairThread<Job, FromTokenizerThread> | undefined };
+  #tenant = "";
 
   /** @param source of the tokenizer; absent: the caller's thread does it all */
   constructor(
     private readonly tokenizer: Tokenizer,
-    private source?: TokenizerSource,
-  ) {}
+    source?: TokenizerSource,
+  ) {
+    const options = { script: "text/tokenizer-thread.js", workerData: source, name: "the tokenizer's thread" };
+    this.#shared = { thread: source && new FairThread(options) };
+  }
 
-  /** @returns the ids of each text */
-  encode(texts: readonly string[], options: EncodeOptions): Promise<readonly Int32Array[]> {
-    return this.#run({ kind: "encode", texts, options }) as Promise<readonly Int32Array[]>;
+  /** The same for a tenant: long jobs take turns between tenants. */
+  of(tenant: string): AsyncTokenizer {
+    const own = new AsyncTokenizer(this.tokenizer);
+    own.#shared = this.#shared;
+    own.#tenant = tenant;
+    return own;
+  }
+
+  /**
+   * The ids of each text.
+   * @param maxTokens of each: a text that clearly has more is not encoded to its end
+   */
+  encode(
+    texts: readonly string[],
+    options: EncodeOptions,
+    maxTokens = Number.POSITIVE_INFINITY,
+  ): Promise<readonly Encoded[]> {
+    return this.#run({ kind: "encode", texts, options, maxTokens }) as Promise<readonly Encoded[]>;
   }
 
   /** A text's ids, written out, and on demand each one's text. */
@@ -44,63 +51,21 @@ export class AsyncTokenizer {
     return this.#run({ kind: "list", text, options, withTexts }) as Promise<TokenList>;
   }
 
-  /** Throws `token_out_of_range`. */
-  decode(ids: readonly number[] | Int32Array, { keepSpecial = false } = {}): Promise<string> {
-    return this.#run({ kind: "decode", ids, keepSpecial }) as Promise<string>;
+  /** Special tokens are kept. Throws `token_out_of_range`. */
+  decode(ids: readonly number[] | Int32Array): Promise<string> {
+    return this.#run({ kind: "decode", ids }) as Promise<string>;
   }
 
   async #run(job: Job): Promise<JobResult> {
-    if (jobSize(job) <= MAX_SHORT_JOB || this.source === undefined) return runJob(this.tokenizer, job);
-    this.#worker ??= this.#start(this.source);
-    const worker = this.#worker;
-    const message: ToTokenizerThread = { id: ++this.#id, job };
-    // The process stays as long as a request waits.
-    worker.ref();
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(message.id, { job, resolve, reject });
-      worker.postMessage(message);
-    });
-  }
-
-  #start(source: TokenizerSource): Worker {
-    const worker = new Worker(join(packageRoot(), THREAD), { workerData: source });
-    worker.on("message", (message: FromTokenizerThread) => this.#take(message));
-    worker.on("error", (error) => this.#end(worker, String(error)));
-    worker.on("exit", () => this.#end(worker, "it ended"));
-    return worker;
-  }
-
-  #take(message: FromTokenizerThread): void {
-    if (message.kind === "unusable") {
-      this.#goOnHere();
-      return;
+    const cost = jobSize(job);
+    const { thread } = this.#shared;
+    if (thread !== undefined && cost > MAX_SHORT_JOB) {
+      const answer = await thread.run(job, { tenant: this.#tenant, cost });
+      if (answer.kind === "done") return answer.result;
+      if (answer.kind === "failed") throw errorFromRecord(answer.error);
+      // Files that cannot be read a second time, or are others by now, must not change what is served.
+      this.#shared.thread = undefined;
     }
-    const waiting = this.#waiting.get(message.id);
-    this.#waiting.delete(message.id);
-    if (this.#waiting.size === 0) this.#worker?.unref();
-    if (message.kind === "done") waiting?.resolve(message.result);
-    else waiting?.reject(errorFromRecord(message.error));
-  }
-
-  /** Files that cannot be read a second time, or are others by now, must not change what is served: this thread's tokenizer does it all. */
-  #goOnHere(): void {
-    this.source = undefined;
-    const all = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (const { job, resolve, reject } of all) {
-      try {
-        resolve(runJob(this.tokenizer, job));
-      } catch (thrown) {
-        reject(thrown);
-      }
-    }
-  }
-
-  #end(worker: Worker, reason: string): void {
-    if (this.#worker !== worker) return;
-    this.#worker = undefined;
-    const error = new MillraceError("internal_error", `expected the tokenizer's thread to go on, got: ${reason}`);
-    for (const { reject } of this.#waiting.values()) reject(error);
-    this.#waiting.clear();
+    return runJob(this.tokenizer, job);
   }
 }

@@ -3,12 +3,21 @@ import { tokenText } from "./token-text.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
 
 export type Job =
-  | { readonly kind: "encode"; readonly texts: readonly string[]; readonly options: EncodeOptions }
+  | {
+      readonly kind: "encode";
+      readonly texts: readonly string[];
+      readonly options: EncodeOptions;
+      readonly maxTokens: number;
+    }
   | { readonly kind: "list"; readonly text: string; readonly options: EncodeOptions; readonly withTexts: boolean }
-  | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array; readonly keepSpecial: boolean };
+  | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array };
 
-/** The ids of each text, a list, or a text, by the kind of job. */
-export type JobResult = readonly Int32Array<ArrayBuffer>[] | TokenList | string;
+export interface Encoded {
+  /** None of a text that has too many. */
+  readonly ids: Int32Array<ArrayBuffer>;
+  /** How many the text has at least, where they are more than were asked for. */
+  readonly atLeast?: number;
+}
 
 /** A text's tokens, written out. */
 export interface TokenList {
@@ -19,9 +28,12 @@ export interface TokenList {
   readonly texts: Uint8Array<ArrayBuffer>;
 }
 
+/** By the kind of job; of `encode`, one for each text. */
+export type JobResult = readonly Encoded[] | TokenList | string;
+
 const utf8 = new TextEncoder();
 
-/** Characters and ids together: what a job's time grows with. */
+/** Characters of texts, or ids: what a job's time grows with. */
 export function jobSize(job: Job): number {
   switch (job.kind) {
     case "encode":
@@ -37,19 +49,36 @@ export function jobSize(job: Job): number {
 export function runJob(tokenizer: Tokenizer, job: Job): JobResult {
   switch (job.kind) {
     case "encode":
-      return job.texts.map((text) => Int32Array.from(tokenizer.encode(text, job.options)));
+      return job.texts.map((text) => encode(tokenizer, text, job.options, job.maxTokens));
     case "list": {
       const ids = tokenizer.encode(job.text, job.options);
       const texts = job.withTexts ? ids.map((id) => tokenText(tokenizer, id)) : null;
       return { count: ids.length, ids: utf8.encode(JSON.stringify(ids)), texts: utf8.encode(JSON.stringify(texts)) };
     }
     case "decode":
-      return tokenizer.decode(job.ids, { keepSpecial: job.keepSpecial });
+      return tokenizer.decode(job.ids, { keepSpecial: true });
   }
 }
 
+/** Texts of fewer characters a token are encoded whole at once. */
+const USUAL_TOKEN_LENGTH = 8;
+/** Slices are cut anywhere: of each, so many tokens may be there only because of the cut. */
+const TOKENS_OF_A_CUT = 64;
+
+/** A prompt of megabytes that no context holds is told by its first slices: all of it would take seconds. */
+function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxTokens: number): Encoded {
+  const sliceLength = USUAL_TOKEN_LENGTH * maxTokens;
+  let numTokens = 0;
+  for (let start = 0; text.length > sliceLength && start < text.length; start += sliceLength) {
+    const slice = tokenizer.encode(text.slice(start, start + sliceLength), options);
+    numTokens += Math.max(0, slice.length - TOKENS_OF_A_CUT);
+    if (numTokens > maxTokens) return { ids: new Int32Array(), atLeast: numTokens };
+  }
+  return { ids: Int32Array.from(tokenizer.encode(text, options)) };
+}
+
 /** Buffers that the result need not be copied for. */
-export function buffersOf(result: JobResult): readonly ArrayBuffer[] {
+export function buffersOf(result: JobResult): ArrayBuffer[] {
   if (typeof result === "string") return [];
-  return "ids" in result ? [result.ids.buffer, result.texts.buffer] : result.map(({ buffer }) => buffer);
+  return "texts" in result ? [result.ids.buffer, result.texts.buffer] : result.map(({ ids }) => ids.buffer);
 }

@@ -5,35 +5,34 @@ import type { Tokenizer } from "./tokenizer.js";
 import { buffersOf, type Job, type JobResult, runJob } from "./tokenizer-job.js";
 import { loadTokenizer, type TokenizerSource } from "./tokenizer-source.js";
 
-export interface ToTokenizerThread {
-  readonly id: number;
-  readonly job: Job;
-}
-
 export type FromTokenizerThread =
-  | { readonly kind: "done"; readonly id: number; readonly result: JobResult }
-  | { readonly kind: "failed"; readonly id: number; readonly error: ErrorRecord }
+  | { readonly kind: "done"; readonly result: JobResult }
+  | { readonly kind: "failed"; readonly error: ErrorRecord }
   /** The tokenizer could not be read a second time. */
-  | { readonly kind: "unusable"; readonly error: ErrorRecord };
+  | { readonly kind: "unusable" };
 
-function answerTo(tokenizer: Tokenizer, { id, job }: ToTokenizerThread): FromTokenizerThread {
+/** Read when the first job comes; undefined where it cannot be. */
+let tokenizer: Tokenizer | undefined;
+
+function read(): Tokenizer | undefined {
   try {
-    return { kind: "done", id, result: runJob(tokenizer, job) };
-  } catch (thrown) {
-    return { kind: "failed", id, error: errorToRecord(toMillraceError(thrown)) };
+    return loadTokenizer(workerData as TokenizerSource);
+  } catch {
+    return undefined;
   }
 }
 
-function run(port: NonNullable<typeof parentPort>): void {
-  const post = (message: FromTokenizerThread): void => {
-    port.postMessage(message, message.kind === "done" ? buffersOf(message.result) : []);
-  };
+function answerTo(job: Job): FromTokenizerThread {
+  tokenizer ??= read();
+  if (tokenizer === undefined) return { kind: "unusable" };
   try {
-    const tokenizer = loadTokenizer(workerData as TokenizerSource);
-    port.on("message", (message: ToTokenizerThread) => post(answerTo(tokenizer, message)));
+    return { kind: "done", result: runJob(tokenizer, job) };
   } catch (thrown) {
-    post({ kind: "unusable", error: errorToRecord(toMillraceError(thrown)) });
+    return { kind: "failed", error: errorToRecord(toMillraceError(thrown)) };
   }
 }
 
-if (parentPort !== null) run(parentPort);
+parentPort?.on("message", (job: Job) => {
+  const answer = answerTo(job);
+  parentPort!.postMessage(answer, answer.kind === "done" ? buffersOf(answer.result) : []);
+});

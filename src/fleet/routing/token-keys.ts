@@ -6,6 +6,7 @@ import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-so
 export type PromptReader = (
   path: string,
   body: RequestBody,
+  tenant: string,
 ) => Promise<{ readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined>;
 
 /** Longer requests are named by their text: making tokens of them would take longer than routing by tokens saves. */
@@ -29,7 +30,7 @@ export class TokenKeySource implements KeySource {
 
   /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
   async keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): Promise<PrefixKeys> {
-    const request = isReadable(body, numBytes) ? await this.read(path, body) : undefined;
+    const request = isReadable(body, numBytes) ? await this.read(path, body, scope) : undefined;
     const first = request?.prompts[0];
     if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../context.js";
-import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit } from "./prompt-size.js";
+import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";
 
@@ -210,6 +210,7 @@ export async function encodePrompt(context: PromptContext, text: string, options
   if (options.truncates === true) assertMayBeTruncated(text.length, param);
   else assertTextMayFit(context, text, param);
   const addSpecial = options.addSpecialTokens ?? false;
-  const [ids] = await context.asyncTokenizer.encode([text], { addSpecial, parseSpecial: true });
-  return ids!;
+  const most = options.truncates === true ? undefined : context.engine.info.maxModelLen;
+  const [encoded] = await context.asyncTokenizer.encode([text], { addSpecial, parseSpecial: true }, most);
+  return wholeIds(encoded!, context, param);
 }

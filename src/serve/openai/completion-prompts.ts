@@ -5,7 +5,7 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
 import type { PromptContext } from "../context.js";
-import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated } from "./prompt-size.js";
+import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated, wholeIds } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 
 export type PromptField = string | readonly string[] | readonly number[] | readonly (readonly number[])[];
@@ -56,10 +56,17 @@ function assertText(context: PromptContext, text: string, options: PromptOptions
 }
 
 /** A prompt here is already formatted, so special tokens written in it count, as in other engines. */
-async function fromTexts(context: PromptContext, texts: readonly string[], options: PromptOptions): Promise<Prompt[]> {
-  const { addSpecial, keepSpecial } = options;
-  const encoded = await context.asyncTokenizer.encode(texts, { addSpecial, parseSpecial: true });
-  return encoded.map((whole, index) => {
+async function fromTexts(
+  context: PromptContext,
+  texts: readonly string[],
+  options: PromptOptions,
+  paramOf: (index: number) => string,
+): Promise<Prompt[]> {
+  const { addSpecial, keepSpecial, truncate } = options;
+  const most = truncate === undefined ? context.engine.info.maxModelLen : undefined;
+  const encoded = await context.asyncTokenizer.encode(texts, { addSpecial, parseSpecial: true }, most);
+  return encoded.map((each, index) => {
+    const whole = wholeIds(each, context, paramOf(index));
     const ids = shortened(context, whole, options);
     return { ids, text: ids === whole ? texts[index]! : context.tokenizer.decode(ids, { keepSpecial }) };
   });
@@ -96,7 +103,7 @@ export async function encodePrompts(
   if (options.truncate !== undefined) assertMayBeTruncated(textLengthOf(field), fieldName);
   if (typeof field === "string") {
     assertText(context, field, options, fieldName);
-    return fromTexts(context, [field], options);
+    return fromTexts(context, [field], options, () => fieldName);
   }
   if (field.length === 0) throw emptyPrompt(fieldName);
   if (isTokenIdArray(field)) return [fromIds(context, field, options, fieldName)];
@@ -106,8 +113,9 @@ export async function encodePrompts(
     throw new MillraceError("invalid_parameter", message, { param: fieldName });
   }
   if (isTexts(field)) {
-    for (const [index, text] of field.entries()) assertText(context, text, options, `${fieldName}[${index}]`);
-    return fromTexts(context, field, options);
+    const paramOf = (index: number) => `${fieldName}[${index}]`;
+    for (const [index, text] of field.entries()) assertText(context, text, options, paramOf(index));
+    return fromTexts(context, field, options, paramOf);
   }
   const lists = field as readonly (readonly number[])[];
   return lists.map((ids, index) => fromIds(context, ids, options, `${fieldName}[${index}]`));
@@ -128,9 +136,12 @@ export async function infillPrompts(
   }
   assertTextMayFit(context, suffix, "suffix");
   const first = addSpecial && tokenizer.addsBos && bosId !== undefined ? [bosId] : [];
-  const [after] = await context.asyncTokenizer.encode([suffix], { addSpecial: false, parseSpecial: false });
+  const { maxModelLen } = context.engine.info;
+  const encode = { addSpecial: false, parseSpecial: false };
+  const [encoded] = await context.asyncTokenizer.encode([suffix], encode, maxModelLen);
+  const after = wholeIds(encoded!, context, "suffix");
   return prompts.map(({ ids, text }) => {
-    const whole = [...first, infill.prefix, ...ids, infill.suffix, ...after!, infill.middle];
+    const whole = [...first, infill.prefix, ...ids, infill.suffix, ...after, infill.middle];
     return { ids: Int32Array.from(whole), text };
   });
 }

@@ -1,5 +1,6 @@
 /** Refuses prompts that cannot fit the context, before the work of tokenizing, decoding or rendering them holds up everybody else. */
 import { MillraceError } from "../../core/errors.js";
+import type { Encoded } from "../../text/tokenizer-job.js";
 import type { PromptContext } from "../context.js";
 
 /** OpenAI's words: clients find them and shorten the conversation, or send it to a model with a longer context. */
@@ -7,10 +8,16 @@ function limitOf(maxModelLen: number): string {
   return `this model's maximum context length is ${maxModelLen} tokens`;
 }
 
+/** The ids of a text. Throws where it has clearly more than the context holds: then it was not tokenized to its end. */
+export function wholeIds({ ids, atLeast }: Encoded, { engine }: PromptContext, param: string): Int32Array {
+  if (atLeast === undefined) return ids;
+  throw contextExceeded(engine.info.maxModelLen, `at least ${atLeast}`, 0, param);
+}
+
 /** @param numWantedTokens output tokens asked for; only whether there are any counts */
 export function contextExceeded(
   maxModelLen: number,
-  numPromptTokens: number,
+  numPromptTokens: number | string,
   numWantedTokens: number,
   param: string,
 ): MillraceError {

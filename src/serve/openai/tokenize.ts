@@ -95,7 +95,7 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
     );
   }
   assertTokenIds(request.tokens, context.tokenizer.vocabSize, "tokens");
-  return c.json({ prompt: await context.asyncTokenizer.decode(request.tokens, { keepSpecial: true }) });
+  return c.json({ prompt: await context.asyncTokenizer.decode(request.tokens) });
 }
 
 /** What evaluation tools need to render chats and to cut texts themselves. Nothing is padded here: the end token stands in. */

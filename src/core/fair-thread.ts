@@ -1,0 +1,103 @@
+/** A thread that does one job at a time for many tenants, by turns between them: nobody waits for all that somebody else has sent. */
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { MillraceError } from "./errors.js";
+import { FairTurns } from "./fair-turns.js";
+import { packageRoot } from "./package-root.js";
+
+export interface FairThreadOptions {
+  /** Below dist/src: compiled, since a thread cannot run from source as tests do. */
+  readonly script: string;
+  readonly workerData?: unknown;
+  /** The thread's purpose, for the error of a job that it ended with. */
+  readonly name: string;
+}
+
+export interface JobTerms {
+  readonly tenant: string;
+  /** In any unit that a job's time grows with. */
+  readonly cost: number;
+  /** Goes to the thread with the job instead of being copied. */
+  readonly moved?: readonly ArrayBuffer[];
+  /** Gets the call that gives up waiting. */
+  readonly onWait?: (leave: () => void) => void;
+}
+
+interface Waiting<Job, Answer> {
+  readonly job: Job;
+  readonly terms: JobTerms;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: MillraceError) => void;
+}
+
+/** The thread answers each job with one message. It starts with the first job, and again after an end. */
+export class FairThread<Job, Answer> {
+  /** There is one thread, so a tenant's debt is bounded by its largest job. */
+  readonly #turns = new FairTurns<Waiting<Job, Answer>>(0, Number.POSITIVE_INFINITY);
+  #worker: Worker | undefined;
+  /** In the thread, even if nobody waits for it any more. */
+  #current: Waiting<Job, Answer> | undefined;
+
+  constructor(private readonly options: FairThreadOptions) {}
+
+  /** The cost of what waits of the tenant, beside the job that the thread is at. */
+  waitingCost(tenant: string): number {
+    return this.#turns.waitingOf(tenant).reduce((sum, { terms }) => sum + terms.cost, 0);
+  }
+
+  /** Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job. */
+  run(job: Job, terms: JobTerms): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const waiting = { job, terms, resolve, reject };
+      this.#turns.add(waiting, terms.tenant);
+      terms.onWait?.(() => this.#leave(waiting));
+      this.#startNext();
+    });
+  }
+
+  #leave(waiting: Waiting<Job, Answer>): void {
+    this.#turns.remove(waiting);
+    const message = `expected the client to wait for ${this.options.name}, got a closed connection`;
+    waiting.reject(new MillraceError("client_closed", message));
+  }
+
+  #startNext(): void {
+    if (this.#current !== undefined) return;
+    this.#current = this.#turns.next();
+    if (this.#current === undefined) {
+      this.#worker?.unref();
+      return;
+    }
+    this.#worker ??= this.#startThread();
+    // As long as a job is in the thread, the process stays.
+    this.#worker.ref();
+    const { job, terms } = this.#current;
+    this.#worker.postMessage(job, terms.moved ?? []);
+  }
+
+  #startThread(): Worker {
+    const { script, workerData, name } = this.options;
+    const worker = new Worker(join(packageRoot(), "dist/src", script), { workerData });
+    const onEnd = (reason: string) => {
+      // An error comes before the end, by which another thread has its place.
+      if (this.#worker !== worker) return;
+      this.#worker = undefined;
+      const error = new MillraceError("internal_error", `expected ${name} to go on, got: ${reason}`);
+      this.#finish((waiting) => waiting.reject(error));
+    };
+    worker.on("message", (answer: Answer) => this.#finish((waiting) => waiting.resolve(answer)));
+    worker.on("error", (error) => onEnd(String(error)));
+    worker.on("exit", () => onEnd("it ended"));
+    return worker;
+  }
+
+  #finish(settle: (waiting: Waiting<Job, Answer>) => void): void {
+    const current = this.#current;
+    if (current !== undefined) {
+      this.#current = undefined;
+      this.#turns.charge(current.terms.tenant, current.terms.cost);
+      settle(current);
+    }
+    this.#startNext();
+  }
+}
