@@ -14,9 +14,9 @@ const MAX_COUNT = 1 << 24;
 const ARRIVALS = ["constant", "poisson", "gamma"] as const;
 
 export function workersOption(): Option {
-  return new Option("--workers <n>", "processes that send requests (default: half the cores)")
+  return new Option("--workers <n>", "processes that send requests")
     .argParser(integerIn("--workers", 1, 256))
-    .default(Math.min(MAX_DEFAULT_WORKERS, Math.max(1, availableParallelism() >> 1)));
+    .default(Math.min(MAX_DEFAULT_WORKERS, Math.max(1, availableParallelism() >> 1)), "half the cores");
 }
 
 export function pollOption(): Option {

@@ -26,7 +26,7 @@ import { reportError } from "./report-error.js";
 const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
 
 /** @param words command and arguments */
-function createProgram(words: readonly string[]): Command {
+export function createProgram(words: readonly string[]): Command {
   const program = new Command("millrace")
     .description("Serves open-weight language models, fast and exact. Without a command: serve.")
     .version(packageVersion());

@@ -25,8 +25,8 @@ test("the table has the winner's memory, reasons and arguments", async () => {
   expect(stdout).toMatch(/Predicted, not measured/);
 });
 
-test("the README's figures are today's", async () => {
-  const readme = readFileSync(join(packageRoot(), "README.md"), "utf8");
+test("the guide's figures are today's", async () => {
+  const guide = readFileSync(join(packageRoot(), "docs/guides/plan.md"), "utf8");
   const best = async (...more: readonly string[]) => {
     const { configurations } = JSON.parse((await plan("--model", "llama-3.3-70b", ...more, "--json")).stdout);
     return configurations[0];
@@ -41,7 +41,7 @@ test("the README's figures are today's", async () => {
     cost: `$${cost.usdPerMillionOutput.toFixed(2)}`,
   }));
   for (const { shape, speed, cost } of figures) {
-    for (const figure of [shape, speed, cost]) expect(readme).toContain(figure);
+    for (const figure of [shape, speed, cost]) expect(guide).toContain(figure);
   }
 });
 
