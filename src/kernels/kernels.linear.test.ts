@@ -40,10 +40,10 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
     if (input.isPacked === true) {
       const format = packedActivations(type) as "row16";
       const rounded = bench.bytes(new Uint8Array(numRows * activationRowBytes(format, k)));
-      bench.program.quantize(rounded, left, numRows, k, format);
+      bench.program.record("quantize", { out: rounded, x: left, numRows, width: k, format });
       left = rounded;
     }
-    bench.program.linear(out, left, weight, bias, numRows, { accumulate: isAccumulating });
+    bench.program.record("linear", { out, x: left, weight, bias, numRows, accumulate: isAccumulating });
     bench.run();
     return bench.readF32(out);
   };
@@ -51,7 +51,7 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
 
 function packed(bench: Bench, weight: WeightHandle, type: WeightType, n: number, k: number): WeightHandle {
   const room = bench.bytes(new Uint8Array(packedByteLength(type, n, k)!));
-  bench.program.pack(room, 0, weight);
+  bench.program.record("pack", { out: room, byteOffset: 0, weight });
   bench.run();
   return bench.device.createWeight(room, 0, type, n, k, true);
 }

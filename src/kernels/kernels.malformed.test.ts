@@ -1,37 +1,50 @@
 /** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
 import { describe, expect, it, test } from "vitest";
-import { NO_BUFFER } from "./kernels.js";
-import { OP_NAMES } from "./program.js";
-import { OPERAND_NAMES } from "./reference-operands.js";
+import type { BufferHandle } from "./kernels.js";
+import { CODES, OP_NAMES, type OperandSpec, operandsIn } from "./ops.js";
+import { HEADER_WORDS } from "./program.js";
 import { wordsOf } from "./test-cases.js";
 import { Bench, expectSameBits, normals, withBench } from "./test-helpers.js";
 import { recordSample, type SampleRowInput } from "./test-recorders.js";
 
-const refusal = expect.objectContaining({ code: "kernels_argument" });
-const HEADER_WORDS = 3;
+/** Of one row that attends to one block. */
+const SHAPE = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
+const ATTENDED = { ...SHAPE, tableStride: 1, numRows: 1, scale: 1, window: 0 } as const;
 
-const NUMBERS = new Set(["scale", "eps", "magnitude"]);
-const FLAGS = new Set(["accumulate", "kind", "isNeox"]);
-const COUNTS = new Set([
-  ...["numRows", "width", "half", "tableStride", "numHeads", "numKvHeads", "headDim", "blockSize"],
-  ...["vocabSize", "topStride"],
-]);
-/** Integers in a range of their own, with what lies outside. */
+const refusal = expect.objectContaining({ code: "kernels_argument" });
+
+const HANDLES = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
+
+/** Values that none of the kind may have, beside those of HANDLES or of a code's own range. */
+const INVALID: Readonly<Record<Exclude<OperandSpec["kind"], "code">, readonly number[]>> = {
+  integer: HANDLES,
+  number: [Number.NaN, Number.POSITIVE_INFINITY],
+  flag: [Number.NaN, -1, 2, 0.5],
+  ...{
+    weight: HANDLES,
+    f32: HANDLES,
+    i32: HANDLES,
+    f64: HANDLES,
+    bytes: HANDLES,
+    activations: HANDLES,
+    kvCache: HANDLES,
+  },
+};
+
+/** Integers that may be larger than any buffer, with what lies outside. */
 const RANGED: Readonly<Record<string, readonly number[]>> = {
   window: [Number.NaN, -1, 0.5],
-  kvType: [Number.NaN, -1, 3, 0.5],
-  format: [Number.NaN, 0, 5, 1.5],
   byteOffset: [Number.NaN, -1, 0.5, 9, 2 ** 53],
 };
 
-/** Values that no operand of this name may have. */
-function invalidValues(operand: string): readonly number[] {
-  if (NUMBERS.has(operand)) return [Number.NaN, Number.POSITIVE_INFINITY];
-  if (FLAGS.has(operand)) return [Number.NaN, -1, 2, 0.5];
+/** Values that the operand may not have. @param tooSmall a buffer */
+function invalidValues(operand: string, spec: OperandSpec, tooSmall: BufferHandle): readonly number[] {
   if (RANGED[operand] !== undefined) return RANGED[operand];
-  if (COUNTS.has(operand)) return [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
-  const handles = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
-  return operand.toLowerCase().endsWith("bias") ? handles : [0, ...handles];
+  if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, CODES[spec.of].length, 1.5];
+  const values = [...INVALID[spec.kind]];
+  if ("shape" in spec && !("optional" in spec)) values.push(0);
+  if ("access" in spec) values.push(tooSmall);
+  return values;
 }
 
 const DEVICES = [
@@ -45,16 +58,15 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       withBench(open(), (bench) => {
         const words = wordsOf(bench, op);
         const tooSmall = bench.device.allocate(2);
-        OPERAND_NAMES[op].forEach((operand, index) => {
-          const isNumber = NUMBERS.has(operand) || FLAGS.has(operand) || COUNTS.has(operand) || operand in RANGED;
-          for (const value of [
-            ...invalidValues(operand),
-            ...(isNumber || operand.toLowerCase().endsWith("weight") ? [] : [tooSmall]),
-          ]) {
+        operandsIn(op).forEach(([operand, spec], index) => {
+          for (const value of invalidValues(operand, spec, tooSmall)) {
             const tampered = words.slice();
             tampered[HEADER_WORDS + index] = value;
             expect(() => bench.device.submit(tampered, tampered.length), `${op} with ${operand} = ${value}`).toThrow(
-              refusal,
+              expect.objectContaining({
+                code: "kernels_argument",
+                message: expect.stringContaining(`${op}: expected `),
+              }),
             );
           }
         });
@@ -88,8 +100,9 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     withBench(open(), (bench) => {
       const values = normals(64, 1);
       const out = bench.f32(values);
-      bench.program.add(out, bench.f32(values), 1, 64);
-      bench.program.add(out, bench.f32(values), 1, 65);
+      for (const width of [64, 65]) {
+        bench.program.record("add", { out, x: bench.f32(values), numRows: 1, width });
+      }
       expect(() => bench.run()).toThrow(refusal);
       expectSameBits(bench.readF32(out), values);
     });
@@ -99,19 +112,21 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     withBench(open(), (bench) => {
       const weight = bench.weight("F32", 4, 4, new Uint8Array(64));
       const x = bench.f32(normals(4, 1));
-      bench.program.linear(x, x, weight, NO_BUFFER, 1);
+      bench.program.record("linear", { out: x, x, weight, numRows: 1 });
       expect(() => bench.run()).toThrow(refusal);
     });
   });
 
   it("refuses an attention whose output is one of its index buffers", () => {
-    const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
     withBench(open(), (bench) => {
       const x = bench.f32(new Float32Array(32));
       for (const same of [0, 1, 2]) {
         const out = bench.i32([0, 0, 0, 0]);
-        const [lengths, sequences, tables] = [0, 1, 2].map((i) => (i === same ? out : bench.i32([0])));
-        bench.program.pagedAttention(...([out, x, x, x, lengths!, sequences!, tables!, 1, 1, shape, 1, 0] as const));
+        const [kvLengths, sequenceIndex, blockTables] = [0, 1, 2].map((i) => (i === same ? out : bench.i32([0])));
+        bench.program.record("pagedAttention", {
+          ...{ ...ATTENDED, out, q: x, keyCache: x, valueCache: x },
+          ...{ kvLengths: kvLengths!, sequenceIndex: sequenceIndex!, blockTables: blockTables! },
+        });
         expect(() => bench.run(), `operand ${same}`).toThrow(refusal);
         bench.program.clear();
       }
@@ -119,59 +134,29 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
   });
 
   it("refuses indices that point outside", () => {
-    const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
     withBench(open(), (bench) => {
       const x = bench.f32(new Float32Array(32));
       const weight = bench.weight("F32", 5, 4, new Uint8Array(80));
+      const two = (index: number) => bench.i32([0, index]);
+      const attend = (kvLength: number, sequence: number, block: number): void => {
+        const [kvLengths, sequenceIndex, blockTables] = [kvLength, sequence, block].map((value) => bench.i32([value]));
+        bench.program.record("pagedAttention", {
+          ...{ ...ATTENDED, out: x, q: x, keyCache: x, valueCache: x },
+          ...{ kvLengths: kvLengths!, sequenceIndex: sequenceIndex!, blockTables: blockTables! },
+        });
+      };
       const record: readonly ((index: number) => void)[] = [
-        (index) => bench.program.embed(x, weight, bench.i32([0, index]), 2, 1),
-        (index) => bench.program.gatherRows(bench.room(8), x, bench.i32([0, index]), 2, 4),
-        (index) => bench.program.ropeAndWriteKv(x, x, x, x, x, x, bench.i32([0, index]), 2, shape, 1, false),
+        (index) => bench.program.record("embed", { out: x, weight, ids: two(index), numRows: 2, scale: 1 }),
         (index) =>
-          bench.program.pagedAttention(
-            x,
-            x,
-            x,
-            x,
-            bench.i32([index]),
-            bench.i32([0]),
-            bench.i32([0]),
-            1,
-            1,
-            shape,
-            1,
-            0,
-          ),
+          bench.program.record("gatherRows", { out: bench.room(8), x, rows: two(index), numRows: 2, width: 4 }),
         (index) =>
-          bench.program.pagedAttention(
-            x,
-            x,
-            x,
-            x,
-            bench.i32([1]),
-            bench.i32([index]),
-            bench.i32([0]),
-            1,
-            1,
-            shape,
-            1,
-            0,
-          ),
-        (index) =>
-          bench.program.pagedAttention(
-            x,
-            x,
-            x,
-            x,
-            bench.i32([1]),
-            bench.i32([0]),
-            bench.i32([index]),
-            1,
-            1,
-            shape,
-            1,
-            0,
-          ),
+          bench.program.record("ropeAndWriteKv", {
+            ...{ ...SHAPE, q: x, k: x, v: x, table: x, keyCache: x, valueCache: x },
+            ...{ slots: two(index), numRows: 2, half: 1, isNeox: false },
+          }),
+        (index) => attend(index, 0, 0),
+        (index) => attend(1, index, 0),
+        (index) => attend(1, 0, index),
       ];
       record.forEach((recordWith, i) => {
         for (const index of [-2, 9, 2 ** 31 - 1, -(2 ** 31)]) {
@@ -187,13 +172,13 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
 
   it("does not look at block table entries outside the window", () => {
     withBench(open(), (bench) => {
-      const shape = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 1, blockSize: 8 } as const;
       const cache = bench.f32(new Float32Array(8).fill(3));
       const out = bench.room(1);
-      const tables = bench.i32([-1, -1, 0, -1]);
-      bench.program.pagedAttention(
-        ...([out, bench.f32([1]), cache, cache, bench.i32([24]), bench.i32([0]), tables, 4, 1, shape, 1, 8] as const),
-      );
+      bench.program.record("pagedAttention", {
+        ...{ ...ATTENDED, headDim: 1, out, q: bench.f32([1]), keyCache: cache, valueCache: cache },
+        ...{ kvLengths: bench.i32([24]), sequenceIndex: bench.i32([0]), window: 8 },
+        ...{ blockTables: bench.i32([-1, -1, 0, -1]), tableStride: 4 },
+      });
       bench.run();
       expect([...bench.readF32(out)]).toEqual([3]);
     });

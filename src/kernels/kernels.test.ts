@@ -65,7 +65,8 @@ for (const { isa, isMissing } of ISAS) {
         const bytes = Uint8Array.from(integersBelow(256, rowByteLength(type, cols)!, 30));
         const got = withBench(Bench.native(isa), (bench) => {
           const out = bench.room(cols);
-          bench.program.embed(out, bench.weight(type, 1, cols, bytes), bench.i32([0]), 1, 1);
+          const weight = bench.weight(type, 1, cols, bytes);
+          bench.program.record("embed", { out, weight, ids: bench.i32([0]), numRows: 1, scale: 1 });
           bench.run();
           return bench.readF32(out);
         });
@@ -163,7 +164,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
         const file = bench.device.mapFile(path);
         const weight = bench.device.createWeight(file, 64, "Q8_0", 2, 32);
         const out = bench.room(64);
-        bench.program.embed(out, weight, bench.i32([1, 0]), 2, 1);
+        bench.program.record("embed", { out, weight, ids: bench.i32([1, 0]), numRows: 2, scale: 1 });
         bench.run();
         bench.device.releaseWeight(weight);
         bench.device.unmapFile(file);
@@ -171,7 +172,8 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
       });
       const wanted = withBench(Bench.reference(), (bench) => {
         const out = bench.room(64);
-        bench.program.embed(out, bench.weight("Q8_0", 2, 32, weightBytes("Q8_0", 2, 32, 1)), bench.i32([1, 0]), 2, 1);
+        const weight = bench.weight("Q8_0", 2, 32, weightBytes("Q8_0", 2, 32, 1));
+        bench.program.record("embed", { out, weight, ids: bench.i32([1, 0]), numRows: 2, scale: 1 });
         bench.run();
         return bench.readF32(out);
       });
@@ -185,7 +187,8 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     withBench(open(), (bench) => {
       const source = bench.f32(normals(4, 1));
       const weight = bench.device.createWeight(source, 0, "F32", 2, 2);
-      const record = (): void => bench.program.embed(bench.room(2), weight, bench.i32([1]), 1, 1);
+      const record = (): void =>
+        bench.program.record("embed", { out: bench.room(2), weight, ids: bench.i32([1]), numRows: 1, scale: 1 });
       record();
       bench.run();
       bench.device.release(source);
@@ -246,7 +249,10 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     const [x, y] = [normals(width, 1), normals(width, 2)];
     withBench(open(), (bench) => {
       const [a, b]: BufferHandle[] = [bench.f32(x), bench.f32(y)];
-      for (let i = 0; i < 20; i++) bench.program.add(i % 2 === 0 ? a! : b!, i % 2 === 0 ? b! : a!, 1, width);
+      for (let i = 0; i < 20; i++) {
+        const [out, x] = i % 2 === 0 ? [a!, b!] : [b!, a!];
+        bench.program.record("add", { out, x, numRows: 1, width });
+      }
       bench.run();
       for (let i = 0; i < 20; i++) {
         const [to, from] = i % 2 === 0 ? [x, y] : [y, x];
@@ -269,10 +275,10 @@ it("runs concurrent operations to the end before what depends on them", () => {
         const outs = [2, 3, 4].map((seed, i) => {
           const out = bench.room(m * n);
           const weight = bench.weight("F32", n, k, weightBytes("F32", n, k, seed));
-          bench.program.linear(out, x, weight, NO_BUFFER, m, { concurrent: i < 2 });
+          bench.program.record("linear", { out, x, weight, numRows: m }, { concurrent: i < 2 });
           return out;
         });
-        for (const out of outs.slice(1)) bench.program.add(outs[0]!, out, m, n);
+        for (const x of outs.slice(1)) bench.program.record("add", { out: outs[0]!, x, numRows: m, width: n });
         bench.run();
         return bench.readF32(outs[0]!);
       }),

@@ -1,6 +1,6 @@
 /**
  * The whole native surface in one file: memory, weights and one `submit()` that runs a recorded program of operations.
- * Recording is `program.ts`; loading the addon is `load.ts`; what each operation computes is spelled out in `program.ts` and,
+ * Recording is `program.ts`; loading the addon is `load.ts`; what each operation computes is said in `ops.ts` and,
  * as plain TypeScript, in `reference.ts`.
  */
 import type { WeightType } from "./dequantize.js";

@@ -28,7 +28,8 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
     new Uint8Array(device.view(rows)).set(randomBlocks(type, ROWS * COLS, nextBits, 1));
     const packed = device.allocate(numBytes);
     const program = new Program();
-    program.pack(packed, 0, device.createWeight(rows, 0, type, ROWS, COLS));
+    const weight = device.createWeight(rows, 0, type, ROWS, COLS);
+    program.record("pack", { out: packed, byteOffset: 0, weight });
     device.submit(program.words, program.numWords);
     hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
   }

@@ -1,12 +1,8 @@
 /** Geometry of packed weights and of the activations they are multiplied with; the layouts themselves are in native/kernels/packed.h. */
 import type { WeightType } from "./dequantize.js";
+import type { ActivationFormat } from "./ops.js";
 
-/**
- * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per row; as int8 per
- * block of 32 for weights around 128. The order is the code that `quantize` takes.
- */
-export const ACTIVATION_FORMATS = ["f32", "blocks32", "blocks256", "row16", "centred32"] as const;
-export type ActivationFormat = (typeof ACTIVATION_FORMATS)[number];
+export { ACTIVATION_FORMATS, type ActivationFormat } from "./ops.js";
 
 interface PackedType {
   /** Columns of a cell, which has eight rows. */

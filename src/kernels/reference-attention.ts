@@ -1,10 +1,10 @@
 /** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
 import { f16ToNumber } from "./dequantize.js";
-import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands } from "./reference-operands.js";
+import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands, readKvShape } from "./reference-operands.js";
 import type { Work } from "./reference-ops.js";
 
-export function pagedAttention(operands: Operands): Work {
-  const shape = operands.kvShape();
+export function pagedAttention(operands: Operands<"pagedAttention">): Work {
+  const shape = readKvShape(operands);
   const { numHeads, numKvHeads, headDim, blockSize } = shape;
   const numRows = operands.integer("numRows");
   const tableStride = operands.integer("tableStride", 1);

@@ -4,39 +4,16 @@
  */
 import { MillraceError } from "../core/errors.js";
 import { dequantizeRow, type WeightType } from "./dequantize.js";
-import { KV_OCTET, KV_TYPES, KV_VALUE_BYTES, type KvShape, kvEntryBytes, type OpName } from "./program.js";
-
-const KV_OPERANDS = ["numHeads", "numKvHeads", "headDim", "blockSize", "kvType"] as const;
-
-/** Operand names in the order program.ts records them. */
-export const OPERAND_NAMES = {
-  embed: ["out", "weight", "ids", "numRows", "scale"],
-  rmsNorm: ["out", "x", "gain", "numRows", "width", "eps"],
-  quantize: ["out", "x", "numRows", "width", "format"],
-  linear: ["out", "x", "weight", "bias", "numRows", "accumulate"],
-  add: ["out", "x", "numRows", "width"],
-  gatedLinear: [
-    ...["out", "room", "gateX", "gateWeight", "gateBias", "upX", "upWeight", "upBias"],
-    ...["numRows", "kind"],
-  ],
-  ropeTable: ["out", "positions", "invFreq", "numRows", "half", "magnitude"],
-  ropeAndWriteKv: [
-    ...["q", "k", "v", "table", "keyCache", "valueCache", "slots", "numRows"],
-    ...KV_OPERANDS,
-    ...["half", "isNeox"],
-  ],
-  pagedAttention: [
-    ...["out", "q", "keyCache", "valueCache", "kvLengths", "sequenceIndex", "blockTables", "tableStride", "numRows"],
-    ...KV_OPERANDS,
-    ...["scale", "window"],
-  ],
-  gatherRows: ["out", "x", "rows", "numRows", "width"],
-  sample: [
-    ...["logits", "numRows", "vocabSize", "params", "history", "biasIds", "biasValues"],
-    ...["bannedIds", "masks", "outIds", "outLogprobs", "outRanks", "topIds", "topLogprobs", "topStride"],
-  ],
-  pack: ["out", "byteOffset", "weight"],
-} as const satisfies Readonly<Record<OpName, readonly string[]>>;
+import {
+  CODES,
+  KV_OCTET,
+  type OperandName,
+  type OperandSpec,
+  type OperandsOf,
+  type OpName,
+  operandsIn,
+} from "./ops.js";
+import { KV_VALUE_BYTES, type KvShape, kvEntryBytes } from "./program.js";
 
 export interface ReferenceWeight {
   readonly type: WeightType;
@@ -60,19 +37,25 @@ export interface HandleSpace {
   weight(handle: number): ReferenceWeight | undefined;
 }
 
+type CodeSpec = Extract<OperandSpec, { readonly kind: "code" }>;
+type CodeOf<Name extends OpName, Operand> = Operand extends keyof OperandsOf<Name> ? OperandsOf<Name>[Operand] : never;
+
 const HINT = "this is a defect of the caller: a step was recorded that its buffers cannot hold";
 
-export class Operands {
+/** Of an operation: each method takes the operands whose kind it reads. */
+export class Operands<Name extends OpName> {
   readonly #handles: HandleSpace;
-  readonly #op: OpName;
-  readonly #args: Float64Array;
+  readonly #op: Name;
+  readonly #args: Readonly<Record<string, number>>;
 
-  constructor(handles: HandleSpace, op: OpName, args: Float64Array) {
+  /** @param args the operation's words, in the order of its operands */
+  constructor(handles: HandleSpace, op: Name, args: Float64Array) {
     this.#handles = handles;
     this.#op = op;
-    this.#args = args;
+    this.#args = Object.fromEntries(operandsIn(op).map(([operand], i) => [operand, args[i]!]));
   }
 
+  /** @param operand or a part of one, such as params.mode */
   refuse(operand: string, expected: string, got: unknown): never {
     throw new MillraceError(
       "kernels_argument",
@@ -84,47 +67,58 @@ export class Operands {
   }
 
   /** An integer in [min, max]. */
-  integer(operand: string, min = 0, max = 2 ** 31 - 1): number {
-    const value = this.#arg(operand);
-    if (!Number.isInteger(value) || value < min || value > max) {
-      this.refuse(operand, `an integer in [${min}, ${max}]`, value);
-    }
-    return value;
+  integer(operand: OperandName<Name, "integer">, min = 0, max = 2 ** 31 - 1): number {
+    return this.#integer(operand, min, max);
+  }
+
+  flag(operand: OperandName<Name, "flag">): boolean {
+    return this.#integer(operand, 0, 1) === 1;
+  }
+
+  /** The name that a code stands for. */
+  code<Operand extends OperandName<Name, "code">>(operand: Operand): CodeOf<Name, Operand> {
+    const spec = operandsIn(this.#op).find(([name]) => name === operand)![1] as CodeSpec;
+    const names: readonly string[] = CODES[spec.of];
+    return names[this.#integer(operand, spec.min ?? 0, names.length - 1)] as CodeOf<Name, Operand>;
   }
 
   /** A finite number. */
-  number(operand: string): number {
-    const value = this.#arg(operand);
+  number(operand: OperandName<Name, "number">): number {
+    const value = this.#args[operand]!;
     if (!Number.isFinite(value)) this.refuse(operand, "finite", value);
     return value;
   }
 
   /** A buffer of at least `count` f32. */
-  f32(operand: string, count: number): Float32Array {
+  f32(operand: OperandName<Name, "f32"> | OperandName<Name, "activations">, count: number): Float32Array {
     return new Float32Array(this.#bytes(operand, 4 * count), 0, count);
   }
 
   /** As f32(); undefined when the operand is NO_BUFFER. */
-  optionalF32(operand: string, count: number): Float32Array | undefined {
-    return this.#arg(operand) === 0 ? undefined : this.f32(operand, count);
+  optionalF32(operand: OperandName<Name, "f32">, count: number): Float32Array | undefined {
+    return this.#args[operand] === 0 ? undefined : this.f32(operand, count);
   }
 
   /** `count` bytes of a buffer from `offset` on. */
-  bytes(operand: string, offset: number, count: number): Uint8Array {
+  bytes(
+    operand: OperandName<Name, "bytes"> | OperandName<Name, "activations">,
+    offset: number,
+    count: number,
+  ): Uint8Array {
     return new Uint8Array(this.#bytes(operand, offset + count), offset, count);
   }
 
-  f64(operand: string, count: number): Float64Array {
+  f64(operand: OperandName<Name, "f64">, count: number): Float64Array {
     return new Float64Array(this.#bytes(operand, 8 * count), 0, count);
   }
 
   /** A buffer of at least `count` i32, to write. */
-  i32(operand: string, count: number): Int32Array {
+  i32(operand: OperandName<Name, "i32">, count: number): Int32Array {
     return new Int32Array(this.#bytes(operand, 4 * count), 0, count);
   }
 
   /** A buffer of at least `count` i32, each in [min, max]. */
-  indices(operand: string, count: number, min: number, max: number): Int32Array {
+  indices(operand: OperandName<Name, "i32">, count: number, min: number, max: number): Int32Array {
     const values = this.i32(operand, count);
     for (const value of values) {
       if (value < min || value > max) this.refuse(operand, `indices in [${min}, ${max}]`, value);
@@ -133,57 +127,70 @@ export class Operands {
   }
 
   /** A buffer of any length as i32, or an empty array for NO_BUFFER. */
-  allI32(operand: string): Int32Array {
-    if (this.#arg(operand) === 0) return new Int32Array(0);
-    const bytes = this.#bytes(operand, 0);
+  allI32(operand: OperandName<Name, "i32">): Int32Array {
+    const bytes = this.#anyBytes(operand);
     return new Int32Array(bytes, 0, Math.floor(bytes.byteLength / 4));
   }
 
-  allF32(operand: string): Float32Array {
-    const values = this.allI32(operand);
-    return new Float32Array(values.buffer, 0, values.length);
+  /** As allI32(). */
+  allF32(operand: OperandName<Name, "f32">): Float32Array {
+    const bytes = this.#anyBytes(operand);
+    return new Float32Array(bytes, 0, Math.floor(bytes.byteLength / 4));
   }
 
-  weight(operand: string): ReferenceWeight {
-    const handle = this.#arg(operand);
+  /** Refuses a buffer that is also another operand. */
+  requireApart(operand: string, other: string): void {
+    if (this.#args[operand] === this.#args[other]) this.refuse(operand, `another buffer than ${other}`, "the same");
+  }
+
+  weight(operand: OperandName<Name, "weight">): ReferenceWeight {
+    const handle = this.#args[operand]!;
     return this.#handles.weight(handle) ?? this.refuse(operand, "a weight", handle);
   }
 
   /** A weight that is not packed. */
-  rowWeight(operand: string): ReferenceWeight {
+  rowWeight(operand: OperandName<Name, "weight">): ReferenceWeight {
     const weight = this.weight(operand);
     return weight.isPacked ? this.refuse(operand, "a weight in rows", "a packed one") : weight;
   }
 
-  kvShape(): KvShape {
-    const numKvHeads = this.integer("numKvHeads", 1);
-    const numHeads = this.integer("numHeads", 1);
-    if (numHeads % numKvHeads !== 0) this.refuse("numHeads", `a multiple of ${numKvHeads}`, numHeads);
-    const kvType = KV_TYPES[this.integer("kvType", 0, KV_TYPES.length - 1)]!;
-    const blockSize = this.integer("blockSize", 1);
-    if (blockSize % KV_OCTET !== 0) this.refuse("blockSize", `a multiple of ${KV_OCTET}`, blockSize);
-    return { kvType, numHeads, numKvHeads, headDim: this.integer("headDim", 1), blockSize };
-  }
-
   /** A cache of keys or values of the shape's KV type. */
-  kvCache(operand: string, shape: KvShape): KvCacheView {
+  kvCache(operand: OperandName<Name, "kvCache">, shape: KvShape): KvCacheView {
     const bytes = this.#bytes(operand, 0);
     const blockBytes = shape.numKvHeads * shape.blockSize * kvEntryBytes(shape.kvType, shape.headDim);
     const numBlocks = Math.floor(bytes.byteLength / blockBytes);
     return { bytes: new DataView(bytes), shape, numBlocks };
   }
 
-  #arg(operand: string): number {
-    const index = (OPERAND_NAMES[this.#op] as readonly string[]).indexOf(operand);
-    return this.#args[index]!;
+  #integer(operand: string, min: number, max: number): number {
+    const value = this.#args[operand]!;
+    if (!Number.isInteger(value) || value < min || value > max) {
+      this.refuse(operand, `an integer in [${min}, ${max}]`, value);
+    }
+    return value;
+  }
+
+  #anyBytes(operand: string): ArrayBuffer {
+    return this.#args[operand] === 0 ? new ArrayBuffer(0) : this.#bytes(operand, 0);
   }
 
   #bytes(operand: string, minBytes: number): ArrayBuffer {
-    const handle = this.#arg(operand);
+    const handle = this.#args[operand]!;
     const bytes = this.#handles.buffer(handle) ?? this.refuse(operand, "a buffer", handle);
     if (bytes.byteLength < minBytes) this.refuse(operand, `at least ${minBytes} bytes`, bytes.byteLength);
     return bytes;
   }
+}
+
+/** Of the operations on the KV caches. */
+export function readKvShape(operands: Operands<"ropeAndWriteKv"> | Operands<"pagedAttention">): KvShape {
+  const numKvHeads = operands.integer("numKvHeads", 1);
+  const numHeads = operands.integer("numHeads", 1);
+  if (numHeads % numKvHeads !== 0) operands.refuse("numHeads", `a multiple of ${numKvHeads}`, numHeads);
+  const kvType = operands.code("kvType");
+  const blockSize = operands.integer("blockSize", 1);
+  if (blockSize % KV_OCTET !== 0) operands.refuse("blockSize", `a multiple of ${KV_OCTET}`, blockSize);
+  return { kvType, numHeads, numKvHeads, headDim: operands.integer("headDim", 1), blockSize };
 }
 
 export interface KvCacheView {

@@ -3,18 +3,20 @@
  * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
  */
 import { numberToF16 } from "./dequantize.js";
+import type { Activation, OperandName } from "./ops.js";
 import {
   type KvCacheView,
   kvByteOffset,
   kvScaleOffset,
   type Operands,
   type ReferenceWeight,
+  readKvShape,
   weightRow,
 } from "./reference-operands.js";
 
 export type Work = () => void;
 
-export function embed(operands: Operands): Work {
+export function embed(operands: Operands<"embed">): Work {
   const weight = operands.rowWeight("weight");
   const numRows = operands.integer("numRows");
   const scale = operands.number("scale");
@@ -29,7 +31,7 @@ export function embed(operands: Operands): Work {
   };
 }
 
-export function rmsNorm(operands: Operands): Work {
+export function rmsNorm(operands: Operands<"rmsNorm">): Work {
   const numRows = operands.integer("numRows");
   const width = operands.integer("width", 1);
   const eps = operands.number("eps");
@@ -49,30 +51,36 @@ export function rmsNorm(operands: Operands): Work {
   };
 }
 
+type LinearOp = "linear" | "gatedLinear";
+
 /** Values [numRows, cols] of operand `x`, quantised rows. */
-export type ReadActivations = (
-  operands: Operands,
-  x: string,
+export type ReadActivations = <Name extends LinearOp>(
+  operands: Operands<Name>,
+  x: OperandName<Name, "activations">,
   weight: ReferenceWeight,
   numRows: number,
 ) => () => Float64Array;
 
-interface LinearNames {
-  readonly out: string;
-  readonly x: string;
-  readonly weight: string;
-  readonly bias: string;
+interface LayerNames<Name extends LinearOp> {
+  readonly out: OperandName<Name, "f32">;
+  readonly x: OperandName<Name, "activations">;
+  readonly weight: OperandName<Name, "weight">;
+  readonly bias: OperandName<Name, "f32">;
 }
 
 /** Checks one linear layer's operands; `each` calls back with the place of every output and its sum. */
-function linearLayer(operands: Operands, names: LinearNames, readActivations: ReadActivations) {
+function linearLayer<Name extends LinearOp>(
+  operands: Operands<Name>,
+  names: LayerNames<Name>,
+  numRows: number,
+  readActivations: ReadActivations,
+) {
   const weight = operands.weight(names.weight);
-  const numRows = operands.integer("numRows");
   const left = weight.isPacked ? undefined : operands.f32(names.x, numRows * weight.cols);
   const readLeft = left === undefined ? readActivations(operands, names.x, weight, numRows) : () => left;
   const bias = operands.optionalF32(names.bias, weight.rows);
   const out = operands.f32(names.out, numRows * weight.rows);
-  requireApart(operands, names.out, names.x);
+  operands.requireApart(names.out, names.x);
   const each = (use: (at: number, sum: number) => void) => {
     const x = readLeft();
     for (let n = 0; n < weight.rows; n++) {
@@ -87,16 +95,13 @@ function linearLayer(operands: Operands, names: LinearNames, readActivations: Re
   return { weight, out, each };
 }
 
-function requireApart(operands: Operands, name: string, other: string): void {
-  if (operands.allF32(name).buffer === operands.allF32(other).buffer) {
-    operands.refuse(name, `another buffer than ${other}`, "the same");
-  }
-}
+const LINEAR = { out: "out", x: "x", weight: "weight", bias: "bias" } as const;
+const GATE = { out: "out", x: "gateX", weight: "gateWeight", bias: "gateBias" } as const;
+const UP = { out: "room", x: "upX", weight: "upWeight", bias: "upBias" } as const;
 
-export function linear(operands: Operands, readActivations: ReadActivations): Work {
-  const names = { out: "out", x: "x", weight: "weight", bias: "bias" };
-  const { out, each } = linearLayer(operands, names, readActivations);
-  const isAccumulating = operands.integer("accumulate", 0, 1) === 1;
+export function linear(operands: Operands<"linear">, readActivations: ReadActivations): Work {
+  const { out, each } = linearLayer(operands, LINEAR, operands.integer("numRows"), readActivations);
+  const isAccumulating = operands.flag("accumulate");
   return () => {
     each((at, sum) => {
       out[at] = sum + (isAccumulating ? out[at]! : 0);
@@ -104,15 +109,15 @@ export function linear(operands: Operands, readActivations: ReadActivations): Wo
   };
 }
 
-export function gatedLinear(operands: Operands, readActivations: ReadActivations): Work {
-  const gateNames = { out: "out", x: "gateX", weight: "gateWeight", bias: "gateBias" };
-  const upNames = { out: "room", x: "upX", weight: "upWeight", bias: "upBias" };
-  const gate = linearLayer(operands, gateNames, readActivations);
-  const up = linearLayer(operands, upNames, readActivations);
-  const activate = operands.integer("kind", 0, 1) === 0 ? silu : geluTanh;
+export function gatedLinear(operands: Operands<"gatedLinear">, readActivations: ReadActivations): Work {
+  const numRows = operands.integer("numRows");
+  const gate = linearLayer(operands, GATE, numRows, readActivations);
+  const up = linearLayer(operands, UP, numRows, readActivations);
+  const activate = ACTIVATIONS[operands.code("kind")];
   if (gate.weight.rows !== up.weight.rows) operands.refuse("upWeight", `${gate.weight.rows} rows`, up.weight.rows);
-  for (const other of ["out", "gateX"]) requireApart(operands, "room", other);
-  requireApart(operands, "out", "upX");
+  operands.requireApart("room", "out");
+  operands.requireApart("room", "gateX");
+  operands.requireApart("out", "upX");
   return () => {
     const gates = new Float64Array(gate.out.length);
     gate.each((at, sum) => {
@@ -124,7 +129,7 @@ export function gatedLinear(operands: Operands, readActivations: ReadActivations
   };
 }
 
-export function add(operands: Operands): Work {
+export function add(operands: Operands<"add">): Work {
   const count = operands.integer("numRows") * operands.integer("width");
   const x = operands.f32("x", count);
   const out = operands.f32("out", count);
@@ -142,7 +147,9 @@ function geluTanh(x: number): number {
   return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
 }
 
-export function ropeTable(operands: Operands): Work {
+const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh };
+
+export function ropeTable(operands: Operands<"ropeTable">): Work {
   const numRows = operands.integer("numRows");
   const half = operands.integer("half");
   const magnitude = operands.number("magnitude");
@@ -160,12 +167,12 @@ export function ropeTable(operands: Operands): Work {
   };
 }
 
-export function ropeAndWriteKv(operands: Operands): Work {
-  const shape = operands.kvShape();
+export function ropeAndWriteKv(operands: Operands<"ropeAndWriteKv">): Work {
+  const shape = readKvShape(operands);
   const { numHeads, numKvHeads, headDim } = shape;
   const numRows = operands.integer("numRows");
   const half = operands.integer("half", 0, Math.floor(headDim / 2));
-  const isNeox = operands.integer("isNeox", 0, 1) === 1;
+  const isNeox = operands.flag("isNeox");
   const q = operands.f32("q", numRows * numHeads * headDim);
   const k = operands.f32("k", numRows * numKvHeads * headDim);
   const v = operands.f32("v", numRows * numKvHeads * headDim);
@@ -236,7 +243,7 @@ function roundToEven(value: number): number {
   return Math.fround(Math.fround(value + 1.5 * 2 ** 23) - 1.5 * 2 ** 23);
 }
 
-export function gatherRows(operands: Operands): Work {
+export function gatherRows(operands: Operands<"gatherRows">): Work {
   const numRows = operands.integer("numRows");
   const width = operands.integer("width", 1);
   const allOfX = operands.allF32("x");

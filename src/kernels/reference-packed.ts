@@ -1,6 +1,5 @@
 /** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
 import {
-  ACTIVATION_FORMATS,
   type ActivationFormat,
   activationHeaderBytes,
   activationRowBytes,
@@ -16,10 +15,10 @@ type Quantized = Exclude<ActivationFormat, "f32">;
 /** Below this a block counts as zeros: the reciprocal of its step would overflow. */
 const SMALLEST_MAXIMUM = Math.fround(1e-30);
 
-export function quantize(operands: Operands): Work {
+export function quantize(operands: Operands<"quantize">): Work {
   const numRows = operands.integer("numRows");
   const width = operands.integer("width", 1);
-  const format = ACTIVATION_FORMATS[operands.integer("format", 1, ACTIVATION_FORMATS.length - 1)] as Quantized;
+  const format = operands.code("format");
   const block = format === "blocks256" ? 256 : 32;
   if (width % block !== 0) operands.refuse("width", `a multiple of ${block}`, width);
   const rowBytes = activationRowBytes(format, width);
@@ -126,7 +125,7 @@ export const readActivations: ReadActivations = (operands, x, weight, numRows) =
   };
 };
 
-export function pack(operands: Operands): Work {
+export function pack(operands: Operands<"pack">): Work {
   const weight = operands.rowWeight("weight");
   const numBytes = packedByteLength(weight.type, weight.rows, weight.cols);
   if (numBytes === undefined) return operands.refuse("weight", "of a type with a packed form", weight.type);

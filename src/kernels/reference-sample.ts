@@ -1,5 +1,5 @@
-/** Choosing a token, step by step as program.ts lists the steps, with a full sort wherever an order is needed. */
-import { SAMPLE_PARAM, SAMPLE_PARAMS } from "./program.js";
+/** Choosing a token, step by step as ops.ts lists the steps, with a full sort wherever an order is needed. */
+import { type OperandName, SAMPLE_PARAM, SAMPLE_PARAMS } from "./ops.js";
 import type { Operands } from "./reference-operands.js";
 import type { Work } from "./reference-ops.js";
 
@@ -18,7 +18,7 @@ export interface SampleRow {
   readonly mask: Int32Array | undefined;
 }
 
-export function sample(operands: Operands): Work {
+export function sample(operands: Operands<"sample">): Work {
   const numRows = operands.integer("numRows");
   const vocabSize = operands.integer("vocabSize", 1);
   const topStride = operands.integer("topStride");
@@ -50,7 +50,12 @@ export function sample(operands: Operands): Work {
   };
 }
 
-function readRows(operands: Operands, numRows: number, vocabSize: number, topStride: number): readonly SampleRow[] {
+function readRows(
+  operands: Operands<"sample">,
+  numRows: number,
+  vocabSize: number,
+  topStride: number,
+): readonly SampleRow[] {
   const params = operands.f64("params", numRows * SAMPLE_PARAMS);
   const history = operands.allI32("history");
   const biasIds = operands.allI32("biasIds");
@@ -61,7 +66,7 @@ function readRows(operands: Operands, numRows: number, vocabSize: number, topStr
   return Array.from({ length: numRows }, (_, r) => {
     const param = (name: keyof typeof SAMPLE_PARAM): number => params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name]]!;
     checkParams(operands, param, vocabSize, topStride);
-    const ids = (operand: string, all: Int32Array, start: number, count: number): Int32Array => {
+    const ids = (operand: OperandName<"sample", "i32">, all: Int32Array, start: number, count: number): Int32Array => {
       if (start + count > all.length) operands.refuse(operand, `at least ${start + count} values long`, all.length);
       const slice = all.subarray(start, start + count);
       const stray = slice.find((id) => id < 0 || id >= vocabSize);
@@ -109,7 +114,7 @@ const NUMBER_RANGES = [
 ] as const;
 
 function checkParams(
-  operands: Operands,
+  operands: Operands<"sample">,
   param: (name: keyof typeof SAMPLE_PARAM) => number,
   vocabSize: number,
   topStride: number,

@@ -6,16 +6,17 @@ import { readFileSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "./dequantize.js";
 import type { BufferHandle, Device, FileHandle, KvBytes, MappedFile, WeightHandle } from "./kernels.js";
+import { OP_NAMES, type OpName, operandsIn } from "./ops.js";
 import { packedByteLength } from "./packing.js";
-import { CONCURRENT, OP_NAMES, type OpName } from "./program.js";
+import { CONCURRENT, HEADER_WORDS } from "./program.js";
 import { pagedAttention } from "./reference-attention.js";
 import { checksum } from "./reference-checksum.js";
-import { type HandleSpace, OPERAND_NAMES, Operands, type ReferenceWeight } from "./reference-operands.js";
+import { type HandleSpace, Operands, type ReferenceWeight } from "./reference-operands.js";
 import * as ops from "./reference-ops.js";
 import { pack, quantize, readActivations } from "./reference-packed.js";
 import { sample } from "./reference-sample.js";
 
-const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
+const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops.Work } = {
   embed: ops.embed,
   rmsNorm: ops.rmsNorm,
   quantize,
@@ -29,9 +30,6 @@ const OPERATIONS: Readonly<Record<OpName, (operands: Operands) => ops.Work>> = {
   sample,
   pack,
 };
-
-/** Words before an operation's arguments: opcode, flags, numArgs. */
-const HEADER_WORDS = 3;
 
 export function createReferenceDevice(): Device {
   return new ReferenceDevice();
@@ -173,10 +171,14 @@ class ReferenceDevice implements Device, HandleSpace {
     const work: ops.Work[] = [];
     for (let at = 0; at < numWords; ) {
       const { name, args } = decodeOperation(program.subarray(at, numWords), at);
-      work.push(OPERATIONS[name](new Operands(this, name, args)));
+      work.push(this.#check(name, args));
       at += HEADER_WORDS + args.length;
     }
     for (const run of work) run();
+  }
+
+  #check<Name extends OpName>(name: Name, args: Float64Array): ops.Work {
+    return OPERATIONS[name](new Operands(this, name, args));
   }
 
   /** Nothing is counted here: the reference reads entries one by one. */
@@ -221,7 +223,7 @@ function decodeOperation(words: Float64Array, at: number): { readonly name: OpNa
   const name = OP_NAMES[opcode];
   if (name === undefined) throw refusal(`submit: expected an opcode at word ${at}, got ${opcode}`);
   if (flags !== 0 && flags !== CONCURRENT) throw refusal(`${name}: expected flags 0 or ${CONCURRENT}, got ${flags}`);
-  const expected = OPERAND_NAMES[name].length;
+  const expected = operandsIn(name).length;
   if (numArgs !== expected || words.length < HEADER_WORDS + expected) {
     const got = Math.min(numArgs, words.length - HEADER_WORDS);
     throw refusal(`${name}: expected ${expected} arguments, got ${got}`);

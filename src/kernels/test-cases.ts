@@ -2,7 +2,7 @@
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "./dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "./kernels.js";
 import { activationRowBytes, packedByteLength } from "./packing.js";
-import { type Activation, type KvShape, type KvType, kvEntryBytes, type OpName } from "./program.js";
+import { type Activation, gatedOperands, type KvShape, type KvType, kvEntryBytes, type OpName } from "./program.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./test-helpers.js";
 import { recordAttention, recordSample, storeSequences } from "./test-recorders.js";
 
@@ -40,7 +40,8 @@ function embedCases(): OpCase[] {
         record: (bench) => {
           const weight = bench.weight(type, 5, cols, weightBytes(type, 5, cols, 1));
           const out = bench.room(7 * cols);
-          bench.program.embed(out, weight, bench.i32([0, 4, 2, 2, 1, 3, 4]), 7, 1.5);
+          const ids = bench.i32([0, 4, 2, 2, 1, 3, 4]);
+          bench.program.record("embed", { out, weight, ids, numRows: 7, scale: 1.5 });
           // Scale times quantum and minimum cancel in the _1 and _K types.
           return [f32Result("out", out, { relative: 1e-6, absolute: 1e-5 })];
         },
@@ -60,7 +61,8 @@ function rmsNormCases(): OpCase[] {
           const rows = [normals(width, 2), extremes(width, 3), new Float32Array(width), normals(width, 4)];
           const x = bench.f32(joined(rows));
           const out = isInPlace ? x : bench.room(4 * width);
-          bench.program.rmsNorm(out, x, bench.f32(normals(width, 5)), 4, width, 1e-5);
+          const gain = bench.f32(normals(width, 5));
+          bench.program.record("rmsNorm", { out, x, gain, numRows: 4, width, eps: 1e-5 });
           return [f32Result("out", out, { relative: 3e-6, absolute: 1e-30 })];
         },
       }),
@@ -74,7 +76,7 @@ function addCases(): OpCase[] {
     label: `3 rows of ${width}`,
     record: (bench) => {
       const out = bench.f32(extremes(3 * width, 6));
-      bench.program.add(out, bench.f32(extremes(3 * width, 7)), 3, width);
+      bench.program.record("add", { out, x: bench.f32(extremes(3 * width, 7)), numRows: 3, width });
       return [f32Result("out", out, EXACT)];
     },
   }));
@@ -95,7 +97,8 @@ function gatedLinearCases(): OpCase[] {
             ...{ x, bias: NO_BUFFER },
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
-          bench.program.gatedLinear(out, bench.room(width), layer(gate), layer(normals(width, 9)), 1, kind);
+          const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
+          bench.program.record("gatedLinear", { ...operands, out, room: bench.room(width), numRows: 1, kind });
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
         },
@@ -112,7 +115,8 @@ function gatedLinearCases(): OpCase[] {
         bias: bench.f32(normals(37, seed + 2)),
       });
       const out = bench.room(3 * 37);
-      bench.program.gatedLinear(out, bench.room(3 * 37), layer("F32", 40), layer("F16", 50), 3, "silu");
+      const operands = gatedOperands(layer("F32", 40), layer("F16", 50));
+      bench.program.record("gatedLinear", { ...operands, out, room: bench.room(3 * 37), numRows: 3, kind: "silu" });
       return [f32Result("out", out, { relative: 1e-5, absolute: 1e-5 })];
     },
   };
@@ -127,7 +131,8 @@ function ropeTableCases(): OpCase[] {
       const positions = [0, 1, 2, 4097, 131071, 1e6, 2 ** 24 + 1, 2 ** 31 - 1];
       const invFreq = Float32Array.from({ length: half }, (_, i) => 10000 ** (-i / half));
       const out = bench.room(positions.length * half * 2);
-      bench.program.ropeTable(out, bench.i32(positions), bench.f32(invFreq), positions.length, half, 1.25);
+      const inputs = { positions: bench.i32(positions), invFreq: bench.f32(invFreq) };
+      bench.program.record("ropeTable", { ...inputs, out, numRows: positions.length, half, magnitude: 1.25 });
       return [f32Result("out", out, { relative: 0, absolute: 3e-7 })];
     },
   }));
@@ -169,9 +174,10 @@ function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean)
   const numEntries = numBlocks * shape.numKvHeads * shape.blockSize;
   const zeros = new Uint8Array(numEntries * kvEntryBytes(shape.kvType, shape.headDim));
   const [keyCache, valueCache] = [bench.bytes(zeros), bench.bytes(zeros)];
-  bench.program.ropeAndWriteKv(
-    ...([q, k, v, bench.f32(table), keyCache, valueCache, bench.i32(slots), numRows, shape, half, isNeox] as const),
-  );
+  bench.program.record("ropeAndWriteKv", {
+    ...shape,
+    ...{ q, k, v, table: bench.f32(table), keyCache, valueCache, slots: bench.i32(slots), numRows, half, isNeox },
+  });
   const rotated = f32Result("q", q, { relative: 1e-6, absolute: 1e-6 });
   if (shape.kvType === "int8") {
     // A rotated key may round to the neighbouring quantum: what was not rotated must be the very bytes.
@@ -192,7 +198,8 @@ function gatherRowsCases(): OpCase[] {
     label: `4 of 6 rows of ${width}`,
     record: (bench) => {
       const out = bench.room(4 * width);
-      bench.program.gatherRows(out, bench.f32(extremes(6 * width, 14)), bench.i32([5, 0, 3, 3]), 4, width);
+      const [x, rows] = [bench.f32(extremes(6 * width, 14)), bench.i32([5, 0, 3, 3])];
+      bench.program.record("gatherRows", { out, x, rows, numRows: 4, width });
       return [f32Result("out", out, EXACT)];
     },
   }));
@@ -207,7 +214,7 @@ function linearCases(): OpCase[] {
       const out = bench.room(2 * 3);
       const bias = biasOrNone === NO_BUFFER ? NO_BUFFER : bench.f32(normals(3, 15));
       const weight = bench.weight("F32", 3, 5, weightBytes("F32", 3, 5, 16));
-      bench.program.linear(out, bench.f32(normals(10, 17)), weight, bias, 2);
+      bench.program.record("linear", { out, x: bench.f32(normals(10, 17)), weight, bias, numRows: 2 });
       return [f32Result("out", out, { relative: 1e-6, absolute: 1e-6 })];
     },
   }));
@@ -223,7 +230,7 @@ function quantizeCases(): OpCase[] {
         const numBytes = 3 * activationRowBytes(format, width);
         const out = bench.bytes(new Uint8Array(numBytes));
         const x = joined([normals(width, 30), extremes(width, 31, 1e20), new Float32Array(width)]);
-        bench.program.quantize(out, bench.f32(x), 3, width, format);
+        bench.program.record("quantize", { out, x: bench.f32(x), numRows: 3, width, format });
         return [{ name: "out", handle: out, as: "i32" as const }];
       },
     })),
@@ -237,7 +244,8 @@ function packCases(): OpCase[] {
     label: `${type} [11, 256]`,
     record: (bench) => {
       const packed = bench.bytes(new Uint8Array(packedByteLength(type, 11, 256)! + 8));
-      bench.program.pack(packed, 8, bench.weight(type, 11, 256, weightBytes(type, 11, 256, 32)));
+      const weight = bench.weight(type, 11, 256, weightBytes(type, 11, 256, 32));
+      bench.program.record("pack", { out: packed, byteOffset: 8, weight });
       return [];
     },
   }));

@@ -72,20 +72,20 @@ export function recordAttention(
 ): BufferHandle {
   const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
   const out = bench.room(rows.length * shape.numHeads * shape.headDim);
-  bench.program.pagedAttention(
+  bench.program.record("pagedAttention", {
+    ...shape,
     out,
-    bench.f32(joined(rows.map((row) => row.q))),
+    q: bench.f32(joined(rows.map((row) => row.q))),
     keyCache,
     valueCache,
-    bench.i32(rows.map((row) => row.kvLength)),
-    bench.i32(rows.map((row) => row.sequence)),
+    kvLengths: bench.i32(rows.map((row) => row.kvLength)),
+    sequenceIndex: bench.i32(rows.map((row) => row.sequence)),
     blockTables,
     tableStride,
-    rows.length,
-    shape,
+    numRows: rows.length,
     scale,
     window,
-  );
+  });
   return out;
 }
 
@@ -172,24 +172,22 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
     topIds: bench.i32(new Int32Array(rows.length * topStride).fill(-1)),
     topLogprobs: bench.room(rows.length * topStride),
   };
-  bench.program.sample(
-    bench.f32(joined(rows.map((row) => Float32Array.from(row.logits)))),
-    rows.length,
-    rows[0]!.logits.length,
-    {
-      params: bench.f64(params),
-      history: bench.i32(history),
-      biasIds: bench.i32(biases.map(([id]) => id)),
-      biasValues: bench.f32(biases.map(([, value]) => value)),
-      bannedIds: bench.i32(banned),
-      masks: bench.i32(masks),
-      outIds: outputs.ids,
-      outLogprobs: outputs.logprobs,
-      outRanks: outputs.ranks,
-      topIds: outputs.topIds,
-      topLogprobs: outputs.topLogprobs,
-      topStride,
-    },
-  );
+  bench.program.record("sample", {
+    logits: bench.f32(joined(rows.map((row) => Float32Array.from(row.logits)))),
+    numRows: rows.length,
+    vocabSize: rows[0]!.logits.length,
+    params: bench.f64(params),
+    history: bench.i32(history),
+    biasIds: bench.i32(biases.map(([id]) => id)),
+    biasValues: bench.f32(biases.map(([, value]) => value)),
+    bannedIds: bench.i32(banned),
+    masks: bench.i32(masks),
+    outIds: outputs.ids,
+    outLogprobs: outputs.logprobs,
+    outRanks: outputs.ranks,
+    topIds: outputs.topIds,
+    topLogprobs: outputs.topLogprobs,
+    topStride,
+  });
   return outputs;
 }

@@ -37,7 +37,11 @@ function recordAttention(room: Room, batch: Batch, numCopies: number): void {
     const table = range(numTables * stride).map((i) => copy * numTables * stride + i);
     const tables: BufferHandle = room.i32(isShared ? sequences.flatMap(() => table) : table);
     const numRows = kvLengths.length;
-    room.program.pagedAttention(out, q, keys, values, lengths, index, tables, stride, numRows, shape, SCALE, 0);
+    room.program.record("pagedAttention", {
+      ...shape,
+      ...{ out, q, keyCache: keys, valueCache: values, kvLengths: lengths, sequenceIndex: index },
+      ...{ blockTables: tables, tableStride: stride, numRows, scale: SCALE, window: 0 },
+    });
   }
 }
 
@@ -97,7 +101,10 @@ export function writeKv(kvType: KvType, numTokens: number): Workload {
       ];
       const table = room.filled(4 * numTokens * 2 * half);
       const slots = room.i32(range(numTokens));
-      room.program.ropeAndWriteKv(q, k, v, table, keys, values, slots, numTokens, shape, half, false);
+      room.program.record("ropeAndWriteKv", {
+        ...shape,
+        ...{ q, k, v, table, keyCache: keys, valueCache: values, slots, numRows: numTokens, half, isNeox: false },
+      });
       return 1;
     },
   };

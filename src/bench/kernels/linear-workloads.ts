@@ -1,7 +1,7 @@
 /** `linear` over each weight type and number of token rows. */
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../kernels/kernels.js";
+import type { BufferHandle, WeightHandle } from "../../kernels/kernels.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "../../kernels/packing.js";
 import { Program } from "../../kernels/program.js";
 import type { Mix } from "./probes.js";
@@ -49,7 +49,7 @@ export function linearWorkload(type: TensorType, numRows: number): Workload {
       const x = inputOf(room, type, numRows);
       const out = room.filled(4 * numRows * WEIGHT_ROWS);
       const weights = weightsOf(room, type, numWeights, fileBytes);
-      for (const weight of weights) room.program.linear(out, x, weight, NO_BUFFER, numRows);
+      for (const weight of weights) room.program.record("linear", { out, x, weight, numRows });
       return numWeights;
     },
   };
@@ -67,7 +67,7 @@ function weightsOf(room: Room, type: TensorType, numWeights: number, fileBytes: 
   const packed = device.allocate(numWeights * packedBytes);
   const program = new Program();
   rows.forEach((weight, index) => {
-    program.pack(packed, index * packedBytes, weight);
+    program.record("pack", { out: packed, byteOffset: index * packedBytes, weight });
   });
   device.submit(program.words, program.numWords);
   return rows.map((weight, index) => {
@@ -83,7 +83,7 @@ function inputOf(room: Room, type: TensorType, numRows: number): BufferHandle {
   if (format === undefined || format === "f32") return x;
   const quantized = room.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
   const program = new Program();
-  program.quantize(quantized, x, numRows, WEIGHT_COLS, format);
+  program.record("quantize", { out: quantized, x, numRows, width: WEIGHT_COLS, format });
   room.device.submit(program.words, program.numWords);
   return quantized;
 }

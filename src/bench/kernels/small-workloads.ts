@@ -31,11 +31,11 @@ export function elementwiseWorkloads(numRows: number): Workload[] {
     repeated("rmsNorm", `${rows}${WIDTH}`, (room) => {
       const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
       const gain = room.filled(4 * WIDTH);
-      return () => room.program.rmsNorm(out, x, gain, numRows, WIDTH, EPS);
+      return () => room.program.record("rmsNorm", { out, x, gain, numRows, width: WIDTH, eps: EPS });
     }),
     repeated("add", `${rows}${WIDTH}`, (room) => {
       const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
-      return () => room.program.add(out, x, numRows, WIDTH);
+      return () => room.program.record("add", { out, x, numRows, width: WIDTH });
     }),
   ];
 }
@@ -44,7 +44,7 @@ export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRo
   return repeated(`quantize ${format}`, `${numRows} × ${WIDTH}`, (room) => {
     const x = room.filled(4 * numRows * WIDTH);
     const out = room.device.allocate(numRows * activationRowBytes(format, WIDTH));
-    return () => room.program.quantize(out, x, numRows, WIDTH, format);
+    return () => room.program.record("quantize", { out, x, numRows, width: WIDTH, format });
   });
 }
 
@@ -57,7 +57,7 @@ export function embedWorkload(type: TensorType, numRows: number): Workload {
     const weight = room.device.createWeight(source, 0, type, EMBED_ROWS, WIDTH);
     const ids = room.i32(Array.from({ length: numRows }, (_, i) => (i * 7919) % EMBED_ROWS));
     const out = room.filled(4 * numRows * WIDTH);
-    return () => room.program.embed(out, weight, ids, numRows, 1);
+    return () => room.program.record("embed", { out, weight, ids, numRows, scale: 1 });
   });
 }
 
@@ -92,7 +92,7 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
           topStride,
         },
       };
-      return () => room.program.sample(logits, numRows, vocabSize, buffers);
+      return () => room.program.record("sample", { ...buffers, logits, numRows, vocabSize });
     }),
   );
 }

@@ -73,8 +73,9 @@ export class LastRows {
   gather(program: Program, all: Rows, numRows: number): Rows {
     const { hidden, query } = this.#gathered;
     if (numRows > 0) {
-      program.gatherRows(hidden, all.hidden, this.#rows.buffer, numRows, this.#width);
-      program.gatherRows(query, all.query, this.#rows.buffer, numRows, this.#queryWidth);
+      const rows = this.#rows.buffer;
+      program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
+      program.record("gatherRows", { out: query, x: all.query, rows, numRows, width: this.#queryWidth });
     }
     return { ...this.#gathered, numRows };
   }

@@ -1,7 +1,7 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { BufferHandle, Device } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
-import type { KvShape, KvType, LinearOperands, SampleBuffers } from "../../kernels/program.js";
+import type { KvShape, KvType, SampleBuffers } from "../../kernels/program.js";
 import { kvEntryBytes, Program } from "../../kernels/program.js";
 import type { BlockMemory } from "../kv/disk-tier.js";
 import type { KvGroupSpec } from "../kv/groups.js";
@@ -105,8 +105,10 @@ export class Transformer implements BlockMemory {
     kv: KvLayout,
     batch: StepBatch,
     /** The embeddings of the batch's tokens, unless given. */
-    private readonly recordInput: InputRecorder = (program, hidden, { tokenIds, numRows }) =>
-      program.embed(hidden, weights.embedding, tokenIds.buffer, numRows, config.embeddingScale),
+    private readonly recordInput: InputRecorder = (program, hidden, { tokenIds, numRows }) => {
+      const { embedding: weight } = weights;
+      program.record("embed", { out: hidden, weight, ids: tokenIds.buffer, numRows, scale: config.embeddingScale });
+    },
   ) {
     const { numKvHeads, headDim, numHeads } = config;
     this.#scratch = allocateScratch(config, device, batch);
@@ -177,10 +179,10 @@ export class Transformer implements BlockMemory {
     const { weights } = this;
     const { hidden, query } = this.#scratch;
     const { numRows } = batch;
-    for (const rope of this.#ropes) {
-      program.ropeTable(rope.table, batch.positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude, {
-        concurrent: true,
-      });
+    const positions = batch.positions.buffer;
+    for (const { table, invFreq, half, magnitude } of this.#ropes) {
+      const operands = { out: table, positions, invFreq, numRows, half, magnitude };
+      program.record("ropeTable", operands, { concurrent: true });
     }
     this.recordInput(program, hidden, batch, variant);
     let rows: Rows = { ...batch, numRows, hidden, query };
@@ -234,33 +236,31 @@ export class Transformer implements BlockMemory {
 
   /** The rows' keys and values, which are stored, and their queries. */
   #keysAndValues(layer: LayerWeights, index: number, batch: StepBatch): void {
-    const program = this.#program;
-    const { width, headDim, rmsEps, numHeads, numKvHeads } = this.config;
+    const { width, headDim, numHeads, numKvHeads } = this.config;
     const { hidden, normed, query, key, value } = this.#scratch;
     const { numRows } = batch;
     const rope = this.#ropes[this.config.layers[index]!.rope]!;
     const group = this.#groupOfLayer[index]!;
-    program.rmsNorm(normed, hidden, layer.attentionNorm, numRows, width, rmsEps);
+    this.#norm(normed, hidden, layer.attentionNorm, numRows, width);
     this.#quantize(normed, width, numRows, [layer.query, layer.key, layer.value]);
     this.#linear(query, normed, layer.query, numRows, { concurrent: true });
     this.#linear(key, normed, layer.key, numRows, { concurrent: true });
     this.#linear(value, normed, layer.value, numRows);
-    if (layer.queryNorm !== undefined)
-      program.rmsNorm(query, query, layer.queryNorm, numRows * numHeads, headDim, rmsEps);
-    if (layer.keyNorm !== undefined) program.rmsNorm(key, key, layer.keyNorm, numRows * numKvHeads, headDim, rmsEps);
-    program.ropeAndWriteKv(
-      query,
-      key,
-      value,
-      rope.table,
-      this.#keyCaches[index]!,
-      this.#valueCaches[index]!,
-      batch.kvSlots[group]!.buffer,
+    if (layer.queryNorm !== undefined) this.#norm(query, query, layer.queryNorm, numRows * numHeads, headDim);
+    if (layer.keyNorm !== undefined) this.#norm(key, key, layer.keyNorm, numRows * numKvHeads, headDim);
+    this.#program.record("ropeAndWriteKv", {
+      q: query,
+      k: key,
+      v: value,
+      table: rope.table,
+      keyCache: this.#keyCaches[index]!,
+      valueCache: this.#valueCaches[index]!,
+      slots: batch.kvSlots[group]!.buffer,
       numRows,
-      this.#kvShape,
-      rope.half,
-      this.config.isNeoxRope,
-    );
+      half: rope.half,
+      isNeox: this.config.isNeoxRope,
+      ...this.#kvShape,
+    });
   }
 
   #attention(layer: LayerWeights, index: number, batch: StepBatch, rows: Rows): void {
@@ -268,41 +268,56 @@ export class Transformer implements BlockMemory {
     const { attended } = this.#scratch;
     const { numRows, query, kvLengths, seats } = rows;
     const group = this.#groupOfLayer[index]!;
-    this.#program.pagedAttention(
-      attended,
-      query,
-      this.#keyCaches[index]!,
-      this.#valueCaches[index]!,
-      kvLengths.buffer,
-      seats.buffer,
-      batch.blockTables[group]!.buffer,
-      batch.capacity.tableStride,
+    this.#program.record("pagedAttention", {
+      out: attended,
+      q: query,
+      keyCache: this.#keyCaches[index]!,
+      valueCache: this.#valueCaches[index]!,
+      kvLengths: kvLengths.buffer,
+      sequenceIndex: seats.buffer,
+      blockTables: batch.blockTables[group]!.buffer,
+      tableStride: batch.capacity.tableStride,
       numRows,
-      this.#kvShape,
-      this.config.attentionScale,
-      this.config.layers[index]!.window,
-    );
+      scale: this.config.attentionScale,
+      window: this.config.layers[index]!.window,
+      ...this.#kvShape,
+    });
     this.#quantize(attended, numHeads * headDim, numRows, [layer.attentionOutput]);
     this.#addToResidual(attended, layer.attentionOutput, layer.attentionPostNorm, rows);
   }
 
   #feedForward(layer: LayerWeights, rows: Rows): void {
-    const program = this.#program;
-    const { width, ffWidth, rmsEps, activation } = this.config;
+    const { width, ffWidth, activation } = this.config;
     const { normed, gate, room } = this.#scratch;
     const { hidden, numRows } = rows;
-    program.rmsNorm(normed, hidden, layer.ffNorm, numRows, width, rmsEps);
+    this.#norm(normed, hidden, layer.ffNorm, numRows, width);
     this.#quantize(normed, width, numRows, [layer.gate, layer.up]);
-    const [first, second] = [this.#operandsOf(normed, layer.gate), this.#operandsOf(normed, layer.up)];
-    program.gatedLinear(gate, room, first, second, numRows, activation);
+    this.#program.record("gatedLinear", {
+      out: gate,
+      room,
+      gateX: this.#inputOf(normed, layer.gate),
+      gateWeight: layer.gate.weight,
+      gateBias: layer.gate.bias,
+      upX: this.#inputOf(normed, layer.up),
+      upWeight: layer.up.weight,
+      upBias: layer.up.bias,
+      numRows,
+      kind: activation,
+    });
     this.#quantize(gate, ffWidth, numRows, [layer.down]);
     this.#addToResidual(gate, layer.down, layer.ffPostNorm, rows);
+  }
+
+  /** out[m] = x[m] over its root mean square, times gain; rows of `width`. */
+  #norm(out: BufferHandle, x: BufferHandle, gain: BufferHandle, numRows: number, width: number): void {
+    this.#program.record("rmsNorm", { out, x, gain, numRows, width, eps: this.config.rmsEps });
   }
 
   /** Brings x [M, width] into every format that `linears` take; they must be computed before the next quantize. */
   #quantize(x: BufferHandle, width: number, numRows: number, linears: readonly Linear[]): void {
     for (const format of new Set(linears.map((linear) => linear.activations))) {
-      if (format !== "f32") this.#program.quantize(this.#quantized.get(format)!, x, numRows, width, format);
+      if (format === "f32") continue;
+      this.#program.record("quantize", { out: this.#quantized.get(format)!, x, numRows, width, format });
     }
   }
 
@@ -312,52 +327,53 @@ export class Transformer implements BlockMemory {
     x: BufferHandle,
     linear: Linear,
     numRows: number,
-    options: { readonly accumulate?: boolean; readonly concurrent?: boolean } = {},
+    { accumulate = false, concurrent = false } = {},
   ): void {
-    const operands = this.#operandsOf(x, linear);
-    this.#program.linear(out, operands.x, operands.weight, operands.bias, numRows, options);
+    const { weight, bias } = linear;
+    const operands = { out, x: this.#inputOf(x, linear), weight, bias, numRows, accumulate };
+    this.#program.record("linear", operands, { concurrent });
   }
 
-  #operandsOf(x: BufferHandle, { weight, bias, activations }: Linear): LinearOperands {
-    return { x: this.#quantized.get(activations) ?? x, weight, bias };
+  /** x in the format that the weight takes. */
+  #inputOf(x: BufferHandle, { activations }: Linear): BufferHandle {
+    return this.#quantized.get(activations) ?? x;
   }
 
   /** hidden += [postNorm](x · weightᵀ) */
   #addToResidual(x: BufferHandle, linear: Linear, postNorm: BufferHandle | undefined, { hidden, numRows }: Rows): void {
-    const program = this.#program;
     const { normed } = this.#scratch;
-    const { width, rmsEps } = this.config;
+    const { width } = this.config;
     if (postNorm === undefined) {
       this.#linear(hidden, x, linear, numRows, { accumulate: true });
       return;
     }
     this.#linear(normed, x, linear, numRows);
-    program.rmsNorm(normed, normed, postNorm, numRows, width, rmsEps);
-    program.add(hidden, normed, numRows, width);
+    this.#norm(normed, normed, postNorm, numRows, width);
+    this.#program.record("add", { out: hidden, x: normed, numRows, width });
   }
 
   #tap({ hidden, hiddenTaps }: Rows, numTaps: number): void {
     const { tapped } = this.#scratch;
-    this.#program.gatherRows(tapped, hidden, hiddenTaps.buffer, numTaps, this.config.width);
+    const { width } = this.config;
+    this.#program.record("gatherRows", { out: tapped, x: hidden, rows: hiddenTaps.buffer, numRows: numTaps, width });
     this.#finalNorm(tapped, numTaps);
   }
 
   /** In place. */
   #finalNorm(x: BufferHandle, numRows: number): void {
-    const { width, rmsEps } = this.config;
     const { outputNorm } = this.weights;
-    if (outputNorm !== undefined) this.#program.rmsNorm(x, x, outputNorm, numRows, width, rmsEps);
+    if (outputNorm !== undefined) this.#norm(x, x, outputNorm, numRows, this.config.width);
   }
 
   #logits({ hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
     const program = this.#program;
     const { width, vocabSize } = this.config;
     const { selected, logits } = this.#scratch;
-    program.gatherRows(selected, hidden, logitRows.buffer, numRows, width);
+    program.record("gatherRows", { out: selected, x: hidden, rows: logitRows.buffer, numRows, width });
     this.#finalNorm(selected, numRows);
     this.#quantize(selected, width, numRows, [this.weights.output]);
     this.#linear(logits, selected, this.weights.output, numRows);
-    program.sample(logits, numRows, vocabSize, samples);
+    program.record("sample", { logits, numRows, vocabSize, ...samples });
   }
 }
 

@@ -216,7 +216,7 @@ export class WeightPacker {
     const byteOffset = place.byteOffset + firstRow * rowBytes;
     const inRows = this.device.createWeight(place.memory, byteOffset, place.type, numRows, cols);
     this.#program.clear();
-    this.#program.pack(out.buffer, out.byteOffset, inRows);
+    this.#program.record("pack", { out: out.buffer, byteOffset: out.byteOffset, weight: inRows });
     this.device.submit(this.#program.words, this.#program.numWords);
     this.device.releaseWeight(inRows);
     const numBytes = numRows * rowBytes;

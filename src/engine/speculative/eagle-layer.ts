@@ -1,7 +1,7 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
 import type { BufferHandle } from "../../kernels/kernels.js";
 import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
-import type { LinearOperands, Program } from "../../kernels/program.js";
+import { gatedOperands, type LinearOperands, type Program } from "../../kernels/program.js";
 import type { LayerPast } from "../model/transformer.js";
 import type { Binder, Linear } from "../model/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
@@ -75,47 +75,62 @@ export class EagleLayer {
     const { width, queryWidth, ffWidth, rmsEps } = this.sizes;
     const { numRows } = batch;
     const { query, attentionNorm, attentionOutput, ffNorm, gate, up, down } = this.weights;
-    program.rmsNorm(this.#normed, hidden, attentionNorm, numRows, width, rmsEps);
+    const norm = { out: this.#normed, x: hidden, numRows, width, eps: rmsEps };
+    program.record("rmsNorm", { gain: attentionNorm, ...norm });
     this.products.multiply(program, this.#query, this.#normed, query, numRows, width);
     this.#attend(program, batch);
     this.products.multiply(program, hidden, this.#attended, attentionOutput, numRows, queryWidth, ADDED);
-    program.rmsNorm(this.#normed, hidden, ffNorm, numRows, width, rmsEps);
+    program.record("rmsNorm", { gain: ffNorm, ...norm });
     const [toGate, toUp] = this.products.operands(program, this.#normed, [gate, up], numRows, width);
-    program.gatedLinear(this.#gate, this.#up, toGate!, toUp!, numRows, "silu");
+    program.record("gatedLinear", {
+      out: this.#gate,
+      room: this.#up,
+      numRows,
+      kind: "silu",
+      ...gatedOperands(toGate!, toUp!),
+    });
     this.products.multiply(program, hidden, this.#gate, down, numRows, ffWidth, ADDED);
   }
 
   #attend(program: Program, { positions, kvLengths, seats, numRows }: StepBatch): void {
     const { rope, shape, keys, values, isNeox, blockTables, tableStride, window } = this.past;
-    program.ropeTable(this.#ropeTable, positions.buffer, rope.invFreq, numRows, rope.half, rope.magnitude);
-    program.ropeAndWriteKv(
-      this.#query,
-      this.#noKeys,
-      this.#noKeys,
-      this.#ropeTable,
-      keys,
-      values,
-      this.#noSlots,
+    const { invFreq, half, magnitude } = rope;
+    program.record("ropeTable", {
+      out: this.#ropeTable,
+      positions: positions.buffer,
+      invFreq,
       numRows,
-      shape,
-      rope.half,
+      half,
+      magnitude,
+    });
+    program.record("ropeAndWriteKv", {
+      q: this.#query,
+      k: this.#noKeys,
+      v: this.#noKeys,
+      table: this.#ropeTable,
+      keyCache: keys,
+      valueCache: values,
+      slots: this.#noSlots,
+      numRows,
+      half,
       isNeox,
-    );
-    program.pagedAttention(
-      this.#attended,
-      this.#query,
-      keys,
-      values,
-      kvLengths.buffer,
-      seats.buffer,
+      ...shape,
+    });
+    program.record("pagedAttention", {
+      out: this.#attended,
+      q: this.#query,
+      keyCache: keys,
+      valueCache: values,
+      kvLengths: kvLengths.buffer,
+      sequenceIndex: seats.buffer,
       blockTables,
       tableStride,
       numRows,
-      shape,
-      1 / Math.sqrt(shape.headDim),
+      scale: 1 / Math.sqrt(shape.headDim),
       // A query of the model has an entry of its own in the window.
-      window === 0 ? 0 : window - 1,
-    );
+      window: window === 0 ? 0 : window - 1,
+      ...shape,
+    });
   }
 }
 
@@ -144,7 +159,7 @@ export class Products {
     options: ProductOptions = {},
   ): void {
     const [operands] = this.operands(program, x, [linear], numRows, cols);
-    program.linear(out, operands!.x, operands!.weight, operands!.bias, numRows, options);
+    program.record("linear", { out, numRows, accumulate: options.accumulate, ...operands! }, options);
   }
 
   /** What computes x [rows, cols] · linearᵀ for each of `linears`, until others are asked for with as many columns. */
@@ -161,7 +176,7 @@ export class Products {
       let input = quantized.get(activations);
       if (input === undefined) {
         input = this.#quantized(activations, cols);
-        program.quantize(input, x, numRows, cols, activations);
+        program.record("quantize", { out: input, x, numRows, width: cols, format: activations });
         quantized.set(activations, input);
       }
       return { x: input, weight, bias };

@@ -1,6 +1,6 @@
 /** The two kinds of trained heads, as what their networks compute before the output matrix. */
 import type { BufferHandle } from "../../kernels/kernels.js";
-import type { Program } from "../../kernels/program.js";
+import { gatedOperands, type Program } from "../../kernels/program.js";
 import type { ModelConfig } from "../model/config.js";
 import type { Transformer } from "../model/transformer.js";
 import type { ModelWeights } from "../model/weights.js";
@@ -78,8 +78,10 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
       const { tokenIds, numRows } = batch;
       const [join, cols] = states.areOwn ? [own.joinState ?? own.joinHidden, width] : [own.joinHidden, modelWidth];
       products.multiply(program, hidden, states.buffer, join, numRows, cols, { concurrent: true });
-      program.embed(embedded, target.weights.embedding, tokenIds.buffer, numRows, 1);
-      program.rmsNorm(embedded, embedded, own.embedNorm, numRows, modelWidth, rmsEps);
+      const { embedding: weight } = target.weights;
+      program.record("embed", { out: embedded, weight, ids: tokenIds.buffer, numRows, scale: 1 });
+      const norm = { out: embedded, x: embedded, gain: own.embedNorm };
+      program.record("rmsNorm", { numRows, width: modelWidth, eps: rmsEps, ...norm });
       products.multiply(program, hidden, embedded, own.joinEmbed, numRows, modelWidth, ADDED);
       layer.record(program, hidden, batch);
     },
@@ -108,8 +110,9 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
     readsOwn: false,
     recordInput(program, hidden, states, { numRows }, depth) {
       const { weight, bias } = blocks[depth]!;
-      program.gatedLinear(hidden, room, { x: states.buffer, weight, bias }, one, numRows, "silu");
-      program.add(hidden, states.buffer, numRows, width);
+      const operands = gatedOperands({ x: states.buffer, weight, bias }, one);
+      program.record("gatedLinear", { out: hidden, room, numRows, kind: "silu", ...operands });
+      program.record("add", { out: hidden, x: states.buffer, numRows, width });
     },
   };
 }

@@ -70,7 +70,8 @@ export class TrainedHeads implements BatchDrafter {
       (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
         const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [kept, modelWidth];
-        program.gatherRows(states, source, this.#sourceRows.buffer, batch.numRows, width);
+        const rows = this.#sourceRows.buffer;
+        program.record("gatherRows", { out: states, x: source, rows, numRows: batch.numRows, width });
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
     );
