@@ -1,4 +1,4 @@
-// The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/kernels/kernels.ts). Translation only.
+// The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/backend/device.ts). Translation only.
 #include <node_api.h>
 
 #include <cstdio>

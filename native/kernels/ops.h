@@ -1,4 +1,4 @@
-// The operations: their opcodes, decoded operands and how the thread pool may cut them. src/kernels/program.ts says what each computes.
+// The operations: their opcodes, decoded operands and how the thread pool may cut them. src/backend/program.ts says what each computes.
 // Operands are raw pointers that runtime/decode*.cc has checked; kernels trust them.
 #pragma once
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// Order is the opcode and equals OP_NAMES in src/kernels/program.ts.
+// Order is the opcode and equals OP_NAMES in src/backend/program.ts.
 #define MILLRACE_OPS(X) \
   X(embed)              \
   X(rmsNorm)            \

@@ -27,7 +27,7 @@ namespace millrace {
 constexpr int64_t kPackedRows = 8;
 
 // Counts the layouts there have been; caches of packed weights are good for one of them. A change of any cell, or of the order of cells, is a
-// new one (src/kernels/packed-layout.test.ts notices).
+// new one (src/backend/cpu/packed-layout.test.ts notices).
 constexpr int kPackedLayoutVersion = 1;
 
 // How the left operand of a linear layer is stored; rows are activationRowBytes apart, 64-byte aligned.

@@ -35,7 +35,7 @@ class Device {
   void pinThreads(const std::vector<double>& cpus);
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   void releaseWeight(double handle);
-  // words: numWords of an encoded program (src/kernels/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
+  // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
   void submit(const double* words, int64_t numWords);
   // Bytes of stored K and V that attention read so far, and that it would have read without sharing.
   int64_t kvBytesRead() const { return kvBytesRead_; }

@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { loadKernels } from "../backend/cpu/load.js";
+import type { KvType } from "../backend/program.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import { EngineCore } from "../engine/engine-core.js";
-import { openModel } from "../engine/model/open-model.js";
 import { NO_SPECULATION } from "../engine/speculative/config.js";
-import { loadKernels } from "../kernels/load.js";
-import type { KvType } from "../kernels/program.js";
+import { openModel } from "../model/open-model.js";
 import { divergenceOf, klOf, logSoftmax } from "./divergence.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-divergence-"));

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { loadKernels } from "../backend/cpu/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import { EngineCore } from "../engine/engine-core.js";
-import { openModel } from "../engine/model/open-model.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../engine/speculative/config.js";
-import { loadKernels } from "../kernels/load.js";
+import { openModel } from "../model/open-model.js";
 import { benchDrafts } from "./drafts-bench.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-drafts-"));

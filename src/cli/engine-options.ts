@@ -1,11 +1,11 @@
 /** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
+import { ACTIVATION_DTYPES } from "../backend/cpu/weight-packer.js";
+import { KV_TYPES } from "../backend/program.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";
-import { ACTIVATION_DTYPES } from "../engine/model/weight-packer.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";
-import { KV_TYPES } from "../kernels/program.js";
 import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "./cpu.js";
 import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf, optionError } from "./option-values.js";
 import { parseSpeculativeConfig } from "./speculative-config.js";

@@ -1,13 +1,17 @@
 /** What the engine offers the main thread: requests of token ids in, token ids out, one callback per step. Text is `serve`'s business. */
+
+import type { PackCacheOptions } from "../backend/cpu/packs/pack-cache.js";
+import type { ActivationDtype } from "../backend/cpu/weight-packer.js";
+import type { Isa } from "../backend/device.js";
+import type { KvType } from "../backend/program.js";
 import type { MillraceError } from "../core/errors.js";
-import type { Isa } from "../kernels/kernels.js";
-import type { KvType } from "../kernels/program.js";
+import type { Pooling } from "../model/pooling.js";
 import type { BlockChanges, CachedBlocks } from "../text/cached-blocks.js";
 import type { ConstraintStats } from "./constraint/stats.js";
-import type { DiskTierOptions, DiskTierStats } from "./kv/disk-tier.js";
-import type { ActivationDtype } from "./model/weight-packer.js";
-import type { PackCacheOptions } from "./packs/pack-cache.js";
-import type { Pooling } from "./pooling.js";
+import type { DiskTierOptions, DiskTierStats } from "./memory/disk-tier.js";
+
+export type { Pooling };
+
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative/config.js";
 import type { SpeculationStats } from "./speculative/stats.js";
 

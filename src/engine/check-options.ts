@@ -1,6 +1,7 @@
 /** Whether the engine's options fit each other and the model. */
+
+import { KV_OCTET } from "../backend/program.js";
 import { MillraceError } from "../core/errors.js";
-import { KV_OCTET } from "../kernels/program.js";
 import type { EngineOptions } from "./api.js";
 
 /** Throws invalid_option. */

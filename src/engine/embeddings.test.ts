@@ -7,12 +7,12 @@ import { type Completion, collect, poolingRequest, request, runAlone } from "../
 import { leastKvBudget } from "../../test/helpers/kv-memory.js";
 import { type RandomModelOptions, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
+import { loadKernels } from "../backend/cpu/load.js";
 import { readGguf } from "../formats/gguf/read.js";
-import { loadKernels } from "../kernels/load.js";
+import { openModel } from "../model/open-model.js";
+import { POOLINGS } from "../model/pooling.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type EngineRequest } from "./api.js";
 import { EngineCore } from "./engine-core.js";
-import { openModel } from "./model/open-model.js";
-import { POOLINGS } from "./pooling.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-embeddings-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

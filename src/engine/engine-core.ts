@@ -1,6 +1,9 @@
 /** The engine's loop, one turn at a time: schedule → lay out → compute → collect. Single-threaded and synchronous; `worker.ts` drives it. */
+
+import type { LoadReport } from "../backend/cpu/weight-packer.js";
+import type { Device } from "../backend/device.js";
 import { MillraceError } from "../core/errors.js";
-import type { Device } from "../kernels/kernels.js";
+import type { OpenModel } from "../model/model.js";
 import type {
   EngineInfo,
   EngineOptions,
@@ -12,11 +15,9 @@ import type {
 } from "./api.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
 import { buildParts, type EngineParts } from "./engine-parts.js";
-import { type DiskTier, NO_DISK_TIER } from "./kv/disk-tier.js";
-import type { KvManager } from "./kv/kv-manager.js";
-import { openDiskTier } from "./kv/open-disk-tier.js";
-import type { OpenModel } from "./model/tensor-source.js";
-import type { LoadReport } from "./model/weight-packer.js";
+import { type DiskTier, NO_DISK_TIER } from "./memory/disk-tier.js";
+import type { KvManager } from "./memory/kv-manager.js";
+import { openDiskTier } from "./memory/open-disk-tier.js";
 import { measureStepCost, promptLogits } from "./rehearsal.js";
 import type { SamplerIo } from "./sampler/sampler-io.js";
 import { type ScheduledSequence, Scheduler } from "./scheduler.js";

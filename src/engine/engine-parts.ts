@@ -1,16 +1,17 @@
 /** What an engine's steps work with, built to fit the model and the memory there is: weights, KV memory, the batch, the sampler, the grammar thread. */
-import type { Device } from "../kernels/kernels.js";
+
+import type { LoadReport } from "../backend/cpu/weight-packer.js";
+import type { Device } from "../backend/device.js";
+import type { OpenModel } from "../model/model.js";
 import type { EngineInfo, EngineOptions } from "./api.js";
+import { loadWeights } from "./blocks/load-weights.js";
+import { Transformer } from "./blocks/transformer.js";
+import type { ModelWeights } from "./blocks/weights.js";
 import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints } from "./constraint/constraints.js";
 import { GrammarLanes } from "./constraint/grammar-lanes.js";
-import { kvGroups, mainGroup, planKvBudget } from "./kv/groups.js";
-import { KvManager } from "./kv/kv-manager.js";
-import { loadWeights } from "./model/load-weights.js";
-import type { OpenModel } from "./model/tensor-source.js";
-import { Transformer } from "./model/transformer.js";
-import type { LoadReport } from "./model/weight-packer.js";
-import type { ModelWeights } from "./model/weights.js";
+import { kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
+import { KvManager } from "./memory/kv-manager.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { StepBatch } from "./step-batch.js";
 

@@ -2,8 +2,8 @@ import { closeSync, openSync, renameSync, statSync, truncateSync, utimesSync, wr
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import type { Device } from "../kernels/kernels.js";
-import { loadKernels } from "../kernels/load.js";
+import { loadKernels } from "../backend/cpu/load.js";
+import type { Device } from "../backend/device.js";
 import { FileWatch } from "./file-watch.js";
 
 const COLS = 1024;

@@ -1,6 +1,7 @@
 /** Watches over the files that an engine has mapped: whoever changes them under it would change its answers. */
-import type { Device, FileHandle } from "../kernels/kernels.js";
-import type { PackCheck } from "./packs/pack-check.js";
+
+import type { PackCheck } from "../backend/cpu/packs/pack-check.js";
+import type { Device, FileHandle } from "../backend/device.js";
 import { WatchedFile } from "./watched-file.js";
 
 /** Between two looks at sizes and dates, which take a system call for each file. */

@@ -6,11 +6,11 @@ import { afterAll, expect, test } from "vitest";
 import { type Completion, collect, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { loadKernels } from "../kernels/load.js";
-import type { KvType } from "../kernels/program.js";
+import { loadKernels } from "../backend/cpu/load.js";
+import type { KvType } from "../backend/program.js";
+import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
 import { EngineCore } from "./engine-core.js";
-import { openModel } from "./model/open-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-kv-reads-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { loadKernels } from "../backend/cpu/load.js";
 import { readGguf } from "../formats/gguf/read.js";
-import { loadKernels } from "../kernels/load.js";
+import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
 import { EngineCore } from "./engine-core.js";
-import { openModel } from "./model/open-model.js";
 import { NO_SPECULATION } from "./speculative/config.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-not-a-number-"));

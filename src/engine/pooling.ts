@@ -1,7 +1,5 @@
 /** One vector out of a prompt's hidden states (after the final norm): their mean, or the last one. Not normalised. */
-
-export const POOLINGS = ["mean", "last"] as const;
-export type Pooling = (typeof POOLINGS)[number];
+import type { Pooling } from "../model/pooling.js";
 
 export class Pooler {
   readonly #pooling: Pooling;

@@ -4,7 +4,7 @@
  * numComputedTokens chases its numTokens. When KV memory is short the running sequence that is last in that order gives its blocks back and is
  * computed again later; nothing is admitted in a step in which that happened, but for a sequence that may displace others.
  */
-import type { KvManager } from "./kv/kv-manager.js";
+import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
 import type { Sequence } from "./sequence.js";
 

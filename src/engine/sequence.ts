@@ -1,6 +1,6 @@
 /** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
 import type { EngineRequest, SamplingParams, TokenLogprob } from "./api.js";
-import type { PrefixNode } from "./kv/prefix-index.js";
+import type { PrefixNode } from "./memory/prefix-index.js";
 import { Pooler } from "./pooling.js";
 
 export class Sequence {

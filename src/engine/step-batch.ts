@@ -3,7 +3,7 @@
  * reused by every step. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
  * blocks fit in later without another type.
  */
-import type { BufferHandle, Device } from "../kernels/kernels.js";
+import type { BufferHandle, Device } from "../backend/device.js";
 
 export interface StepCapacity {
   readonly maxRows: number;

@@ -1,9 +1,9 @@
 /** One of a model's mapped files: whether it still holds what it held when the model was loaded, whatever its date. */
 import { closeSync, fstatSync, openSync } from "node:fs";
+import { FILE_CHANGED_HINT } from "../backend/cpu/load.js";
+import { PIECE_BYTES } from "../backend/cpu/packs/pieces.js";
+import type { Device, FileHandle, FilePart, MappedFile } from "../backend/device.js";
 import { MillraceError } from "../core/errors.js";
-import type { Device, FileHandle, FilePart, MappedFile } from "../kernels/kernels.js";
-import { FILE_CHANGED_HINT } from "../kernels/load.js";
-import { PIECE_BYTES } from "./packs/pieces.js";
 
 const SAMPLE_BYTES = 4096;
 const NUM_SAMPLES = 64;

@@ -1,14 +1,14 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { loadKernels } from "../backend/cpu/load.js";
 import { availableMemory } from "../core/available-memory.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
-import { loadKernels } from "../kernels/load.js";
+import { openModel } from "../model/open-model.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";
 import { FileWatch } from "./file-watch.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
-import { openModel } from "./model/open-model.js";
 import { Pulse } from "./pulse.js";
 
 const IDLE_LOOK_MS = 2000;

@@ -3,8 +3,15 @@
  * Streamed and whole answers both come from here, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle, EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../engine/api.js";
-import type { Pooling } from "../engine/pooling.js";
+import type {
+  Engine,
+  EngineHandle,
+  EngineOutput,
+  EngineRequest,
+  Pooling,
+  SamplingParams,
+  TokenLogprob,
+} from "../engine/api.js";
 import { type AnswerPart, appendPart } from "../text/answer-part.js";
 import type { AnswerReader } from "../text/answer-reader.js";
 import { scopedSalt } from "../text/block-hash.js";

@@ -9,11 +9,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { loadKernels } from "../../src/backend/cpu/load.js";
+import type { Device, Isa } from "../../src/backend/device.js";
+import { KV_TYPES } from "../../src/backend/program.js";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { openModel } from "../../src/engine/model/open-model.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   HEAD_KINDS,
@@ -22,10 +24,7 @@ import {
   type SpeculativeConfig,
 } from "../../src/engine/speculative/config.js";
 import type { Drafter } from "../../src/engine/speculative/drafter.js";
-import type { Device, Isa } from "../../src/kernels/kernels.js";
-import { loadKernels } from "../../src/kernels/load.js";
-import { KV_TYPES } from "../../src/kernels/program.js";
-import { ISAS } from "../../src/kernels/test-helpers.js";
+import { openModel } from "../../src/model/open-model.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
@@ -33,6 +32,7 @@ import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
 import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
 import { TestRng } from "../helpers/rng.js";
+import { ISAS } from "../reference/compare.js";
 
 const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => isa);
 const MAX_MODEL_LEN = 320;

@@ -2,7 +2,7 @@
 import type { EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../../src/engine/api.js";
 import { GREEDY_SAMPLING } from "../../src/engine/api.js";
 import type { EngineCore } from "../../src/engine/engine-core.js";
-import type { Pooling } from "../../src/engine/pooling.js";
+import type { Pooling } from "../../src/model/pooling.js";
 
 export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16 };
 

@@ -13,7 +13,7 @@ import type {
   TokenLogprob,
 } from "../../src/engine/api.js";
 import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
-import { NO_DISK_TIER } from "../../src/engine/kv/disk-tier.js";
+import { NO_DISK_TIER } from "../../src/engine/memory/disk-tier.js";
 import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
 import { grammarOfRecipe } from "../../src/text/answer-recipe.js";
 import { type BlockChanges, CachedBlocks } from "../../src/text/cached-blocks.js";

@@ -1,13 +1,14 @@
 /** What trained heads guess after given tokens, step by step as the engine computes them. */
+
+import { loadKernels } from "../../src/backend/cpu/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { buildParts } from "../../src/engine/engine-parts.js";
-import { openModel } from "../../src/engine/model/open-model.js";
 import { Sequence } from "../../src/engine/sequence.js";
 import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
 import { layOutStep } from "../../src/engine/step-layout.js";
-import { loadKernels } from "../../src/kernels/load.js";
+import { openModel } from "../../src/model/open-model.js";
 import { GREEDY } from "./engine-requests.js";
 
 export interface GuessRequest {

@@ -1,9 +1,9 @@
 /** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
 import { expect } from "vitest";
+import { loadKernels } from "../../src/backend/cpu/load.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { openModel } from "../../src/engine/model/open-model.js";
-import { loadKernels } from "../../src/kernels/load.js";
+import { openModel } from "../../src/model/open-model.js";
 import { request, runAlone } from "./engine-requests.js";
 
 /** As test/fixtures/make-hf-models.py writes it. */

@@ -1,5 +1,5 @@
 /** The engine's own prefix cache without its model: prompts are computed, evict each other, and are looked up. */
-import { KvManager } from "../../src/engine/kv/kv-manager.js";
+import { KvManager } from "../../src/engine/memory/kv-manager.js";
 import { Sequence } from "../../src/engine/sequence.js";
 import { blockKey, rootKey } from "../../src/text/block-hash.js";
 import { request } from "./engine-requests.js";

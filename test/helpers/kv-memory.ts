@@ -1,8 +1,8 @@
 /** KV memory that is as tight as a test wants it. */
 import type { EngineOptions } from "../../src/engine/api.js";
-import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/kv/groups.js";
-import { kvBytesPerToken } from "../../src/engine/model/config.js";
-import { openModel } from "../../src/engine/model/open-model.js";
+import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
+import { kvBytesPerToken } from "../../src/model/config.js";
+import { openModel } from "../../src/model/open-model.js";
 
 type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
   readonly maxModelLen: number;

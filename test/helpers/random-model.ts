@@ -1,6 +1,7 @@
 /** Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names. */
+
+import { dequantizeRow } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
-import { dequantizeRow } from "../../src/kernels/dequantize.js";
 import { arr, bool, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "./gguf-writer.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 

@@ -2,12 +2,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { loadKernels } from "../../src/backend/cpu/load.js";
+import type { Device } from "../../src/backend/device.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { readTokenBytes } from "../../src/engine/constraint/token-bytes.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { openModel } from "../../src/engine/model/open-model.js";
-import type { Device } from "../../src/kernels/kernels.js";
-import { loadKernels } from "../../src/kernels/load.js";
+import { openModel } from "../../src/model/open-model.js";
 import { SPECIAL_BYTE } from "../../src/text/grammar/markers.js";
 import { recipeOf } from "./constraint.js";
 import { type Completion, collect, request } from "./engine-requests.js";

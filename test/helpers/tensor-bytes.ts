@@ -1,6 +1,7 @@
 /** Encodes values as tensor blocks (F32, F16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
+
+import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
-import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/kernels/dequantize.js";
 
 export type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
 

@@ -17,7 +17,7 @@ describe("check-layers", () => {
   const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
     [
       "a lower layer",
-      { "src/engine/a.ts": 'import { b } from "../kernels/b.js";\n', "src/kernels/b.ts": "" },
+      { "src/engine/a.ts": 'import { b } from "../backend/b.js";\n', "src/backend/b.ts": "" },
       undefined,
     ],
     [

@@ -2,8 +2,8 @@
 
 import { median } from "../../core/statistics.js";
 import type { Engine } from "../../engine/api.js";
-import { kvBytesPerToken, modelConfigFromGguf } from "../../engine/model/config.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
+import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
 import { runRound } from "../engine-round.js";
 import { randomPrompts } from "../random-prompts.js";
 import type { Probes } from "./probes.js";

@@ -1,6 +1,7 @@
 /** `millrace bench kernels` without its command line: each workload's speed beside the ceilings measured around it. */
+
+import { loadKernels } from "../../backend/cpu/load.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import { loadKernels } from "../../kernels/load.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";
 import type { Mix, Probes } from "./probes.js";

@@ -1,9 +1,10 @@
 /** `linear` over each weight type and number of token rows. */
+
+import type { BufferHandle, WeightHandle } from "../../backend/device.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/packing.js";
+import { Program } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import type { BufferHandle, WeightHandle } from "../../kernels/kernels.js";
-import { activationRowBytes, packedActivations, packedByteLength } from "../../kernels/packing.js";
-import { Program } from "../../kernels/program.js";
 import type { Mix } from "./probes.js";
 import type { Room, Workload } from "./workload.js";
 

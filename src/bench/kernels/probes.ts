@@ -1,12 +1,12 @@
 /** The ceilings that kernels are held against, measured by an addon that no server loads (native/bench). */
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { findAddon } from "../../backend/cpu/find.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import type { Isa } from "../../backend/device.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";
-import { findAddon } from "../../kernels/find.js";
-import type { Isa } from "../../kernels/kernels.js";
-import { loadKernels } from "../../kernels/load.js";
 
 /** Instruction mixes of the products; order is the number the addon takes (native/bench/probes.h says what each issues). */
 const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide"] as const;

@@ -1,10 +1,10 @@
 /** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
 
+import type { BufferHandle } from "../../backend/device.js";
+import { type ActivationFormat, activationRowBytes } from "../../backend/packing.js";
+import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import type { BufferHandle } from "../../kernels/kernels.js";
-import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
-import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../kernels/program.js";
 import type { Room, Workload } from "./workload.js";
 
 const WIDTH = 2048;

@@ -1,8 +1,8 @@
 /** What a measured operation is made of, and how it is timed. */
 
+import type { BufferHandle, Device } from "../../backend/device.js";
+import { Program } from "../../backend/program.js";
 import { median } from "../../core/statistics.js";
-import type { BufferHandle, Device } from "../../kernels/kernels.js";
-import { Program } from "../../kernels/program.js";
 import type { Mix } from "./probes.js";
 
 export interface Workload {

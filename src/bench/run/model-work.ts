@@ -1,8 +1,9 @@
 /** What a model's tokens cost at least, of its file: bytes that must be read and products that must be made. */
-import { kvBytesPerToken, modelConfigFromGguf } from "../../engine/model/config.js";
+
+import type { KvType } from "../../backend/program.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
-import type { KvType } from "../../kernels/program.js";
+import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
 import { weightBytesPerStep } from "../kernels/decode-roofline.js";
 import { mixOf } from "../kernels/linear-workloads.js";
 import type { ModelWork } from "../report/schema.js";

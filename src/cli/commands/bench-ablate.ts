@@ -111,7 +111,7 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
 async function layersOf({ quantized = [], speculativeConfig }: AblateFlags): Promise<Layers> {
   const [{ FOUNDATION, optimisations, weightsLayer }, { openModel }] = await Promise.all([
     import("../../bench/ablation/variants.js"),
-    import("../../engine/model/open-model.js"),
+    import("../../model/open-model.js"),
   ]);
   const weights = quantized.map((path) => weightsLayer(openModel(path).summary.weightType, path));
   if (new Set(weights.map((layer) => layer.name)).size < weights.length) {
@@ -154,8 +154,8 @@ async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned,
   const [{ flagsOf, INT8_KV, variantsOf }, { millraceServer }, { openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../bench/ablation/variants.js"),
     import("../../bench/run/servers.js"),
-    import("../../engine/model/open-model.js"),
-    import("../../engine/model/config.js"),
+    import("../../model/open-model.js"),
+    import("../../model/config.js"),
   ]);
   const { config, summary } = openModel(path);
   if (!/^(F16|BF16|F32)$/.test(summary.weightType)) {

@@ -70,8 +70,8 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     { machineInfo, versions },
   ] = await Promise.all([
     import("../../engine/engine-core.js"),
-    import("../../engine/model/open-model.js"),
-    import("../../kernels/load.js"),
+    import("../../model/open-model.js"),
+    import("../../backend/cpu/load.js"),
     import("../../bench/drafts-bench.js"),
     import("../../bench/random-prompts.js"),
     import("../../bench/machine.js"),

@@ -1,10 +1,10 @@
 /** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
 import { Command, Option } from "commander";
+import { KV_TYPES, type KvType } from "../../backend/program.js";
 import type { Divergence } from "../../bench/divergence.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
 import { NO_SPECULATION } from "../../engine/speculative/config.js";
-import { KV_TYPES, type KvType } from "../../kernels/program.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { formatTable, jsonText } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
@@ -57,9 +57,9 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { loadKernels }, { divergenceOf }, about] =
     await Promise.all([
       import("../../engine/engine-core.js"),
-      import("../../engine/model/open-model.js"),
-      import("../../engine/model/config.js"),
-      import("../../kernels/load.js"),
+      import("../../model/open-model.js"),
+      import("../../model/config.js"),
+      import("../../backend/cpu/load.js"),
       import("../../bench/divergence.js"),
       import("../../bench/machine.js"),
     ]);

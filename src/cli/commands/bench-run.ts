@@ -94,8 +94,8 @@ async function jobOf(
     return { targets: [{ name, launch, ...rest }], planned };
   }
   const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
-    import("../../engine/model/open-model.js"),
-    import("../../engine/model/config.js"),
+    import("../../model/open-model.js"),
+    import("../../model/config.js"),
   ]);
   const { config } = openModel(path);
   const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(config, "f16") };

@@ -54,8 +54,8 @@ async function runBenchServing(flags: ServingFlags): Promise<void> {
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
   const [{ llamaServer, millraceServer }, { openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../bench/run/servers.js"),
-    import("../../engine/model/open-model.js"),
-    import("../../engine/model/config.js"),
+    import("../../model/open-model.js"),
+    import("../../model/config.js"),
   ]);
   const numThreads = flags.threads ?? benchedThreads();
   const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(openModel(path).config, "f16") };

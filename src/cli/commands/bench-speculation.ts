@@ -52,8 +52,8 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const [{ EngineCore }, { openModel }, { loadKernels }, { benchSpeculation, Outcomes }, { machineInfo, versions }] =
     await Promise.all([
       import("../../engine/engine-core.js"),
-      import("../../engine/model/open-model.js"),
-      import("../../kernels/load.js"),
+      import("../../model/open-model.js"),
+      import("../../backend/cpu/load.js"),
       import("../../bench/speculation-bench.js"),
       import("../../bench/machine.js"),
     ]);

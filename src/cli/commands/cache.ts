@@ -1,7 +1,7 @@
 /** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
 import { Command } from "commander";
+import type { CachedPack, PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { MillraceError } from "../../core/errors.js";
-import type { CachedPack, PackCache } from "../../engine/packs/pack-cache.js";
 import { packFolder } from "../engine-options.js";
 import { formatBytes, formatTable } from "../format.js";
 
@@ -27,8 +27,8 @@ export function cacheCommand(): Command {
 
 async function openCache(): Promise<PackCache> {
   const [{ PackCache }, { loadKernels }] = await Promise.all([
-    import("../../engine/packs/pack-cache.js"),
-    import("../../kernels/load.js"),
+    import("../../backend/cpu/packs/pack-cache.js"),
+    import("../../backend/cpu/load.js"),
   ]);
   return new PackCache({ folder: packFolder(), maxBytes: 0 }, loadKernels().packedLayoutVersion());
 }

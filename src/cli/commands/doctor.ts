@@ -141,7 +141,7 @@ async function findCompiler(): Promise<DoctorReport["compiler"]> {
 
 async function loadedKernels(): Promise<DoctorReport["kernels"]> {
   try {
-    const { loadKernels } = await import("../../kernels/load.js");
+    const { loadKernels } = await import("../../backend/cpu/load.js");
     const device = loadKernels().createDevice({ numThreads: 1 });
     const { isa } = device;
     device.destroy();

@@ -1,10 +1,10 @@
 /** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
 import { Command } from "commander";
+import { KV_TYPES, type KvType } from "../../backend/program.js";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
-import type { OpenModel } from "../../engine/model/tensor-source.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/huggingface/folder.js";
-import { KV_TYPES, type KvType } from "../../kernels/program.js";
+import type { OpenModel } from "../../model/model.js";
 import { formatBytes, formatCount, formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
@@ -131,7 +131,7 @@ function ggufFacts({ metadata, shards, tensors }: GgufFile): ModelFacts {
 
 async function hfFacts({ path, name, config, files, numEmbeddings }: HfFolder): Promise<ModelFacts> {
   const { readHfChatTemplate } = await import("../../text/hf/chat-template.js");
-  const { storedTensors } = await import("../../engine/model/hf/summary.js");
+  const { storedTensors } = await import("../../model/hf/summary.js");
   const tensors = storedTensors(files.tensors.values());
   return {
     name,
@@ -190,9 +190,9 @@ async function describeModel(
   weightBytes: number,
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
-  const { openModel } = await import("../../engine/model/open-model.js");
-  const { kvBytesPerToken } = await import("../../engine/model/config.js");
-  const { kvGroups, planKvBudget } = await import("../../engine/kv/groups.js");
+  const { openModel } = await import("../../model/open-model.js");
+  const { kvBytesPerToken } = await import("../../model/config.js");
+  const { kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api.js");
   try {
     const { config }: OpenModel = openModel(path);

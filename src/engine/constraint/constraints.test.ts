@@ -7,15 +7,15 @@ import { recipeOf } from "../../../test/helpers/constraint.js";
 import type { Completion } from "../../../test/helpers/engine-requests.js";
 import { collect, request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
-import type { Device } from "../../kernels/kernels.js";
-import { loadKernels } from "../../kernels/load.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import type { Device } from "../../backend/device.js";
+import { openModel } from "../../model/open-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
 import { grammarOfRegex } from "../../text/grammar/pattern-expression.js";
 import type { EngineRequest, SamplingParams } from "../api.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore, type FailedRequest } from "../engine-core.js";
-import { openModel } from "../model/open-model.js";
 import { readTokenBytes } from "./token-bytes.js";
 
 let folder = "";

@@ -2,12 +2,12 @@
 import { afterAll, expect, test } from "vitest";
 import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import { loadKernels } from "../../kernels/load.js";
-import type { SAMPLE_PARAM } from "../../kernels/program.js";
-import { chooseToken, logprobsOf, type SampleRow } from "../../kernels/reference-sample.js";
+import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference/sample.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import type { SAMPLE_PARAM } from "../../backend/program.js";
+import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, GREEDY_SAMPLING, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
-import { openModel } from "../model/open-model.js";
 import { NO_SPECULATION } from "../speculative/config.js";
 
 const modelPath = fixture("models/stories260k.gguf");

@@ -6,10 +6,10 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { GREEDY, request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../kernels/load.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
-import { openModel } from "../model/open-model.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../speculative/config.js";
 import { TokenBars } from "./token-bars.js";
 

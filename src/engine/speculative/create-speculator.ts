@@ -1,9 +1,10 @@
 /** Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their guesses. */
-import type { Device } from "../../kernels/kernels.js";
+
+import type { LoadReport } from "../../backend/cpu/weight-packer.js";
+import type { Device } from "../../backend/device.js";
+import type { ModelConfig } from "../../model/config.js";
 import type { EngineOptions } from "../api.js";
 import type { EngineParts } from "../engine-parts.js";
-import type { ModelConfig } from "../model/config.js";
-import type { LoadReport } from "../model/weight-packer.js";
 import type { StepCost } from "../step-cost.js";
 import { HEAD_KINDS, isModelMethod } from "./config.js";
 import type { BatchDrafter, Drafter } from "./drafter.js";

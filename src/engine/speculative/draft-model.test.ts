@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Completion, collect, request } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../kernels/load.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
-import { openModel } from "../model/open-model.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
 
 let folder = "";

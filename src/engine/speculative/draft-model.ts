@@ -2,15 +2,16 @@
  * A small model of the same vocabulary that guesses ahead for a large one: its own weights, KV memory and batches. It samples with the noise and
  * the filters of the sequence it guesses for, which is what makes the two agree at any temperature.
  */
+
+import type { Device } from "../../backend/device.js";
+import type { KvType } from "../../backend/program.js";
 import { MillraceError } from "../../core/errors.js";
-import type { Device } from "../../kernels/kernels.js";
-import type { KvType } from "../../kernels/program.js";
+import type { ModelConfig } from "../../model/config.js";
 import { GREEDY_SAMPLING } from "../api.js";
-import { kvGroups } from "../kv/groups.js";
-import { KvManager } from "../kv/kv-manager.js";
-import type { ModelConfig } from "../model/config.js";
-import { Transformer } from "../model/transformer.js";
-import type { ModelWeights } from "../model/weights.js";
+import { Transformer } from "../blocks/transformer.js";
+import type { ModelWeights } from "../blocks/weights.js";
+import { kvGroups } from "../memory/groups.js";
+import { KvManager } from "../memory/kv-manager.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import { Sequence } from "../sequence.js";
 import { StepBatch } from "../step-batch.js";

@@ -1,9 +1,9 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
-import type { BufferHandle } from "../../kernels/kernels.js";
-import { type ActivationFormat, activationRowBytes } from "../../kernels/packing.js";
-import { gatedOperands, type LinearOperands, type Program } from "../../kernels/program.js";
-import type { LayerPast } from "../model/transformer.js";
-import type { Binder, Linear } from "../model/weights.js";
+import type { BufferHandle } from "../../backend/device.js";
+import { type ActivationFormat, activationRowBytes } from "../../backend/packing.js";
+import { gatedOperands, type LinearOperands, type Program } from "../../backend/program.js";
+import type { LayerPast } from "../blocks/transformer.js";
+import type { Binder, Linear } from "../blocks/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
 

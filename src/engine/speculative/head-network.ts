@@ -1,9 +1,9 @@
 /** The two kinds of trained heads, as what their networks compute before the output matrix. */
-import type { BufferHandle } from "../../kernels/kernels.js";
-import { gatedOperands, type Program } from "../../kernels/program.js";
-import type { ModelConfig } from "../model/config.js";
-import type { Transformer } from "../model/transformer.js";
-import type { ModelWeights } from "../model/weights.js";
+import type { BufferHandle } from "../../backend/device.js";
+import { gatedOperands, type Program } from "../../backend/program.js";
+import type { ModelConfig } from "../../model/config.js";
+import type { Transformer } from "../blocks/transformer.js";
+import type { ModelWeights } from "../blocks/weights.js";
 import type { StepBatch } from "../step-batch.js";
 import { ADDED, bindEagleLayer, EagleLayer, Products } from "./eagle-layer.js";
 import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";

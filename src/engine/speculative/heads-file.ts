@@ -1,13 +1,14 @@
 /** Files of trained heads (architecture "mill-heads", written by models/training/heads.py): what they hold, checked against the model they guess for. */
+
+import { type ActivationDtype, type LoadReport, WeightPacker } from "../../backend/cpu/weight-packer.js";
+import type { Device } from "../../backend/device.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { isHfFolder } from "../../formats/huggingface/folder.js";
-import type { Device } from "../../kernels/kernels.js";
-import { MODEL_LIMITS, type ModelConfig, Reader } from "../model/config.js";
-import { GgufSource, summarizeGguf } from "../model/gguf-source.js";
-import { type ActivationDtype, type LoadReport, WeightPacker } from "../model/weight-packer.js";
-import { type Binder, bindTensors } from "../model/weights.js";
+import { MODEL_LIMITS, type ModelConfig, Reader } from "../../model/config.js";
+import { GgufSource, summarizeGguf } from "../../model/gguf-source.js";
+import { type Binder, bindTensors } from "../blocks/weights.js";
 import { HEAD_KINDS, type HeadKind } from "./config.js";
 
 const ARCHITECTURE = "mill-heads";

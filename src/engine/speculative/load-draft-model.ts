@@ -1,10 +1,11 @@
 /** Opens the model that `--speculative-config` names. */
-import type { Device } from "../../kernels/kernels.js";
+
+import type { LoadReport } from "../../backend/cpu/weight-packer.js";
+import type { Device } from "../../backend/device.js";
+import type { ModelConfig } from "../../model/config.js";
+import { openModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api.js";
-import type { ModelConfig } from "../model/config.js";
-import { loadWeights } from "../model/load-weights.js";
-import { openModel } from "../model/open-model.js";
-import type { LoadReport } from "../model/weight-packer.js";
+import { loadWeights } from "../blocks/load-weights.js";
 import { DraftModel } from "./draft-model.js";
 
 /** Its KV memory holds as many tokens as the target's. Throws what opening a model throws, and invalid_option when the two do not fit. */

@@ -12,12 +12,12 @@ import {
   writeRandomHeads,
   writeRandomModel,
 } from "../../../test/helpers/random-model.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import { dequantizeRow } from "../../formats/dequantize.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { dequantizeRow } from "../../kernels/dequantize.js";
-import { loadKernels } from "../../kernels/load.js";
+import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
-import { openModel } from "../model/open-model.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
 
 const MODEL: RandomModelOptions = { architecture: "llama", seed: 1, type: "F16", width: 64, ff: 96 };

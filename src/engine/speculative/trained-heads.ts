@@ -4,9 +4,9 @@
  * nothing, and one found in the prefix cache or on disk is as good as one computed.
  * Like a draft model, heads sample with the noise and the filters of the sequence they guess for.
  */
-import type { BufferHandle, Device } from "../../kernels/kernels.js";
+import type { BufferHandle, Device } from "../../backend/device.js";
 import { GREEDY_SAMPLING } from "../api.js";
-import { type KvLayout, Transformer } from "../model/transformer.js";
+import { type KvLayout, Transformer } from "../blocks/transformer.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";

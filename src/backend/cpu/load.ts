@@ -1,0 +1,207 @@
+/** Loads the compiled addon and turns its errors into MillraceErrors. */
+
+import { createRequire } from "node:module";
+import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
+import type {
+  BufferHandle,
+  CpuFeatures,
+  Device,
+  DeviceOptions,
+  FileHandle,
+  FilePart,
+  Isa,
+  KernelLibrary,
+  KvBytes,
+  MappedFile,
+  WeightHandle,
+} from "../device.js";
+import { OP_NAMES } from "../program.js";
+import { findAddon, missingHint } from "./find.js";
+
+export const FILE_CHANGED_HINT =
+  "start again; a file that is in use is replaced by moving another into its place, never written to";
+
+/** What to do about each code the addon throws. */
+const HINTS = {
+  kernels_argument: "this is a defect in the code that recorded the operation; please report it",
+  out_of_memory: "lower --kv-cache-memory-bytes or --max-model-len, or free memory",
+  file_unreadable: "check the path and its permissions",
+  model_file_changed: FILE_CHANGED_HINT,
+  kernels_isa: "leave MILLRACE_ISA unset to let the CPU decide",
+} as const satisfies Partial<Record<ErrorCode, string>>;
+
+let loaded: KernelLibrary | undefined;
+
+/** The addon, loaded once per thread. Throws `kernels_missing` when there is none or it does not fit this code. */
+export function loadKernels(): KernelLibrary {
+  loaded ??= wrapLibrary(requireAddon(findAddon("millrace.node")));
+  return loaded;
+}
+
+function requireAddon(file: string): KernelLibrary {
+  let addon: KernelLibrary;
+  try {
+    addon = createRequire(import.meta.url)(file) as KernelLibrary;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new MillraceError("kernels_missing", `expected kernels that this Node can load, got: ${reason}`, {
+      hint: missingHint(),
+      cause,
+    });
+  }
+  const names = addon.opNames().join(", ");
+  if (names !== OP_NAMES.join(", ")) {
+    throw new MillraceError("kernels_missing", `expected kernels with ${OP_NAMES.join(", ")}, got ${names}`, {
+      hint: missingHint(),
+    });
+  }
+  return addon;
+}
+
+function wrapLibrary(addon: KernelLibrary): KernelLibrary {
+  return {
+    createDevice: (options) => createDevice(addon, options),
+    cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
+    opNames: () => addon.opNames(),
+    packedLayoutVersion: () => addon.packedLayoutVersion(),
+  };
+}
+
+function createDevice(addon: KernelLibrary, options: DeviceOptions): Device {
+  const isa = options.isa ?? isaFromEnvironment();
+  const device = guard(() => addon.createDevice({ ...options, ...(isa === undefined ? {} : { isa }) }));
+  return new NativeDevice(device);
+}
+
+/** Unchecked: the addon refuses a name it does not know with `kernels_isa`. */
+function isaFromEnvironment(): Isa | undefined {
+  const isa = process.env.MILLRACE_ISA;
+  return isa === undefined || isa === "" ? undefined : (isa as Isa);
+}
+
+class NativeDevice implements Device {
+  readonly isa: Isa;
+  readonly numThreads: number;
+  readonly #native: Device;
+  readonly #paths = new Map<number, string>();
+  readonly #weightsInRows = new Map<WeightHandle, FilePart & { readonly source: number }>();
+
+  constructor(native: Device) {
+    this.#native = native;
+    this.isa = native.isa;
+    this.numThreads = native.numThreads;
+  }
+
+  allocate(byteLength: number): BufferHandle {
+    return guard(() => this.#native.allocate(byteLength));
+  }
+
+  view(buffer: BufferHandle): ArrayBuffer {
+    return guard(() => this.#native.view(buffer));
+  }
+
+  read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void {
+    guard(() => this.#native.read(buffer, byteOffset, target));
+  }
+
+  write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void {
+    guard(() => this.#native.write(buffer, byteOffset, source));
+  }
+
+  release(buffer: BufferHandle): void {
+    guard(() => this.#native.release(buffer));
+  }
+
+  mapFile(path: string): FileHandle {
+    const file = guard(() => this.#native.mapFile(path));
+    this.#paths.set(file, path);
+    return file;
+  }
+
+  unmapFile(file: FileHandle): void {
+    guard(() => this.#native.unmapFile(file));
+    this.#paths.delete(file);
+  }
+
+  mappedFiles(): readonly MappedFile[] {
+    const weights = [...this.#weightsInRows.values()];
+    return Array.from(this.#paths, ([file, path]) => ({
+      ...{ file: file as FileHandle, path },
+      parts: weights.filter(({ source }) => source === file),
+    }));
+  }
+
+  releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void {
+    guard(() => this.#native.releasePages(file, byteOffset, byteLength, isEvicted));
+  }
+
+  prefetch(file: FileHandle): void {
+    guard(() => this.#native.prefetch(file));
+  }
+
+  checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string {
+    return guard(() => this.#native.checksum(source, byteOffset, byteLength));
+  }
+
+  requireUnchanged(shared: readonly FileHandle[]): void {
+    guard(() => this.#native.requireUnchanged(shared));
+  }
+
+  pinThreads(cpus: readonly number[]): void {
+    guard(() => this.#native.pinThreads(cpus));
+  }
+
+  createWeight(
+    source: FileHandle | BufferHandle,
+    byteOffset: number,
+    type: WeightType,
+    rows: number,
+    cols: number,
+    isPacked = false,
+  ): WeightHandle {
+    const weight = guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
+    const isInRows = this.#paths.has(source) && !isPacked;
+    if (isInRows) {
+      this.#weightsInRows.set(weight, { source, byteOffset, byteLength: rows * rowByteLength(type, cols)! });
+    }
+    return weight;
+  }
+
+  releaseWeight(weight: WeightHandle): void {
+    guard(() => this.#native.releaseWeight(weight));
+    this.#weightsInRows.delete(weight);
+  }
+
+  submit(program: Float64Array, numWords: number): void {
+    guard(() => this.#native.submit(program, numWords));
+  }
+
+  kvBytes(): KvBytes {
+    return guard(() => this.#native.kvBytes());
+  }
+
+  destroy(): void {
+    guard(() => this.#native.destroy());
+  }
+}
+
+function guard<Result>(call: () => Result): Result {
+  try {
+    return call();
+  } catch (thrown) {
+    throw wrapError(thrown);
+  }
+}
+
+/** The addon throws Errors whose `code` is one of ours; anything else is a wrong argument. */
+function wrapError(thrown: unknown): MillraceError {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const given = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
+  const code = isKnownCode(given) ? given : "kernels_argument";
+  return new MillraceError(code, message, { hint: HINTS[code], cause: thrown });
+}
+
+function isKnownCode(code: unknown): code is keyof typeof HINTS {
+  return typeof code === "string" && Object.hasOwn(HINTS, code);
+}

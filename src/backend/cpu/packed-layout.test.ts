@@ -1,0 +1,39 @@
+/** The bytes that `pack` writes: packs on disk are good as long as these are the same. */
+import { createHash } from "node:crypto";
+import { expect, it } from "vitest";
+import { randomBlocks } from "../../../test/helpers/tensor-bytes.js";
+import { rowByteLength, WEIGHT_TYPES } from "../../formats/dequantize.js";
+import type { TensorType } from "../../formats/gguf/types.js";
+import { packedByteLength } from "../packing.js";
+import { Program } from "../program.js";
+import { loadKernels } from "./load.js";
+
+const ROWS = 20;
+const COLS = 512;
+
+it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
+  const library = loadKernels();
+  const device = library.createDevice({ numThreads: 1 });
+  const hash = createHash("sha256");
+  let state = 1;
+  const nextBits = () => {
+    state = (Math.imul(state, 0x0019_660d) + 0x3c6e_f35f) >>> 0;
+    return state;
+  };
+  for (const type of WEIGHT_TYPES as readonly (TensorType | "Q8_0_INT8")[]) {
+    const numBytes = packedByteLength(type, ROWS, COLS);
+    // No file says Q8_0_INT8: it is a way to multiply packed Q8_0.
+    if (numBytes === undefined || type === "Q8_0_INT8") continue;
+    const rows = device.allocate(ROWS * rowByteLength(type, COLS)!);
+    new Uint8Array(device.view(rows)).set(randomBlocks(type, ROWS * COLS, nextBits, 1));
+    const packed = device.allocate(numBytes);
+    const program = new Program();
+    const weight = device.createWeight(rows, 0, type, ROWS, COLS);
+    program.record("pack", { out: packed, byteOffset: 0, weight });
+    device.submit(program.words, program.numWords);
+    hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
+  }
+  device.destroy();
+  // When this fails: count kPackedLayoutVersion in native/kernels/packed.h up and put the new digest here.
+  expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "ecd1acc302673f8b"]);
+});

@@ -1,0 +1,108 @@
+/** What the table of operations says is so: shapes, and what is read and written. */
+import { describe, expect, it, vi } from "vitest";
+import { wordsOf } from "../../test/reference/cases.js";
+import { Bench, withBench } from "../../test/reference/compare.js";
+import type { BufferHandle } from "./device.js";
+import { KV_OCTET, OP_NAMES, type OperandSpec, operandsIn, SAMPLE_PARAMS } from "./ops.js";
+import { HEADER_WORDS } from "./program.js";
+
+const DEVICES = [
+  { label: "the reference", open: () => Bench.reference() },
+  { label: "native", open: () => Bench.native("portable", 2) },
+];
+
+type BufferSpec = Extract<OperandSpec, { readonly access: string }>;
+const VALUE_BYTES = { f32: 4, i32: 4, f64: 8, bytes: 1, activations: 4, kvCache: 1 } as const;
+const CONSTANTS: Readonly<Record<string, number>> = { KV_OCTET, SAMPLE_PARAMS };
+
+/** The last case of an operation as words, with its operands' values and its weights' sizes by name. */
+function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
+  const created = vi.spyOn(bench.device, "createWeight");
+  const words = wordsOf(bench, op);
+  const sizes = new Map(created.mock.results.map(({ value }, i) => [value as number, created.mock.calls[i]!]));
+  created.mockRestore();
+  const values: Record<string, number> = { ...CONSTANTS };
+  const buffers: { readonly operand: string; readonly index: number; readonly spec: BufferSpec }[] = [];
+  operandsIn(op).forEach(([operand, spec], i) => {
+    const index = HEADER_WORDS + i;
+    const value = words[index]!;
+    values[operand] = value;
+    if ("access" in spec && value !== 0) buffers.push({ operand, index, spec });
+    const weight = spec.kind === "weight" ? sizes.get(value) : undefined;
+    if (weight === undefined) return;
+    values[`${operand}.rows`] = weight[3];
+    values[`${operand}.cols`] = weight[4];
+  });
+  return { words, values, buffers };
+}
+
+/** Undefined where a dimension is `*` or no number. */
+function bytesOf({ kind, shape }: BufferSpec, values: Readonly<Record<string, number>>): number | undefined {
+  const dims = shape.slice(1, -1).split(", ");
+  if (dims.includes("*")) return undefined;
+  return dims.reduce<number>((product, dim) => {
+    const size = values[dim] ?? Number(dim);
+    expect(size, `${dim} of ${shape}`).toBeGreaterThanOrEqual(0);
+    return product * size;
+  }, VALUE_BYTES[kind]);
+}
+
+describe.each(DEVICES)("the table of operations on $label", ({ open }) => {
+  it.each(OP_NAMES)("says how large the buffers of %s are", (op) => {
+    withBench(open(), (bench) => {
+      const { words, values, buffers } = caseOf(bench, op);
+      for (const { operand, index, spec } of buffers) {
+        const numBytes = bytesOf(spec, values);
+        if (numBytes === undefined) continue;
+        const content = new Uint8Array(bench.device.view(words[index] as BufferHandle)).slice(0, numBytes);
+        const tampered = words.slice();
+        tampered[index] = bench.bytes(content);
+        bench.device.submit(tampered, tampered.length);
+        tampered[index] = bench.bytes(content.subarray(0, numBytes - 1));
+        expect(() => bench.device.submit(tampered, tampered.length), `${operand} ${spec.shape}`).toThrow(
+          `expected ${operand} to be at least ${numBytes} bytes`,
+        );
+      }
+    });
+  });
+
+  it.each(OP_NAMES)("says what %s reads and writes", (op) => {
+    withBench(open(), (bench) => {
+      const { words, buffers } = caseOf(bench, op);
+      const handles = [...new Set(buffers.map(({ index }) => words[index] as BufferHandle))];
+      const accessOf = (handle: BufferHandle) =>
+        buffers.filter(({ index }) => words[index] === handle).map(({ spec }) => spec.access);
+      const bytesIn = (handle: BufferHandle) => new Uint8Array(bench.device.view(handle));
+      const pristine = new Map(handles.map((handle) => [handle, bytesIn(handle).slice()]));
+      /** Runs it over buffers as they were, but those that are only written full of `filler`. */
+      const resultsOver = (filler: number) => {
+        for (const handle of handles) {
+          bytesIn(handle).set(pristine.get(handle)!);
+          if (accessOf(handle).every((access) => access === "writes")) bytesIn(handle).fill(filler);
+        }
+        bench.device.submit(words, words.length);
+        return new Map(handles.map((handle) => [handle, bytesIn(handle).slice()]));
+      };
+      const [over0, over85] = [resultsOver(0), resultsOver(85)];
+      for (const handle of handles) {
+        const [first, second] = [over0.get(handle)!, over85.get(handle)!];
+        const names = buffers.filter(({ index }) => words[index] === handle).map(({ operand }) => operand);
+        if (accessOf(handle).every((access) => access === "reads")) {
+          expect(first, `${names} is only read`).toEqual(pristine.get(handle));
+          continue;
+        }
+        if (accessOf(handle).some((access) => access !== "writes")) {
+          expect(first, `${names} is written`).not.toEqual(pristine.get(handle));
+          continue;
+        }
+        const isWritten = Array.from(first, (byte, i) => byte !== 0 || second[i] !== 85);
+        // The reference needs no room.
+        if (!names.includes("room")) expect(isWritten, `${names} is written`).toContain(true);
+        expect(
+          first.filter((_, i) => isWritten[i]),
+          `${names} is not read`,
+        ).toEqual(second.filter((_, i) => isWritten[i]));
+      }
+    });
+  });
+});

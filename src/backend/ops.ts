@@ -1,0 +1,338 @@
+/**
+ * The operations of a recorded program, each described once: what it computes, and its operands in the order of their words. Types, the
+ * recorder, the reference device's reader and the malformed-program tests are made from this table; `scripts/write-op-table.js` writes
+ * native/kernels/op_table.h and docs/operations.md from it. It imports nothing but types, so that the script can load it alone.
+ *
+ * Every matrix is row-major. A shape names integer operands, a weight's rows and cols, and constants of this file; `*` is any length.
+ */
+import type { BufferHandle, WeightHandle } from "./device.js";
+
+/** Attention splits the KV range every this many positions, always (exactness rule E3). */
+export const ATTENTION_PART = 256;
+
+/** A KV block's entries are stored eight by eight; every block size is a multiple of it. */
+export const KV_OCTET = 8;
+
+/** Operands that are one name of a list; the name's place in the list is its code. */
+export const CODES = {
+  /** int8: one f32 scale per token and head. */
+  KvType: ["f16", "f32", "int8"],
+  Activation: ["silu", "geluTanh"],
+  /**
+   * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per
+   * row; as int8 per block of 32 for weights around 128.
+   */
+  ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32"],
+} as const;
+
+export type KvType = (typeof CODES.KvType)[number];
+export type Activation = (typeof CODES.Activation)[number];
+export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
+export const KV_TYPES: readonly KvType[] = CODES.KvType;
+export const ACTIVATION_FORMATS: readonly ActivationFormat[] = CODES.ActivationFormat;
+
+/** Columns of a row of sampler parameters (f64). */
+export const SAMPLE_PARAM = {
+  /** 0: sample; 1: score `target` only (prompt log-probabilities) */
+  mode: 0,
+  target: 1,
+  /** 0 = greedy */
+  temperature: 2,
+  /** 0 = off */
+  topK: 3,
+  /** 1 = off */
+  topP: 4,
+  /** 0 = off */
+  minP: 5,
+  presencePenalty: 6,
+  frequencyPenalty: 7,
+  /** 1 = off */
+  repetitionPenalty: 8,
+  /** seed as two unsigned 32-bit halves */
+  seedHigh: 9,
+  seedLow: 10,
+  /** index in the sequence of the token being chosen: the noise counter */
+  position: 11,
+  /** how many top tokens to report; 0: only the chosen token's log-probability; −1: no log-probabilities at all */
+  numTop: 12,
+  historyStart: 13,
+  numPromptTokens: 14,
+  numOutputTokens: 15,
+  biasStart: 16,
+  numBiases: 17,
+  banStart: 18,
+  numBanned: 19,
+  /** −1: no mask */
+  maskStart: 20,
+} as const;
+/** f64 values per row. */
+export const SAMPLE_PARAMS = 24;
+
+/** What an operation does with a buffer's contents. */
+export type Access = "reads" | "writes" | "reads and writes";
+
+export type BufferKind = "f32" | "i32" | "f64" | "bytes" | "activations" | "kvCache";
+
+/** `optional`: may be left out, and its word is then 0 (NO_BUFFER, false). */
+export type OperandSpec =
+  | {
+      readonly kind: BufferKind;
+      readonly shape: string;
+      readonly access: Access;
+      readonly optional?: true;
+      readonly note?: string;
+    }
+  | { readonly kind: "weight"; readonly shape: string; readonly note?: string }
+  | { readonly kind: "integer" | "number"; readonly note?: string }
+  | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
+  /** `min`: the first code that the operation takes. */
+  | { readonly kind: "code"; readonly of: keyof typeof CODES; readonly min?: 1; readonly note?: string };
+
+export interface OpSpec {
+  readonly computes: string;
+  readonly operands: Readonly<Record<string, OperandSpec>>;
+}
+
+const NUM_ROWS = { kind: "integer", note: "M" } as const;
+
+const KV_SHAPE = {
+  numHeads: { kind: "integer", note: "Hq, a multiple of numKvHeads" },
+  numKvHeads: { kind: "integer", note: "Hkv" },
+  headDim: { kind: "integer", note: "D" },
+  blockSize: { kind: "integer", note: "entries of a block, a multiple of KV_OCTET" },
+  kvType: { kind: "code", of: "KvType" },
+} as const;
+
+const CACHE_SHAPE = "[*, numKvHeads, blockSize / KV_OCTET, octet]";
+
+/** An operation's place in this table is its opcode, an operand's place in its operation that of its word. */
+export const OPS = {
+  embed: {
+    computes: "out[m] = scale · weight[ids[m]], of dequantised rows.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, weight.cols]", access: "writes" },
+      weight: { kind: "weight", shape: "[*, *]", note: "in rows" },
+      ids: { kind: "i32", shape: "[numRows]", access: "reads", note: "each in [0, weight.rows)" },
+      numRows: NUM_ROWS,
+      scale: { kind: "number" },
+    },
+  },
+  rmsNorm: {
+    computes: "out[m] = x[m] / sqrt(mean(x[m]²) + eps) · gain. out may be x.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      gain: { kind: "f32", shape: "[width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "at least 1" },
+      eps: { kind: "number", note: "at least 0" },
+    },
+  },
+  quantize: {
+    computes:
+      "Rounds rows of x to integers with a scale per block or row: d = max|x| / largest, q = x · (largest / max|x|) to nearest even, " +
+      "largest = 127 or 32767. A block or row with a NaN or an infinity has d = NaN.",
+    operands: {
+      out: { kind: "bytes", shape: "[*]", access: "writes", note: "M rows of activationRowBytes(format, width)" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "a multiple of 256 for blocks256, of 32 otherwise" },
+      format: { kind: "code", of: "ActivationFormat", min: 1 },
+    },
+  },
+  linear: {
+    computes:
+      "out = x · weightᵀ (+ bias) (+ out, when `accumulate`). One output's K-sum is the same sequence of operations whatever M and the " +
+      "thread count are (E1). out is not x.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, weight.rows]", access: "reads and writes", note: "read when `accumulate`" },
+      x: {
+        ...{ kind: "activations", shape: "[numRows, weight.cols]", access: "reads" },
+        note: "f32; with a packed weight, rows that `quantize` wrote in the format the weight's type needs",
+      },
+      weight: { kind: "weight", shape: "[N, K]" },
+      bias: { kind: "f32", shape: "[weight.rows]", access: "reads", optional: true },
+      numRows: NUM_ROWS,
+      accumulate: { kind: "flag", optional: true },
+    },
+  },
+  add: {
+    computes: "out[i] += x[i].",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+    },
+  },
+  gatedLinear: {
+    computes:
+      "out = kind(gate) · up, where gate and up are `linear`, each with its own x and bias. room is memory that the operation may use; it is " +
+      "neither out nor an x.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, gateWeight.rows]", access: "writes" },
+      room: { kind: "f32", shape: "[numRows, upWeight.rows]", access: "writes" },
+      gateX: { kind: "activations", shape: "[numRows, gateWeight.cols]", access: "reads", note: "as x of `linear`" },
+      gateWeight: { kind: "weight", shape: "[N, K]" },
+      gateBias: { kind: "f32", shape: "[gateWeight.rows]", access: "reads", optional: true },
+      upX: { kind: "activations", shape: "[numRows, upWeight.cols]", access: "reads", note: "as x of `linear`" },
+      upWeight: { kind: "weight", shape: "[N, *]" },
+      upBias: { kind: "f32", shape: "[upWeight.rows]", access: "reads", optional: true },
+      numRows: NUM_ROWS,
+      kind: { kind: "code", of: "Activation" },
+    },
+  },
+  ropeTable: {
+    computes: "out[m, i] = (cos, sin)(positions[m] · invFreq[i]) · magnitude.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, half, 2]", access: "writes" },
+      positions: { kind: "i32", shape: "[numRows]", access: "reads" },
+      invFreq: { kind: "f32", shape: "[half]", access: "reads" },
+      numRows: NUM_ROWS,
+      half: { kind: "integer" },
+      magnitude: { kind: "number" },
+    },
+  },
+  ropeAndWriteKv: {
+    computes:
+      "Rotates q and k in place by the rope table (the first 2 · half values of each head; pairs (2i, 2i + 1), or (i, i + half) when " +
+      "`isNeox`), then stores k and v at slots[m] of the caches, converted to the KV type. In a cache an octet of keys is [D, 8], of values " +
+      "[8, D], and slot = block · blockSize + offset. An int8 octet ends with eight f32 scales: the entry's largest magnitude / 127.",
+    operands: {
+      q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads and writes" },
+      k: { kind: "f32", shape: "[numRows, numKvHeads, headDim]", access: "reads and writes" },
+      v: { kind: "f32", shape: "[numRows, numKvHeads, headDim]", access: "reads" },
+      table: { kind: "f32", shape: "[numRows, half, 2]", access: "reads", note: "as `ropeTable` wrote it" },
+      keyCache: { kind: "kvCache", shape: CACHE_SHAPE, access: "writes" },
+      valueCache: { kind: "kvCache", shape: CACHE_SHAPE, access: "writes" },
+      slots: { kind: "i32", shape: "[numRows]", access: "reads", note: "−1 stores nothing" },
+      numRows: NUM_ROWS,
+      ...KV_SHAPE,
+      half: { kind: "integer", note: "at most D / 2" },
+      isNeox: { kind: "flag" },
+    },
+  },
+  pagedAttention: {
+    computes:
+      "out = softmax(scale · q kᵀ) v over the stored entries [max(0, kvLengths[m] − window), kvLengths[m]) of row m's sequence. Entry j of " +
+      "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
+      "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
+      "once for all of them.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "writes" },
+      q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads" },
+      keyCache: { kind: "kvCache", shape: CACHE_SHAPE, access: "reads" },
+      valueCache: { kind: "kvCache", shape: CACHE_SHAPE, access: "reads" },
+      kvLengths: { kind: "i32", shape: "[numRows]", access: "reads" },
+      sequenceIndex: { kind: "i32", shape: "[numRows]", access: "reads" },
+      blockTables: { kind: "i32", shape: "[*, tableStride]", access: "reads" },
+      tableStride: { kind: "integer", note: "at least 1" },
+      numRows: NUM_ROWS,
+      ...KV_SHAPE,
+      scale: { kind: "number" },
+      window: { kind: "integer", note: "0 = all entries" },
+    },
+  },
+  gatherRows: {
+    computes: "out[m] = x[rows[m]].",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
+      x: { kind: "f32", shape: "[*, width]", access: "reads" },
+      rows: { kind: "i32", shape: "[numRows]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "at least 1" },
+    },
+  },
+  sample: {
+    computes:
+      "Chooses (or scores) one token per row of logits. Order of work: log-probabilities and ranks from the raw logits; mask; biases; bans; " +
+      "repetition, then frequency and presence penalties; temperature; min-p, top-k, top-p; Gumbel noise; arg-max. Ties everywhere: logit " +
+      "descending, id ascending. Noise is a function of (seed, position, id) only (E5).",
+    operands: {
+      logits: { kind: "f32", shape: "[numRows, vocabSize]", access: "reads" },
+      numRows: NUM_ROWS,
+      vocabSize: { kind: "integer", note: "V, at least 1" },
+      params: { kind: "f64", shape: "[numRows, SAMPLE_PARAMS]", access: "reads", note: "columns: SAMPLE_PARAM" },
+      history: {
+        kind: "i32",
+        shape: "[*]",
+        access: "reads",
+        note: "each row's prompt, then output, at its historyStart",
+      },
+      biasIds: { kind: "i32", shape: "[*]", access: "reads", note: "ids of additive biases at each row's biasStart" },
+      biasValues: { kind: "f32", shape: "[*]", access: "reads", note: "parallel to biasIds" },
+      bannedIds: {
+        kind: "i32",
+        shape: "[*]",
+        access: "reads",
+        note: "ids whose logit becomes −inf, at each row's banStart",
+      },
+      masks: {
+        ...{ kind: "i32", shape: "[*]", access: "reads" },
+        note: "at each row's maskStart, ceil(V / 32) words whose bits say which ids may come (bit i of word w: id 32w + i)",
+      },
+      outIds: {
+        ...{ kind: "i32", shape: "[numRows]", access: "writes" },
+        note: "−1 where all logits are NaN or −∞: the row has then no log-probability or rank",
+      },
+      outLogprobs: { kind: "f32", shape: "[numRows]", access: "writes" },
+      outRanks: { kind: "i32", shape: "[numRows]", access: "writes", note: "1 = most likely" },
+      topIds: {
+        kind: "i32",
+        shape: "[numRows, topStride]",
+        access: "writes",
+        note: "logit descending, then id ascending",
+      },
+      topLogprobs: { kind: "f32", shape: "[numRows, topStride]", access: "writes" },
+      topStride: { kind: "integer" },
+    },
+  },
+  pack: {
+    computes: "Writes weight, which lies in rows, to out from byteOffset on in its packed layout.",
+    operands: {
+      out: { kind: "bytes", shape: "[*]", access: "writes", note: "packedByteLength bytes from byteOffset on" },
+      byteOffset: { kind: "integer" },
+      weight: { kind: "weight", shape: "[N, K]", note: "in rows, of a type with a packed form" },
+    },
+  },
+} as const satisfies Readonly<Record<string, OpSpec>>;
+
+export type OpName = keyof typeof OPS;
+/** In the order of their opcodes, from 0. */
+export const OP_NAMES = Object.keys(OPS) as readonly OpName[];
+
+type SpecsOf<Name extends OpName> = (typeof OPS)[Name]["operands"];
+type AfterFirst<Names> = Names extends readonly [unknown, ...infer Rest extends readonly string[]] ? Rest : never;
+type CodeOf<Spec> = Spec extends { readonly of: infer List extends keyof typeof CODES }
+  ? (Spec extends { readonly min: 1 } ? AfterFirst<(typeof CODES)[List]> : (typeof CODES)[List])[number]
+  : never;
+type ValueOf<Spec> = Spec extends { readonly kind: BufferKind }
+  ? BufferHandle
+  : Spec extends { readonly kind: "weight" }
+    ? WeightHandle
+    : Spec extends { readonly kind: "flag" }
+      ? boolean
+      : Spec extends { readonly kind: "code" }
+        ? CodeOf<Spec>
+        : number;
+type OptionalIn<Specs> = {
+  [Key in keyof Specs]: Specs[Key] extends { readonly optional: true } ? Key : never;
+}[keyof Specs];
+
+/** What `Program.record` takes for an operation, as in `OperandsOf<"linear">`. */
+export type OperandsOf<Name extends OpName> = {
+  readonly [Key in Exclude<keyof SpecsOf<Name>, OptionalIn<SpecsOf<Name>>>]: ValueOf<SpecsOf<Name>[Key]>;
+} & {
+  readonly [Key in OptionalIn<SpecsOf<Name>>]?: ValueOf<SpecsOf<Name>[Key]> | undefined;
+};
+
+/** Names of an operation's operands of some kinds. */
+export type OperandName<Name extends OpName, Kind extends OperandSpec["kind"] = OperandSpec["kind"]> = {
+  [Key in keyof SpecsOf<Name>]: SpecsOf<Name>[Key] extends { readonly kind: Kind } ? Key : never;
+}[keyof SpecsOf<Name>] &
+  string;
+
+/** An operation's operands in the order of their words. */
+export function operandsIn(name: OpName): readonly (readonly [operand: string, spec: OperandSpec])[] {
+  return Object.entries<OperandSpec>(OPS[name].operands);
+}

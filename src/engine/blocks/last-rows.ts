@@ -1,0 +1,82 @@
+/** The rows of a step that the last layer goes on for: those whose logits or hidden states are read. */
+import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Program } from "../../backend/program.js";
+import type { ModelConfig } from "../../model/config.js";
+import { allocateInts, type HostInts, type StepBatch } from "../step-batch.js";
+
+/** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
+export interface Rows {
+  readonly numRows: number;
+  /** [numRows, width] residual stream */
+  readonly hidden: BufferHandle;
+  /** [numRows, numHeads · headDim] */
+  readonly query: BufferHandle;
+  /** i32 [numRows] */
+  readonly kvLengths: HostInts;
+  readonly seats: HostInts;
+  /** Those whose logits, and whose hidden states are wanted. */
+  readonly logitRows: HostInts;
+  readonly hiddenTaps: HostInts;
+}
+
+export class LastRows {
+  readonly #width: number;
+  readonly #queryWidth: number;
+  /** Their numbers in the batch. */
+  readonly #rows: HostInts;
+  readonly #gathered: Omit<Rows, "numRows">;
+
+  /** @param capacity rows that there is memory for */
+  constructor(
+    { width, numHeads, headDim }: ModelConfig,
+    device: Device,
+    private readonly capacity: number,
+  ) {
+    this.#width = width;
+    this.#queryWidth = numHeads * headDim;
+    const ints = () => allocateInts(device, capacity);
+    this.#rows = ints();
+    this.#gathered = {
+      hidden: device.allocate(capacity * this.#width * 4),
+      query: device.allocate(capacity * this.#queryWidth * 4),
+      kvLengths: ints(),
+      seats: ints(),
+      logitRows: ints(),
+      hiddenTaps: ints(),
+    };
+  }
+
+  /**
+   * Notes the rows that are read in the end, each once where rows with logits and taps ascend. @returns how many, or the number of all rows
+   * where there is no room for them
+   */
+  layOut(batch: StepBatch): number {
+    const { numRows, numLogitRows, numHiddenTaps } = batch;
+    const { kvLengths, seats, logitRows, hiddenTaps } = this.#gathered;
+    const most = Math.min(numRows, this.capacity);
+    let count = 0;
+    for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
+      if (count === most) return numRows;
+      const logitRow = i < numLogitRows ? batch.logitRows.values[i]! : numRows;
+      const tap = j < numHiddenTaps ? batch.hiddenTaps.values[j]! : numRows;
+      const row = Math.min(logitRow, tap);
+      this.#rows.values[count] = row;
+      kvLengths.values[count] = batch.kvLengths.values[row]!;
+      seats.values[count] = batch.seats.values[row]!;
+      if (logitRow === row) logitRows.values[i++] = count;
+      if (tap === row) hiddenTaps.values[j++] = count;
+    }
+    return count;
+  }
+
+  /** Records their gathering out of `all`, the rows of the batch. @param numRows as `layOut` returned it */
+  gather(program: Program, all: Rows, numRows: number): Rows {
+    const { hidden, query } = this.#gathered;
+    if (numRows > 0) {
+      const rows = this.#rows.buffer;
+      program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
+      program.record("gatherRows", { out: query, x: all.query, rows, numRows, width: this.#queryWidth });
+    }
+    return { ...this.#gathered, numRows };
+  }
+}

@@ -1,0 +1,362 @@
+/**
+ * The cache of packed weights over a real model: hits, misses, damage, the size cap; what loading through it leaves in memory; and processes
+ * that start at the same time, are killed, or cannot write.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  watch,
+  writeFileSync,
+} from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { repositoryRoot } from "../../../test/helpers/fixtures.js";
+import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
+import { PackCheck } from "../../backend/cpu/packs/pack-check.js";
+import { readPackTable } from "../../backend/cpu/packs/pack-file.js";
+import { openModel } from "../../model/open-model.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+import { FileWatch } from "../file-watch.js";
+
+const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
+const BYTES = 2 ** 30;
+/** Nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for 32. */
+const PACKED_BYTES = ((9 * 1024 * 15_360 + 384 * 1024) * 17) / 32;
+let root: string;
+let folder: string;
+let model: string;
+
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), "millrace-packs-"));
+  model = join(root, "large.gguf");
+  // Just above the size from which packs are kept.
+  const shape = { architecture: "llama", seed: 3, type: "MXFP4", width: 1024, ff: 4096, heads: 8 } as const;
+  writeRandomModel(model, { ...shape, layers: 9, vocab: 384 });
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+beforeEach(() => {
+  folder = mkdtempSync(join(root, "cache-"));
+});
+
+interface Load {
+  readonly tokens: readonly number[];
+  readonly stages: readonly string[];
+  readonly notes: readonly string[];
+}
+
+/** Loads the model and takes a few tokens. */
+function load(path = model, packCache = { folder, maxBytes: BYTES }): Load {
+  const device = loadKernels().createDevice({ numThreads: 2 });
+  const stages: string[] = [];
+  const notes: string[] = [];
+  try {
+    const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24, packCache };
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, device, 0, {
+      progress: (stage) => stages.push(stage),
+      note: (text) => notes.push(text),
+      mapped: () => {},
+    });
+    const { tokenIds } = runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
+    return { tokens: tokenIds, stages, notes };
+  } finally {
+    device.destroy();
+  }
+}
+
+const packs = () => readdirSync(folder).filter((name) => name.endsWith(".pack"));
+const wasPacked = ({ stages }: Load) => stages.includes("packing the weights");
+
+describe("the pack cache", () => {
+  it("packs once, and answers the same from the pack as from memory", () => {
+    const first = load();
+    const second = load();
+    const inMemory = load(model, { folder: join(root, "none"), maxBytes: 1 });
+    expect([wasPacked(first), wasPacked(second), wasPacked(inMemory)]).toEqual([true, false, true]);
+    expect(second.stages).toEqual([]);
+    expect(second.tokens).toEqual(first.tokens);
+    expect(inMemory.tokens).toEqual(first.tokens);
+    expect(inMemory.notes).toEqual([expect.stringContaining("at most 1 bytes")]);
+    expect(packs()).toHaveLength(1);
+  });
+
+  it("knows the same content under another path and date, and other content under the same path", () => {
+    load();
+    const copy = join(root, "copy.gguf");
+    copyFileSync(model, copy);
+    expect(wasPacked(load(copy))).toBe(false);
+    expect(packs()).toHaveLength(1);
+    const bytes = readFileSync(copy);
+    bytes[bytes.length - 1]! ^= 1;
+    writeFileSync(copy, bytes);
+    utimesSync(copy, new Date(), new Date(Date.now() + 10_000));
+    expect(wasPacked(load(copy))).toBe(true);
+    expect(packs()).toHaveLength(2);
+  });
+
+  it("takes damaged and cut-off packs for none", () => {
+    const { tokens } = load();
+    const pack = join(folder, packs()[0]!);
+    const whole = readFileSync(pack);
+    const damages: readonly (() => void)[] = [
+      () => truncateSync(pack, whole.length - 1),
+      () => truncateSync(pack, 20),
+      () => writeFileSync(pack, ""),
+      () => writeFileSync(pack, Buffer.concat([Buffer.from("NOTAPACK"), whole.subarray(8)])),
+      () => writeFileSync(pack, Buffer.concat([whole.subarray(0, 60), Buffer.of(0), whole.subarray(61)])),
+    ];
+    for (const damage of damages) {
+      damage();
+      const again = load();
+      expect(wasPacked(again)).toBe(true);
+      expect(again.tokens).toEqual(tokens);
+    }
+  });
+
+  it("finds a flipped bit in a pack, says so and packs anew", () => {
+    const { tokens } = load();
+    const pack = join(folder, packs()[0]!);
+    const whole = readFileSync(pack);
+    whole[readPackTable(pack)!.matrices[40]!.byteOffset! + 12_345]! ^= 0x10;
+    writeFileSync(pack, whole);
+    const again = load();
+    expect(again.notes).toEqual([expect.stringMatching(/damaged and are made anew: .*\.pack/)]);
+    expect([wasPacked(again), again.tokens]).toEqual([true, tokens]);
+    expect(load().stages).toEqual([]);
+  });
+
+  it("of a large pack, finds it while it serves already, and removes the pack", () => {
+    load();
+    const pack = join(folder, packs()[0]!);
+    const found = { path: pack, table: readPackTable(pack)! };
+    const device = loadKernels().createDevice({ numThreads: 1 });
+    try {
+      const watch = new FileWatch();
+      const file = device.mapFile(pack);
+      watch.addPack(file, new PackCheck(device, file, found));
+      let numSteps = 1;
+      while (watch.tidy()) numSteps++;
+      expect(numSteps).toBeGreaterThan(found.table.matrices.length);
+      const whole = readFileSync(pack);
+      whole[whole.length - 5]! ^= 1;
+      writeFileSync(pack, whole);
+      // Its date is other starts' to set: the bytes tell.
+      watch.look(device, 0);
+      watch.addPack(file, new PackCheck(device, file, found));
+      const lookAtAll = () => {
+        while (watch.tidy()) {}
+      };
+      expect(lookAtAll).toThrow(expect.objectContaining({ code: "pack_damaged" }));
+      expect(packs()).toEqual([]);
+    } finally {
+      device.destroy();
+    }
+  });
+
+  it.skipIf(process.getuid === undefined)("believes no pack that others can write, and none of another user", () => {
+    load();
+    chmodSync(folder, 0o777);
+    const shared = load();
+    expect([wasPacked(shared), shared.notes]).toEqual([
+      true,
+      [expect.stringMatching(/only this user can write.*chmod 700/)],
+    ]);
+    chmodSync(folder, 0o700);
+    const pack = join(folder, packs()[0]!);
+    chmodSync(pack, 0o666);
+    expect(wasPacked(load())).toBe(true);
+    expect(statSync(pack).mode & 0o777).toBe(0o600);
+    if (process.getuid!() !== 0) return;
+    chownSync(folder, 12_345, 12_345);
+    expect(load().notes).toEqual([expect.stringContaining("only this user can write")]);
+  });
+
+  it("packs into memory and says so where the folder cannot be written", () => {
+    const file = join(root, "a-file");
+    writeFileSync(file, "");
+    const { tokens, notes } = load(model, { folder: join(file, "packed"), maxBytes: BYTES });
+    expect(tokens).toHaveLength(8);
+    expect(notes).toEqual([expect.stringMatching(/not kept.*(ENOTDIR|EEXIST)/)]);
+  });
+
+  it("lists, makes room by removing the longest unused, and clears", () => {
+    load();
+    const cache = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION);
+    const [listed] = cache.list();
+    expect(listed).toMatchObject({ model: "large", isCurrent: true });
+    using writer = new PackCache({ folder, maxBytes: listed!.numBytes }, LAYOUT_VERSION).begin("other", 1000, 1);
+    expect(cache.list()).toEqual([]);
+    expect(existsSync(writer.path)).toBe(true);
+    expect(readdirSync(folder).filter((name) => name.endsWith(".ref"))).toHaveLength(1);
+    load();
+    expect(cache.clear("unknown")).toEqual([]);
+    expect(cache.clear("large")).toMatchObject([{ model: "large" }]);
+    expect(readdirSync(folder).filter((name) => !name.endsWith(".tmp"))).toEqual([]);
+  });
+
+  it.skipIf(!existsSync("/proc/self/clear_refs"))("loading takes little more memory than packed weights and KV", () => {
+    const kilobytes = (field: string) =>
+      Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "utf8"))![1]);
+    const kvBytes = 2 ** 24;
+    for (const packCache of [
+      { folder, maxBytes: BYTES },
+      { folder, maxBytes: BYTES },
+      { folder, maxBytes: 1 },
+    ]) {
+      // Sets the peak, VmHWM, back to the present size.
+      writeFileSync("/proc/self/clear_refs", "5");
+      const before = kilobytes("VmRSS");
+      load(model, packCache);
+      const grownBytes = (kilobytes("VmHWM") - before) * 1024;
+      expect(grownBytes).toBeLessThan(1.15 * (PACKED_BYTES + kvBytes));
+    }
+  });
+
+  it("needs no reference to use a pack, where none can be written", () => {
+    load();
+    const [ref] = readdirSync(folder).filter((name) => name.endsWith(".ref"));
+    rmSync(join(folder, ref!));
+    mkdirSync(join(folder, ref!));
+    const again = load();
+    expect([wasPacked(again), again.notes]).toEqual([false, []]);
+    expect(readdirSync(folder).sort()).toEqual([...packs(), ref].sort());
+  });
+
+  it("each start removes what nobody is writing any more", () => {
+    const temporary = (host: string, pid: number, ageMs: number) => {
+      const name = `${"0".repeat(32)}.${host}.${pid}.tmp`;
+      writeFileSync(join(folder, name), "");
+      const changed = new Date(Date.now() - ageMs);
+      utimesSync(join(folder, name), changed, changed);
+      return name;
+    };
+    // Older than this process, so another one had its number then.
+    temporary(hostname(), process.pid, process.uptime() * 1000 + 1000);
+    const kept = [temporary(hostname(), process.ppid, 0), temporary("another.host", process.pid, 60_000)];
+    temporary("another.host", 1, 3_600_000);
+    expect(new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION).find([model])).toBeUndefined();
+    expect(readdirSync(folder).sort()).toEqual(kept.sort());
+  });
+
+  it("a pack of another layout is a miss", () => {
+    load();
+    const older = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION + 1);
+    expect(older.find([model])).toBeUndefined();
+    expect(older.list()).toMatchObject([{ isCurrent: false }]);
+  });
+});
+
+describe("processes that share a pack cache", () => {
+  const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
+  const started: ChildProcess[] = [];
+  let cacheRoot: string;
+
+  beforeEach(() => {
+    cacheRoot = mkdtempSync(join(root, "shared-"));
+    folder = join(cacheRoot, "packed");
+    mkdirSync(folder);
+  });
+  afterEach(() => {
+    for (const child of started.splice(0)) child.kill("SIGKILL");
+  });
+
+  /** @param prefix a command that runs the rest of its arguments */
+  function start(prefix: readonly string[] = []): ChildProcess {
+    const flags = ["--raw", "--prompt", "Once", "--temperature", "0", "--max-tokens", "8", "--threads", "2"];
+    const memory = ["--max-model-len", "64", "--kv-cache-memory-bytes", "16MiB"];
+    const own = [process.execPath, LAUNCHER, "generate", "--model", model, ...flags, ...memory];
+    const [command, ...args] = [...prefix, ...own];
+    const env = { ...process.env, MILLRACE_CACHE: cacheRoot };
+    const child = spawn(command!, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+    started.push(child);
+    return child;
+  }
+
+  async function ended(child: ChildProcess): Promise<{ stdout: string; stderr: string; exitCode: number | null }> {
+    let stdout = "";
+    let stderr = "";
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.stderr!.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    const exitCode = await new Promise<number | null>((resolve) => child.once("close", resolve));
+    return { stdout, stderr, exitCode };
+  }
+
+  /** A first start that is stopped in the middle of writing its pack. */
+  async function stoppedPacker(): Promise<ChildProcess> {
+    for (;;) {
+      const child = start();
+      await new Promise<void>((resolve) => {
+        const watcher = watch(folder, (_, name) => {
+          if (name?.endsWith(".tmp") !== true) return;
+          child.kill("SIGSTOP");
+          watcher.close();
+          resolve();
+        });
+      });
+      if (temporaries().length === 1 && packs().length === 0) return child;
+      // It was faster than we were.
+      child.kill("SIGKILL");
+      await ended(child);
+      for (const name of readdirSync(folder)) rmSync(join(folder, name));
+    }
+  }
+
+  const temporaries = () => readdirSync(folder).filter((name) => name.endsWith(".tmp"));
+  const kinds = () =>
+    readdirSync(folder)
+      .map((name) => name.slice(-4))
+      .sort();
+  const text = async (child: ChildProcess) => {
+    const { stdout, stderr, exitCode } = await ended(child);
+    expect(stderr).not.toContain("note:");
+    expect({ exitCode, length: stdout.length > 1 }).toEqual({ exitCode: 0, length: true });
+    return stdout;
+  };
+
+  it("two first starts at once both answer right and leave one pack", async () => {
+    const first = await stoppedPacker();
+    const second = await text(start());
+    first.kill("SIGCONT");
+    expect(await text(first)).toBe(second);
+    expect(await text(start())).toBe(second);
+    expect(kinds()).toEqual(["pack", ".ref"].sort());
+    expect(readPackTable(join(folder, packs()[0]!))).toBeDefined();
+  });
+
+  it("what a killed start left behind is no pack, and the next start removes it", async () => {
+    const killed = await stoppedPacker();
+    killed.kill("SIGKILL");
+    await ended(killed);
+    expect(kinds()).toEqual([".tmp"]);
+    const next = await text(start());
+    expect(kinds()).toEqual(["pack", ".ref"].sort());
+    expect(await text(start())).toBe(next);
+  });
+
+  it("a start whose writing fails midway says so, answers from memory and leaves nothing", async () => {
+    // At most 40 000 blocks of 512 or 1024 bytes: about half the pack.
+    const { stdout, stderr, exitCode } = await ended(start(["sh", "-c", 'ulimit -f 40000; exec "$0" "$@"']));
+    expect(stderr).toMatch(/^note: packed weights are not kept, .*EFBIG/m);
+    expect({ exitCode, kinds: kinds() }).toEqual({ exitCode: 0, kinds: [] });
+    expect(stdout).toBe(await text(start()));
+  });
+});

@@ -1,0 +1,68 @@
+/** A model file of every quantised type computes what the same values stored as F32 compute. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
+import { loadKernels } from "../../backend/cpu/load.js";
+import type { ActivationDtype } from "../../backend/cpu/weight-packer.js";
+import { BLOCK_LAYOUT } from "../../formats/dequantize.js";
+import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
+import type { TensorType } from "../../formats/gguf/types.js";
+import { openModel } from "../../model/open-model.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { EngineCore } from "../engine-core.js";
+
+const GGUF_TYPES = Object.keys(TENSOR_TYPES) as readonly TensorType[];
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-weight-types-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Every width is a multiple of 256, the largest block. */
+const SHAPE = { architecture: "llama", width: 256, ff: 512, seed: 7 } as const;
+const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
+
+/** Log-probabilities of a fixed text's tokens. */
+function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): number[] {
+  const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
+  writeRandomModel(path, options);
+  const device = loadKernels().createDevice({ numThreads: 2 });
+  try {
+    const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
+    const engineOptions = { modelPath: path, numThreads: 2, ...memory, activationDtype, kvCacheDtype: "f32" } as const;
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
+    const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
+    return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
+  } finally {
+    device.destroy();
+  }
+}
+
+describe("a model file of", () => {
+  for (const type of GGUF_TYPES.filter((name) => BLOCK_LAYOUT[name].numValues > 1)) {
+    it(`${type} scores a text as its values in F32 do`, () => {
+      const scores = scoresOf({ ...SHAPE, type });
+      const wanted = scoresOf({ ...SHAPE, type, isDequantised: true });
+      // Room for activations in eight bits; a value read wrongly is off by whole nats.
+      const errors = scores.map((score, i) => Math.abs(score - wanted[i]!));
+      expect(Math.max(...errors)).toBeLessThan(0.5);
+      expect(errors.reduce((sum, error) => sum + error, 0) / errors.length).toBeLessThan(0.1);
+      expect(Math.max(...wanted) - Math.min(...wanted)).toBeGreaterThan(2);
+    });
+  }
+
+  it("Q8_0 differs a little, and no more, where its activations have eight bits", () => {
+    const options = { ...SHAPE, type: "Q8_0" } as const;
+    const [wanted, sixteen, eight] = [
+      scoresOf({ ...options, isDequantised: true }),
+      scoresOf(options),
+      scoresOf(options, "int8"),
+    ];
+    const worst = (scores: readonly number[]) => Math.max(...scores.map((score, i) => Math.abs(score - wanted[i]!)));
+    expect(worst(sixteen)).toBeLessThan(0.01);
+    expect(worst(eight)).toBeGreaterThan(worst(sixteen));
+    expect(worst(eight)).toBeLessThan(0.5);
+  });
+});

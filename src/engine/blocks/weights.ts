@@ -1,0 +1,204 @@
+/** Binds a model's tensors to device weights; the source checks that every tensor is there and has the shape the config implies. */
+
+import { matrixKey, type PlacedWeight, type WeightPacker } from "../../backend/cpu/weight-packer.js";
+import type { BufferHandle, Device, WeightHandle } from "../../backend/device.js";
+import { NO_BUFFER } from "../../backend/device.js";
+import type { ActivationFormat } from "../../backend/packing.js";
+import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import type { ModelConfig } from "../../model/config.js";
+
+export interface Linear {
+  /** [outputs, inputs] */
+  readonly weight: WeightHandle;
+  /** What the inputs must be. */
+  readonly activations: ActivationFormat;
+  /** f32 [outputs] or NO_BUFFER */
+  readonly bias: BufferHandle;
+}
+
+export interface LayerWeights {
+  readonly attentionNorm: BufferHandle;
+  readonly query: Linear;
+  readonly key: Linear;
+  readonly value: Linear;
+  /** Per-head norms of queries and keys (qwen3, gemma3), f32 [headDim]. */
+  readonly queryNorm: BufferHandle | undefined;
+  readonly keyNorm: BufferHandle | undefined;
+  readonly attentionOutput: Linear;
+  /** Norms after a sub-layer, before its residual is added (gemma3). */
+  readonly attentionPostNorm: BufferHandle | undefined;
+  readonly ffNorm: BufferHandle;
+  readonly gate: Linear;
+  readonly up: Linear;
+  readonly down: Linear;
+  readonly ffPostNorm: BufferHandle | undefined;
+}
+
+export interface ModelWeights {
+  readonly embedding: WeightHandle;
+  readonly layers: readonly LayerWeights[];
+  /** undefined: heads without a norm of their own */
+  readonly outputNorm: BufferHandle | undefined;
+  readonly output: Linear;
+  /** Divisors of the rope frequencies: all contexts, up to the original context, and beyond it. */
+  readonly ropeFactors: Float32Array | undefined;
+  readonly ropeFactorsShort: Float32Array | undefined;
+  readonly ropeFactorsLong: Float32Array | undefined;
+}
+
+export function bindWeights(
+  source: TensorSource,
+  config: ModelConfig,
+  device: Device,
+  packer: WeightPacker,
+): ModelWeights {
+  return bindTensors(source, device, packer, (binder) => bindModel(binder, config));
+}
+
+/** What `bind` makes of the tensors it takes; it is called twice, the second time with those on the device. */
+export function bindTensors<T>(
+  source: TensorSource,
+  device: Device,
+  packer: WeightPacker,
+  bind: (binder: Binder) => T,
+): T {
+  const plan = new MatrixPlan(source);
+  bind(plan);
+  return bind(new DeviceBinder(source, device, packer.place(plan.matrices)));
+}
+
+function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
+  const { width, vocabSize } = config;
+  const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
+  const embedding = binder.rows("token_embd", vocabSize, width);
+  const output = binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width);
+  const rope = (name: string) => (binder.has(name) ? binder.values(name, config.ropes[0]!.dim / 2) : undefined);
+  return {
+    embedding,
+    layers,
+    outputNorm: binder.vector("output_norm.weight", width),
+    output,
+    ropeFactors: rope("rope_freqs.weight"),
+    ropeFactorsShort: rope("rope_factors_short.weight"),
+    ropeFactorsLong: rope("rope_factors_long.weight"),
+  };
+}
+
+/** @param prefix of the names of the layer's tensors */
+function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
+  const { width, ffWidth, headDim } = config;
+  const queryWidth = config.numHeads * headDim;
+  const kvWidth = config.numKvHeads * headDim;
+  // phi3 stores q, k and v as one matrix, and gate above up as another.
+  const isQkvFused = binder.has(`${prefix}attn_qkv.weight`);
+  const isGateFused = !binder.has(`${prefix}ffn_gate.weight`);
+  const qkvRows = queryWidth + 2 * kvWidth;
+  const part = (name: string, start: number, rows: number) =>
+    isQkvFused
+      ? binder.linear(`${prefix}attn_qkv`, qkvRows, width, start, rows)
+      : binder.linear(`${prefix}${name}`, rows, width);
+  const up = (start: number) =>
+    isGateFused
+      ? binder.linear(`${prefix}ffn_up`, 2 * ffWidth, width, start, ffWidth)
+      : binder.linear(`${prefix}${start === 0 ? "ffn_gate" : "ffn_up"}`, ffWidth, width);
+  return {
+    attentionNorm: binder.vector(`${prefix}attn_norm.weight`, width),
+    query: part("attn_q", 0, queryWidth),
+    key: part("attn_k", queryWidth, kvWidth),
+    value: part("attn_v", queryWidth + kvWidth, kvWidth),
+    queryNorm: binder.optionalVector(`${prefix}attn_q_norm.weight`, headDim),
+    keyNorm: binder.optionalVector(`${prefix}attn_k_norm.weight`, headDim),
+    attentionOutput: binder.linear(`${prefix}attn_output`, width, queryWidth),
+    attentionPostNorm: binder.optionalVector(`${prefix}post_attention_norm.weight`, width),
+    ffNorm: binder.vector(`${prefix}ffn_norm.weight`, width),
+    gate: up(0),
+    up: up(ffWidth),
+    down: binder.linear(`${prefix}ffn_down`, width, ffWidth),
+    ffPostNorm: binder.optionalVector(`${prefix}post_ffw_norm.weight`, width),
+  };
+}
+
+/** Takes what the model consists of, tensor by tensor, in the order in which the forward pass reads it. */
+export interface Binder {
+  has(name: string): boolean;
+  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
+  linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
+  /** A matrix to look rows up in. */
+  rows(name: string, rows: number, cols: number): WeightHandle;
+  vector(name: string, length: number): BufferHandle;
+  optionalVector(name: string, length: number): BufferHandle | undefined;
+  values(name: string, length: number): Float32Array;
+}
+
+/** Binds nothing: collects the matrices of the linear layers, so that they can be packed in one go. */
+class MatrixPlan implements Binder {
+  readonly matrices: MatrixSpec[] = [];
+
+  constructor(private readonly source: TensorSource) {}
+
+  has(name: string): boolean {
+    return this.source.has(name);
+  }
+
+  linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
+    this.matrices.push({ name: `${name}.weight`, totalRows, cols, start, rows });
+    return { weight: 0 as WeightHandle, activations: "f32", bias: NO_BUFFER };
+  }
+
+  rows(): WeightHandle {
+    return 0 as WeightHandle;
+  }
+
+  vector(): BufferHandle {
+    return NO_BUFFER;
+  }
+
+  optionalVector(): undefined {
+    return undefined;
+  }
+
+  values(): Float32Array {
+    return new Float32Array();
+  }
+}
+
+class DeviceBinder implements Binder {
+  constructor(
+    private readonly source: TensorSource,
+    private readonly device: Device,
+    private readonly placed: ReadonlyMap<string, PlacedWeight>,
+  ) {}
+
+  has(name: string): boolean {
+    return this.source.has(name);
+  }
+
+  linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
+    const placed = this.placed.get(matrixKey({ name: `${name}.weight`, totalRows, cols, start, rows }))!;
+    if (!this.has(`${name}.bias`)) return { ...placed, bias: NO_BUFFER };
+    return { ...placed, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+  }
+
+  rows(name: string, rows: number, cols: number): WeightHandle {
+    const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, rows, cols, 0, rows);
+    return this.device.createWeight(memory, byteOffset, type, rows, cols);
+  }
+
+  optionalVector(name: string, length: number): BufferHandle | undefined {
+    return this.has(name) ? this.vector(name, length) : undefined;
+  }
+
+  vector(name: string, length: number): BufferHandle {
+    return this.#upload(this.values(name, length));
+  }
+
+  values(name: string, length: number): Float32Array {
+    return this.source.values(name, length);
+  }
+
+  #upload(values: Float32Array): BufferHandle {
+    const buffer = this.device.allocate(values.byteLength);
+    new Float32Array(this.device.view(buffer)).set(values);
+    return buffer;
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * Published KV blocks on disk: every block that is published is written in the background, and a sequence that misses memory goes on with
+ * what an earlier one, or an earlier process, has left. A block's key is chained from its parent's key and its tokens; the first key comes from
+ * the cache salt and a secret of this machine, so that names tell nothing of prompts.
+ */
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { MillraceError } from "../../core/errors.js";
+import { packageRoot } from "../../core/package-root.js";
+import { listBlocks, readBlock } from "./disk-files.js";
+import type { DiskWriterData, FromDiskWriter, ToDiskWriter } from "./disk-writer.js";
+import type { PrefixNode } from "./prefix-index.js";
+
+export interface DiskTierOptions {
+  /** Folder of all models' blocks. */
+  readonly folder: string;
+  readonly maxBytes: number;
+}
+
+export interface DiskTierStats {
+  readonly numQueries: number;
+  readonly numHits: number;
+  readonly numWritten: number;
+  /** Not written because writing could not keep up, or failed. */
+  readonly numDropped: number;
+  readonly numEvicted: number;
+  /** Of all models, as of the last look through the folder. */
+  readonly numBytes: number;
+}
+
+export const NO_DISK_TIER: DiskTierStats = {
+  numQueries: 0,
+  numHits: 0,
+  numWritten: 0,
+  numDropped: 0,
+  numEvicted: 0,
+  numBytes: 0,
+};
+
+/** K and V of a block in all layers, wherever they lie. */
+export interface BlockMemory {
+  readonly blockBytes: number;
+  /** @param blocks one id per KV group */
+  copyOut(blocks: ArrayLike<number>, target: Uint8Array): void;
+  copyIn(blocks: ArrayLike<number>, source: Uint8Array): void;
+}
+
+/** Compiled: tests run the rest from source, which a thread of its own could not. */
+const WRITER = "dist/src/engine/memory/disk-writer.js";
+/** Read back for one sequence in one step, at most. */
+const RESTORED_PER_STEP_BYTES = 64 * 2 ** 20;
+/** Copied but not yet written, at most. */
+const MAX_PENDING_BYTES = 256 * 2 ** 20;
+/** Copied for writing after one step, at most. */
+const COPIED_PER_STEP_BYTES = 8 * 2 ** 20;
+
+export class DiskTier {
+  readonly #folder: string;
+  readonly #secret: Buffer;
+  readonly #known: Set<string>;
+  readonly #writer: Worker;
+  readonly #port: MessagePort;
+  /** Published, to be copied when there is time. */
+  readonly #queue: PrefixNode[] = [];
+  readonly #keys = new WeakMap<PrefixNode, string>();
+  #numPendingBytes = 0;
+  #numFlushes = 0;
+  #hasEnded = false;
+  /** That writing fails has been said. */
+  #isNoted = false;
+  #stats = { ...NO_DISK_TIER };
+
+  /**
+   * @param fingerprint of everything that decides what a block's bytes are
+   * @param note told once when writing fails
+   * Throws invalid_option when the folder cannot be used.
+   */
+  constructor(
+    options: DiskTierOptions,
+    fingerprint: string,
+    private readonly memory: BlockMemory,
+    private readonly note: (text: string) => void,
+  ) {
+    this.#folder = join(options.folder, fingerprint);
+    this.#secret = readSecret(options.folder);
+    this.#known = new Set(listBlocks(this.#folder));
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    const { folder: root, maxBytes } = options;
+    const workerData: DiskWriterData = { root, maxBytes, folder: this.#folder, port: port2 };
+    this.#writer = new Worker(join(packageRoot(), WRITER), { workerData, transferList: [port2] });
+    this.#writer.on("error", (error) => note(`the prefix cache on disk stopped: ${error.message}`));
+    this.#writer.once("exit", () => {
+      this.#hasEnded = true;
+    });
+    this.#writer.unref();
+    this.#port.unref();
+  }
+
+  get stats(): DiskTierStats {
+    return this.#stats;
+  }
+
+  get blocksPerStep(): number {
+    return Math.max(1, Math.floor(RESTORED_PER_STEP_BYTES / this.memory.blockBytes));
+  }
+
+  /** Is the block of these tokens behind `parent` on disk? */
+  has(parent: PrefixNode, tokens: Int32Array): boolean {
+    this.#stats.numQueries++;
+    return this.#known.has(this.#keyAfter(parent, tokens));
+  }
+
+  /** Fills `blocks` with it; false when it was not there any more, or damaged. */
+  restore(parent: PrefixNode, tokens: Int32Array, blocks: ArrayLike<number>): boolean {
+    const key = this.#keyAfter(parent, tokens);
+    const payload = readBlock(this.#folder, key);
+    if (payload === undefined || payload.length !== this.memory.blockBytes) {
+      this.#known.delete(key);
+      return false;
+    }
+    this.memory.copyIn(blocks, payload);
+    this.#stats.numHits++;
+    return true;
+  }
+
+  onPublished(node: PrefixNode): void {
+    this.#queue.push(node);
+  }
+
+  /** Hears from the writer and hands it published blocks, a few of them; true when more are waiting. */
+  work(): boolean {
+    for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
+      this.#receive(mail.message as FromDiskWriter);
+    }
+    for (let numBytes = 0; numBytes < COPIED_PER_STEP_BYTES && this.#queue.length > 0; ) {
+      numBytes += this.#store(this.#queue.shift()!);
+    }
+    return this.#queue.length > 0;
+  }
+
+  /** Resolves when everything published has been written or given up. */
+  async flush(): Promise<void> {
+    while (this.work()) {}
+    this.#numFlushes++;
+    this.#send({ kind: "flush" });
+    while (this.#numFlushes > 0 && !this.#hasEnded) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      this.work();
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.flush();
+    await this.#writer.terminate();
+  }
+
+  /** @returns bytes copied */
+  #store(node: PrefixNode): number {
+    if (node.parent === null || !node.isLive || node.blocks.includes(-1)) return 0;
+    const key = this.#keyOf(node);
+    if (this.#known.has(key)) return 0;
+    const { blockBytes } = this.memory;
+    if (this.#numPendingBytes + blockBytes > MAX_PENDING_BYTES) {
+      this.#stats.numDropped++;
+      return 0;
+    }
+    const payload = new Uint8Array(blockBytes);
+    this.memory.copyOut(node.blocks, payload);
+    this.#known.add(key);
+    this.#numPendingBytes += blockBytes;
+    this.#send({ kind: "write", key, payload }, [payload.buffer]);
+    return blockBytes;
+  }
+
+  #receive(message: FromDiskWriter): void {
+    if (message.kind === "flushed") this.#numFlushes--;
+    else if (message.kind === "room") {
+      this.#stats.numBytes = message.numBytes;
+      this.#stats.numEvicted += message.numEvicted;
+    } else {
+      this.#numPendingBytes -= this.memory.blockBytes;
+      if (message.isStored) {
+        this.#stats.numWritten++;
+        this.#stats.numBytes += this.memory.blockBytes;
+        return;
+      }
+      this.#known.delete(message.key);
+      this.#stats.numDropped++;
+      if (!this.#isNoted) this.note(`the prefix cache on disk cannot be written: ${message.problem}`);
+      this.#isNoted = true;
+    }
+  }
+
+  #send(message: ToDiskWriter, transfer: readonly ArrayBuffer[] = []): void {
+    this.#port.postMessage(message, transfer);
+  }
+
+  #keyOf(node: PrefixNode): string {
+    let key = this.#keys.get(node);
+    if (key === undefined) {
+      key =
+        node.parent === null
+          ? createHmac("sha256", this.#secret).update(node.salt).digest("hex")
+          : this.#keyAfter(node.parent, node.tokens);
+      this.#keys.set(node, key);
+    }
+    return key;
+  }
+
+  #keyAfter(parent: PrefixNode, tokens: Int32Array): string {
+    const bytes = new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength);
+    return createHash("sha256").update(this.#keyOf(parent)).update(bytes).digest("hex");
+  }
+}
+
+/** 32 random bytes, made once for the folder; whoever comes second reads the first one's. */
+function readSecret(folder: string): Buffer {
+  const path = join(folder, "secret");
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const own = `${path}.${randomBytes(6).toString("hex")}.tmp`;
+    writeFileSync(own, randomBytes(32), { flag: "wx", mode: 0o600 });
+    try {
+      // Whole at once, or not at all.
+      linkSync(own, path);
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;
+    } finally {
+      rmSync(own);
+    }
+    const secret = readFileSync(path);
+    if (secret.length === 32) return secret;
+    throw new Error(`expected 32 bytes in ${path}, got ${secret.length}`);
+  } catch (thrown) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected a folder for the prefix cache that can be written, got ${folder}: ${(thrown as Error).message}`,
+      { hint: "Choose another with MILLRACE_CACHE, or start without --prefix-cache-disk.", cause: thrown },
+    );
+  }
+}

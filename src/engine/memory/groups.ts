@@ -1,0 +1,94 @@
+/** KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). */
+
+import type { KvType } from "../../backend/program.js";
+import { kvEntryBytes } from "../../backend/program.js";
+import { MillraceError } from "../../core/errors.js";
+import type { ModelConfig } from "../../model/config.js";
+import { blocksAtOnce } from "./windows.js";
+
+export interface KvGroupSpec {
+  /** 0 = everything is kept. */
+  readonly window: number;
+  /** Indices of the model's layers, ascending. */
+  readonly layers: readonly number[];
+}
+
+/** @param length of the longest sequence: what a window as wide as that sees is everything */
+export function kvGroups(config: ModelConfig, length: number): readonly KvGroupSpec[] {
+  const kept = config.layers.map(({ window }) => (window < length ? window : 0));
+  return [...new Set(kept)]
+    .sort((a, b) => a - b)
+    .map((window) => ({ window, layers: kept.flatMap((own, index) => (own === window ? [index] : [])) }));
+}
+
+/** The group whose blocks limit how long a sequence can get: full attention if any layer has it, else the widest window. */
+export function mainGroup(windows: readonly number[]): number {
+  return windows.includes(0) ? windows.indexOf(0) : windows.indexOf(Math.max(...windows));
+}
+
+/** What the engine may have running. */
+export interface KvDemand {
+  readonly maxNumSeqs: number;
+  readonly maxModelLen: number;
+  readonly maxNumBatchedTokens: number;
+}
+
+export interface KvBudget {
+  /** Blocks in each group's pool. */
+  readonly numBlocks: readonly number[];
+  readonly kvBytes: number;
+}
+
+/** Where memory is short, windows get this share of the blocks of full attention: both are full with sequences four windows long. */
+const WINDOW_SHARE = 1 / 4;
+/** Blocks of a window beyond those of all sequences that run, as much again, keep prefixes. */
+const CACHE_FACTOR = 2;
+
+/**
+ * How many blocks the KV memory holds. Without an explicit size: room for every seat at full length, at most a quarter of the free memory.
+ * A window never gets so few blocks that a sequence which fits the main group could not be computed alone.
+ * @param explicitBytes what the user asked for, or undefined
+ */
+export function planKvBudget(
+  config: ModelConfig,
+  groups: readonly KvGroupSpec[],
+  kvType: KvType,
+  blockSize: number,
+  demand: KvDemand,
+  freeBytes: number,
+  explicitBytes: number | undefined,
+): KvBudget {
+  const layerBytes = 2 * config.numKvHeads * kvEntryBytes(kvType, config.headDim) * blockSize;
+  const main = mainGroup(groups.map(({ window }) => window));
+  const blocksBeside = (numMain: number) =>
+    groups.map(({ window }, group) => (group === main ? numMain : windowBlocks(window, numMain, blockSize, demand)));
+  const bytesBeside = (numMain: number) =>
+    blocksBeside(numMain).reduce((sum, count, group) => sum + count * groups[group]!.layers.length * layerBytes, 0);
+
+  const wanted = Math.ceil(demand.maxModelLen / blockSize) * demand.maxNumSeqs;
+  const bytes = explicitBytes ?? Math.min(bytesBeside(wanted), Math.floor(Math.max(0, freeBytes) / 4));
+  // The most that fits, by halves: bytes grow with blocks.
+  let numMain = 0;
+  for (let step = 2 ** Math.ceil(Math.log2(bytes / layerBytes + 1)); step >= 1; step /= 2) {
+    if (bytesBeside(numMain + step) <= bytes) numMain += step;
+  }
+  if (numMain < 1) {
+    const source = explicitBytes === undefined ? ", a quarter of what is free beside the weights" : "";
+    throw new MillraceError(
+      "invalid_option",
+      `expected KV memory for at least one block of ${blockSize} tokens (${bytesBeside(1)} bytes), got ${bytes} bytes${source}`,
+      { hint: "Raise --kv-cache-memory-bytes, lower --block-size, or take a smaller model." },
+    );
+  }
+  return { numBlocks: blocksBeside(numMain), kvBytes: bytesBeside(numMain) };
+}
+
+/** Blocks of a window's pool beside `numMain` of the main group. */
+function windowBlocks(window: number, numMain: number, blockSize: number, demand: KvDemand): number {
+  const { maxNumSeqs, maxModelLen, maxNumBatchedTokens } = demand;
+  const ofOne = blocksAtOnce(window, maxModelLen, maxNumBatchedTokens, blockSize);
+  const decoding = blocksAtOnce(window, maxModelLen, 1, blockSize);
+  const ofAll = CACHE_FACTOR * (maxNumSeqs * decoding + Math.ceil(maxNumBatchedTokens / blockSize));
+  const share = Math.max(WINDOW_SHARE, decoding / Math.ceil(maxModelLen / blockSize));
+  return Math.min(numMain, Math.max(ofOne, Math.min(ofAll, Math.ceil(numMain * share))));
+}

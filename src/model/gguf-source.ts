@@ -1,0 +1,80 @@
+/** A GGUF file's tensors as the loader takes them: mapped where they lie. */
+import { closeSync, openSync, readSync } from "node:fs";
+import type { Device, FileHandle } from "../backend/device.js";
+import type { MatrixPlace, TensorSource } from "../backend/tensor-source.js";
+import { MillraceError } from "../core/errors.js";
+import { dequantizeRow } from "../formats/dequantize.js";
+import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
+import type { WeightSummary } from "./model.js";
+
+export class GgufSource implements TensorSource {
+  readonly #files: readonly FileHandle[];
+
+  constructor(
+    private readonly gguf: GgufFile,
+    device: Device,
+  ) {
+    this.#files = gguf.shards.map((shard) => device.mapFile(shard.path));
+  }
+
+  has(name: string): boolean {
+    return this.gguf.tensors.has(name);
+  }
+
+  matrix(name: string, totalRows: number, cols: number, start: number): MatrixPlace {
+    const tensor = this.#tensor(name, [cols, totalRows]);
+    const rowBytes = tensor.byteLength / totalRows;
+    return {
+      memory: this.#files[tensor.shard]!,
+      byteOffset: tensor.byteOffset + start * rowBytes,
+      type: tensor.type,
+    };
+  }
+
+  values(name: string, length: number): Float32Array {
+    const tensor = this.#tensor(name, [length]);
+    const bytes = new Uint8Array(tensor.byteLength);
+    const file = openSync(this.gguf.shards[tensor.shard]!.path, "r");
+    try {
+      const numRead = readSync(file, bytes, 0, bytes.length, tensor.byteOffset);
+      if (numRead !== bytes.length) {
+        throw new MillraceError("gguf_truncated", `expected ${bytes.length} bytes of ${name}, got ${numRead}`);
+      }
+    } finally {
+      closeSync(file);
+    }
+    return dequantizeRow(tensor.type, bytes, length);
+  }
+
+  #tensor(name: string, shape: readonly number[]): GgufTensor {
+    const tensor = this.gguf.tensors.get(name);
+    if (tensor === undefined) {
+      throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], got none`, {
+        hint: "The file is incomplete, or its metadata describe another model.",
+      });
+    }
+    const actual = [...tensor.shape];
+    while (actual.length > shape.length && actual.at(-1) === 1) actual.pop();
+    if (actual.length !== shape.length || actual.some((size, i) => size !== shape[i])) {
+      throw new MillraceError("gguf_tensor", `expected ${name} of shape [${shape}], got [${tensor.shape}]`);
+    }
+    return tensor;
+  }
+}
+
+export function summarizeGguf(gguf: GgufFile): WeightSummary {
+  const bytesByType = new Map<string, number>();
+  let numParameters = 0;
+  let weightBytes = 0;
+  for (const tensor of gguf.tensors.values()) {
+    bytesByType.set(tensor.type, (bytesByType.get(tensor.type) ?? 0) + tensor.byteLength);
+    numParameters += tensor.shape.reduce((product, size) => product * size, 1);
+    weightBytes += tensor.byteLength;
+  }
+  return { weightType: mostOf(bytesByType), numParameters, weightBytes };
+}
+
+/** The key with the largest number; F32 for none. */
+export function mostOf(bytesByType: ReadonlyMap<string, number>): string {
+  return [...bytesByType].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["F32", 0])[0];
+}

@@ -1,0 +1,18 @@
+/** Model folders of every architecture give a text the log-probabilities that transformers gives it (test/fixtures/make-hf-models.py). */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { fixture } from "../../../test/helpers/fixtures.js";
+import { expectLogprobs } from "../../../test/helpers/hf-models.js";
+import { openModel } from "../open-model.js";
+
+describe("a folder of", () => {
+  for (const name of ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"]) {
+    it(name, () => {
+      const folder = fixture(`hf/${name}`);
+      const { config } = openModel(folder);
+      expect(config).toMatchObject({ architecture: name, name, vocabSize: 288, numKvHeads: 2, isNeoxRope: true });
+      expectLogprobs(folder, JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")));
+    });
+  }
+});

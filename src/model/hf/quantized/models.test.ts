@@ -1,0 +1,84 @@
+/** Quantised folders, written by the formats' own packages (test/fixtures/make-hf-quantized.py): every weight to the bit, and the log-probabilities. */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { fixture } from "../../../../test/helpers/fixtures.js";
+import { type ExpectedLogprobs, expectLogprobs } from "../../../../test/helpers/hf-models.js";
+import { loadKernels } from "../../../backend/cpu/load.js";
+import type { BufferHandle } from "../../../backend/device.js";
+import { dequantizeRow, rowByteLength } from "../../../formats/dequantize.js";
+import { readHfFolder } from "../../../formats/huggingface/folder.js";
+import { HfNames } from "../names.js";
+import { openHfModel } from "../open.js";
+
+/** [rows, cols] of the fixtures' matrices, by the loader's names. */
+const SHAPES: Readonly<Record<string, readonly [number, number]>> = {
+  "blk.0.attn_q.weight": [64, 64],
+  "blk.0.attn_k.weight": [32, 64],
+  "blk.0.attn_v.weight": [32, 64],
+  "blk.0.attn_output.weight": [64, 64],
+  "blk.0.ffn_gate.weight": [160, 64],
+  "blk.0.ffn_up.weight": [160, 64],
+  "blk.0.ffn_down.weight": [64, 160],
+};
+
+/** What each is converted to. Exact in F32 at least; scales that are the same over whole blocks leave bytes or less, those of 16 bits GGML's blocks. */
+const FORMATS = [
+  ["fp8-block", "F8_E4M3"],
+  ["fp8-channel", "F8_E4M3"],
+  ["fp8-tensor", "F8_E4M3"],
+  ["int8-channel", "Q8_0"],
+  ["int8-f32-scales", "I8"],
+  ["pack-symmetric", "Q4_0"],
+  ["pack-asymmetric", "Q5_0"],
+  ["pack-shuffled", "F32"],
+  ["gptq", "Q4_0"],
+  ["gptq-asymmetric", "Q5_0"],
+  ["gptq-shuffled", "F32"],
+  ["gptq-8bit", "Q8_0"],
+  ["awq", "Q5_0"],
+] as const;
+
+/** A block type's kernels may quantise activations to eight bits; a weight read wrongly is off by whole nats. */
+const BLOCK_TOLERANCE = 0.5;
+
+describe.each(FORMATS)("%s", (format, type) => {
+  const path = fixture(`hf-quantized/${format}`);
+  const expected = JSON.parse(readFileSync(join(path, "expected.json"), "utf8")) as ExpectedLogprobs & {
+    readonly weights: Readonly<Record<string, string>>;
+  };
+
+  it(`becomes ${type}, every weight the same`, () => {
+    const folder = readHfFolder(path);
+    const names = new HfNames(folder);
+    const device = loadKernels().createDevice({ numThreads: 1 });
+    try {
+      const source = openHfModel(folder).tensorsFor(device);
+      for (const [name, [rows, cols]] of Object.entries(SHAPES)) {
+        const place = source.matrix(name, rows, cols, 0, rows);
+        expect(place.type).toBe(type);
+        const whole = Buffer.from(device.view(place.memory as BufferHandle));
+        const values = Float32Array.from({ length: rows * cols }, () => 0);
+        const rowBytes = rowByteLength(type, cols)!;
+        for (let row = 0; row < rows; row++) {
+          values.set(dequantizeRow(type, whole.subarray(row * rowBytes, (row + 1) * rowBytes), cols), row * cols);
+        }
+        // Plus zero, so that zeros have one sign.
+        const bytes = values.map((value) => value + 0);
+        const checksum = createHash("sha256").update(bytes).digest("hex");
+        expect(checksum, name).toBe(expected.weights[names.of(name, "llama")!]);
+
+        const part = source.matrix(name, rows, cols, 9, 13);
+        const partBytes = Buffer.from(device.view(part.memory as BufferHandle));
+        expect(partBytes.equals(whole.subarray(9 * rowBytes, 22 * rowBytes)), `${name}, rows 9 to 21`).toBe(true);
+      }
+    } finally {
+      device.destroy();
+    }
+  });
+
+  it("gives the dequantised model's log-probabilities", () => {
+    expectLogprobs(path, expected, type === "F32" ? undefined : BLOCK_TOLERANCE);
+  });
+});

@@ -1,0 +1,76 @@
+/** Finds out how a layer is quantised: by the tensors it has, and by config.json's quantization_config where those leave a question. */
+import { MillraceError } from "../../../core/errors.js";
+import { type JsonObject, shownValue } from "../../../formats/huggingface/json.js";
+import type { QuantizedMatrix } from "./matrix.js";
+import { openAwq, openGptq, openPackQuantized } from "./packed-words.js";
+import { openScaledBytes } from "./scaled-bytes.js";
+import type { LayerTensors } from "./tensors.js";
+
+/** Tensors in place of a layer's plain `weight`. */
+export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
+
+const DEFAULT_BLOCK: readonly [number, number] = [128, 128];
+
+/** Settings that change what the weights mean; read once for a model. */
+export class Quantization {
+  readonly #json: JsonObject | undefined;
+  readonly #method: string | undefined;
+
+  /** @param config config.json */
+  constructor(config: JsonObject) {
+    const text = config.object("text_config");
+    this.#json =
+      config.object("quantization_config") ??
+      config.object("compression_config") ??
+      text?.object("quantization_config");
+    this.#method = this.#json?.string("quant_method");
+    if (this.#json?.has("transform_config") && Object.keys(this.#json.object("transform_config")!.raw).length > 0) {
+      throw this.#refuse("transform_config", "absent");
+    }
+  }
+
+  /** @param shape [outputs, inputs] */
+  open(tensors: LayerTensors, shape: readonly [number, number]): QuantizedMatrix {
+    if (tensors.find("qweight") !== undefined) return this.#openWords(tensors, shape);
+    if (tensors.find("weight_packed") === undefined) return openScaledBytes(tensors, shape, this.#blockSize());
+    for (const group of Object.values(this.#json?.object("config_groups")?.raw ?? {})) {
+      const bits = (group as { weights?: { num_bits?: unknown } } | null)?.weights?.num_bits;
+      if (bits !== 4) throw this.#refuse("config_groups", "groups of weights of 4 bits");
+    }
+    return openPackQuantized(tensors, shape);
+  }
+
+  #openWords(tensors: LayerTensors, shape: readonly [number, number]): QuantizedMatrix {
+    const bits = this.#json?.number("bits") ?? this.#json?.number("w_bit") ?? 4;
+    if (this.#method === "awq") {
+      if (bits !== 4) throw this.#refuse("bits", "4");
+      if ((this.#json?.string("version") ?? "gemm").toLowerCase() !== "gemm") throw this.#refuse("version", "gemm");
+      return openAwq(tensors, shape);
+    }
+    if (this.#method !== "gptq") throw this.#refuse("quant_method", "gptq or awq");
+    if (bits !== 4 && bits !== 8) throw this.#refuse("bits", "4 or 8");
+    const format = this.#json?.string("checkpoint_format") ?? this.#json?.string("format") ?? "gptq";
+    if (format !== "gptq" && format !== "gptq_v2") throw this.#refuse("checkpoint_format", "gptq or gptq_v2");
+    return openGptq(tensors, shape, bits, format === "gptq");
+  }
+
+  /** Rows and columns that share a scale: DeepSeek's key, or compressed-tensors'. */
+  #blockSize(): readonly [number, number] {
+    const groups = Object.values(this.#json?.object("config_groups")?.raw ?? {}) as {
+      weights?: { block_structure?: unknown };
+    }[];
+    const stated = this.#json?.numbers("weight_block_size") ?? groups[0]?.weights?.block_structure ?? DEFAULT_BLOCK;
+    const [rows, cols] = Array.isArray(stated) ? (stated as unknown[]) : [];
+    const isSize = (size: unknown): size is number => Number.isInteger(size) && (size as number) > 0;
+    if (isSize(rows) && isSize(cols)) return [rows, cols];
+    throw this.#refuse("weight_block_size", "two positive integers");
+  }
+
+  #refuse(key: string, expected: string): MillraceError {
+    const name = this.#json?.nameOf(key) ?? `config.json: quantization_config.${key}`;
+    const got = shownValue(this.#json?.value(key));
+    return new MillraceError("tensor_type_unsupported", `expected ${name} to be ${expected}, got ${got}`, {
+      hint: "The weights are quantised in a way millrace does not read; choose another version of the model.",
+    });
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * Rope settings of a config.json: `rope_parameters`, or `rope_scaling` with `rope_theta` as older files have it. Formulas and defaults
+ * as in transformers' modeling_rope_utils.
+ */
+import { MillraceError } from "../../core/errors.js";
+import { configError, JsonObject } from "../../formats/huggingface/json.js";
+import { MODEL_LIMITS } from "../config.js";
+import type { RopeConfig } from "../rope.js";
+
+/** Divisors of the rope frequencies [rope.dim / 2]: in all contexts, or by context length (Phi-3's long rope). */
+export interface RopeFactors {
+  readonly all?: Float32Array;
+  readonly short?: Float32Array;
+  readonly long?: Float32Array;
+}
+
+export interface HfRopes {
+  /** The model's rope, then that of windowed layers where they have their own. */
+  readonly ropes: readonly RopeConfig[];
+  /** What the rope was stretched to serve. */
+  readonly contextLength: number;
+  readonly factors: RopeFactors;
+}
+
+interface RopeContext {
+  readonly headDim: number;
+  readonly maxPositions: number;
+  readonly defaultBase: number;
+  readonly hasLocalRope: boolean;
+}
+
+const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
+const LOCAL_BASE = 10_000;
+
+export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
+  const stated = text.object("rope_parameters") ?? text.object("rope_scaling") ?? EMPTY;
+  const main = stated.object("full_attention") ?? stated;
+  const { rope, factors, contextLength } = readRope(text, main, context);
+  if (!context.hasLocalRope) return { ropes: [rope], contextLength, factors };
+  if (factors.all !== undefined) throw unsupported(main, "llama3 for a model with a second rope");
+  const local = stated.object("sliding_attention");
+  const localType = local === undefined ? undefined : typeOf(local);
+  if (local !== undefined && localType !== "default") throw unsupported(local, localType);
+  const base = positive(local ?? EMPTY, "rope_theta") ?? positive(text, "rope_local_base_freq") ?? LOCAL_BASE;
+  return { ropes: [rope, { ...plainRope(rope.dim, base, context.maxPositions) }], contextLength, factors };
+}
+
+function plainRope(dim: number, base: number, maxPositions: number): RopeConfig {
+  return {
+    dim,
+    base,
+    scaling: "none",
+    factor: 1,
+    originalContextLength: maxPositions,
+    betaFast: 32,
+    betaSlow: 1,
+    attentionFactor: 1,
+  };
+}
+
+function readRope(
+  text: JsonObject,
+  stated: JsonObject,
+  { headDim, maxPositions, defaultBase }: RopeContext,
+): { readonly rope: RopeConfig; readonly factors: RopeFactors; readonly contextLength: number } {
+  const either = (key: string) => positive(stated, key) ?? positive(text, key);
+  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? 1));
+  if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
+    throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
+  }
+  const plain = plainRope(dim, either("rope_theta") ?? defaultBase, maxPositions);
+  // The rope's own statement first: some files have the other one too, from the model it was made of.
+  const original = either("original_max_position_embeddings") ?? maxPositions;
+  const base = { ...plain, originalContextLength: original };
+  const unstretched = { factors: {}, contextLength: maxPositions };
+  const type = typeOf(stated);
+  switch (type) {
+    case "default":
+      return { rope: plain, ...unstretched };
+    case "linear":
+      return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, ...unstretched };
+    case "llama3":
+      return { rope: plain, factors: { all: llama3Factors(stated, plain, original) }, contextLength: maxPositions };
+    case "yarn": {
+      const factor = positive(stated, "factor") ?? maxPositions / original;
+      const contextLength = Math.min(MODEL_LIMITS.context, Math.max(maxPositions, Math.floor(original * factor)));
+      return { rope: yarnRope(stated, base, factor), factors: {}, contextLength };
+    }
+    case "longrope":
+    case "su":
+      return { ...longRope(stated, base, maxPositions), contextLength: maxPositions };
+    default:
+      throw unsupported(stated, type);
+  }
+}
+
+function typeOf(stated: JsonObject): string {
+  return stated.string("rope_type") ?? stated.string("type") ?? "default";
+}
+
+function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeConfig {
+  if (stated.value("truncate") === false) throw unsupported(stated, "yarn without truncate");
+  const magnitude = (mscale: number) => (factor <= 1 ? 1 : 0.1 * mscale * Math.log(factor) + 1);
+  const [mscale, mscaleAll] = [stated.number("mscale"), stated.number("mscale_all_dim")];
+  const inferred = mscale && mscaleAll ? magnitude(mscale) / magnitude(mscaleAll) : magnitude(1);
+  return {
+    ...base,
+    scaling: "yarn",
+    factor,
+    betaFast: positive(stated, "beta_fast") ?? 32,
+    betaSlow: positive(stated, "beta_slow") ?? 1,
+    // ropeFrequencies multiplies with YaRN's own magnitude, which is part of the number here.
+    attentionFactor: (positive(stated, "attention_factor") ?? inferred) / (1 + 0.1 * Math.log(factor)),
+  };
+}
+
+function longRope(
+  stated: JsonObject,
+  base: RopeConfig,
+  maxPositions: number,
+): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
+  const original = base.originalContextLength;
+  const factor = positive(stated, "factor") ?? maxPositions / original;
+  const inferred = factor <= 1 ? 1 : Math.sqrt(1 + Math.log(factor) / Math.log(original));
+  const list = (key: string): Float32Array => {
+    const values = stated.numbers(key);
+    if (values?.length === base.dim / 2) return Float32Array.from(values);
+    throw configError(
+      `expected ${stated.nameOf(key)} to have ${base.dim / 2} numbers, got ${values?.length ?? "none"}`,
+    );
+  };
+  return {
+    rope: { ...base, scaling: "longrope", factor, attentionFactor: positive(stated, "attention_factor") ?? inferred },
+    factors: { short: list("short_factor"), long: list("long_factor") },
+  };
+}
+
+/** Long waves are stretched by `factor`, short ones kept, those between interpolated. */
+function llama3Factors(stated: JsonObject, { dim, base }: RopeConfig, original: number): Float32Array {
+  const factor = required(stated, "factor");
+  const low = required(stated, "low_freq_factor");
+  const high = required(stated, "high_freq_factor");
+  return Float32Array.from({ length: dim / 2 }, (_, i) => {
+    const waveLength = 2 * Math.PI * base ** ((2 * i) / dim);
+    if (waveLength < original / high) return 1;
+    if (waveLength > original / low) return factor;
+    const smooth = (original / waveLength - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+  });
+}
+
+function positive(json: JsonObject, key: string): number | undefined {
+  const value = json.number(key);
+  if (value === undefined || value > 0) return value;
+  throw configError(`expected ${json.nameOf(key)} to be a positive number, got ${value}`);
+}
+
+function required(json: JsonObject, key: string): number {
+  const value = positive(json, key);
+  if (value !== undefined) return value;
+  throw configError(`expected ${json.nameOf(key)} to be a positive number, got nothing`);
+}
+
+function unsupported(stated: JsonObject, got: string | undefined): MillraceError {
+  return new MillraceError(
+    "architecture_unsupported",
+    `expected ${stated.nameOf("rope_type")} to be default, linear, llama3, yarn or longrope, got ${got}`,
+    { hint: "This variant of the architecture is not served yet." },
+  );
+}

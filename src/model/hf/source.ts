@@ -1,0 +1,110 @@
+/** A model folder's tensors as the loader takes them: F32, F16 and BF16 matrices mapped where they lie, quantised ones converted without loss. */
+
+import type { Device, FileHandle } from "../../backend/device.js";
+import type { MatrixPlace, TensorSource } from "../../backend/tensor-source.js";
+import { MillraceError } from "../../core/errors.js";
+import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
+import type { HfFolder } from "../../formats/huggingface/folder.js";
+import { openFile, readExactly } from "../../formats/read-file.js";
+import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
+import type { HfModelConfig } from "./config.js";
+import type { HfNames } from "./names.js";
+import { encodedType, encodeRows } from "./quantized/encode.js";
+import { QUANTIZED_PARTS, Quantization } from "./quantized/open.js";
+import { LayerTensors } from "./quantized/tensors.js";
+
+export class HfSource implements TensorSource {
+  readonly #files: readonly FileHandle[];
+  readonly #quantization: Quantization;
+  /** What GGUF files store as tensors and config.json as settings. */
+  readonly #computed: ReadonlyMap<string, Float32Array>;
+
+  constructor(
+    private readonly folder: HfFolder,
+    private readonly model: HfModelConfig,
+    private readonly names: HfNames,
+    private readonly device: Device,
+  ) {
+    this.#quantization = new Quantization(folder.config);
+    this.#files = folder.files.shards.map((shard) => device.mapFile(shard.path));
+    const { all, short, long } = model.ropeFactors;
+    const computed = { "rope_freqs.weight": all, "rope_factors_short.weight": short, "rope_factors_long.weight": long };
+    this.#computed = new Map(Object.entries(computed).flatMap(([name, values]) => (values ? [[name, values]] : [])));
+  }
+
+  has(name: string): boolean {
+    if (name === "output.weight" && this.model.isTied) return false;
+    return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
+  }
+
+  matrix(name: string, totalRows: number, cols: number, start: number, rows: number): MatrixPlace {
+    const layer = this.#quantizedLayer(name);
+    if (layer !== undefined) return this.#convert(layer, [totalRows, cols], start, rows);
+    const tensor = this.#tensor(name, [totalRows, cols]);
+    const rowBytes = tensor.byteLength / totalRows;
+    return {
+      memory: this.#files[tensor.shard]!,
+      byteOffset: tensor.byteOffset + start * rowBytes,
+      type: plainType(tensor),
+    };
+  }
+
+  #convert(layer: string, shape: readonly [number, number], start: number, rows: number): MatrixPlace {
+    const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), shape);
+    const type = encodedType(matrix);
+    const rowBytes = rowByteLength(type, matrix.cols)!;
+    const memory = this.device.allocate(rows * rowBytes);
+    encodeRows(matrix, type, start, rows, this.device.view(memory));
+    return { memory, byteOffset: 0, type, isOwned: true };
+  }
+
+  /** The layer's name where its weight is stored otherwise than as plain numbers. */
+  #quantizedLayer(name: string): string | undefined {
+    const stored = this.names.of(name, this.model.config.architecture);
+    if (stored === undefined || !stored.endsWith(".weight")) return undefined;
+    const layer = stored.slice(0, -".weight".length);
+    const { tensors } = this.folder.files;
+    const isPacked = QUANTIZED_PARTS.some((part) => tensors.has(`${layer}.${part}`));
+    const dtype = tensors.get(stored)?.dtype;
+    return isPacked || dtype === "F8_E4M3" || dtype === "I8" ? layer : undefined;
+  }
+
+  values(name: string, length: number): Float32Array {
+    const computed = this.#computed.get(name);
+    if (computed !== undefined) return computed;
+    const tensor = this.#tensor(name, [length]);
+    using file = openFile(this.folder.files.shards[tensor.shard]!.path);
+    const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
+    // Gemma's norms are stored as their distance from one.
+    const isGemmaNorm = this.model.config.architecture === "gemma3" && name.endsWith("norm.weight");
+    return isGemmaNorm ? values.map((value) => 1 + value) : values;
+  }
+
+  #find(name: string): SafetensorsTensor | undefined {
+    const stored = this.names.of(name, this.model.config.architecture);
+    return stored === undefined ? undefined : this.folder.files.tensors.get(stored);
+  }
+
+  #tensor(name: string, shape: readonly number[]): SafetensorsTensor {
+    const tensor = this.#find(name);
+    const stored = this.names.of(name, this.model.config.architecture) ?? name;
+    if (tensor === undefined) throw tensorError(`expected a tensor ${stored} of shape [${shape}], got none`);
+    if (tensor.shape.length !== shape.length || tensor.shape.some((size, i) => size !== shape[i])) {
+      throw tensorError(`expected ${stored} of shape [${shape}], got [${tensor.shape}]`);
+    }
+    return tensor;
+  }
+}
+
+function plainType({ name, dtype }: SafetensorsTensor): "F32" | "F16" | "BF16" {
+  if (dtype === "F32" || dtype === "F16" || dtype === "BF16") return dtype;
+  throw new MillraceError("tensor_type_unsupported", `expected ${name} of type F32, F16 or BF16, got ${dtype}`, {
+    hint: "The weights are quantised in a way millrace does not read; choose another version of the model.",
+  });
+}
+
+function tensorError(message: string): MillraceError {
+  return new MillraceError("model_tensor", message, {
+    hint: "The folder is incomplete, or config.json describes another model; download it again.",
+  });
+}

@@ -1,0 +1,93 @@
+/** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
+import { f16ToNumber } from "../../src/formats/dequantize.js";
+import { type KvCacheView, kvByteOffset, kvScaleOffset, type Operands, readKvShape } from "./operands.js";
+import type { Work } from "./ops.js";
+
+export function pagedAttention(operands: Operands<"pagedAttention">): Work {
+  const shape = readKvShape(operands);
+  const { numHeads, numKvHeads, headDim, blockSize } = shape;
+  const numRows = operands.integer("numRows");
+  const tableStride = operands.integer("tableStride", 1);
+  const scale = operands.number("scale");
+  const window = operands.integer("window");
+  const q = operands.f32("q", numRows * numHeads * headDim);
+  const out = operands.f32("out", numRows * numHeads * headDim);
+  const keyCache = operands.kvCache("keyCache", shape);
+  const valueCache = operands.kvCache("valueCache", shape);
+  const numBlocks = Math.min(keyCache.numBlocks, valueCache.numBlocks);
+  const kvLengths = operands.indices("kvLengths", numRows, 0, tableStride * blockSize);
+  const blockTables = operands.allI32("blockTables");
+  const sequenceIndex = operands.indices("sequenceIndex", numRows, 0, Math.floor(blockTables.length / tableStride) - 1);
+  for (const inputs of [kvLengths, blockTables, sequenceIndex]) {
+    if (inputs.buffer === out.buffer) {
+      operands.refuse("out", "another buffer than kvLengths, sequenceIndex and blockTables", "the same");
+    }
+  }
+
+  const firstVisible = (m: number): number => (window === 0 ? 0 : Math.max(0, kvLengths[m]! - window));
+  const blockOf = (m: number, entry: number): number =>
+    blockTables[sequenceIndex[m]! * tableStride + Math.floor(entry / blockSize)]!;
+  for (let m = 0; m < numRows; m++) {
+    for (let entry = firstVisible(m); entry < kvLengths[m]!; entry++) {
+      const block = blockOf(m, entry);
+      if (block < 0 || block >= numBlocks) operands.refuse("blockTables", `blocks in [0, ${numBlocks})`, block);
+    }
+  }
+
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const slots: number[] = [];
+      for (let entry = firstVisible(m); entry < kvLengths[m]!; entry++) {
+        slots.push(blockOf(m, entry) * blockSize + (entry % blockSize));
+      }
+      for (let head = 0; head < numHeads; head++) {
+        const kvHead = Math.floor(head / (numHeads / numKvHeads));
+        const from = (m * numHeads + head) * headDim;
+        const query = q.slice(from, from + headDim);
+        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale), from);
+      }
+    }
+  };
+}
+
+/** query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. */
+function attendOneHead(
+  query: Float32Array,
+  keyCache: KvCacheView,
+  valueCache: KvCacheView,
+  slots: readonly number[],
+  kvHead: number,
+  scale: number,
+): Float64Array {
+  const scores = slots.map((slot) => dot(query, loadEntry(keyCache, "key", slot, kvHead)) * scale);
+  const max = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  const weights = scores.map((score) => Math.exp(score - max));
+  const total = weights.reduce((a, b) => a + b, 0);
+  const out = new Float64Array(query.length);
+  slots.forEach((slot, j) => {
+    const share = weights[j]! / total;
+    loadEntry(valueCache, "value", slot, kvHead).forEach((value, d) => {
+      out[d]! += share * value;
+    });
+  });
+  return out;
+}
+
+function dot(a: Float32Array, b: Float64Array): number {
+  let sum = 0;
+  for (let d = 0; d < b.length; d++) sum += a[d]! * b[d]!;
+  return sum;
+}
+
+/** One head's stored vector [headDim]. */
+function loadEntry(cache: KvCacheView, side: "key" | "value", slot: number, head: number): Float64Array {
+  const { bytes, shape } = cache;
+  const values = new Float64Array(shape.headDim);
+  for (let d = 0; d < shape.headDim; d++) {
+    const at = kvByteOffset(side, shape, slot, head, d);
+    if (shape.kvType === "f32") values[d] = bytes.getFloat32(at, true);
+    else if (shape.kvType === "f16") values[d] = f16ToNumber(bytes.getUint16(at, true));
+    else values[d] = bytes.getInt8(at) * bytes.getFloat32(kvScaleOffset(shape, slot, head), true);
+  }
+  return values;
+}

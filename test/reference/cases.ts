@@ -1,0 +1,331 @@
+/** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
+
+import { type BufferHandle, NO_BUFFER } from "../../src/backend/device.js";
+import { activationRowBytes, packedByteLength } from "../../src/backend/packing.js";
+import {
+  type Activation,
+  gatedOperands,
+  type KvShape,
+  type KvType,
+  kvEntryBytes,
+  type OpName,
+} from "../../src/backend/program.js";
+import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
+import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
+import { recordAttention, recordSample, storeSequences } from "./recorders.js";
+
+/** One buffer to compare, read as `as`; i32 and bytes exactly. */
+export type Result = { readonly name: string; readonly handle: BufferHandle } & (
+  | { readonly as: "f32" | "f16"; readonly tolerance: Tolerance }
+  | { readonly as: "i32" | "bytes" }
+);
+
+export interface OpCase {
+  readonly op: OpName;
+  readonly label: string;
+  /** Records the operation; the same inputs on every bench. */
+  readonly record: (bench: Bench) => readonly Result[];
+}
+
+/** A few roundings of f32. */
+const ROUNDING: Tolerance = { relative: 1e-6, absolute: 1e-37 };
+const EXACT: Tolerance = { relative: 0, absolute: 0 };
+/** One f16 rounding may fall the other way. */
+const F16_ROUNDING: Tolerance = { relative: 2 ** -10, absolute: 2 ** -24 };
+
+function f32Result(name: string, handle: BufferHandle, tolerance: Tolerance): Result {
+  return { name, handle, as: "f32", tolerance };
+}
+
+function embedCases(): OpCase[] {
+  return WEIGHT_TYPES.flatMap((type) => {
+    const block = BLOCK_LAYOUT[type].numValues;
+    const allCols = block === 1 ? [1, 3, 17, 64] : [block, 3 * block];
+    return allCols.map(
+      (cols): OpCase => ({
+        op: "embed",
+        label: `${type} [5, ${cols}]`,
+        record: (bench) => {
+          const weight = bench.weight(type, 5, cols, weightBytes(type, 5, cols, 1));
+          const out = bench.room(7 * cols);
+          const ids = bench.i32([0, 4, 2, 2, 1, 3, 4]);
+          bench.program.record("embed", { out, weight, ids, numRows: 7, scale: 1.5 });
+          // Scale times quantum and minimum cancel in the _1 and _K types.
+          return [f32Result("out", out, { relative: 1e-6, absolute: 1e-5 })];
+        },
+      }),
+    );
+  });
+}
+
+function rmsNormCases(): OpCase[] {
+  const widths = [1, 3, 8, 33, 256, 1031];
+  return widths.flatMap((width) =>
+    [false, true].map(
+      (isInPlace): OpCase => ({
+        op: "rmsNorm",
+        label: `4 rows of ${width}${isInPlace ? ", in place" : ""}`,
+        record: (bench) => {
+          const rows = [normals(width, 2), extremes(width, 3), new Float32Array(width), normals(width, 4)];
+          const x = bench.f32(joined(rows));
+          const out = isInPlace ? x : bench.room(4 * width);
+          const gain = bench.f32(normals(width, 5));
+          bench.program.record("rmsNorm", { out, x, gain, numRows: 4, width, eps: 1e-5 });
+          return [f32Result("out", out, { relative: 3e-6, absolute: 1e-30 })];
+        },
+      }),
+    ),
+  );
+}
+
+function addCases(): OpCase[] {
+  return [1, 3, 8, 33, 1000].map((width) => ({
+    op: "add",
+    label: `3 rows of ${width}`,
+    record: (bench) => {
+      const out = bench.f32(extremes(3 * width, 6));
+      bench.program.record("add", { out, x: bench.f32(extremes(3 * width, 7)), numRows: 3, width });
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
+/** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
+function gatedLinearCases(): OpCase[] {
+  const kinds: readonly Activation[] = ["silu", "geluTanh"];
+  const activations = kinds.flatMap((kind) =>
+    [1, 3, 8, 33, 1000].map(
+      (width): OpCase => ({
+        op: "gatedLinear",
+        label: `${kind} of ${width} values`,
+        record: (bench) => {
+          const gate = extremes(width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
+          const [x, out] = [bench.f32([1]), bench.room(width)];
+          const layer = (values: Float32Array) => ({
+            ...{ x, bias: NO_BUFFER },
+            weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
+          });
+          const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
+          bench.program.record("gatedLinear", { ...operands, out, room: bench.room(width), numRows: 1, kind });
+          // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
+          return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
+        },
+      }),
+    ),
+  );
+  const layers: OpCase = {
+    op: "gatedLinear",
+    label: "F32 and F16 [37, 24] with biases on 3 rows",
+    record: (bench) => {
+      const layer = (type: "F32" | "F16", seed: number) => ({
+        x: bench.f32(normals(3 * 24, seed)),
+        weight: bench.weight(type, 37, 24, weightBytes(type, 37, 24, seed + 1)),
+        bias: bench.f32(normals(37, seed + 2)),
+      });
+      const out = bench.room(3 * 37);
+      const operands = gatedOperands(layer("F32", 40), layer("F16", 50));
+      bench.program.record("gatedLinear", { ...operands, out, room: bench.room(3 * 37), numRows: 3, kind: "silu" });
+      return [f32Result("out", out, { relative: 1e-5, absolute: 1e-5 })];
+    },
+  };
+  return [...activations, layers];
+}
+
+function ropeTableCases(): OpCase[] {
+  return [1, 3, 32, 64].map((half) => ({
+    op: "ropeTable",
+    label: `half ${half}, positions up to 2³¹ − 1`,
+    record: (bench) => {
+      const positions = [0, 1, 2, 4097, 131071, 1e6, 2 ** 24 + 1, 2 ** 31 - 1];
+      const invFreq = Float32Array.from({ length: half }, (_, i) => 10000 ** (-i / half));
+      const out = bench.room(positions.length * half * 2);
+      const inputs = { positions: bench.i32(positions), invFreq: bench.f32(invFreq) };
+      bench.program.record("ropeTable", { ...inputs, out, numRows: positions.length, half, magnitude: 1.25 });
+      return [f32Result("out", out, { relative: 0, absolute: 3e-7 })];
+    },
+  }));
+}
+
+function ropeAndWriteKvCases(): OpCase[] {
+  const shapes = [
+    { numHeads: 2, numKvHeads: 1, headDim: 7, blockSize: 16, half: 0 },
+    { numHeads: 1, numKvHeads: 1, headDim: 2, blockSize: 8, half: 1 },
+    { numHeads: 6, numKvHeads: 2, headDim: 24, blockSize: 16, half: 12 },
+    { numHeads: 4, numKvHeads: 4, headDim: 80, blockSize: 32, half: 16 },
+  ];
+  const kvTypes: readonly KvType[] = ["f16", "f32", "int8"];
+  return shapes.flatMap(({ half, ...shape }) =>
+    kvTypes.flatMap((kvType) =>
+      [false, true].map(
+        (isNeox): OpCase => ({
+          op: "ropeAndWriteKv",
+          label: `${kvType} ${shape.numHeads}/${shape.numKvHeads} heads of ${shape.headDim}, half ${half}, ${isNeox ? "neox" : "pairs"}`,
+          record: (bench) => recordRope(bench, { ...shape, kvType }, half, isNeox),
+        }),
+      ),
+    ),
+  );
+}
+
+function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean): readonly Result[] {
+  const numBlocks = 3;
+  const slots = [2 * shape.blockSize + 1, -1, 0, shape.blockSize - 1, 3 * shape.blockSize - 1];
+  const numRows = slots.length;
+  const angles = normals(numRows * half, 10);
+  const table = Float32Array.from({ length: angles.length * 2 }, (_, i) =>
+    i % 2 === 0 ? Math.cos(angles[i >> 1]!) : Math.sin(angles[i >> 1]!),
+  );
+  const q = bench.f32(normals(numRows * shape.numHeads * shape.headDim, 11));
+  const numKvValues = numRows * shape.numKvHeads * shape.headDim;
+  const k = bench.f32(normals(numKvValues, 12));
+  const v = bench.f32(extremes(numKvValues, 13));
+  const numEntries = numBlocks * shape.numKvHeads * shape.blockSize;
+  const zeros = new Uint8Array(numEntries * kvEntryBytes(shape.kvType, shape.headDim));
+  const [keyCache, valueCache] = [bench.bytes(zeros), bench.bytes(zeros)];
+  bench.program.record("ropeAndWriteKv", {
+    ...shape,
+    ...{ q, k, v, table: bench.f32(table), keyCache, valueCache, slots: bench.i32(slots), numRows, half, isNeox },
+  });
+  const rotated = f32Result("q", q, { relative: 1e-6, absolute: 1e-6 });
+  if (shape.kvType === "int8") {
+    // A rotated key may round to the neighbouring quantum: what was not rotated must be the very bytes.
+    const exact = half === 0 ? [{ name: "keyCache", handle: keyCache, as: "bytes" as const }] : [];
+    return [rotated, ...exact, { name: "valueCache", handle: valueCache, as: "bytes" }];
+  }
+  const keyTolerance = shape.kvType === "f16" ? F16_ROUNDING : { relative: 1e-6, absolute: 1e-6 };
+  return [
+    rotated,
+    { name: "keyCache", handle: keyCache, as: shape.kvType, tolerance: keyTolerance },
+    { name: "valueCache", handle: valueCache, as: shape.kvType, tolerance: EXACT },
+  ];
+}
+
+function gatherRowsCases(): OpCase[] {
+  return [1, 5, 100].map((width) => ({
+    op: "gatherRows",
+    label: `4 of 6 rows of ${width}`,
+    record: (bench) => {
+      const out = bench.room(4 * width);
+      const [x, rows] = [bench.f32(extremes(6 * width, 14)), bench.i32([5, 0, 3, 3])];
+      bench.program.record("gatherRows", { out, x, rows, numRows: 4, width });
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
+/** Breadth is in kernels.linear.test.ts; this one stands for the operation where every operation is needed. */
+function linearCases(): OpCase[] {
+  return [NO_BUFFER, 1].map((biasOrNone) => ({
+    op: "linear",
+    label: `F32 [3, 5], ${biasOrNone === NO_BUFFER ? "no bias" : "bias"}`,
+    record: (bench) => {
+      const out = bench.room(2 * 3);
+      const bias = biasOrNone === NO_BUFFER ? NO_BUFFER : bench.f32(normals(3, 15));
+      const weight = bench.weight("F32", 3, 5, weightBytes("F32", 3, 5, 16));
+      bench.program.record("linear", { out, x: bench.f32(normals(10, 17)), weight, bias, numRows: 2 });
+      return [f32Result("out", out, { relative: 1e-6, absolute: 1e-6 })];
+    },
+  }));
+}
+
+/** Formats at widths of one and of several blocks, with values of every size. */
+function quantizeCases(): OpCase[] {
+  return (["blocks32", "blocks256", "row16", "centred32"] as const).flatMap((format) =>
+    [256, 768].map((width) => ({
+      op: "quantize" as const,
+      label: `3 rows of ${width} to ${format}`,
+      record: (bench: Bench) => {
+        const numBytes = 3 * activationRowBytes(format, width);
+        const out = bench.bytes(new Uint8Array(numBytes));
+        const x = joined([normals(width, 30), extremes(width, 31, 1e20), new Float32Array(width)]);
+        bench.program.record("quantize", { out, x: bench.f32(x), numRows: 3, width, format });
+        return [{ name: "out", handle: out, as: "i32" as const }];
+      },
+    })),
+  );
+}
+
+/** What is packed differs from device to device; that it is all there shows in what linear computes (kernels.linear.test.ts). */
+function packCases(): OpCase[] {
+  return (["Q4_0", "Q6_K"] as const).map((type) => ({
+    op: "pack",
+    label: `${type} [11, 256]`,
+    record: (bench) => {
+      const packed = bench.bytes(new Uint8Array(packedByteLength(type, 11, 256)! + 8));
+      const weight = bench.weight(type, 11, 256, weightBytes(type, 11, 256, 32));
+      bench.program.record("pack", { out: packed, byteOffset: 8, weight });
+      return [];
+    },
+  }));
+}
+
+/** Breadth is in kernels.attention.test.ts. */
+function pagedAttentionCases(): OpCase[] {
+  const shape: KvShape = { kvType: "f32", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 };
+  const sequences = [{ keys: normals(40, 18), values: normals(40, 19) }];
+  const rows = [9, 10].map((kvLength) => ({ sequence: 0, kvLength, q: normals(8, kvLength) }));
+  return [
+    {
+      op: "pagedAttention",
+      label: "two rows of one sequence",
+      record: (bench) => {
+        const out = recordAttention(bench, storeSequences(bench, shape, sequences, 1), rows, { scale: 0.5, window: 0 });
+        return [f32Result("out", out, { relative: 1e-5, absolute: 1e-6 })];
+      },
+    },
+  ];
+}
+
+/** Breadth is in kernels.sample.test.ts. */
+function sampleCases(): OpCase[] {
+  return [
+    {
+      op: "sample",
+      label: "two rows with every input",
+      record: (bench) => {
+        const row = {
+          temperature: 1,
+          prompt: [1],
+          output: [2, 2],
+          biases: [[3, 1]] as const,
+          banned: [4],
+          allowed: [0, 1, 2, 3, 4, 6],
+        };
+        const outputs = recordSample(
+          bench,
+          [20, 21].map((seed) => ({ ...row, seed, repetitionPenalty: 1.1, logits: normals(9, seed) })),
+        );
+        return [
+          { name: "outIds", handle: outputs.ids, as: "i32" },
+          { name: "outRanks", handle: outputs.ranks, as: "i32" },
+          { name: "topIds", handle: outputs.topIds, as: "i32" },
+          f32Result("outLogprobs", outputs.logprobs, ROUNDING),
+          f32Result("topLogprobs", outputs.topLogprobs, ROUNDING),
+        ];
+      },
+    },
+  ];
+}
+
+export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
+  embed: embedCases(),
+  rmsNorm: rmsNormCases(),
+  linear: linearCases(),
+  add: addCases(),
+  gatedLinear: gatedLinearCases(),
+  ropeTable: ropeTableCases(),
+  ropeAndWriteKv: ropeAndWriteKvCases(),
+  pagedAttention: pagedAttentionCases(),
+  gatherRows: gatherRowsCases(),
+  sample: sampleCases(),
+  quantize: quantizeCases(),
+  pack: packCases(),
+};
+
+/** The operation's last case as words that can be tampered with. */
+export function wordsOf(bench: Bench, op: OpName): Float64Array {
+  OP_CASES[op].at(-1)!.record(bench);
+  const words = bench.program.words.slice(0, bench.program.numWords);
+  bench.program.clear();
+  return words;
+}

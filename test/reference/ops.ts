@@ -1,0 +1,258 @@
+/**
+ * What each operation computes, in double precision and the most obvious loops; attention and sampling have files of their own.
+ * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
+ */
+
+import type { Activation, OperandName } from "../../src/backend/ops.js";
+import { numberToF16 } from "../../src/formats/dequantize.js";
+import {
+  type KvCacheView,
+  kvByteOffset,
+  kvScaleOffset,
+  type Operands,
+  type ReferenceWeight,
+  readKvShape,
+  weightRow,
+} from "./operands.js";
+
+export type Work = () => void;
+
+export function embed(operands: Operands<"embed">): Work {
+  const weight = operands.rowWeight("weight");
+  const numRows = operands.integer("numRows");
+  const scale = operands.number("scale");
+  const ids = operands.indices("ids", numRows, 0, weight.rows - 1);
+  const out = operands.f32("out", numRows * weight.cols);
+  return () => {
+    ids.forEach((id, m) => {
+      weightRow(weight, id).forEach((value, col) => {
+        out[m * weight.cols + col] = value * scale;
+      });
+    });
+  };
+}
+
+export function rmsNorm(operands: Operands<"rmsNorm">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const eps = operands.number("eps");
+  if (eps < 0) operands.refuse("eps", "at least 0", eps);
+  const x = operands.f32("x", numRows * width);
+  const gain = operands.f32("gain", width);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    for (let r = 0; r < numRows; r++) {
+      const row = x.slice(r * width, (r + 1) * width);
+      const meanSquare = row.reduce((sum, value) => sum + value * value, 0) / width;
+      const inverse = 1 / Math.sqrt(meanSquare + eps);
+      row.forEach((value, i) => {
+        out[r * width + i] = value * inverse * gain[i]!;
+      });
+    }
+  };
+}
+
+type LinearOp = "linear" | "gatedLinear";
+
+/** Values [numRows, cols] of operand `x`, quantised rows. */
+export type ReadActivations = <Name extends LinearOp>(
+  operands: Operands<Name>,
+  x: OperandName<Name, "activations">,
+  weight: ReferenceWeight,
+  numRows: number,
+) => () => Float64Array;
+
+interface LayerNames<Name extends LinearOp> {
+  readonly out: OperandName<Name, "f32">;
+  readonly x: OperandName<Name, "activations">;
+  readonly weight: OperandName<Name, "weight">;
+  readonly bias: OperandName<Name, "f32">;
+}
+
+/** Checks one linear layer's operands; `each` calls back with the place of every output and its sum. */
+function linearLayer<Name extends LinearOp>(
+  operands: Operands<Name>,
+  names: LayerNames<Name>,
+  numRows: number,
+  readActivations: ReadActivations,
+) {
+  const weight = operands.weight(names.weight);
+  const left = weight.isPacked ? undefined : operands.f32(names.x, numRows * weight.cols);
+  const readLeft = left === undefined ? readActivations(operands, names.x, weight, numRows) : () => left;
+  const bias = operands.optionalF32(names.bias, weight.rows);
+  const out = operands.f32(names.out, numRows * weight.rows);
+  operands.requireApart(names.out, names.x);
+  const each = (use: (at: number, sum: number) => void) => {
+    const x = readLeft();
+    for (let n = 0; n < weight.rows; n++) {
+      const row = weightRow(weight, n);
+      for (let m = 0; m < numRows; m++) {
+        let sum = 0;
+        for (let k = 0; k < weight.cols; k++) sum += x[m * weight.cols + k]! * row[k]!;
+        use(m * weight.rows + n, sum + (bias?.[n] ?? 0));
+      }
+    }
+  };
+  return { weight, out, each };
+}
+
+const LINEAR = { out: "out", x: "x", weight: "weight", bias: "bias" } as const;
+const GATE = { out: "out", x: "gateX", weight: "gateWeight", bias: "gateBias" } as const;
+const UP = { out: "room", x: "upX", weight: "upWeight", bias: "upBias" } as const;
+
+export function linear(operands: Operands<"linear">, readActivations: ReadActivations): Work {
+  const { out, each } = linearLayer(operands, LINEAR, operands.integer("numRows"), readActivations);
+  const isAccumulating = operands.flag("accumulate");
+  return () => {
+    each((at, sum) => {
+      out[at] = sum + (isAccumulating ? out[at]! : 0);
+    });
+  };
+}
+
+export function gatedLinear(operands: Operands<"gatedLinear">, readActivations: ReadActivations): Work {
+  const numRows = operands.integer("numRows");
+  const gate = linearLayer(operands, GATE, numRows, readActivations);
+  const up = linearLayer(operands, UP, numRows, readActivations);
+  const activate = ACTIVATIONS[operands.code("kind")];
+  if (gate.weight.rows !== up.weight.rows) operands.refuse("upWeight", `${gate.weight.rows} rows`, up.weight.rows);
+  operands.requireApart("room", "out");
+  operands.requireApart("room", "gateX");
+  operands.requireApart("out", "upX");
+  return () => {
+    const gates = new Float64Array(gate.out.length);
+    gate.each((at, sum) => {
+      gates[at] = sum;
+    });
+    up.each((at, sum) => {
+      gate.out[at] = activate(gates[at]!) * sum;
+    });
+  };
+}
+
+export function add(operands: Operands<"add">): Work {
+  const count = operands.integer("numRows") * operands.integer("width");
+  const x = operands.f32("x", count);
+  const out = operands.f32("out", count);
+  return () => {
+    for (let i = 0; i < count; i++) out[i] = out[i]! + x[i]!;
+  };
+}
+
+function silu(x: number): number {
+  return x / (1 + Math.exp(-x));
+}
+
+/** The tanh approximation of x · Φ(x), Hendrycks & Gimpel 2016. */
+function geluTanh(x: number): number {
+  return 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x)));
+}
+
+const ACTIVATIONS: Readonly<Record<Activation, (x: number) => number>> = { silu, geluTanh };
+
+export function ropeTable(operands: Operands<"ropeTable">): Work {
+  const numRows = operands.integer("numRows");
+  const half = operands.integer("half");
+  const magnitude = operands.number("magnitude");
+  const positions = operands.i32("positions", numRows);
+  const invFreq = operands.f32("invFreq", half);
+  const out = operands.f32("out", numRows * half * 2);
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      for (let i = 0; i < half; i++) {
+        const angle = positions[m]! * invFreq[i]!;
+        out[(m * half + i) * 2] = Math.cos(angle) * magnitude;
+        out[(m * half + i) * 2 + 1] = Math.sin(angle) * magnitude;
+      }
+    }
+  };
+}
+
+export function ropeAndWriteKv(operands: Operands<"ropeAndWriteKv">): Work {
+  const shape = readKvShape(operands);
+  const { numHeads, numKvHeads, headDim } = shape;
+  const numRows = operands.integer("numRows");
+  const half = operands.integer("half", 0, Math.floor(headDim / 2));
+  const isNeox = operands.flag("isNeox");
+  const q = operands.f32("q", numRows * numHeads * headDim);
+  const k = operands.f32("k", numRows * numKvHeads * headDim);
+  const v = operands.f32("v", numRows * numKvHeads * headDim);
+  const table = operands.f32("table", numRows * half * 2);
+  const keyCache = operands.kvCache("keyCache", shape);
+  const valueCache = operands.kvCache("valueCache", shape);
+  const numSlots = Math.min(keyCache.numBlocks, valueCache.numBlocks) * shape.blockSize;
+  const slots = operands.indices("slots", numRows, -1, numSlots - 1);
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const angles = table.subarray(m * half * 2, (m + 1) * half * 2);
+      for (let head = 0; head < numHeads; head++) {
+        rotate(q.subarray((m * numHeads + head) * headDim), angles, half, isNeox);
+      }
+      for (let head = 0; head < numKvHeads; head++) {
+        const from = (m * numKvHeads + head) * headDim;
+        rotate(k.subarray(from), angles, half, isNeox);
+        if (slots[m] === -1) continue;
+        storeEntry(keyCache, "key", slots[m]!, head, k.subarray(from, from + headDim));
+        storeEntry(valueCache, "value", slots[m]!, head, v.subarray(from, from + headDim));
+      }
+    }
+  };
+}
+
+/** Rotates the first 2 · half values of `head` in place; angles: (cos, sin) pairs [half, 2]. */
+function rotate(head: Float32Array, angles: Float32Array, half: number, isNeox: boolean): void {
+  for (let i = 0; i < half; i++) {
+    const first = isNeox ? i : 2 * i;
+    const second = isNeox ? i + half : 2 * i + 1;
+    const a = head[first]!;
+    const b = head[second]!;
+    const cos = angles[2 * i]!;
+    const sin = angles[2 * i + 1]!;
+    head[first] = a * cos - b * sin;
+    head[second] = a * sin + b * cos;
+  }
+}
+
+/** Stores one head's vector at `slot`. */
+export function storeEntry(
+  cache: KvCacheView,
+  side: "key" | "value",
+  slot: number,
+  head: number,
+  values: Float32Array,
+): void {
+  const { bytes, shape } = cache;
+  const scale = shape.kvType === "int8" ? int8Scale(values) : 1;
+  if (shape.kvType === "int8") bytes.setFloat32(kvScaleOffset(shape, slot, head), scale, true);
+  values.forEach((value, d) => {
+    const at = kvByteOffset(side, shape, slot, head, d);
+    if (shape.kvType === "f32") bytes.setFloat32(at, value, true);
+    else if (shape.kvType === "f16") bytes.setUint16(at, numberToF16(value), true);
+    else bytes.setInt8(at, scale > 0 ? roundToEven(Math.fround(value / scale)) : 0);
+  });
+}
+
+/** The largest magnitude / 127; 0 below the normal numbers, NaN where a value is not finite. */
+function int8Scale(values: Float32Array): number {
+  const largest = values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  if (!Number.isFinite(largest)) return Number.NaN;
+  const scale = Math.fround(largest / 127);
+  return scale < 2 ** -126 ? 0 : scale;
+}
+
+function roundToEven(value: number): number {
+  return Math.fround(Math.fround(value + 1.5 * 2 ** 23) - 1.5 * 2 ** 23);
+}
+
+export function gatherRows(operands: Operands<"gatherRows">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const allOfX = operands.allF32("x");
+  const rows = operands.indices("rows", numRows, 0, Math.floor(allOfX.length / width) - 1);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    rows.forEach((row, r) => {
+      out.set(allOfX.subarray(row * width, (row + 1) * width), r * width);
+    });
+  };
+}

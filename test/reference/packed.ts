@@ -1,0 +1,134 @@
+/** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
+import {
+  type ActivationFormat,
+  activationHeaderBytes,
+  activationRowBytes,
+  BLOCK256_BYTES,
+  packedActivations,
+  packedByteLength,
+} from "../../src/backend/packing.js";
+import type { Operands } from "./operands.js";
+import type { ReadActivations, Work } from "./ops.js";
+
+type Quantized = Exclude<ActivationFormat, "f32">;
+
+/** Below this a block counts as zeros: the reciprocal of its step would overflow. */
+const SMALLEST_MAXIMUM = Math.fround(1e-30);
+
+export function quantize(operands: Operands<"quantize">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const format = operands.code("format");
+  const block = format === "blocks256" ? 256 : 32;
+  if (width % block !== 0) operands.refuse("width", `a multiple of ${block}`, width);
+  const rowBytes = activationRowBytes(format, width);
+  const out = operands.bytes("out", 0, numRows * rowBytes);
+  const x = operands.f32("x", numRows * width);
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const row = new DataView(out.buffer, out.byteOffset + m * rowBytes, rowBytes);
+      WRITERS[format](x.subarray(m * width, (m + 1) * width), row, activationHeaderBytes(format, width));
+    }
+  };
+}
+
+/** Returns the step d and the integers of one block. */
+function roundBlock(x: Float32Array, largest: number): { readonly d: number; readonly q: readonly number[] } {
+  const maximum = x.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  if (!Number.isFinite(maximum)) return { d: Number.NaN, q: Array.from(x, () => 0) };
+  if (maximum < SMALLEST_MAXIMUM) return { d: 0, q: Array.from(x, () => 0) };
+  const inverse = Math.fround(largest / maximum);
+  return { d: Math.fround(maximum / largest), q: Array.from(x, (value) => roundToEven(Math.fround(value * inverse))) };
+}
+
+function roundToEven(value: number): number {
+  const down = Math.floor(value);
+  const rest = value - down;
+  if (rest !== 0.5) return rest < 0.5 ? down : down + 1;
+  return down % 2 === 0 ? down : down + 1;
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+type RowWriter = (x: Float32Array, row: DataView, headerBytes: number) => void;
+
+/** @param sumFactor of the sum beside each block's step d */
+function blocksOf32(sumFactor: (d: number) => number): RowWriter {
+  return (x, row, headerBytes) => {
+    for (let k = 0; k < x.length; k += 32) {
+      const { d, q } = roundBlock(x.subarray(k, k + 32), 127);
+      row.setFloat32(k / 4, d, true);
+      row.setFloat32(k / 4 + 4, sumFactor(d) * sum(q), true);
+      q.forEach((value, i) => {
+        row.setInt8(headerBytes + k + i, value);
+      });
+    }
+  };
+}
+
+const WRITERS: Readonly<Record<Quantized, RowWriter>> = {
+  blocks32: blocksOf32((d) => Math.fround(8 * d)),
+  centred32: blocksOf32(() => 128),
+  blocks256(x, row, headerBytes) {
+    for (let k = 0; k < x.length; k += 256) {
+      const { d, q } = roundBlock(x.subarray(k, k + 256), 127);
+      const at = (k / 256) * BLOCK256_BYTES;
+      row.setFloat32(at, d, true);
+      for (let s = 0; s < 16; s++) {
+        const part = q.slice(16 * s, 16 * s + 16);
+        row.setInt16(at + 4 + 2 * s, sum(part), true);
+        for (const half of [0, 1]) {
+          const columns = part.filter((_, i) => Math.floor(i / 2) % 2 === half);
+          row.setInt16(at + 52 + 4 * s + 2 * half, -32 * sum(columns), true);
+        }
+      }
+      for (let s = 0; s < 8; s++) row.setInt16(at + 36 + 2 * s, sum(q.slice(32 * s, 32 * s + 32)), true);
+      q.forEach((value, i) => {
+        row.setInt8(headerBytes + k + i, value);
+      });
+    }
+  },
+  row16(x, row, headerBytes) {
+    const { d, q } = roundBlock(x, 32767);
+    row.setFloat32(0, d, true);
+    q.forEach((value, i) => {
+      row.setInt16(headerBytes + 2 * i, value, true);
+    });
+  },
+};
+
+/** Where the step of column k is. */
+const STEP_OFFSETS: Readonly<Record<Quantized, (k: number) => number>> = {
+  blocks32: (k) => Math.floor(k / 32) * 8,
+  centred32: (k) => Math.floor(k / 32) * 8,
+  blocks256: (k) => Math.floor(k / 256) * BLOCK256_BYTES,
+  row16: () => 0,
+};
+
+/** The numbers d · q that the rows stand for. */
+export const readActivations: ReadActivations = (operands, x, weight, numRows) => {
+  const format = packedActivations(weight.type) as Quantized;
+  const rowBytes = activationRowBytes(format, weight.cols);
+  const bytes = operands.bytes(x, 0, numRows * rowBytes);
+  const headerBytes = activationHeaderBytes(format, weight.cols);
+  return () => {
+    const values = new Float64Array(numRows * weight.cols);
+    for (let m = 0; m < numRows; m++) {
+      const row = new DataView(bytes.buffer, bytes.byteOffset + m * rowBytes, rowBytes);
+      for (let k = 0; k < weight.cols; k++) {
+        const step = STEP_OFFSETS[format](k);
+        const q = format === "row16" ? row.getInt16(headerBytes + 2 * k, true) : row.getInt8(headerBytes + k);
+        values[m * weight.cols + k] = row.getFloat32(step, true) * q;
+      }
+    }
+    return values;
+  };
+};
+
+export function pack(operands: Operands<"pack">): Work {
+  const weight = operands.rowWeight("weight");
+  const numBytes = packedByteLength(weight.type, weight.rows, weight.cols);
+  if (numBytes === undefined) return operands.refuse("weight", "of a type with a packed form", weight.type);
+  const out = operands.bytes("out", operands.integer("byteOffset", 0, Number.MAX_SAFE_INTEGER), numBytes);
+  return () => out.fill(0).set(weight.bytes);
+}
