@@ -97,7 +97,7 @@ test("two tenants are told apart, or refused, on each path of each engine, as th
   const rows = PATHS.map((path, i) => [nameOf(path), ...ENGINE_NAMES.map((engine) => columns.get(engine)![i]!)]);
   const lines = [["Path", ...ENGINE_NAMES], ["---", ...ENGINE_NAMES.map(() => "---")], ...rows];
   const table = lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-  const docs = readFileSync(join(packageRoot(), "docs/guides/fleet.md"), "utf8");
+  const docs = readFileSync(join(packageRoot(), "docs/reference/engines.md"), "utf8");
   expect(/<!-- isolation -->\n([\s\S]*?)\n<!-- \/isolation -->/.exec(docs)?.[1]).toBe(table);
 });
 
