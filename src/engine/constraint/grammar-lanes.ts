@@ -1,7 +1,8 @@
 /**
  * Compiling takes as long as it takes, and masks must not wait for it, so there are three threads by what they do: one compiles; one computes the masks of
  * grammars that were compiled quickly, which it compiles once more where it has others to serve; one does both for grammars that take long. A thread whose
- * place is wanted and that has nobody to serve changes places with the one that compiled, so that mostly nothing is compiled twice. Each starts when it is needed.
+ * place is wanted and that has nobody to serve changes places with the one that compiled, so that mostly nothing is compiled twice. Each starts when it is needed;
+ * a spare one takes the place of a thread that is ended at its work, since a start takes as long as some compile.
  */
 import { createHash } from "node:crypto";
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
@@ -79,6 +80,8 @@ export class GrammarLanes {
   /** All threads' word that there is something to look at. */
   readonly #news = new Int32Array(new SharedArrayBuffer(4));
   readonly #lanes: Record<Role, Lane>;
+  /** Started while the compiling thread may have to be ended. */
+  #spare: Lane;
   readonly #entries = new Map<number, Entry>();
   readonly #order: CompileOrder<Entry>;
   /** By key: how long compiling took. */
@@ -98,6 +101,7 @@ export class GrammarLanes {
     });
     this.#order = new CompileOrder(timeoutMs);
     this.#lanes = { compile: lane(), quick: lane(), slow: lane() };
+    this.#spare = lane();
   }
 
   get counts(): LaneCounts {
@@ -174,7 +178,7 @@ export class GrammarLanes {
   }
 
   stop(): void {
-    for (const { service } of this.#all) service.stop();
+    for (const { service } of [...this.#all, this.#spare]) service.stop();
   }
 
   get #all(): readonly Lane[] {
@@ -291,15 +295,17 @@ export class GrammarLanes {
       return;
     }
     const ranMs = nowMs - job.startedMs;
-    if (ranMs > WARM_MS) this.#lanes.slow.service.warm();
+    const { slow } = this.#lanes;
+    const isSlowFree = slow.entries.size === 0 && slow.job === undefined;
+    // One of the two will compile next.
+    if (ranMs > WARM_MS) (isSlowFree ? slow : this.#spare).service.warm();
     if (ranMs < SLICE_MS) return;
     const { tenant, requestId } = job.entry;
     const isWanted = this.#entries.has(requestId);
     const isQuick = ({ isSlow }: Entry) => !isSlow;
     if (isWanted ? !this.#order.hasWorthier(tenant, ranMs, isQuick, nowMs) : this.#order.size === 0) return;
     this.#chargeUpTo(job, ranMs);
-    const { slow } = this.#lanes;
-    if (isWanted && slow.entries.size === 0 && slow.job === undefined) {
+    if (isWanted && isSlowFree) {
       this.#lanes.slow = lane;
       this.#lanes.compile = slow;
       return;
@@ -308,6 +314,8 @@ export class GrammarLanes {
     lane.entries.clear();
     lane.known.clear();
     service.stop();
+    this.#lanes.compile = this.#spare;
+    this.#spare = lane;
     this.#count({ numThreadsReplaced: this.#counts.numThreadsReplaced + 1 });
     if (!isWanted) return;
     Object.assign(job.entry, { lane: undefined, isSlow: true });

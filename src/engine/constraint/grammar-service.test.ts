@@ -241,6 +241,29 @@ describe("sequences", () => {
     expect(allowedTexts(good)).toEqual(["b"]);
   });
 
+  test("wait for no thread's start where an attacker's is ended: a spare one has started meanwhile", () => {
+    create(model.path, 60_000);
+    for (const [index, tenant] of ["x", "y"].entries()) {
+      constraints.add(createSequence(10 + index, -1, tenant), endless(tenant));
+    }
+    // The first goes on in the place for what takes long, the second compiles beside it.
+    look(() => lanes.isAt(10) && lanes.isAt(11));
+    const untilMs = performance.now() + 500;
+    look(() => performance.now() > untilMs);
+    const { send } = GrammarService.prototype;
+    const hadStarted: boolean[] = [];
+    vi.spyOn(GrammarService.prototype, "send").mockImplementation(function (this: GrammarService, message) {
+      if (message.kind === "open") hadStarted.push(this.isStarted);
+      send.call(this, message);
+    });
+    const good = createSequence(1, 0, "z");
+    constraints.add(good, recipeOf(GOOD));
+    look((opened) => opened.includes(good));
+    vi.restoreAllMocks();
+    expect(hadStarted[0]).toBe(true);
+    expect(constraints.stats.numThreadsReplaced).toBeGreaterThan(0);
+  });
+
   test("that wait when their key's budget ends are told so, and end nobody's turn", () => {
     create(model.path, 60_000);
     const [running, waiting] = [createSequence(1, 0, "x"), createSequence(2, 1, "y")];
