@@ -1,0 +1,28 @@
+/** docs/background/architecture.md names files that exist, and the layers that lint holds. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { repositoryRoot } from "../helpers/fixtures.js";
+
+const root = repositoryRoot();
+const text = readFileSync(join(root, "docs/background/architecture.md"), "utf8");
+
+test("every file and folder that it names is there", () => {
+  const paths = [...text.matchAll(/`((?:src|native|test|scripts|bin|models)\/[\w./-]+)`/g)].map(([, path]) => path!);
+  expect(paths.length).toBeGreaterThan(200);
+  expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
+
+test("its table of layers is that of scripts/check-layers.js", () => {
+  const rules = /const ALLOWED = \{([\s\S]*?)\n\};/.exec(
+    readFileSync(join(root, "scripts/check-layers.js"), "utf8"),
+  )![1]!;
+  const allowed = [...rules.matchAll(/^ {2}(\w+): \[([^\]]*)\]/gm)].map(
+    ([, layer, names]) => [layer!, [...names!.matchAll(/"(\w+)"/g)].map(([, name]) => name!).sort()] as const,
+  );
+  expect(allowed.length).toBeGreaterThan(10);
+  const documented = [...text.matchAll(/^\| `src\/(\w+)` \| [^|]* \| ([^|]*) \|$/gm)].map(
+    ([, layer, names]) => [layer!, names === "nothing of ours" ? [] : names!.split(", ").sort()] as const,
+  );
+  expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(allowed));
+});
