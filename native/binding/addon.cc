@@ -1,4 +1,4 @@
-// The addon: createDevice, cpuFeatures, opNames and the methods of a device object (src/backend/device.ts). Translation only.
+// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/device.ts). Translation only.
 #include <node_api.h>
 
 #include <cstdio>
@@ -321,11 +321,11 @@ napi_value packedLayoutVersion(napi_env env, napi_callback_info) {
   return guarded(env, [&] { return makeNumber(env, kPackedLayoutVersion); });
 }
 
-napi_value opNames(napi_env env, napi_callback_info) {
+napi_value opSignatures(napi_env env, napi_callback_info) {
   return guarded(env, [&] {
     napi_value array;
     require(napi_create_array_with_length(env, kNumOps, &array), "create an array");
-    for (uint32_t i = 0; i < kNumOps; i++) require(napi_set_element(env, array, i, makeString(env, kOpNames[i])), "fill an array");
+    for (uint32_t i = 0; i < kNumOps; i++) require(napi_set_element(env, array, i, makeString(env, kOpSignatures[i])), "fill an array");
     return array;
   });
 }
@@ -337,7 +337,7 @@ NAPI_MODULE_INIT() {
   return millrace::guarded(env, [&] {
     millrace::setMethod(env, exports, "createDevice", millrace::createDevice);
     millrace::setMethod(env, exports, "cpuFeatures", millrace::cpuFeatures);
-    millrace::setMethod(env, exports, "opNames", millrace::opNames);
+    millrace::setMethod(env, exports, "opSignatures", millrace::opSignatures);
     millrace::setMethod(env, exports, "packedLayoutVersion", millrace::packedLayoutVersion);
     return exports;
   });

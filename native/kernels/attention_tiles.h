@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernel.h"
+#include "kv_cache.h"
 #include "simd.h"
 
 namespace millrace::MILLRACE_ISA {

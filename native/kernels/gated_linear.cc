@@ -2,8 +2,42 @@
 // unit is kLinearRows rows of both weights for all tokens.
 //
 // Both activations are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for GELU.
-#include "kernel.h"
+#include "linear.h"
 #include "math.h"
+
+namespace millrace {
+
+namespace {
+// gate.out = activation(gate) · up; up.out is room that only the operation itself uses.
+struct GatedLinearArgs {
+  LinearArgs gate;
+  LinearArgs up;
+  Activation activation;
+};
+}  // namespace
+
+#ifdef MILLRACE_DECODES
+
+Op decode(const Operands<ops::gatedLinear>& in, DecodeMemo&) {
+  using ops::gatedLinear;
+  const int64_t numRows = in.integer(gatedLinear::numRows);
+  GatedLinearArgs args;
+  const double gateNanos =
+      readLinear(in, {gatedLinear::out, gatedLinear::gateX, gatedLinear::gateWeight, gatedLinear::gateBias}, numRows, args.gate);
+  const double upNanos = readLinear(in, {gatedLinear::room, gatedLinear::upX, gatedLinear::upWeight, gatedLinear::upBias}, numRows, args.up);
+  args.activation = in.code(gatedLinear::kind);
+  if (args.gate.weight.rows != args.up.weight.rows) {
+    in.refuse(gatedLinear::upWeight, std::to_string(args.gate.weight.rows) + " rows, as the gate has", static_cast<double>(args.up.weight.rows));
+  }
+  in.requireApart(gatedLinear::room, gatedLinear::out);
+  in.requireApart(gatedLinear::room, gatedLinear::gateX);
+  in.requireApart(gatedLinear::out, gatedLinear::upX);
+  return makeLinearOp(OpCode::gatedLinear, args.gate, gateNanos + upNanos, args);
+}
+
+#endif
+
+}  // namespace millrace
 
 namespace millrace::MILLRACE_ISA {
 
@@ -43,11 +77,11 @@ static void activateValues(float* gate, const float* up, int64_t count) {
 }
 
 void gatedLinearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
-  const GatedLinearArgs& args = op.gatedLinear;
+  const GatedLinearArgs& args = op.args<GatedLinearArgs>();
   Op half{};
-  half.linear = args.gate;
+  half.args<LinearArgs>() = args.gate;
   linearKernel(half, begin, end, scratch);
-  half.linear = args.up;
+  half.args<LinearArgs>() = args.up;
   linearKernel(half, begin, end, scratch);
   const int64_t width = args.gate.weight.rows;
   const int64_t first = begin * kLinearRows;
@@ -55,7 +89,7 @@ void gatedLinearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scra
   for (int64_t m = 0; m < args.gate.numRows; m++) {
     float* gate = args.gate.out + m * width + first;
     const float* up = args.up.out + m * width + first;
-    if (args.isGelu) activateValues<true>(gate, up, count);
+    if (args.activation == Activation::geluTanh) activateValues<true>(gate, up, count);
     else activateValues<false>(gate, up, count);
   }
 }

@@ -1,5 +1,6 @@
 // Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per instruction set, so
 // anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
+// The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
 #pragma once
 
 #if defined(MILLRACE_ISA_AVX512VNNI)
@@ -18,4 +19,5 @@
 #define MILLRACE_ISA neon
 #else
 #define MILLRACE_ISA portable
+#define MILLRACE_DECODES
 #endif

@@ -1,7 +1,11 @@
-// What every kernel file includes: the declarations of one function per operation, and splitting of a flat range.
+// What every kernel file includes: the declarations of one function per operation, splitting of a flat range, and, where the file is compiled
+// for decoding (isa.h), what its decode function reads its operands with.
 #pragma once
 #include "isa.h"
 #include "ops.h"
+#ifdef MILLRACE_DECODES
+#include "../runtime/operands.h"
+#endif
 
 namespace millrace::MILLRACE_ISA {
 

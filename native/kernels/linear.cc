@@ -6,9 +6,23 @@
 #include <type_traits>
 
 #include "dequantize.h"
-#include "kernel.h"
+#include "linear.h"
 #include "linear_packed.h"
 #include "simd.h"
+
+#ifdef MILLRACE_DECODES
+namespace millrace {
+
+Op decode(const Operands<ops::linear>& in, DecodeMemo&) {
+  using ops::linear;
+  LinearArgs args;
+  const double nanosPerUnit = readLinear(in, {linear::out, linear::x, linear::weight, linear::bias}, in.integer(linear::numRows), args);
+  args.accumulate = in.flag(linear::accumulate);
+  return makeLinearOp(OpCode::linear, args, nanosPerUnit, args);
+}
+
+}  // namespace millrace
+#endif
 
 namespace millrace::MILLRACE_ISA {
 namespace {
@@ -244,7 +258,7 @@ void panelRows(const LinearArgs& args, int64_t n0, int64_t n1, int64_t m0, int64
 }  // namespace
 
 void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
-  const LinearArgs& args = op.linear;
+  const LinearArgs& args = op.args<LinearArgs>();
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
   if (args.weight.isPacked) return linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);

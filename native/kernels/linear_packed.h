@@ -1,6 +1,6 @@
 // linear over packed weights and quantised activations.
 #pragma once
-#include "kernel.h"
+#include "linear.h"
 
 namespace millrace::MILLRACE_ISA {
 

@@ -6,6 +6,34 @@
 #include "kernel.h"
 #include "packed.h"
 
+namespace millrace {
+
+namespace {
+struct PackArgs {
+  uint8_t* out;  // packedBytes(weight)
+  WeightRef weight;
+};
+}  // namespace
+
+#ifdef MILLRACE_DECODES
+
+Op decode(const Operands<ops::pack>& in, DecodeMemo&) {
+  PackArgs args{};
+  args.weight = in.rowWeight(ops::pack::weight);
+  const TensorType type = args.weight.type;
+  const int64_t rows = args.weight.rows;
+  const int64_t cols = args.weight.cols;
+  if (packedInfoOf(type).cellBytes == 0) in.refuse(ops::pack::weight, "of a type with a packed form", infoOf(type).name);
+  const int64_t offset = in.integer(ops::pack::byteOffset, 0, INT64_C(9007199254740991));
+  args.out = in.bytes(ops::pack::out, offset, packedBytes(type, rows, cols));
+  const int64_t numGroups = (rows + kPackedRows - 1) / kPackedRows;
+  return makeOp(OpCode::pack, args, numGroups, static_cast<double>(cols * kPackedRows) * 2);
+}
+
+#endif
+
+}  // namespace millrace
+
 namespace millrace::MILLRACE_ISA {
 namespace {
 
@@ -224,7 +252,7 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
 }  // namespace
 
 void packKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
-  const PackArgs& args = op.pack;
+  const PackArgs& args = op.args<PackArgs>();
   const WeightRef& weight = args.weight;
   const TensorTypeInfo& info = infoOf(weight.type);
   const PackedInfo packed = packedInfoOf(weight.type);

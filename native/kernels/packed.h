@@ -20,6 +20,7 @@
 #pragma once
 #include <cstdint>
 
+#include "op_table.h"
 #include "tensor_type.h"
 
 namespace millrace {
@@ -30,27 +31,18 @@ constexpr int64_t kPackedRows = 8;
 // new one (src/backend/cpu/packed-layout.test.ts notices).
 constexpr int kPackedLayoutVersion = 1;
 
-// How the left operand of a linear layer is stored; rows are activationRowBytes apart, 64-byte aligned.
-enum class ActivationFormat : uint8_t {
-  F32,
-  // Per block of 32: i8 q, f32 d = max|x| / 127; x ≈ d · q. Row: per block (d, 8 · d · Σq) as f32 pairs, then the q.
-  Blocks32,
-  // Per block of 256: one d as above, sums of q over 16 and over 32 columns. Row: per block a Block256, then the q.
-  Blocks256,
-  // i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q.
-  Row16,
-  // As Blocks32, but (d, 128 · Σq): what weights around 128 have too much, exactly.
-  Centred32,
-};
-constexpr const char* kActivationFormats[] = {"f32", "blocks32", "blocks256", "row16", "centred32"};
-constexpr int kNumActivationFormats = sizeof(kActivationFormats) / sizeof(kActivationFormats[0]);
+// Rows of activations, the left operand of a linear layer, are activationRowBytes apart, 64-byte aligned. By ActivationFormat:
+//   blocks32   per block of 32: i8 q, f32 d = max|x| / 127; x ≈ d · q. Row: per block (d, 8 · d · Σq) as f32 pairs, then the q
+//   blocks256  per block of 256: one d as above, sums of q over 16 and over 32 columns. Row: per block a Block256, then the q
+//   row16      i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q
+//   centred32  as blocks32, but (d, 128 · Σq): what weights around 128 have too much, exactly
 
 struct Block32 {
   float d;
-  // 8 · d · Σq; of Centred32, 128 · Σq.
+  // 8 · d · Σq; of centred32, 128 · Σq.
   float sum;
 };
-constexpr bool hasBlocks32(ActivationFormat format) { return format == ActivationFormat::Blocks32 || format == ActivationFormat::Centred32; }
+constexpr bool hasBlocks32(ActivationFormat format) { return format == ActivationFormat::blocks32 || format == ActivationFormat::centred32; }
 
 struct Block256 {
   float d;
@@ -68,21 +60,21 @@ struct PackedInfo {
 };
 constexpr PackedInfo packedInfoOf(TensorType type) {
   switch (type) {
-    case TensorType::Q8_0: return {32, 272, ActivationFormat::Row16};
-    case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::Centred32};
-    case TensorType::Q4_0: return {32, 144, ActivationFormat::Blocks32};
-    case TensorType::Q4_1: return {32, 160, ActivationFormat::Blocks32};
-    case TensorType::Q5_0: return {32, 176, ActivationFormat::Blocks32};
-    case TensorType::Q5_1: return {32, 192, ActivationFormat::Blocks32};
-    case TensorType::Q4_K: return {256, 1152, ActivationFormat::Blocks256};
-    case TensorType::Q5_K: return {256, 1408, ActivationFormat::Blocks256};
-    case TensorType::Q6_K: return {256, 1680, ActivationFormat::Blocks256};
-    case TensorType::Q2_K: return {256, 672, ActivationFormat::Blocks256};
-    case TensorType::Q3_K: return {256, 880, ActivationFormat::Blocks256};
-    case TensorType::IQ4_XS: return {256, 1088, ActivationFormat::Row16};
-    case TensorType::MXFP4: return {32, 136, ActivationFormat::Blocks32};
-    case TensorType::IQ4_NL: return {32, 144, ActivationFormat::Row16};
-    default: return {0, 0, ActivationFormat::F32};
+    case TensorType::Q8_0: return {32, 272, ActivationFormat::row16};
+    case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::centred32};
+    case TensorType::Q4_0: return {32, 144, ActivationFormat::blocks32};
+    case TensorType::Q4_1: return {32, 160, ActivationFormat::blocks32};
+    case TensorType::Q5_0: return {32, 176, ActivationFormat::blocks32};
+    case TensorType::Q5_1: return {32, 192, ActivationFormat::blocks32};
+    case TensorType::Q4_K: return {256, 1152, ActivationFormat::blocks256};
+    case TensorType::Q5_K: return {256, 1408, ActivationFormat::blocks256};
+    case TensorType::Q6_K: return {256, 1680, ActivationFormat::blocks256};
+    case TensorType::Q2_K: return {256, 672, ActivationFormat::blocks256};
+    case TensorType::Q3_K: return {256, 880, ActivationFormat::blocks256};
+    case TensorType::IQ4_XS: return {256, 1088, ActivationFormat::row16};
+    case TensorType::MXFP4: return {32, 136, ActivationFormat::blocks32};
+    case TensorType::IQ4_NL: return {32, 144, ActivationFormat::row16};
+    default: return {0, 0, ActivationFormat::f32};
   }
 }
 
@@ -98,12 +90,12 @@ constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
 constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
   int64_t numBytes = 64;
   if (hasBlocks32(format)) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
-  if (format == ActivationFormat::Blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
+  if (format == ActivationFormat::blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
   return (numBytes + 63) / 64 * 64;
 }
 constexpr int64_t activationRowBytes(ActivationFormat format, int64_t cols) {
-  if (format == ActivationFormat::F32) return cols * 4;
-  const int64_t numBytes = activationHeaderBytes(format, cols) + cols * (format == ActivationFormat::Row16 ? 2 : 1);
+  if (format == ActivationFormat::f32) return cols * 4;
+  const int64_t numBytes = activationHeaderBytes(format, cols) + cols * (format == ActivationFormat::row16 ? 2 : 1);
   // An odd number of cache lines: rows side by side do not fall on the same cache sets.
   return ((numBytes + 63) / 64 | 1) * 64;
 }

@@ -7,6 +7,7 @@
 #include "attention_tiles.h"
 #include "kernel.h"
 #include "math.h"
+#include "paged_attention.h"
 
 namespace millrace::MILLRACE_ISA {
 namespace {
@@ -454,7 +455,7 @@ void attend(const PagedAttentionArgs& args, const AttentionTask& task, int64_t k
 }  // namespace
 
 void pagedAttentionKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
-  const PagedAttentionArgs& args = op.pagedAttention;
+  const PagedAttentionArgs& args = op.args<PagedAttentionArgs>();
   const AttentionWork& cut = *args.work;
   if (begin == end) return;  // no rows
   Workspace work = layOut(args.kv, scratch);

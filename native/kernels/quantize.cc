@@ -6,6 +6,37 @@
 #include "packed.h"
 #include "simd.h"
 
+namespace millrace {
+
+namespace {
+struct QuantizeArgs {
+  uint8_t* out;    // [M] rows of activationRowBytes(format, width)
+  const float* x;  // [M, width]
+  int64_t width;
+  ActivationFormat format;
+};
+}  // namespace
+
+#ifdef MILLRACE_DECODES
+
+Op decode(const Operands<ops::quantize>& in, DecodeMemo&) {
+  QuantizeArgs args{};
+  const int64_t numRows = in.integer(ops::quantize::numRows);
+  args.width = in.integer(ops::quantize::width, 1);
+  args.format = in.code(ops::quantize::format);
+  const int64_t block = args.format == ActivationFormat::blocks256 ? 256 : 32;
+  if (args.width % block != 0) {
+    in.refuse(ops::quantize::width, "a multiple of " + std::to_string(block), static_cast<double>(args.width));
+  }
+  args.out = in.buffer(ops::quantize::out, saturatedProduct(numRows, activationRowBytes(args.format, args.width)));
+  args.x = in.buffer(ops::quantize::x, saturatedProduct(numRows, args.width));
+  return makeOp(OpCode::quantize, args, numRows, static_cast<double>(args.width) * 0.4 + 20);
+}
+
+#endif
+
+}  // namespace millrace
+
 namespace millrace::MILLRACE_ISA {
 namespace {
 
@@ -105,7 +136,7 @@ void quantizeRow16(const float* x, int64_t cols, float* d, int16_t* q) {
 }  // namespace
 
 void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
-  const QuantizeArgs& args = op.quantize;
+  const QuantizeArgs& args = op.args<QuantizeArgs>();
   const int64_t rowBytes = activationRowBytes(args.format, args.width);
   const int64_t headerBytes = activationHeaderBytes(args.format, args.width);
   for (int64_t m = begin; m < end; m++) {
@@ -113,11 +144,11 @@ void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
     uint8_t* header = args.out + m * rowBytes;
     int8_t* q = reinterpret_cast<int8_t*>(header + headerBytes);
     switch (args.format) {
-      case ActivationFormat::Blocks32: quantizeBlocks32<false>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
-      case ActivationFormat::Centred32: quantizeBlocks32<true>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
-      case ActivationFormat::Blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
-      case ActivationFormat::Row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
-      case ActivationFormat::F32: break;
+      case ActivationFormat::blocks32: quantizeBlocks32<false>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::centred32: quantizeBlocks32<true>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
+      case ActivationFormat::row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
+      case ActivationFormat::f32: break;
     }
   }
 }

@@ -1,6 +1,63 @@
 // ropeAndWriteKv: rotates a token's queries and keys and stores its key and value in the paged cache. A unit is a token.
 #include "kernel.h"
+#include "kv_cache.h"
 #include "simd.h"
+
+namespace millrace {
+
+namespace {
+struct RopeAndWriteKvArgs {
+  float* q;            // [M, numHeads, headDim]
+  float* k;            // [M, numKvHeads, headDim]
+  const float* v;      // [M, numKvHeads, headDim]
+  const float* table;  // [M, half, 2]
+  uint8_t* keyCache;
+  uint8_t* valueCache;
+  const int32_t* slots;  // [M]; −1 stores nothing
+  KvGeometry kv;
+  int64_t half;
+  bool isNeox;
+};
+}  // namespace
+
+#ifdef MILLRACE_DECODES
+
+// Slots are the same for every layer: those checked for one layer of a program are remembered for the next.
+static const int32_t* readSlots(const Operands<ops::ropeAndWriteKv>& in, int64_t numRows, int64_t numSlots, DecodeMemo& memo) {
+  const int32_t* slots = in.buffer(ops::ropeAndWriteKv::slots, numRows);
+  in.requireApart(ops::ropeAndWriteKv::q, ops::ropeAndWriteKv::slots);
+  in.requireApart(ops::ropeAndWriteKv::k, ops::ropeAndWriteKv::slots);
+  in.requireApart(ops::ropeAndWriteKv::keyCache, ops::ropeAndWriteKv::slots);
+  in.requireApart(ops::ropeAndWriteKv::valueCache, ops::ropeAndWriteKv::slots);
+  if (memo.slots == slots && memo.numSlotRows >= numRows && memo.numSlots >= 0 && numSlots >= memo.numSlots) return slots;
+  in.indices(ops::ropeAndWriteKv::slots, numRows, -1, numSlots - 1);
+  memo.slots = slots;
+  memo.numSlotRows = numRows;
+  memo.numSlots = numSlots;
+  return slots;
+}
+
+Op decode(const Operands<ops::ropeAndWriteKv>& in, DecodeMemo& memo) {
+  const int64_t numRows = in.integer(ops::ropeAndWriteKv::numRows);
+  RopeAndWriteKvArgs args{};
+  args.kv = readKvGeometry(in);
+  args.half = in.integer(ops::ropeAndWriteKv::half, 0, args.kv.headDim / 2);
+  args.isNeox = in.flag(ops::ropeAndWriteKv::isNeox);
+  args.q = in.buffer(ops::ropeAndWriteKv::q, saturatedProduct(numRows, args.kv.numHeads, args.kv.headDim));
+  args.k = in.buffer(ops::ropeAndWriteKv::k, saturatedProduct(numRows, args.kv.numKvHeads, args.kv.headDim));
+  args.v = in.buffer(ops::ropeAndWriteKv::v, saturatedProduct(numRows, args.kv.numKvHeads, args.kv.headDim));
+  args.table = in.buffer(ops::ropeAndWriteKv::table, saturatedProduct(numRows, args.half, 2));
+  int64_t numBlocks = INT64_MAX;
+  args.keyCache = in.kvCache(ops::ropeAndWriteKv::keyCache, args.kv, &numBlocks);
+  args.valueCache = in.kvCache(ops::ropeAndWriteKv::valueCache, args.kv, &numBlocks);
+  args.slots = readSlots(in, numRows, saturatedProduct(numBlocks, args.kv.blockSize), memo);
+  const double valuesPerRow = static_cast<double>((args.kv.numHeads + 2 * args.kv.numKvHeads) * args.kv.headDim);
+  return makeOp(OpCode::ropeAndWriteKv, args, numRows, valuesPerRow * 1.0 + 20);
+}
+
+#endif
+
+}  // namespace millrace
 
 namespace millrace::MILLRACE_ISA {
 
@@ -62,7 +119,7 @@ static void storeEntry(const KvGeometry& kv, uint8_t* target, int64_t stride, ui
 }
 
 void ropeAndWriteKvKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
-  const RopeAndWriteKvArgs& args = op.ropeAndWriteKv;
+  const RopeAndWriteKvArgs& args = op.args<RopeAndWriteKvArgs>();
   const KvGeometry& kv = args.kv;
   for (int64_t m = begin; m < end; m++) {
     const float* table = args.table + m * args.half * 2;

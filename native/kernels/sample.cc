@@ -9,6 +9,7 @@
 #include "candidates.h"
 #include "kernel.h"
 #include "noise.h"
+#include "sample.h"
 #include "vocabulary_scan.h"
 
 namespace millrace::MILLRACE_ISA {
@@ -366,7 +367,7 @@ void finishRow(Row& row) {
 }  // namespace
 
 void sampleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
-  const SampleArgs& args = op.sample;
+  const SampleArgs& args = op.args<SampleArgs>();
   const int64_t vocabSize = args.vocabSize;
   const int64_t numParts = sampleParts(vocabSize);
   int32_t* numDone = reinterpret_cast<int32_t*>(op.workspace);

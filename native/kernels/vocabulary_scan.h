@@ -8,6 +8,7 @@
 #include "candidates.h"
 #include "kernel.h"
 #include "math.h"
+#include "sample.h"
 
 namespace millrace::MILLRACE_ISA {
 

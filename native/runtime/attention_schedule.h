@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "../kernels/ops.h"
+#include "../kernels/paged_attention.h"
 
 namespace millrace {
 

@@ -174,12 +174,12 @@ void Device::submit(const double* words, int64_t numWords) {
     const double opcode = words[at];
     if (!(opcode >= 0 && opcode < kNumOps && std::floor(opcode) == opcode)) refuseWord("an opcode", at, opcode);
     const OpCode code = static_cast<OpCode>(opcode);
-    const int numArgs = kNumArgs[static_cast<int>(code)];
+    const int numArgs = kNumOperands[static_cast<int>(code)];
     if (numWords - at < kHeaderWords + numArgs) refuseWord("a whole operation", at, static_cast<double>(numWords - at));
     const double flags = words[at + 1];
     if (flags != 0 && flags != kConcurrentFlag) refuseWord("flags 0 or 1", at + 1, flags);
     if (words[at + 2] != numArgs) refuseWord(("numArgs " + std::to_string(numArgs)).c_str(), at + 2, words[at + 2]);
-    plan.ops.push_back(decodeOp(code, Operands(handles_, code, words + at + kHeaderWords), memo));
+    plan.ops.push_back(decodeOp(code, handles_, words + at + kHeaderWords, memo));
     // Layers share one schedule and its workspace, so one attention ends before the next begins.
     plan.ops.back().isConcurrent = flags == kConcurrentFlag && code != OpCode::pagedAttention;
     at += kHeaderWords + numArgs;

@@ -7,99 +7,96 @@
 
 namespace millrace {
 
-void Operands::refuse(const char* operand, const std::string& expected, const std::string& got) const {
-  failArgument(std::string(kOpNames[static_cast<int>(code_)]) + ": expected " + operand + " to be " + expected + ", got " + got);
+void OperandReader::refuseNamed(const char* part, const std::string& expected, const std::string& got) const {
+  failArgument(std::string(kOpNames[static_cast<int>(code_)]) + ": expected " + part + " to be " + expected + ", got " + got);
 }
 
-void Operands::refuse(const char* operand, const std::string& expected, double got) const {
-  refuse(operand, expected, formatNumber(got));
+void OperandReader::refuse(const operand::Place& at, const std::string& expected, double got) const {
+  refuseNamed(at.name, expected, formatNumber(got));
 }
 
-int64_t Operands::integer(int index, const char* operand, int64_t min, int64_t max) const {
-  const double value = args_[index];
+void OperandReader::requireApart(const operand::Place& at, const operand::Place& other) const {
+  if (args_[at.index] == args_[other.index]) refuse(at, std::string("another buffer than ") + other.name, "the same");
+}
+
+int64_t OperandReader::integerAt(const operand::Place& at, int64_t min, int64_t max) const {
+  const double value = args_[at.index];
   if (!(value >= static_cast<double>(min) && value <= static_cast<double>(max) && std::floor(value) == value)) {
-    refuse(operand, "an integer in [" + std::to_string(min) + ", " + std::to_string(max) + "]", value);
+    refuse(at, "an integer in [" + std::to_string(min) + ", " + std::to_string(max) + "]", value);
   }
   return static_cast<int64_t>(value);
 }
 
-double Operands::number(int index, const char* operand) const {
-  if (!std::isfinite(args_[index])) refuse(operand, "finite", args_[index]);
-  return args_[index];
+double OperandReader::numberAt(const operand::Place& at) const {
+  if (!std::isfinite(args_[at.index])) refuse(at, "finite", args_[at.index]);
+  return args_[at.index];
 }
 
-const HandleEntry& Operands::bufferEntry(int index, const char* operand) const {
-  const HandleEntry* entry = handles_.find(args_[index], HandleKind::Buffer);
-  if (entry == nullptr) refuse(operand, "the handle of a buffer", args_[index]);
+const HandleEntry& OperandReader::bufferEntry(const operand::Place& at) const {
+  const HandleEntry* entry = handles_.find(args_[at.index], HandleKind::Buffer);
+  if (entry == nullptr) refuse(at, "the handle of a buffer", args_[at.index]);
   return *entry;
 }
 
-void* Operands::buffer(int index, const char* operand, int64_t count, int64_t valueBytes) const {
-  const HandleEntry& entry = bufferEntry(index, operand);
+void* OperandReader::bufferAt(const operand::Place& at, int64_t count, int64_t valueBytes) const {
+  const HandleEntry& entry = bufferEntry(at);
   const int64_t needed = saturatedProduct(count, valueBytes);
   if (static_cast<int64_t>(entry.memory->numBytes()) < needed) {
-    refuse(operand, "at least " + std::to_string(needed) + " bytes", std::to_string(entry.memory->numBytes()) + " bytes");
+    refuse(at, "at least " + std::to_string(needed) + " bytes", std::to_string(entry.memory->numBytes()) + " bytes");
   }
   return entry.memory->data();
 }
 
-const void* Operands::wholeBuffer(int index, const char* operand, int64_t* count) const {
-  const HandleEntry& entry = bufferEntry(index, operand);
-  *count = static_cast<int64_t>(entry.memory->numBytes() / 4);
+void* OperandReader::wholeAt(const operand::Place& at, int64_t* numBytes) const {
+  const HandleEntry& entry = bufferEntry(at);
+  *numBytes = static_cast<int64_t>(entry.memory->numBytes());
   return entry.memory->data();
 }
 
-const int32_t* Operands::indices(int index, const char* operand, int64_t count, int64_t min, int64_t max) const {
-  const int32_t* values = i32(index, operand, count);
+uint8_t* OperandReader::bytesAt(const operand::Place& at, int64_t offset, int64_t count) const {
+  const int64_t needed = count > INT64_MAX - offset ? INT64_MAX : offset + count;
+  return static_cast<uint8_t*>(bufferAt(at, needed, 1)) + offset;
+}
+
+const int32_t* OperandReader::indicesAt(const operand::Place& at, int64_t count, int64_t min, int64_t max) const {
+  const int32_t* values = static_cast<const int32_t*>(bufferAt(at, count, sizeof(int32_t)));
   for (int64_t i = 0; i < count; i++) {
     if (values[i] < min || values[i] > max) {
-      refuse(operand, "in [" + std::to_string(min) + ", " + std::to_string(max) + "] at index " + std::to_string(i), values[i]);
+      refuse(at, "in [" + std::to_string(min) + ", " + std::to_string(max) + "] at index " + std::to_string(i), values[i]);
     }
   }
   return values;
 }
 
-const WeightRef& Operands::weight(int index, const char* operand) const {
-  const HandleEntry* entry = handles_.find(args_[index], HandleKind::Weight);
-  if (entry == nullptr) refuse(operand, "the handle of a weight", args_[index]);
-  if (handles_.find(entry->source) == nullptr) refuse(operand, "a weight whose file or buffer is still there", args_[index]);
+const WeightRef& OperandReader::weightAt(const operand::Place& at) const {
+  const HandleEntry* entry = handles_.find(args_[at.index], HandleKind::Weight);
+  if (entry == nullptr) refuse(at, "the handle of a weight", args_[at.index]);
+  if (handles_.find(entry->source) == nullptr) refuse(at, "a weight whose file or buffer is still there", args_[at.index]);
   return entry->weight;
 }
 
-const WeightRef& Operands::rowWeight(int index, const char* operand) const {
-  const WeightRef& found = weight(index, operand);
-  if (found.isPacked) refuse(operand, "a weight in rows", "a packed one");
+const WeightRef& OperandReader::rowWeightAt(const operand::Place& at) const {
+  const WeightRef& found = weightAt(at);
+  if (found.isPacked) refuse(at, "a weight in rows", "a packed one");
   return found;
 }
 
-uint8_t* Operands::bytes(int index, const char* operand, int64_t offset, int64_t count) const {
-  const int64_t needed = count > INT64_MAX - offset ? INT64_MAX : offset + count;
-  return static_cast<uint8_t*>(buffer(index, operand, needed, 1)) + offset;
-}
-
-void Operands::requireApart(const char* written, const void* out, const char* read, const void* indices) const {
-  if (out == indices) refuse(written, std::string("another buffer than ") + read, "the same");
-}
-
-KvGeometry Operands::kvGeometry(int index) const {
-  KvGeometry kv;
-  constexpr int64_t kMaxDimension = 65536;  // keeps every product of two of them far from overflow
-  kv.numHeads = integer(index, "numHeads", 1, kMaxDimension);
-  kv.numKvHeads = integer(index + 1, "numKvHeads", 1, kMaxDimension);
-  kv.headDim = integer(index + 2, "headDim", 1, kMaxDimension);
-  kv.blockSize = integer(index + 3, "blockSize", 1);
-  if (kv.blockSize % kKvOctet != 0) refuse("blockSize", "a multiple of 8", static_cast<double>(kv.blockSize));
-  kv.type = static_cast<KvType>(integer(index + 4, "kvType", 0, 2));
-  if (kv.numHeads % kv.numKvHeads != 0) refuse("numHeads", "a multiple of " + std::to_string(kv.numKvHeads), static_cast<double>(kv.numHeads));
-  return kv;
-}
-
-uint8_t* Operands::kvCache(int index, const char* operand, const KvGeometry& kv, int64_t* numBlocks) const {
-  const HandleEntry& entry = bufferEntry(index, operand);
+uint8_t* OperandReader::kvCacheAt(const operand::Place& at, const KvGeometry& kv, int64_t* numBlocks) const {
+  const HandleEntry& entry = bufferEntry(at);
   const int64_t blockBytes = saturatedProduct(kv.numKvHeads, kv.blockSize, kv.entryBytes());
   const int64_t held = static_cast<int64_t>(entry.memory->numBytes()) / blockBytes;
   if (held < *numBlocks) *numBlocks = held;
   return entry.memory->data();
+}
+
+Op decodeOp(OpCode code, HandleTable& handles, const double* args, DecodeMemo& memo) {
+  switch (code) {
+#define MILLRACE_OP(name) \
+  case OpCode::name: return decode(Operands<ops::name>(handles, args), memo);
+    MILLRACE_OPS(MILLRACE_OP)
+#undef MILLRACE_OP
+  }
+  __builtin_unreachable();
 }
 
 }  // namespace millrace

@@ -39,7 +39,7 @@ void putAt(std::vector<uint8_t>& bytes, int64_t at, Value value) {
 // NaN or an infinity only says so: its d is NaN, the rest is what `bytes` has.
 void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::vector<uint8_t>& bytes, double* values) {
   const int64_t header = activationHeaderBytes(format, cols);
-  const bool isRow = format == ActivationFormat::Row16;
+  const bool isRow = format == ActivationFormat::row16;
   const int64_t block = isRow ? cols : hasBlocks32(format) ? 32 : 256;
   for (int64_t i = 0; i < cols / block; i++) {
     const ScalarStep step = scalarStep(x + i * block, block, isRow ? 32767.0f : 127.0f);
@@ -60,9 +60,9 @@ void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::
     if (hasBlocks32(format)) {
       int sum = 0;
       for (int one : q) sum += one;
-      putAt(bytes, at + 4, (format == ActivationFormat::Blocks32 ? 8.0f * step.d : 128.0f) * static_cast<float>(sum));
+      putAt(bytes, at + 4, (format == ActivationFormat::blocks32 ? 8.0f * step.d : 128.0f) * static_cast<float>(sum));
     }
-    if (format == ActivationFormat::Blocks256) {
+    if (format == ActivationFormat::blocks256) {
       Block256 expected{};
       expected.d = step.d;
       for (size_t k = 0; k < 256; k++) {
@@ -114,14 +114,14 @@ std::vector<float> awkwardValues(int64_t numRows, int64_t cols, Random& random, 
 }
 
 void checkQuantize(const char* isa, Random& random) {
-  for (ActivationFormat format : {ActivationFormat::Blocks32, ActivationFormat::Blocks256, ActivationFormat::Row16, ActivationFormat::Centred32}) {
+  for (ActivationFormat format : {ActivationFormat::blocks32, ActivationFormat::blocks256, ActivationFormat::row16, ActivationFormat::centred32}) {
     for (int64_t cols : {32, 96, 256, 768, 1056}) {
-      if (format == ActivationFormat::Blocks256 && cols % 256 != 0) continue;
+      if (format == ActivationFormat::blocks256 && cols % 256 != 0) continue;
       const std::vector<float> x = awkwardValues(7, cols, random, true);
       Bench bench(isa, 2);
       const double out = quantized(bench, format, x, 7, cols);
       bench.run();
-      const std::string name = std::string(kActivationFormats[static_cast<int>(format)]) + " " + isa + " of " + std::to_string(cols);
+      const std::string name = std::string(kActivationFormatNames[static_cast<int>(format)]) + " " + isa + " of " + std::to_string(cols);
       checkedQuantize(name, format, x, 7, cols, bench.get<uint8_t>(out, 7 * activationRowBytes(format, cols)));
     }
   }
@@ -278,7 +278,7 @@ void checkRefusals() {
   const double packed = bench.device.createWeight(place, 0, "Q4_K", 9, 512, true);
   checkRefused(bench, OpCode::pack, {bench.room(numBytes), 0, packed}, "pack of a packed weight");
   checkRefused(bench, OpCode::embed, {bench.room(512 * 4), packed, bench.put(std::vector<int32_t>{0}), 1, 1}, "embed of a packed weight");
-  const int64_t rowBytes = activationRowBytes(ActivationFormat::Blocks256, 512);
+  const int64_t rowBytes = activationRowBytes(ActivationFormat::blocks256, 512);
   checkRefused(bench, OpCode::linear, {bench.room(9 * 4 * 2), bench.room(2 * rowBytes - 4), packed, 0, 2, 0}, "packed linear of too few activations");
   checkRefused(bench, OpCode::linear, {bench.room(9 * 4 * 2 - 4), bench.room(2 * rowBytes), packed, 0, 2, 0}, "packed linear into too little room");
   const double x = bench.put(random.values(512));

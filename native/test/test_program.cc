@@ -80,7 +80,7 @@ void fuzz(const char* isa) {
     for (size_t i = 0; i < buffers.size(); i++) std::fill_n(reinterpret_cast<int32_t*>(bench.device.buffer(buffers[i])->data()), 512, static_cast<int32_t>(i % 3));
     const int64_t code = random.below(kNumOps);
     std::vector<double> args;
-    for (int i = 0; i < kNumArgs[code]; i++) {
+    for (int i = 0; i < kNumOperands[code]; i++) {
       // Mostly live handles and small counts, or nothing would ever run.
       const int64_t pick = random.below(20) == 0 ? random.below(static_cast<int64_t>(pool.size())) : random.below(3) == 0 ? 14 + random.below(8) : random.below(4);
       args.push_back(pool[static_cast<size_t>(pick)]);

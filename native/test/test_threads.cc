@@ -38,7 +38,7 @@ struct Record {
 };
 
 void runUnits(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
-  Record& record = *reinterpret_cast<Record*>(op.add.out);
+  Record& record = *op.args<Record*>();
   if (record.before != nullptr) {
     for (const auto& earlier : *record.before) record.numEarly += earlier->isDone() ? 0 : 1;
   }
@@ -74,7 +74,7 @@ bool runsRight(ThreadPool& pool, Random& random, int numStages, int slowEvery) {
       op.isConcurrent = left > 0;
       op.scratchBytes = 64;
       stages.back()->push_back(std::make_unique<Record>(op.numUnits, before, slowEvery > 0 && stage % slowEvery == 0));
-      op.add.out = reinterpret_cast<float*>(stages.back()->back().get());
+      op.args<Record*>() = stages.back()->back().get();
       plan.ops.push_back(op);
     }
   }

@@ -122,8 +122,8 @@ export interface CpuFeatures {
 export interface KernelLibrary {
   createDevice(options: DeviceOptions): Device;
   cpuFeatures(): CpuFeatures;
-  /** Opcode names in opcode order, to check that both sides of the boundary agree. */
-  opNames(): readonly string[];
+  /** `add(out, x, numRows, width)` and so on in the order of opcodes, to check that both sides of the boundary agree. */
+  opSignatures(): readonly string[];
   /** Of the layout that the operation `pack` writes: weights packed by one version are no good to another. */
   packedLayoutVersion(): number;
 }

@@ -336,3 +336,10 @@ export type OperandName<Name extends OpName, Kind extends OperandSpec["kind"] = 
 export function operandsIn(name: OpName): readonly (readonly [operand: string, spec: OperandSpec])[] {
   return Object.entries<OperandSpec>(OPS[name].operands);
 }
+
+/** As `add(out, x, numRows, width)`. */
+export function signatureOf(name: OpName): string {
+  return `${name}(${operandsIn(name)
+    .map(([operand]) => operand)
+    .join(", ")})`;
+}

@@ -2,8 +2,6 @@
 import type { WeightType } from "../formats/dequantize.js";
 import type { ActivationFormat } from "./ops.js";
 
-export { ACTIVATION_FORMATS, type ActivationFormat } from "./ops.js";
-
 interface PackedType {
   /** Columns of a cell, which has eight rows. */
   readonly cellValues: number;

@@ -6,18 +6,6 @@
  */
 import { CODES, type KvType, OP_NAMES, type OperandsOf, type OpName, operandsIn } from "./ops.js";
 
-export {
-  type Activation,
-  ATTENTION_PART,
-  KV_OCTET,
-  KV_TYPES,
-  type KvType,
-  OP_NAMES,
-  type OpName,
-  SAMPLE_PARAM,
-  SAMPLE_PARAMS,
-} from "./ops.js";
-
 export const CONCURRENT = 1;
 
 /** Words before an operation's arguments: opcode, flags, numArgs. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { loadKernels } from "../backend/cpu/load.js";
-import type { KvType } from "../backend/program.js";
+import type { KvType } from "../backend/ops.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import { EngineCore } from "../engine/engine-core.js";
 import { NO_SPECULATION } from "../engine/speculative/config.js";

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { ACTIVATION_DTYPES } from "../backend/cpu/weight-packer.js";
-import { KV_TYPES } from "../backend/program.js";
+import { KV_TYPES } from "../backend/ops.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";
 import type { SpeculativeConfig } from "../engine/speculative/config.js";

@@ -3,7 +3,7 @@
 import type { PackCacheOptions } from "../backend/cpu/packs/pack-cache.js";
 import type { ActivationDtype } from "../backend/cpu/weight-packer.js";
 import type { Isa } from "../backend/device.js";
-import type { KvType } from "../backend/program.js";
+import type { KvType } from "../backend/ops.js";
 import type { MillraceError } from "../core/errors.js";
 import type { Pooling } from "../model/pooling.js";
 import type { BlockChanges, CachedBlocks } from "../text/cached-blocks.js";

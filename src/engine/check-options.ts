@@ -1,6 +1,6 @@
 /** Whether the engine's options fit each other and the model. */
 
-import { KV_OCTET } from "../backend/program.js";
+import { KV_OCTET } from "../backend/ops.js";
 import { MillraceError } from "../core/errors.js";
 import type { EngineOptions } from "./api.js";
 

@@ -7,7 +7,7 @@ import { type Completion, collect, request, runAlone } from "../../test/helpers/
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { loadKernels } from "../backend/cpu/load.js";
-import type { KvType } from "../backend/program.js";
+import type { KvType } from "../backend/ops.js";
 import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
 import { EngineCore } from "./engine-core.js";

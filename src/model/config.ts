@@ -1,6 +1,6 @@
 /** One frozen description for every architecture: what the transformer needs to know, read from GGUF metadata and checked. */
 
-import type { Activation, KvType } from "../backend/program.js";
+import type { Activation, KvType } from "../backend/ops.js";
 import { kvEntryBytes } from "../backend/program.js";
 import { MillraceError } from "../core/errors.js";
 import { type Architecture, ggufArchitecture } from "../formats/architectures.js";

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadKernels } from "../../src/backend/cpu/load.js";
 import type { Device, Isa } from "../../src/backend/device.js";
-import { KV_TYPES } from "../../src/backend/program.js";
+import { KV_TYPES } from "../../src/backend/ops.js";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest } from "../../src/engine/api.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";

@@ -1,15 +1,9 @@
 /** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
 
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/device.js";
+import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
 import { activationRowBytes, packedByteLength } from "../../src/backend/packing.js";
-import {
-  type Activation,
-  gatedOperands,
-  type KvShape,
-  type KvType,
-  kvEntryBytes,
-  type OpName,
-} from "../../src/backend/program.js";
+import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { recordAttention, recordSample, storeSequences } from "./recorders.js";

@@ -1,6 +1,7 @@
 /** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
+
+import type { ActivationFormat } from "../../src/backend/ops.js";
 import {
-  type ActivationFormat,
   activationHeaderBytes,
   activationRowBytes,
   BLOCK256_BYTES,

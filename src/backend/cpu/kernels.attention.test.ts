@@ -19,7 +19,8 @@ import {
   recordAttention,
   storeSequences,
 } from "../../../test/reference/recorders.js";
-import { KV_TYPES, type KvShape, type KvType } from "../program.js";
+import { KV_TYPES, type KvType } from "../ops.js";
+import type { KvShape } from "../program.js";
 
 interface AttentionInput {
   readonly shape: KvShape;

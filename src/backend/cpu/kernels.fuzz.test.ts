@@ -5,7 +5,7 @@ import { wordsOf } from "../../../test/reference/cases.js";
 import { Bench, normals, withBench } from "../../../test/reference/compare.js";
 import { recordAttention, recordSample, storeSequences } from "../../../test/reference/recorders.js";
 import { MillraceError } from "../../core/errors.js";
-import { OP_NAMES } from "../program.js";
+import { OP_NAMES } from "../ops.js";
 
 describe("any words at all", () => {
   const word = fc.oneof(

@@ -16,7 +16,7 @@ import type {
   MappedFile,
   WeightHandle,
 } from "../device.js";
-import { OP_NAMES } from "../program.js";
+import { OP_NAMES, signatureOf } from "../ops.js";
 import { findAddon, missingHint } from "./find.js";
 
 export const FILE_CHANGED_HINT =
@@ -50,11 +50,18 @@ function requireAddon(file: string): KernelLibrary {
       cause,
     });
   }
-  const names = addon.opNames().join(", ");
-  if (names !== OP_NAMES.join(", ")) {
-    throw new MillraceError("kernels_missing", `expected kernels with ${OP_NAMES.join(", ")}, got ${names}`, {
-      hint: missingHint(),
-    });
+  // An addon of another version may have no such function.
+  const got = addon.opSignatures?.() ?? [];
+  const wanted = OP_NAMES.map(signatureOf);
+  const other = Array.from({ length: Math.max(got.length, wanted.length) }, (_, i) => i).find(
+    (i) => got[i] !== wanted[i],
+  );
+  if (other !== undefined) {
+    throw new MillraceError(
+      "kernels_missing",
+      `expected kernels whose operation ${other} is ${wanted[other] ?? "none"}, got ${got[other] ?? "none"}`,
+      { hint: missingHint() },
+    );
   }
   return addon;
 }
@@ -63,7 +70,7 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
   return {
     createDevice: (options) => createDevice(addon, options),
     cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
-    opNames: () => addon.opNames(),
+    opSignatures: () => addon.opSignatures(),
     packedLayoutVersion: () => addon.packedLayoutVersion(),
   };
 }

@@ -2,7 +2,8 @@
 import { MillraceError } from "../../core/errors.js";
 import { rowByteLength } from "../../formats/dequantize.js";
 import type { BufferHandle, Device, FileHandle, WeightHandle } from "../device.js";
-import { type ActivationFormat, packedActivations, packedByteLength } from "../packing.js";
+import type { ActivationFormat } from "../ops.js";
+import { packedActivations, packedByteLength } from "../packing.js";
 import { Program } from "../program.js";
 import type { MatrixPlace, MatrixSpec, TensorSource } from "../tensor-source.js";
 import { contentHashOf, type FoundPack, type PackCache } from "./packs/pack-cache.js";

@@ -1,6 +1,7 @@
 /** `pagedAttention` while decoding and in prefill, and the operation that writes the KV memory it reads. */
 import type { BufferHandle } from "../../backend/device.js";
-import { type KvShape, type KvType, kvEntryBytes } from "../../backend/program.js";
+import type { KvType } from "../../backend/ops.js";
+import { type KvShape, kvEntryBytes } from "../../backend/program.js";
 import type { Room, Workload } from "./workload.js";
 
 /** The attention of the 1.1B models the benchmarks use. */

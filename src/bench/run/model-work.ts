@@ -1,6 +1,6 @@
 /** What a model's tokens cost at least, of its file: bytes that must be read and products that must be made. */
 
-import type { KvType } from "../../backend/program.js";
+import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
 import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";

@@ -1,6 +1,6 @@
 /** Servers that can be started to be measured: this one, llama.cpp's, and node-llama-cpp behind one of ours; and of what size, where they are compared. */
 import { join } from "node:path";
-import { KV_TYPES, type KvType } from "../../backend/program.js";
+import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { packageRoot } from "../../core/package-root.js";
 import type { Cell, ServerShape } from "../workload/scenarios.js";
 import { longestRequest } from "../workload/workload.js";

@@ -1,6 +1,6 @@
 /** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
 import { Command, Option } from "commander";
-import { KV_TYPES, type KvType } from "../../backend/program.js";
+import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import type { Divergence } from "../../bench/divergence.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";

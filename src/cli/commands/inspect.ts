@@ -1,6 +1,6 @@
 /** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
 import { Command } from "commander";
-import { KV_TYPES, type KvType } from "../../backend/program.js";
+import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/huggingface/folder.js";

@@ -1,7 +1,8 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { BufferHandle, Device } from "../../backend/device.js";
-import { type ActivationFormat, activationRowBytes } from "../../backend/packing.js";
-import type { KvShape, KvType, SampleBuffers } from "../../backend/program.js";
+import type { ActivationFormat, KvType } from "../../backend/ops.js";
+import { activationRowBytes } from "../../backend/packing.js";
+import type { KvShape, SampleBuffers } from "../../backend/program.js";
 import { kvEntryBytes, Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { ropeFrequencies } from "../../model/rope.js";

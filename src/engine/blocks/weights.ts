@@ -3,7 +3,7 @@
 import { matrixKey, type PlacedWeight, type WeightPacker } from "../../backend/cpu/weight-packer.js";
 import type { BufferHandle, Device, WeightHandle } from "../../backend/device.js";
 import { NO_BUFFER } from "../../backend/device.js";
-import type { ActivationFormat } from "../../backend/packing.js";
+import type { ActivationFormat } from "../../backend/ops.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import type { ModelConfig } from "../../model/config.js";
 

@@ -1,6 +1,6 @@
 /** KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). */
 
-import type { KvType } from "../../backend/program.js";
+import type { KvType } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelConfig } from "../../model/config.js";

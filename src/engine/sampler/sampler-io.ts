@@ -1,7 +1,7 @@
-/** Fills the sampler's inputs for a step's logit rows and reads its results back. What the numbers mean is in kernels/program.ts. */
+/** Fills the sampler's inputs for a step's logit rows and reads its results back. What the numbers mean is in backend/ops.ts. */
 import type { Device } from "../../backend/device.js";
+import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import type { SampleBuffers } from "../../backend/program.js";
-import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/program.js";
 import type { SamplingParams, TokenLogprob } from "../api.js";
 import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
 import type { PositionMask } from "../constraint/mask-memory.js";

@@ -4,7 +4,7 @@ import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference/sample.js";
 import { loadKernels } from "../../backend/cpu/load.js";
-import type { SAMPLE_PARAM } from "../../backend/program.js";
+import type { SAMPLE_PARAM } from "../../backend/ops.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, GREEDY_SAMPLING, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";

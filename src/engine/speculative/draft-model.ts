@@ -4,7 +4,7 @@
  */
 
 import type { Device } from "../../backend/device.js";
-import type { KvType } from "../../backend/program.js";
+import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelConfig } from "../../model/config.js";
 import { GREEDY_SAMPLING } from "../api.js";

@@ -1,6 +1,7 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
 import type { BufferHandle } from "../../backend/device.js";
-import { type ActivationFormat, activationRowBytes } from "../../backend/packing.js";
+import type { ActivationFormat } from "../../backend/ops.js";
+import { activationRowBytes } from "../../backend/packing.js";
 import { gatedOperands, type LinearOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/transformer.js";
 import type { Binder, Linear } from "../blocks/weights.js";

@@ -1,6 +1,6 @@
 /** Reads a Hugging Face config.json into the engine's one description. Defaults are those of transformers' configuration classes. */
 
-import type { Activation } from "../../backend/program.js";
+import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { architectureOf, configModelType, type ModelType } from "../../formats/architectures.js";
 import { configError, type JsonObject } from "../../formats/huggingface/json.js";

@@ -1,0 +1,279 @@
+// Written by scripts/write-op-table.js: change src/backend/ops.ts, which says what each operation computes, and run it.
+#pragma once
+#include <cstdint>
+
+#include "operand.h"
+
+namespace millrace {
+
+// Calls X with the name of each operation, in the order of the opcodes.
+#define MILLRACE_OPS(X) \
+  X(embed) \
+  X(rmsNorm) \
+  X(quantize) \
+  X(linear) \
+  X(add) \
+  X(gatedLinear) \
+  X(ropeTable) \
+  X(ropeAndWriteKv) \
+  X(pagedAttention) \
+  X(gatherRows) \
+  X(sample) \
+  X(pack)
+
+enum class OpCode : uint32_t {
+    embed,
+    rmsNorm,
+    quantize,
+    linear,
+    add,
+    gatedLinear,
+    ropeTable,
+    ropeAndWriteKv,
+    pagedAttention,
+    gatherRows,
+    sample,
+    pack,
+};
+constexpr int kNumOps = 12;
+constexpr const char* kOpNames[kNumOps] = {
+    "embed",
+    "rmsNorm",
+    "quantize",
+    "linear",
+    "add",
+    "gatedLinear",
+    "ropeTable",
+    "ropeAndWriteKv",
+    "pagedAttention",
+    "gatherRows",
+    "sample",
+    "pack",
+};
+// With the operands: what both sides of the boundary must agree on.
+constexpr const char* kOpSignatures[kNumOps] = {
+    "embed(out, weight, ids, numRows, scale)",
+    "rmsNorm(out, x, gain, numRows, width, eps)",
+    "quantize(out, x, numRows, width, format)",
+    "linear(out, x, weight, bias, numRows, accumulate)",
+    "add(out, x, numRows, width)",
+    "gatedLinear(out, room, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
+    "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
+    "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
+    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window)",
+    "gatherRows(out, x, rows, numRows, width)",
+    "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
+    "pack(out, byteOffset, weight)",
+};
+constexpr int kNumOperands[kNumOps] = {5, 6, 5, 6, 4, 10, 6, 15, 16, 5, 15, 3};
+
+// Attention splits the KV range at multiples of this many positions.
+constexpr int64_t kAttentionPart = 256;
+// Entries of a KV block are stored eight by eight; a block is a whole number of octets.
+constexpr int64_t kKvOctet = 8;
+
+enum class KvType : uint8_t { f16, f32, int8 };
+constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8"};
+enum class Activation : uint8_t { silu, geluTanh };
+constexpr const char* kActivationNames[] = {"silu", "geluTanh"};
+enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32 };
+constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32"};
+
+// Columns of a row of sampler parameters.
+enum SampleParam {
+    kMode = 0,
+    kTarget = 1,
+    kTemperature = 2,
+    kTopK = 3,
+    kTopP = 4,
+    kMinP = 5,
+    kPresencePenalty = 6,
+    kFrequencyPenalty = 7,
+    kRepetitionPenalty = 8,
+    kSeedHigh = 9,
+    kSeedLow = 10,
+    kPosition = 11,
+    kNumTop = 12,
+    kHistoryStart = 13,
+    kNumPromptTokens = 14,
+    kNumOutputTokens = 15,
+    kBiasStart = 16,
+    kNumBiases = 17,
+    kBanStart = 18,
+    kNumBanned = 19,
+    kMaskStart = 20,
+};
+constexpr const char* kSampleParamNames[] = {
+    "params.mode",
+    "params.target",
+    "params.temperature",
+    "params.topK",
+    "params.topP",
+    "params.minP",
+    "params.presencePenalty",
+    "params.frequencyPenalty",
+    "params.repetitionPenalty",
+    "params.seedHigh",
+    "params.seedLow",
+    "params.position",
+    "params.numTop",
+    "params.historyStart",
+    "params.numPromptTokens",
+    "params.numOutputTokens",
+    "params.biasStart",
+    "params.numBiases",
+    "params.banStart",
+    "params.numBanned",
+    "params.maskStart",
+};
+constexpr int64_t kSampleParams = 24;
+
+// The operands of each operation.
+namespace ops {
+
+struct embed {
+  static constexpr OpCode code = OpCode::embed;
+  static constexpr operand::Buffer<embed, float> out{{0, "out"}};
+  static constexpr operand::Weight<embed> weight{{1, "weight"}};
+  static constexpr operand::Buffer<embed, const int32_t> ids{{2, "ids"}};
+  static constexpr operand::Integer<embed> numRows{{3, "numRows"}};
+  static constexpr operand::Number<embed> scale{{4, "scale"}};
+};
+
+struct rmsNorm {
+  static constexpr OpCode code = OpCode::rmsNorm;
+  static constexpr operand::Buffer<rmsNorm, float> out{{0, "out"}};
+  static constexpr operand::Buffer<rmsNorm, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<rmsNorm, const float> gain{{2, "gain"}};
+  static constexpr operand::Integer<rmsNorm> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<rmsNorm> width{{4, "width"}};
+  static constexpr operand::Number<rmsNorm> eps{{5, "eps"}};
+};
+
+struct quantize {
+  static constexpr OpCode code = OpCode::quantize;
+  static constexpr operand::Buffer<quantize, uint8_t> out{{0, "out"}};
+  static constexpr operand::Buffer<quantize, const float> x{{1, "x"}};
+  static constexpr operand::Integer<quantize> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<quantize> width{{3, "width"}};
+  static constexpr operand::Code<quantize, ActivationFormat> format{{4, "format"}, 1, 4};
+};
+
+struct linear {
+  static constexpr OpCode code = OpCode::linear;
+  static constexpr operand::Buffer<linear, float> out{{0, "out"}};
+  static constexpr operand::Activations<linear> x{{1, "x"}};
+  static constexpr operand::Weight<linear> weight{{2, "weight"}};
+  static constexpr operand::OptionalBuffer<linear, const float> bias{{3, "bias"}};
+  static constexpr operand::Integer<linear> numRows{{4, "numRows"}};
+  static constexpr operand::Flag<linear> accumulate{{5, "accumulate"}};
+};
+
+struct add {
+  static constexpr OpCode code = OpCode::add;
+  static constexpr operand::Buffer<add, float> out{{0, "out"}};
+  static constexpr operand::Buffer<add, const float> x{{1, "x"}};
+  static constexpr operand::Integer<add> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<add> width{{3, "width"}};
+};
+
+struct gatedLinear {
+  static constexpr OpCode code = OpCode::gatedLinear;
+  static constexpr operand::Buffer<gatedLinear, float> out{{0, "out"}};
+  static constexpr operand::Buffer<gatedLinear, float> room{{1, "room"}};
+  static constexpr operand::Activations<gatedLinear> gateX{{2, "gateX"}};
+  static constexpr operand::Weight<gatedLinear> gateWeight{{3, "gateWeight"}};
+  static constexpr operand::OptionalBuffer<gatedLinear, const float> gateBias{{4, "gateBias"}};
+  static constexpr operand::Activations<gatedLinear> upX{{5, "upX"}};
+  static constexpr operand::Weight<gatedLinear> upWeight{{6, "upWeight"}};
+  static constexpr operand::OptionalBuffer<gatedLinear, const float> upBias{{7, "upBias"}};
+  static constexpr operand::Integer<gatedLinear> numRows{{8, "numRows"}};
+  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 1};
+};
+
+struct ropeTable {
+  static constexpr OpCode code = OpCode::ropeTable;
+  static constexpr operand::Buffer<ropeTable, float> out{{0, "out"}};
+  static constexpr operand::Buffer<ropeTable, const int32_t> positions{{1, "positions"}};
+  static constexpr operand::Buffer<ropeTable, const float> invFreq{{2, "invFreq"}};
+  static constexpr operand::Integer<ropeTable> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<ropeTable> half{{4, "half"}};
+  static constexpr operand::Number<ropeTable> magnitude{{5, "magnitude"}};
+};
+
+struct ropeAndWriteKv {
+  static constexpr OpCode code = OpCode::ropeAndWriteKv;
+  static constexpr operand::Buffer<ropeAndWriteKv, float> q{{0, "q"}};
+  static constexpr operand::Buffer<ropeAndWriteKv, float> k{{1, "k"}};
+  static constexpr operand::Buffer<ropeAndWriteKv, const float> v{{2, "v"}};
+  static constexpr operand::Buffer<ropeAndWriteKv, const float> table{{3, "table"}};
+  static constexpr operand::KvCache<ropeAndWriteKv, uint8_t> keyCache{{4, "keyCache"}};
+  static constexpr operand::KvCache<ropeAndWriteKv, uint8_t> valueCache{{5, "valueCache"}};
+  static constexpr operand::Buffer<ropeAndWriteKv, const int32_t> slots{{6, "slots"}};
+  static constexpr operand::Integer<ropeAndWriteKv> numRows{{7, "numRows"}};
+  static constexpr operand::Integer<ropeAndWriteKv> numHeads{{8, "numHeads"}};
+  static constexpr operand::Integer<ropeAndWriteKv> numKvHeads{{9, "numKvHeads"}};
+  static constexpr operand::Integer<ropeAndWriteKv> headDim{{10, "headDim"}};
+  static constexpr operand::Integer<ropeAndWriteKv> blockSize{{11, "blockSize"}};
+  static constexpr operand::Code<ropeAndWriteKv, KvType> kvType{{12, "kvType"}, 0, 2};
+  static constexpr operand::Integer<ropeAndWriteKv> half{{13, "half"}};
+  static constexpr operand::Flag<ropeAndWriteKv> isNeox{{14, "isNeox"}};
+};
+
+struct pagedAttention {
+  static constexpr OpCode code = OpCode::pagedAttention;
+  static constexpr operand::Buffer<pagedAttention, float> out{{0, "out"}};
+  static constexpr operand::Buffer<pagedAttention, const float> q{{1, "q"}};
+  static constexpr operand::KvCache<pagedAttention, const uint8_t> keyCache{{2, "keyCache"}};
+  static constexpr operand::KvCache<pagedAttention, const uint8_t> valueCache{{3, "valueCache"}};
+  static constexpr operand::Buffer<pagedAttention, const int32_t> kvLengths{{4, "kvLengths"}};
+  static constexpr operand::Buffer<pagedAttention, const int32_t> sequenceIndex{{5, "sequenceIndex"}};
+  static constexpr operand::Buffer<pagedAttention, const int32_t> blockTables{{6, "blockTables"}};
+  static constexpr operand::Integer<pagedAttention> tableStride{{7, "tableStride"}};
+  static constexpr operand::Integer<pagedAttention> numRows{{8, "numRows"}};
+  static constexpr operand::Integer<pagedAttention> numHeads{{9, "numHeads"}};
+  static constexpr operand::Integer<pagedAttention> numKvHeads{{10, "numKvHeads"}};
+  static constexpr operand::Integer<pagedAttention> headDim{{11, "headDim"}};
+  static constexpr operand::Integer<pagedAttention> blockSize{{12, "blockSize"}};
+  static constexpr operand::Code<pagedAttention, KvType> kvType{{13, "kvType"}, 0, 2};
+  static constexpr operand::Number<pagedAttention> scale{{14, "scale"}};
+  static constexpr operand::Integer<pagedAttention> window{{15, "window"}};
+};
+
+struct gatherRows {
+  static constexpr OpCode code = OpCode::gatherRows;
+  static constexpr operand::Buffer<gatherRows, float> out{{0, "out"}};
+  static constexpr operand::Buffer<gatherRows, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<gatherRows, const int32_t> rows{{2, "rows"}};
+  static constexpr operand::Integer<gatherRows> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<gatherRows> width{{4, "width"}};
+};
+
+struct sample {
+  static constexpr OpCode code = OpCode::sample;
+  static constexpr operand::Buffer<sample, const float> logits{{0, "logits"}};
+  static constexpr operand::Integer<sample> numRows{{1, "numRows"}};
+  static constexpr operand::Integer<sample> vocabSize{{2, "vocabSize"}};
+  static constexpr operand::Buffer<sample, const double> params{{3, "params"}};
+  static constexpr operand::Buffer<sample, const int32_t> history{{4, "history"}};
+  static constexpr operand::Buffer<sample, const int32_t> biasIds{{5, "biasIds"}};
+  static constexpr operand::Buffer<sample, const float> biasValues{{6, "biasValues"}};
+  static constexpr operand::Buffer<sample, const int32_t> bannedIds{{7, "bannedIds"}};
+  static constexpr operand::Buffer<sample, const int32_t> masks{{8, "masks"}};
+  static constexpr operand::Buffer<sample, int32_t> outIds{{9, "outIds"}};
+  static constexpr operand::Buffer<sample, float> outLogprobs{{10, "outLogprobs"}};
+  static constexpr operand::Buffer<sample, int32_t> outRanks{{11, "outRanks"}};
+  static constexpr operand::Buffer<sample, int32_t> topIds{{12, "topIds"}};
+  static constexpr operand::Buffer<sample, float> topLogprobs{{13, "topLogprobs"}};
+  static constexpr operand::Integer<sample> topStride{{14, "topStride"}};
+};
+
+struct pack {
+  static constexpr OpCode code = OpCode::pack;
+  static constexpr operand::Buffer<pack, uint8_t> out{{0, "out"}};
+  static constexpr operand::Integer<pack> byteOffset{{1, "byteOffset"}};
+  static constexpr operand::Weight<pack> weight{{2, "weight"}};
+};
+
+}  // namespace ops
+}  // namespace millrace
