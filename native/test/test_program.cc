@@ -1,10 +1,23 @@
 // Programs as a whole: long ones on many threads keep their order, malformed ones are refused and leave everything as it was.
+#include <type_traits>
+#include <utility>
+
 #include "../runtime/operands.h"
 #include "check.h"
 
 namespace millrace::test {
 
 namespace {
+
+// What the compiler holds decoding to: an operand is read as its operation's, as its kind, and what is only read cannot be written.
+template <typename Name, typename Operand, typename = void>
+constexpr bool kIsBuffer = false;
+template <typename Name, typename Operand>
+constexpr bool kIsBuffer<Name, Operand, std::void_t<decltype(std::declval<Operands<Name>>().buffer(std::declval<Operand>(), 1))>> = true;
+static_assert(kIsBuffer<ops::add, decltype(ops::add::out)>);
+static_assert(!kIsBuffer<ops::add, decltype(ops::linear::out)>, "another operation's");
+static_assert(!kIsBuffer<ops::add, decltype(ops::add::width)>, "another kind");
+static_assert(std::is_same_v<decltype(std::declval<Operands<ops::add>>().buffer(ops::add::x, 1)), const float*>, "only read");
 
 // A chain of operations in which each step needs the one before; big and small ones alternate, some side by side.
 std::vector<float> runChain(const char* isa, int numThreads, int numSubmits) {
