@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../kernels/sample.h"
 #include "check.h"
 #include "reference.h"
 
