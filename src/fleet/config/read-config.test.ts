@@ -80,7 +80,7 @@ describe("mistakes", () => {
       "a limit of no time",
       "timeouts:\n  first-token: 0s\nmodels: [{name: m, model: m.gguf}]",
       [
-        '2:3 timeouts.first-token config_value: expected timeouts.first-token to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got "0s" | it is until the first byte of an answer',
+        '2:3 timeouts.first-token config_value: expected timeouts.first-token to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got "0s" | it is time allowed until the first byte of an answer',
       ],
     ],
     [
@@ -106,13 +106,13 @@ describe("mistakes", () => {
       "a missing name",
       "models:\n  - model: a\n",
       [
-        "2:5 models[0].name config_value: expected models[0].name to be a name without spaces, got nothing | add name: what clients send as `model`",
+        "2:5 models[0].name config_value: expected models[0].name to be a name without spaces, got nothing | add name: name that clients send as `model`",
       ],
     ],
     [
       "no models",
       "port: 1\n",
-      ["1:1 models config_value: expected models to be a list, got nothing | add models: what is served"],
+      ["1:1 models config_value: expected models to be a list, got nothing | add models: models that are served"],
     ],
     ["an empty file", "", ["1:1 models config_value: expected models to be a list, got nothing"]],
     ["a list", "- a\n", ["1:1  config_value: expected the file to be a mapping, got a list"]],

@@ -16,83 +16,89 @@ const engineOptions = () =>
     "max-model-len": integer(1, MAX_TOKENS).optional().describe("longest sequence, prompt and answer together"),
     "max-num-seqs": integer(1, 65_536).optional().describe("sequences in a batch"),
     "max-num-batched-tokens": integer(1, MAX_TOKENS).optional().describe("tokens in a step"),
-    "kv-cache-dtype": text().optional().describe("how keys and values are stored, in the engine's own words"),
-    "kv-cache-memory-bytes": byteSize().optional().describe("the KV memory of an instance"),
-    quantization: text().optional().describe("how the weights are to be quantised, in the engine's own words"),
+    "kv-cache-dtype": text().optional().describe("data type of keys and values, under the engine's own name"),
+    "kv-cache-memory-bytes": byteSize().optional().describe("KV memory of each instance"),
+    quantization: text().optional().describe("quantisation of the weights, under the engine's own name"),
     "tensor-parallel-size": integer(1, 1024).optional().describe("GPUs that share one instance"),
-    "gpu-memory-utilization": fraction().optional().describe("share of a GPU's memory that an instance takes"),
+    "gpu-memory-utilization": fraction().optional().describe("share of each GPU's memory that an instance may take"),
     "enable-prefix-caching": z.boolean().optional().describe("whether equal prefixes are computed once"),
-    "speculative-config": z.record(z.string(), z.unknown()).optional().describe("what guesses tokens ahead"),
-    "scheduling-policy": text().optional().describe("who goes first, in the engine's own words"),
-    threads: integer(1, 1024).optional().describe("CPU threads of an instance"),
+    "speculative-config": z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("speculative decoding, as the engine's own JSON"),
+    "scheduling-policy": text().optional().describe("order of waiting requests, under the engine's own name"),
+    threads: integer(1, 1024).optional().describe("CPU threads of each instance"),
   });
 
 /** Of the whole fleet, or of one model: what a model leaves out holds as the fleet has it. */
 const autoscaleShape = {
   "up-at": fraction()
     .optional()
-    .describe("requests waiting, as a share of the seats, above which an instance is added (0.8)"),
-  "up-after": duration().optional().describe("for how long that has to hold (30s)"),
+    .describe("waiting requests, as a share of the seats, above which an instance is added (0.8)"),
+  "up-after": duration().optional().describe("time for which the queue must stay above it (30s)"),
   "down-after": duration()
     .optional()
-    .describe("for how long one instance fewer must have been enough before one goes (10m)"),
+    .describe("time for which one instance fewer must have been enough before one is removed (10m)"),
 };
 
 const attachment = (environment: NodeJS.ProcessEnv) =>
   section({
-    url: baseUrl().describe("where the server is"),
-    "api-key": secret(environment).optional().describe("the key it asks for"),
-    "model-name": text().optional().describe("what it calls the model, if not as clients do"),
+    url: baseUrl().describe("address of the server"),
+    "api-key": secret(environment).optional().describe("API key that the server asks for"),
+    "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
   });
 
 const range = () =>
   z.strictObject({
-    min: integer(0, MAX_INSTANCES).describe("at least so many; 0: none while nobody asks"),
-    max: integer(1, MAX_INSTANCES).describe("at most so many"),
+    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: none while nobody asks"),
+    max: integer(1, MAX_INSTANCES).describe("greatest number of instances"),
   });
 
 const model = (environment: NodeJS.ProcessEnv) =>
   section({
-    name: text("a name without spaces").regex(/^\S+$/).describe("what clients send as `model`"),
-    aliases: z.array(text()).default([]).describe("other names it answers to"),
-    engine: z.enum(ENGINE_NAMES).default("millrace").describe("what runs it"),
+    name: text("a name without spaces").regex(/^\S+$/).describe("name that clients send as `model`"),
+    aliases: z.array(text()).default([]).describe("further names that clients may send"),
+    engine: z.enum(ENGINE_NAMES).default("millrace").describe("engine that runs the model"),
     program: z
       .array(text())
       .min(1)
       .optional()
-      .describe("program and first arguments, where not the engine's usual ones"),
+      .describe("program and its first arguments, instead of the engine's usual ones"),
     model: text("a path, or a name the engine can fetch")
       .optional()
-      .describe("what is loaded; not for servers that are only attached"),
-    options: engineOptions().prefault({}).describe("the engine's options"),
-    args: z.array(z.string()).default([]).describe("arguments passed to the engine as they are"),
-    env: z.record(z.string(), secret(environment)).default({}).describe("environment variables of its processes"),
+      .describe("file, folder or name that the engine loads; not for servers that are only attached"),
+    options: engineOptions().prefault({}).describe("options of the engine"),
+    args: z.array(z.string()).default([]).describe("further arguments, passed to the engine as they are"),
+    env: z
+      .record(z.string(), secret(environment))
+      .default({})
+      .describe("environment variables of the engine's processes"),
     instances: z
       .union([integer(0, MAX_INSTANCES), z.literal("auto"), range()])
       .optional()
       .meta({ title: "a number, auto, or a range such as {min: 1, max: 4}" })
-      .describe("how many run; auto: as many as were measured to be fastest"),
-    cores: cpuList().optional().describe("CPUs of all its instances together"),
+      .describe("number of instances; auto: the number that was measured to be fastest"),
+    cores: cpuList().optional().describe("CPUs that the model's instances share"),
     "cores-per-instance": integer(1, 1024)
       .optional()
-      .describe("how many of cores, else physical cores, each instance is pinned to"),
+      .describe("number of CPUs (of `cores`, else physical cores) that each instance is pinned to"),
     gpus: z
       .array(z.union([integer(0, 1023), text()]).meta({ title: "a GPU's number or UUID" }))
       .min(1)
       .optional()
-      .describe("GPUs of all its instances together"),
+      .describe("GPUs that the model's instances share"),
     "gpus-per-instance": integer(1, 1024)
       .optional()
-      .describe("GPUs that each instance sees (tensor-parallel-size, else 1)"),
-    attach: z.array(attachment(environment)).default([]).describe("servers that run already"),
+      .describe("number of GPUs that each instance sees (tensor-parallel-size, else 1)"),
+    attach: z.array(attachment(environment)).default([]).describe("servers that run already and are only attached"),
     load: z
       .enum(["always", "on-demand"])
       .optional()
-      .describe("on-demand: when first asked for, as long as memory allows"),
-    memory: byteSize().optional().describe("memory of an instance, where it is not to be measured"),
-    "scale-down": z.enum(["stop", "sleep"]).default("stop").describe("what becomes of an instance that is not needed"),
-    "start-timeout": timeLimit().optional().describe("how long a start may take"),
-    autoscale: section(autoscaleShape).prefault({}).describe("where it differs from the fleet's"),
+      .describe("when it is loaded: always at the start, or on-demand at the first request, as long as memory allows"),
+    memory: byteSize().optional().describe("memory that each instance takes, instead of measuring it"),
+    "scale-down": z.enum(["stop", "sleep"]).default("stop").describe("how an instance that is not needed ends"),
+    "start-timeout": timeLimit().optional().describe("time allowed for a start"),
+    autoscale: section(autoscaleShape).prefault({}).describe("what differs from the fleet's `autoscale`"),
   });
 
 const routing = () =>
@@ -101,53 +107,55 @@ const routing = () =>
       .enum(ROUTING_POLICIES)
       .prefault("prefix")
       .describe(
-        "how an instance is chosen: prefix (where most of the prompt is known, less the load), least-load, round-robin, or session (by session-header)",
+        "how an instance is chosen: prefix (longest cached prefix, minus a load penalty), least-load, round-robin, or session (by session-header)",
       ),
-    "load-weight": z.number().min(0).max(100).prefault(1).describe("what load counts against a matching prefix"),
+    "load-weight": z.number().min(0).max(100).prefault(1).describe("weight of the load against a cached prefix"),
     "seat-factor": z
       .number()
       .min(0.1)
       .max(100)
       .prefault(1)
-      .describe("requests an instance gets at once, in multiples of its seats; the rest waits in the fleet"),
+      .describe("requests sent to an instance at once, as a multiple of its seats; the others wait in the fleet"),
     "session-header": text("a header's name")
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
-      .describe("names the session, for the policy of this name"),
+      .describe("header that names the session, for the policy `session`"),
     "hedge-after": duration()
       .optional()
-      .describe("an answer that has not begun by then is asked for from a second instance too; none: never"),
+      .describe("time after which a second instance is asked too, where the answer has not begun; none: never"),
   });
 
 const timeouts = () =>
   section({
-    connect: duration().prefault("5s").describe("until an instance takes the connection; fixed at the start"),
-    body: timeLimit().prefault("1m").describe("until a request is there as a whole"),
+    connect: duration().prefault("5s").describe("time allowed to connect to an instance; fixed at the start"),
+    body: timeLimit().prefault("1m").describe("time allowed to receive the full request body"),
     wait: timeLimit()
       .prefault("2m")
-      .describe("how long a request waits for a seat, or for a model that is being loaded"),
-    "first-token": timeLimit().prefault("10m").describe("until the first byte of an answer"),
-    idle: timeLimit().prefault("2m").describe("between two bytes of an answer"),
+      .describe("time a request may wait for a seat, or for a model that is being loaded"),
+    "first-token": timeLimit().prefault("10m").describe("time allowed until the first byte of an answer"),
+    idle: timeLimit().prefault("2m").describe("time allowed between two bytes of an answer"),
     "stalled-client": duration()
       .prefault("1m")
-      .describe("a client that takes nothing of its answer; fixed at the start"),
+      .describe("time after which a client that does not read its answer is disconnected; fixed at the start"),
     drain: duration()
       .prefault("5m")
-      .describe("how long requests may go on when their instance, or the fleet, is to end"),
+      .describe("time running requests are given when their instance, or the fleet, stops"),
   });
 
 const limits = () =>
   section({
-    "max-body-bytes": byteSize().prefault("32MiB").describe("largest request"),
-    "max-waiting-requests": integer(0, 1_000_000).prefault(1024).describe("requests of a model that wait before 429"),
+    "max-body-bytes": byteSize().prefault("32MiB").describe("largest request body"),
+    "max-waiting-requests": integer(0, 1_000_000)
+      .prefault(1024)
+      .describe("waiting requests of a model before new ones get 429"),
     "max-attempts": integer(1, 100)
       .prefault(3)
       .describe(
-        "instances a request is sent to, one after the other; two whose connection breaks before the answer at most",
+        "instances that a request is sent to, one after the other; at most two of them may break the connection before they answer",
       ),
     "default-output-tokens": integer(1, MAX_TOKENS)
       .prefault(256)
-      .describe("what a request without max_tokens counts as"),
+      .describe("tokens that a request without max_tokens counts as"),
   });
 
 const telemetry = () =>
@@ -156,15 +164,17 @@ const telemetry = () =>
       .url({ protocol: /^https?$/ })
       .optional()
       .meta({ title: "an http URL" })
-      .describe("where spans and metrics are sent; also OTEL_EXPORTER_OTLP_ENDPOINT"),
-    "service-name": text().prefault("millrace").describe("what the fleet is called there"),
+      .describe("address that spans and metrics are sent to; also OTEL_EXPORTER_OTLP_ENDPOINT"),
+    "service-name": text().prefault("millrace").describe("name of the fleet in traces and metrics"),
   });
 
 const apiKey = (environment: NodeJS.ProcessEnv) =>
   section({
     tenant: text("a name without spaces")
       .regex(/^\S+$/)
-      .describe("who uses it: what fairness between keys goes by; it stands for the key, which is shown nowhere"),
+      .describe(
+        "name of the key's user, which stands for the key in logs and metrics; keys of one tenant share fairly as one",
+      ),
     key: secret(environment).describe("the key, or env:NAME"),
   });
 
@@ -173,32 +183,36 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
   section({
     host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on"),
     port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free one"),
-    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("what is logged"),
-    "log-format": z.enum(LOG_FORMATS).prefault("auto").describe("lines for people, or JSON; auto: text on a terminal"),
-    "api-keys": z.array(apiKey(environment)).default([]).describe("keys that open the API; none: open to all"),
+    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe messages that are logged"),
+    "log-format": z
+      .enum(LOG_FORMATS)
+      .prefault("auto")
+      .describe("text (lines for people) or json; auto: text on a terminal"),
+    "api-keys": z
+      .array(apiKey(environment))
+      .default([])
+      .describe("keys that open the API; without any, it is open to all"),
     "isolate-api-keys": z
       .boolean()
       .optional()
       .describe(
-        "whether each tenant has cached prefixes of its own (as soon as there are two); paths where the engine cannot do that are refused",
+        "whether each tenant has cached prefixes of its own (default: with two tenants or more); paths where the engine cannot do that are refused",
       ),
     "allowed-origins": z
       .array(text("an origin such as https://app.example, or *"))
       .min(1)
       .optional()
-      .describe(
-        "origins whose pages may call; * stands for all (with keys all, without keys none but the server's own)",
-      ),
-    "admin-key": secret(environment).optional().describe("the key of /admin; none: there is no /admin"),
+      .describe("origins whose pages may call, * for all (default: with keys all, without keys only the server's own)"),
+    "admin-key": secret(environment).optional().describe("key that opens /admin; without it there is no /admin"),
     "memory-budget": byteSize()
       .optional()
-      .describe("memory of all models together; least recently used ones on demand go first"),
-    routing: routing().prefault({}).describe("which instance gets a request"),
-    timeouts: timeouts().prefault({}).describe("how long what may take"),
-    limits: limits().prefault({}).describe("what is refused"),
+      .describe("memory for all models together; the least recently used models on demand are unloaded first"),
+    routing: routing().prefault({}).describe("how requests find their instance"),
+    timeouts: timeouts().prefault({}).describe("time limits"),
+    limits: limits().prefault({}).describe("limits beyond which requests are refused"),
     telemetry: telemetry().prefault({}).describe("OpenTelemetry"),
-    autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and taken away"),
-    models: z.array(model(environment)).min(1).describe("what is served"),
+    autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
+    models: z.array(model(environment)).min(1).describe("models that are served"),
   });
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
