@@ -21,21 +21,22 @@ struct WeightRef {
 };
 
 // Room for the decoded operands of any operation.
-constexpr size_t kMaxArgsBytes = 192;
+constexpr size_t kMaxArgsBytes = 168;
 
 struct Op {
-  OpCode code;
-  bool isConcurrent;      // no barrier after this operation
-  int64_t numUnits;       // independent pieces of output, in the operation's own unit
-  double nanosPerUnit;    // rough cost, for cutting only: never changes a result
-  int64_t scratchBytes;   // per thread
+  OpCode code{};
+  bool isConcurrent = false;  // no barrier after this operation
+  int64_t numUnits = 0;       // independent pieces of output, in the operation's own unit
+  double nanosPerUnit = 0;    // rough cost, for cutting only: never changes a result
+  int64_t scratchBytes = 0;   // per thread
   // Memory that all units of the operation share, 64-byte aligned; its first clearedBytes are zero when the program starts.
-  int64_t workspaceBytes;
-  int64_t clearedBytes;
-  std::byte* workspace;  // filled in by the scheduler
+  int64_t workspaceBytes = 0;
+  int64_t clearedBytes = 0;
+  std::byte* workspace = nullptr;  // filled in by the scheduler
   // Filled in by the scheduler: units per chunk and the op's first chunk within its stage.
-  int64_t unitsPerChunk;
-  int64_t firstChunk;
+  int64_t unitsPerChunk = 0;
+  int64_t firstChunk = 0;
+  // Uninitialised, and filled in by makeOp().
   alignas(8) std::byte argsBytes[kMaxArgsBytes];
 
   // The decoded operands, in the struct that the operation's file has for them.

@@ -62,7 +62,7 @@ void checkRange(const Operands<ops::sample>& in, const double* row, const ParamR
 }
 
 // ids[start, start + count) lie in the buffer and in the vocabulary.
-void checkIds(const Operands<ops::sample>& in, const operand::Place& at, const int32_t* ids, int64_t length, double start, double count, int64_t vocabSize) {
+void checkIds(const Operands<ops::sample>& in, operand::Place at, const int32_t* ids, int64_t length, double start, double count, int64_t vocabSize) {
   if (start + count > static_cast<double>(length)) {
     in.refuse(at, "at least " + std::to_string(static_cast<int64_t>(start + count)) + " values long", static_cast<double>(length));
   }

@@ -32,30 +32,30 @@ struct DecodeMemo {
 // Reads and checks operands by their place.
 class OperandReader {
  public:
-  [[noreturn]] void refuse(const operand::Place& at, const std::string& expected, const std::string& got) const { refuseNamed(at.name, expected, got); }
-  [[noreturn]] void refuse(const operand::Place& at, const std::string& expected, double got) const;
+  [[noreturn]] void refuse(operand::Place at, const std::string& expected, const std::string& got) const { refuseNamed(at.name, expected, got); }
+  [[noreturn]] void refuse(operand::Place at, const std::string& expected, double got) const;
   // `part`: of an operand, such as params.mode.
   [[noreturn]] void refuseNamed(const char* part, const std::string& expected, const std::string& got) const;
   // Refuses a buffer that is also another operand. Indices are checked before anything runs: an operation must not overwrite them while it
   // reads them.
-  void requireApart(const operand::Place& at, const operand::Place& other) const;
+  void requireApart(operand::Place at, operand::Place other) const;
 
  protected:
   OperandReader(HandleTable& handles, OpCode code, const double* args) : handles_(handles), code_(code), args_(args) {}
 
-  bool isNone(const operand::Place& at) const { return args_[at.index] == 0; }
-  int64_t integerAt(const operand::Place& at, int64_t min, int64_t max) const;
-  double numberAt(const operand::Place& at) const;
-  void* bufferAt(const operand::Place& at, int64_t count, int64_t valueBytes) const;
-  void* wholeAt(const operand::Place& at, int64_t* numBytes) const;
-  uint8_t* bytesAt(const operand::Place& at, int64_t offset, int64_t count) const;
-  const int32_t* indicesAt(const operand::Place& at, int64_t count, int64_t min, int64_t max) const;
-  const WeightRef& weightAt(const operand::Place& at) const;
-  const WeightRef& rowWeightAt(const operand::Place& at) const;
-  uint8_t* kvCacheAt(const operand::Place& at, const KvGeometry& kv, int64_t* numBlocks) const;
+  bool isNone(operand::Place at) const { return args_[at.index] == 0; }
+  int64_t integerAt(operand::Place at, int64_t min, int64_t max) const;
+  double numberAt(operand::Place at) const;
+  void* bufferAt(operand::Place at, int64_t count, int64_t valueBytes) const;
+  void* wholeAt(operand::Place at, int64_t* numBytes) const;
+  uint8_t* bytesAt(operand::Place at, int64_t offset, int64_t count) const;
+  const int32_t* indicesAt(operand::Place at, int64_t count, int64_t min, int64_t max) const;
+  const WeightRef& weightAt(operand::Place at) const;
+  const WeightRef& rowWeightAt(operand::Place at) const;
+  uint8_t* kvCacheAt(operand::Place at, const KvGeometry& kv, int64_t* numBlocks) const;
 
  private:
-  const HandleEntry& bufferEntry(const operand::Place& at) const;
+  const HandleEntry& bufferEntry(operand::Place at) const;
 
   HandleTable& handles_;
   OpCode code_;
@@ -154,7 +154,7 @@ Op decodeOp(OpCode code, HandleTable& handles, const double* args, DecodeMemo& m
 
 template <typename Args>
 Op makeOp(OpCode code, const Args& args, int64_t numUnits, double nanosPerUnit, int64_t scratchBytes = 0) {
-  Op op{};
+  Op op;
   op.code = code;
   op.numUnits = numUnits;
   op.nanosPerUnit = nanosPerUnit;
