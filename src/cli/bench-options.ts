@@ -22,7 +22,7 @@ export function workersOption(): Option {
 export function pollOption(): Option {
   return new Option(
     "--poll",
-    "they do not sleep between answers: exact to microseconds where each has a core to spare",
+    "keep the load generator's processes awake: exact to microseconds where each has a core to spare",
   );
 }
 
@@ -87,24 +87,35 @@ export function addLoadOptions(command: Command): Command {
     add(group, flags, about, integerIn(flagOf(flags), 1, MAX_COUNT), otherwise);
   add(WHAT, "--scenario <name>", "quick, standard, chat, rag, agent, code-edit", String, "quick");
   add(WHAT, "--shape <in/out,…>", "random prompts and answers of these lengths instead, such as 512/128", shapes);
-  add(WHAT, "--prompts <file>", "your own instead: JSON lines with prompt or messages, or a trace's lengths", String);
-  count(WHAT, "--max-tokens <n>", "of answers to --prompts that name none", 128);
+  add(
+    WHAT,
+    "--prompts <file>",
+    "your own prompts instead: JSON lines with prompt or messages, or a trace's lengths",
+    String,
+  );
+  count(WHAT, "--max-tokens <n>", "longest answer to prompts of --prompts that name no length", 128);
   number(WHAT, "--scale <factor>", "multiplies all lengths of the scenario", 0.001, 1000, 1);
-  add(WHAT, "--seed <n>", "other seeds, other prompts", integerIn("--seed", 0, 2 ** 31), 0);
+  add(WHAT, "--seed <n>", "seed of the prompts", integerIn("--seed", 0, 2 ** 31), 0);
   command.addOption(grouped(WHAT, "--api-key <key>", "sent to servers").env("OPENAI_API_KEY"));
-  add(HOW, "--concurrency <n,…>", "clients that wait for answers; sweep: doubled until it gains no more", (text) =>
+  add(HOW, "--concurrency <n,…>", "clients at once; sweep: doubled until throughput stops growing", (text) =>
     text === "sweep" ? text : concurrencies(text),
   );
-  add(HOW, "--rate <n,…>", "requests a second instead, however long answers take", rates);
+  add(HOW, "--rate <n,…>", "requests a second, instead of a number of clients", rates);
   add(HOW, "--arrivals <how>", ARRIVALS.join(", "), oneOf("--arrivals", ARRIVALS), "poisson");
-  number(HOW, "--burstiness <shape>", "of gamma arrivals: below 1 they come in bursts", 0.01, 1000);
+  number(HOW, "--burstiness <shape>", "shape of gamma arrivals; below 1 they come in bursts", 0.01, 1000);
   command.addOption(grouped(HOW, "--replay", "send --prompts at their own timestamps"));
   count(HOW, "--requests <n>", "requests of each run, instead of the scenario's own bounds");
-  number(HOW, "--duration <seconds>", "after which a run begins nothing more, instead or as well", 0.1, 1e6);
+  number(
+    HOW,
+    "--duration <seconds>",
+    "time after which a run sends no new requests, instead of or beside --requests",
+    0.1,
+    1e6,
+  );
   count(HOW, "--rounds <n>", "runs of each cell");
-  number(HOW, "--timeout <seconds>", "of an answer that does not go on", 0.1, 1e5, 300);
+  number(HOW, "--timeout <seconds>", "time allowed between two pieces of an answer", 0.1, 1e5, 300);
   add(TOLD, "--slo <limits>", "chat, rag, code, or such as ttft=200,tpot=50 in milliseconds", parseSlo);
-  number(TOLD, "--price-per-hour <price>", "of the serving machine, for the cost of a million tokens", 0, 1e6);
+  number(TOLD, "--price-per-hour <price>", "price of the serving machine, for the cost of a million tokens", 0, 1e6);
   return addOutputOptions(command);
 }
 

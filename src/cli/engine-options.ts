@@ -60,7 +60,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--max-model-len <n>",
-      "longest sequence in tokens (default: the model's own)",
+      "longest sequence in tokens, prompt and answer together (default: the model's own)",
       integerIn("--max-model-len", 1, MANY),
     ),
     option("--max-num-seqs <n>", "sequences in a batch", integerIn("--max-num-seqs", 1, 65_536), defaults.maxNumSeqs),
@@ -111,13 +111,13 @@ export function addEngineOptions(command: Command): Command {
     toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
     option(
       "--scheduling-policy <policy>",
-      "who goes first: fcfs, priority (a request's lower number), or fair (the API key served least)",
+      "order of requests: fcfs, priority (a request's lower number first), or fair (the API key served least first)",
       oneOf("--scheduling-policy", SCHEDULING_POLICIES),
       defaults.schedulingPolicy,
     ),
     option(
       "--max-step-ms <ms>",
-      "how long prompts may stretch a step in which others decode; auto: to 1.6 times of decoding alone; 0: as they like, for most throughput",
+      "time to which prompts may stretch a step in which others decode; auto: 1.6 times that of decoding alone; 0: any, for most throughput",
       autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
       defaults.maxStepMs,
     ),
@@ -135,19 +135,19 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--pooling <kind>",
-      "how /v1/embeddings makes one vector of a prompt: mean, last, or auto (as the model says, else last)",
+      "pooling of /v1/embeddings: mean, last, or auto (as the model says, else last)",
       oneOf("--pooling", ["auto", "mean", "last"]),
       defaults.pooling,
     ),
     option(
       "--max-waiting-requests <n>",
-      "requests waiting for a seat before new ones get 429",
+      "requests that may wait for a seat; further ones get 429",
       integerIn("--max-waiting-requests", 0, 1 << 20),
       defaults.maxWaitingRequests,
     ),
     option(
       "--speculative-config <json>",
-      'what guesses tokens ahead, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
+      'speculative decoding, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
       parseSpeculativeConfig,
     ),
   ];

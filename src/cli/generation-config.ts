@@ -33,7 +33,7 @@ export function addGenerationConfigOptions(command: Command, group: string): Com
         .helpGroup(group),
     )
     .addOption(
-      new Option(`${FLAG} <json>`, 'such defaults by name, instead of the model\'s, such as {"temperature":0.5}')
+      new Option(`${FLAG} <json>`, 'sampling defaults by name, instead of the model\'s, such as {"temperature":0.5}')
         .argParser(parseOverride)
         .helpGroup(group),
     );

@@ -93,7 +93,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--unknown-fields <what>",
-        "request fields nobody knows: error, or warn and ignore",
+        "unknown request fields: error, or warn and ignore",
         oneOf("--unknown-fields", ["error", "warn"]),
         "error",
       ),

@@ -39,24 +39,24 @@ export function addTeachingOptions(command: Command, defaultSteps: number): Comm
       "--prompts <file>",
       'JSON lines of {"messages"}, perhaps with "family" and "check"; a last answer is not asked for',
     )
-    .requiredOption("--out <folder>", "where answers, checkpoints, the trained file and the report go")
+    .requiredOption("--out <folder>", "folder of answers, checkpoints, the trained file and the report")
     .option(
       "--holdout-share <share>",
-      "of the prompts, what is never trained on; which ones is a function of their text",
+      "share of the prompts that is held out of training, chosen by their text",
       numberIn("--holdout-share", 0, 1),
       0.1,
     )
     .option("--max-tokens <n>", "tokens of an answer at most", integerIn("--max-tokens", 1, MANY), 1024)
-    .option("--seed <n>", "of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
+    .option("--seed <n>", "seed of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
     .option("--steps <n>", "of training", integerIn("--steps", 1, MANY), defaultSteps)
     .option("--init-from <gguf>", "start from this file's weights instead of new ones")
     .option(
       "--lr-scale <factor>",
-      "times the usual learning rates; 0.3 or so for weights that need little more",
+      "factor on the usual learning rates; about 0.3 for weights that need little more",
       numberIn("--lr-scale", 0.001, 10),
       1,
     )
-    .option("--device <name>", "what trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu");
+    .option("--device <name>", "device that trains: cpu or cuda", oneOf("--device", ["cpu", "cuda"]), "cpu");
   return addEngineOptions(command);
 }
 

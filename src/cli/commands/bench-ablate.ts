@@ -38,7 +38,7 @@ const QUICK_CONCURRENCY = [1, 4, 16];
 export function benchAblateCommand(): Command {
   const command = new Command("ablate")
     .description(
-      "What each optimisation is worth: naive (static batching, contiguous KV, F16), vanilla (continuous batching, paged KV, F16), every optimisation alone, all together, all but one.",
+      "Measure what each optimisation is worth: naive (static batching, contiguous KV, F16), vanilla (continuous batching, paged KV, F16), every optimisation alone, all together, all but one.",
     )
     .addOption(modelOption())
     .option(
@@ -46,24 +46,31 @@ export function benchAblateCommand(): Command {
       "the same model quantised: the first is a layer, others are measured alone",
       listOf("--quantized"),
     )
-    .option("--speculative-config <json>", "what the layer of speculation is", checkedConfig, '{"method":"auto"}')
+    .option(
+      "--speculative-config <json>",
+      "what the layer of speculation consists of",
+      checkedConfig,
+      '{"method":"auto"}',
+    )
     .option(
       "--cells <names>",
       "only cells that begin so, separated by commas (listed when a name is unknown)",
       listOf("--cells"),
     )
     .addOption(
-      new Option("--shape <in/out,…>", "of the ladder of loads").argParser(shapePairs).default([[512, 512]], "512/512"),
+      new Option("--shape <in/out,…>", "lengths in the ladder of loads")
+        .argParser(shapePairs)
+        .default([[512, 512]], "512/512"),
     )
     .addOption(
-      new Option("--concurrency <n,…>", "of the ladder of loads (with --quick 1,4,16)")
+      new Option("--concurrency <n,…>", "clients at once in the ladder of loads (with --quick 1,4,16)")
         .argParser(concurrencies)
         .default([1, 2, 4, 8, 16], "1,2,4,8,16"),
     )
     .option("--scale <factor>", "multiplies all lengths, and the KV memory", numberIn("--scale", 0.01, 100))
     .option(
       "--duration <seconds>",
-      "after which a run begins nothing more (default: 60)",
+      "time after which a run sends no new requests (default: 60)",
       numberIn("--duration", 0.1, 1e6),
     )
     .option("--rounds <n>", "runs of each server in each cell (default: 3)", integerIn("--rounds", 1, 100))

@@ -8,7 +8,7 @@ import { urlTarget } from "./bench-run.js";
 export function benchCompareCommand(): Command {
   const command = new Command("compare")
     .description(
-      "Two servers in alternation under the same load, or two files of results: ratios with their intervals.",
+      "Compare two servers in alternation under the same load, or two files of results: ratios with their intervals.",
     )
     .argument("<a>", "[name=]URL of a server, or a file that bench run --json wrote")
     .argument("<b>", "the same kind of thing");

@@ -34,7 +34,7 @@ const RANDOM_PROMPT_TOKENS = 64;
 export function benchDraftsCommand(): Command {
   return new Command("drafts")
     .description(
-      "Decoding with this server's drafters against plain decoding, over chats of one's own and over random tokens; the tokens must be the same.",
+      "Measure decoding with this server's drafters against plain decoding, over your chats and over random tokens; the tokens must be the same.",
     )
     .addOption(modelOption())
     .option(

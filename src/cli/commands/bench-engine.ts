@@ -33,7 +33,7 @@ export function batchSizes(text: string): number[] {
 
 export function benchEngineCommand(): Command {
   const command = new Command("engine")
-    .description("Prefill and decode speed of a model, in process: random prompts, greedy, end-of-text ignored.")
+    .description("Measure a model's prefill and decode speed in process: random prompts, greedy, end-of-text ignored.")
     .addOption(modelOption())
     .option(
       "--prompt-tokens <n>",

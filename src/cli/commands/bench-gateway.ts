@@ -37,7 +37,7 @@ const LESS_THAN_NOISE =
 export function benchGatewayCommand(): Command {
   return new Command("gateway")
     .description(
-      "What the gateway adds to the first byte among many streams, requests a second, memory over very many.",
+      "Measure what the gateway adds to the first byte among many streams, its requests a second, and its memory over very many.",
     )
     .option("--streams <n>", "streams at once", integerIn("--streams", 1, 4096), 64)
     .option(

@@ -14,7 +14,9 @@ interface BenchFlags {
 
 export function benchGrammarsCommand(): Command {
   return new Command("grammars")
-    .description("Compiling typical schemas, and the masks of answers under them, on a model's vocabulary.")
+    .description(
+      "Measure the compiling of typical schemas, and the masks of answers under them, on a model's vocabulary.",
+    )
     .addOption(modelOption())
     .option("--rounds <n>", "measured rounds", integerIn("--rounds", 1, 100), 3)
     .option("--json", "print one JSON object instead of a table")

@@ -34,7 +34,9 @@ export function benchKernelsCommand(): Command {
   const option = (flags: string, description: string, parse: (text: string) => unknown, all: readonly unknown[]) =>
     new Option(flags, description).argParser(parse).default(all, all.join(","));
   return new Command("kernels")
-    .description("Speed of each operation, and its share of the machine's memory bandwidth or multiplying speed.")
+    .description(
+      "Measure each operation's speed, and its share of the machine's memory bandwidth or multiplying speed.",
+    )
     .addOption(option("--ops <groups>", "which operations", list("--ops", oneOf("--ops", GROUPS)), GROUPS))
     .addOption(option("--types <types>", "weight types", list("--types", oneOf("--types", TYPES)), TYPES))
     .addOption(option("--rows <counts>", "token rows of linear", list("--rows", integerIn("--rows", 1, 4096)), ROWS))

@@ -27,12 +27,12 @@ const REFERENCE = "f16";
 export function benchKvQualityCommand(): Command {
   return new Command("kv-quality")
     .description(
-      "A model's predictions over a text with another KV cache type against f16: Kullback-Leibler divergence, perplexity, memory.",
+      "Compare a model's predictions over a text with another KV cache type against f16: Kullback-Leibler divergence, perplexity, memory.",
     )
     .addOption(modelOption())
     .option("--text-file <file>", "the text, special tokens included (default: stdin)")
     .addOption(
-      new Option("--kv-cache-dtype <type>", "the type in question")
+      new Option("--kv-cache-dtype <type>", "KV cache type to compare with f16")
         .choices(KV_TYPES.filter((type) => type !== REFERENCE))
         .default("int8"),
     )

@@ -25,15 +25,15 @@ interface RunFlags extends LoadFlags {
 export function benchRunCommand(): Command {
   const command = new Command("run")
     .description(
-      "Measure a server under load, or several in alternation: throughput, latency, goodput, cost; with intervals, and void when the client was too slow.",
+      "Measure a server under load, or several in alternation: throughput, latency, goodput, cost; with intervals; runs are void when the client was too slow.",
     )
     .option("--url <url>", "an OpenAI-compatible server that runs; without it, this one is started with --model")
     .option(
       "--model <name>",
-      "with --url the name that requests carry (default: the first one listed); else the model to serve",
+      "with --url, the model's name in requests (default: the first one listed); else the model to serve",
     )
-    .option("--name <name>", "what reports call the server (default: its host, or millrace)")
-    .option("--pid <n>", "of a local server, for its CPU time and memory", integerIn("--pid", 1, 2 ** 31))
+    .option("--name <name>", "name of the server in reports (default: its host, or millrace)")
+    .option("--pid <n>", "process of a local server, to show its CPU time and memory", integerIn("--pid", 1, 2 ** 31))
     .option("--server-args <args>", "further flags of the server that is started", "")
     .option("--llama-server <binary>", "llama.cpp's server with the same model, in alternation")
     .option("--node-llama-cpp <folder>", "with node_modules/node-llama-cpp: the same model behind it, in alternation")

@@ -14,7 +14,9 @@ interface SelfTestFlags {
 
 export function benchSelfTestCommand(): Command {
   return new Command("self-test")
-    .description("Whether the load generator measures truly on this machine: a mock server of known timings, measured.")
+    .description(
+      "Check that the load generator measures truly on this machine, against a mock server of known timings.",
+    )
     .option(
       "--streams <counts>",
       "requests at once, separated by commas",

@@ -25,7 +25,7 @@ const TIMEOUT_MS = 600_000;
 export function benchServingCommand(): Command {
   const command = new Command("serving")
     .description(
-      "Throughput and latency of whole servers under the same traffic, each started anew for each round, in alternation.",
+      "Measure throughput and latency of whole servers under the same traffic, each started anew for each round, in alternation.",
     )
     .addOption(modelOption())
     .option(

@@ -29,7 +29,7 @@ const MAX_PACK_BYTES = 50 * 2 ** 30;
 export function benchSpeculationCommand(): Command {
   return new Command("speculation")
     .description(
-      "Decoding with drafts that are right with a given probability, against plain decoding; the tokens must be the same.",
+      "Measure decoding with drafts that are right with a given probability against plain decoding; the tokens must be the same.",
     )
     .addOption(modelOption())
     .addOption(

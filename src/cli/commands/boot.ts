@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
@@ -21,7 +21,12 @@ export function bootCommand(): Command {
       "Start a machine's fleet from nothing: pull its models, serve, measure once with the quick bench, show the report under /report.",
     )
     .requiredOption("--config <file>", "a millrace.yaml; it must have api-keys unless it listens on loopback only")
-    .option("--state <folder>", "where the report, and a key that nobody gave, are kept", cacheFolder())
+    .addOption(
+      new Option("--state <folder>", "folder of the report, and of a key that nobody gave").default(
+        cacheFolder(),
+        "the cache folder",
+      ),
+    )
     .action(runBoot);
 }
 

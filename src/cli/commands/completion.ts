@@ -6,7 +6,7 @@ import { optionError } from "../option-values.js";
 /** @param program all commands, once they are there */
 export function completionCommand(program: () => Command): Command {
   return new Command("completion")
-    .description(`Print what makes a shell complete commands and flags: eval "$(millrace completion bash)".`)
+    .description(`Print a script that makes a shell complete commands and flags: eval "$(millrace completion bash)".`)
     .argument("<shell>", SHELLS.join(", "))
     .option("--json", "print the commands and flags as one JSON object")
     .action((name: string, { json = false }: { readonly json?: boolean }) => {

@@ -5,7 +5,7 @@ import { formatTable } from "../format.js";
 
 export function configCommand(): Command {
   const check = new Command("check")
-    .description("Say everything that is wrong with a configuration file; exit code 1 if anything is.")
+    .description("List every mistake in a configuration file; exit code 1 if there is one.")
     .argument("<file>")
     .option("--json", "print one JSON object")
     .action(runCheck);

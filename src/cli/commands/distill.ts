@@ -59,7 +59,7 @@ export function distillCommand(): Command {
       oneOf("--student-config", ["tiny", "small"]),
     )
     .addOption(
-      new Option("--student-type <type>", "what the student's matrices are stored as: f16, or q8_0, smaller and faster")
+      new Option("--student-type <type>", "type of the student's matrices: f16, or q8_0, which is smaller and faster")
         .choices(["f16", "q8_0"])
         .default("f16"),
     )
@@ -69,7 +69,12 @@ export function distillCommand(): Command {
       "--tokenizer-from <gguf>",
       "a model of the mill family whose tokenizer the student gets (default: the teacher)",
     )
-    .option("--temperature <t>", "of the teacher and the student; 0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option(
+      "--temperature <t>",
+      "temperature of the teacher and the student; 0: greedy",
+      numberIn("--temperature", 0, 2),
+      0,
+    )
     .option("--no-train", "stop once the answers are there, with files for training elsewhere")
     .option("--chat-template <file>", "use this template instead of the teacher's own");
   return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DistillFlags) =>

@@ -32,7 +32,7 @@ const MANY = Number.MAX_SAFE_INTEGER;
 
 export function evalCommand(): Command {
   const command = new Command("eval")
-    .description("How good a model's answers are: held-out chats, the last answer of each scored, by task.")
+    .description("Score a model's answers: it answers the last turns of held-out chats, by task.")
     .addOption(modelOption())
     .option(
       "--tasks <names>",
@@ -40,7 +40,7 @@ export function evalCommand(): Command {
       listOf("--tasks"),
     )
     .option("--count <n>", "items of each task", integerIn("--count", 1, MANY), 100)
-    .option("--seed <n>", "which held-out chats, and the seed of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
+    .option("--seed <n>", "seed of the held-out chats and of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
     .option("--chats <file>", "chats as JSON lines instead of the corpus; tasks are their families")
     .option("--temperature <t>", "0 = always the likeliest token", numberIn("--temperature", 0, 100), 0)
     .option("--max-tokens <n>", "output tokens at most", integerIn("--max-tokens", 1, MANY), 1024)

@@ -8,8 +8,8 @@ const TIMEOUT_MS = 5000;
 export function healthCommand(): Command {
   return new Command("health")
     .description("Ask a server whether it takes requests; exit code 1 if not.")
-    .option("--url <url>", "where it is", "http://127.0.0.1:8000")
-    .option("--config <file>", "the millrace.yaml that it was started with, for its port, in place of --url")
+    .option("--url <url>", "address of the server", "http://127.0.0.1:8000")
+    .option("--config <file>", "millrace.yaml that the server was started with, for its port, instead of --url")
     .action(runHealth);
 }
 

@@ -13,7 +13,7 @@ interface RenderFlags extends ImageFlags {
 
 export function imageCommand(): Command {
   const render = new Command("render")
-    .description("Write what builds a machine that boots into a measured endpoint, from a preset or a millrace.yaml.")
+    .description("Write the files of a machine that boots into a measured endpoint, from a preset or a millrace.yaml.")
     .requiredOption("--target <name>", TARGETS.join(", "), oneOf("--target", TARGETS))
     .requiredOption("--preset <name|file>", "one of presets/, or a millrace.yaml such as millrace plan --yaml writes")
     .requiredOption("--out <folder>", "where to write")

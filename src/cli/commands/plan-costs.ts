@@ -30,7 +30,7 @@ export function apiPrice(text: string): ApiPrice {
 export function planCostsCommand(): Command {
   return new Command("costs")
     .description(
-      "Self-hosting against APIs: break-even, and three sizes of business. Takes the options of millrace plan.",
+      "Compare self-hosting with APIs: break-even, and three sizes of business. Takes the options of millrace plan.",
     )
     .option("--api <in:out>", "an API's dollars per million tokens, beside those of the list", apiPrice)
     .action(async (_: unknown, command: Command) => runCosts(command.optsWithGlobals<CostFlags>()));

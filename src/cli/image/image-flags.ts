@@ -23,14 +23,17 @@ export interface ImageFlags {
 
 export function addImageOptions(command: Command): Command {
   return command
-    .option("--model <spec>", "in place of the file's: hf:org/repo:Q4_K_M, an absolute path there, or bundled")
+    .option(
+      "--model <spec>",
+      "model instead of the file's: hf:org/repo:Q4_K_M, an absolute path on that machine, or bundled",
+    )
     .option(
       "--package <source>",
       "where millrace comes from: .tgz files, which travel along (default: those of npm run package), https URLs of them, or a version that you have published; may be repeated",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )
-    .option("--host <address>", "where it listens (default: 0.0.0.0, with a key)")
+    .option("--host <address>", "address to listen on (default: 0.0.0.0, with a key)")
     .option("--port <n>", "port to listen on", integerIn("--port", 1, 65_535), 8000)
     .option("--image <name>", "kubernetes: the container image, built with --target docker")
     .option(

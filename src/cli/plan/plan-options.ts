@@ -60,7 +60,7 @@ const servedOptions = (): readonly Option[] => [
   grouped(WHAT, "--engine <engine>", `one of ${PLANNED_ENGINES.join(", ")} (default: by the rules)`).argParser(
     oneOf("--engine", PLANNED_ENGINES),
   ),
-  grouped(WHAT, "--quantization <type>", "weight type to take, gate or no gate (default: by the rules)").argParser(
+  grouped(WHAT, "--quantization <type>", "weight type to take, whatever its quality (default: by the rules)").argParser(
     oneOf(
       "--quantization",
       QUANTIZATION_IDS.filter((id) => id !== "file"),
@@ -79,12 +79,10 @@ const loadOptions = (): readonly Option[] => [
   grouped(LOAD, "--output-tokens <n>", "tokens of an answer")
     .argParser(integerIn("--output-tokens", 1, MAX_TOKENS))
     .default(512),
-  grouped(LOAD, "--concurrency <n>", `requests that are always there (default: ${DEFAULT_CONCURRENCY})`).argParser(
+  grouped(LOAD, "--concurrency <n>", `requests at once (default: ${DEFAULT_CONCURRENCY})`).argParser(
     integerIn("--concurrency", 1, 1 << 20),
   ),
-  grouped(LOAD, "--rps <n>", "requests a second that come, in place of --concurrency").argParser(
-    numberIn("--rps", 1e-6, 1e6),
-  ),
+  grouped(LOAD, "--rps <n>", "requests a second, instead of --concurrency").argParser(numberIn("--rps", 1e-6, 1e6)),
   grouped(LOAD, "--prefix-share <share>", "share of each prompt that all have in common, 0 to 1")
     .argParser(numberIn("--prefix-share", 0, 1))
     .default(0),
@@ -98,15 +96,15 @@ const termOptions = (): readonly Option[] => [
   grouped(
     TERMS,
     "--slo <targets>",
-    "ttft=200ms,tpot=33ms: to the first token in 95 of 100 requests, between tokens on average",
+    "targets such as ttft=200ms,tpot=33ms: first token of 95 requests in 100, mean time between tokens",
   ).argParser(planTargets),
   grouped(TERMS, "--objective <what>", `one of ${OBJECTIVES.join(", ")}`)
     .argParser(oneOf("--objective", OBJECTIVES))
     .default("throughput"),
-  grouped(TERMS, "--min-quality <percent>", "of the unquantised score that a weight type must keep")
+  grouped(TERMS, "--min-quality <percent>", "share of the unquantised score that a weight type must keep, in percent")
     .argParser(numberIn("--min-quality", 0, 100))
     .default(QUALITY.smallestRecovery.value),
-  grouped(TERMS, "--price <usd>", "of a GPU's hour, or of the CPU machine's (default: a dated list)").argParser(
+  grouped(TERMS, "--price <usd>", "price of a GPU's hour, or of the CPU machine's (default: a dated list)").argParser(
     numberIn("--price", 1e-6, 1e6),
   ),
   grouped(TERMS, "--prices <file>", 'JSON with prices of GPU hours: {"h100": 2.5}'),
@@ -115,13 +113,13 @@ const termOptions = (): readonly Option[] => [
     "--calibrate <file>",
     "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
   ),
-  grouped(TERMS, "--memory-bandwidth <GB/s>", "of this machine's CPU, in place of the probe").argParser(
+  grouped(TERMS, "--memory-bandwidth <GB/s>", "memory bandwidth of this machine's CPU, instead of the probe").argParser(
     numberIn("--memory-bandwidth", 0.1, 1e5),
   ),
   grouped(
     TERMS,
     "--multiply-speed <GMAC/s>",
-    "of this machine's CPU in 8-bit products, in place of the probe",
+    "speed of this machine's CPU in 8-bit products, instead of the probe",
   ).argParser(numberIn("--multiply-speed", 0.1, 1e7)),
   grouped(TOLD, "--json", "everything as JSON"),
 ];
