@@ -238,7 +238,11 @@ function makeCodeEdits(random: Random): Draft {
     random,
     "[{wish}{mark}{reminder}\n\n{code}|{code}\n\n{instruction}.{reminder}|{wish}{mark}{reminder}\n{code}|Here is some {what}:\n{code}\n{instruction}.{reminder}]",
     {
-      ...{ wish, instruction, reminder, code, what },
+      wish,
+      instruction,
+      reminder,
+      code,
+      what,
       mark: wish === instruction ? random.pick([".", ":"]) : ":",
     },
   );

@@ -29,7 +29,11 @@ const prompt = "What is the weather in Bern?";
 
 for (const model of [chat, openai.chat(MODEL), openai.responses(MODEL)]) {
   const answer = await generateText({
-    ...{ model, prompt, providerOptions, maxOutputTokens: 200, temperature: 0 },
+    model,
+    prompt,
+    providerOptions,
+    maxOutputTokens: 200,
+    temperature: 0,
     tools: { weather },
     prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
     stopWhen: stepCountIs(3),
@@ -62,6 +66,8 @@ const messages = [
 await generateText({ model: openai.responses(MODEL), messages, maxOutputTokens: 20 });
 const previousResponseId = first.providerMetadata.openai.responseId;
 await generateText({
-  ...{ model: openai.responses(MODEL), prompt: "Another.", maxOutputTokens: 20 },
+  model: openai.responses(MODEL),
+  prompt: "Another.",
+  maxOutputTokens: 20,
   providerOptions: { openai: { previousResponseId } },
 });

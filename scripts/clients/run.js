@@ -119,7 +119,9 @@ function guidellm({ url, model }) {
 function lmEval({ url, model }) {
   const data = join(folder, "arithmetic.jsonl");
   const rows = Array.from({ length: 12 }, (_, n) => ({
-    ...{ question: `${n} + ${n} =`, choices: [` ${2 * n}`, ` ${2 * n + 1}`], label: 0 },
+    question: `${n} + ${n} =`,
+    choices: [` ${2 * n}`, ` ${2 * n + 1}`],
+    label: 0,
   }));
   writeFileSync(data, rows.map((row) => JSON.stringify(row)).join("\n"));
   const tasks = join(folder, "tasks");

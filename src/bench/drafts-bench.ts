@@ -114,7 +114,10 @@ function benchSet(
       rounds.map((round) => time(round.drafting)),
     )!;
   return {
-    ...{ set: set.name, batch, rounds, numTokens },
+    set: set.name,
+    batch,
+    rounds,
+    numTokens,
     decoding: ratioOf(({ decodingMs }) => decodingMs),
     wholeRun: ratioOf(({ wholeMs }) => wholeMs),
     acceptedShare: numDrafted === 0 ? undefined : (after.numAcceptedTokens - before.numAcceptedTokens) / numDrafted,

@@ -89,9 +89,14 @@ function resultOf(spec: EngineBenchSpec, batch: number, samples: readonly Engine
   const prefillSummary = summarize(samples.map((sample) => sample.prefillTokensPerS));
   const decodeSummary = summarize(samples.map((sample) => sample.decodeTokensPerS));
   return {
-    ...{ batch, promptTokens, genTokens, sharedPrefix },
+    batch,
+    promptTokens,
+    genTokens,
+    sharedPrefix,
     prefillTokensPerS: prefillSummary.median,
     decodeTokensPerS: decodeSummary.median,
-    ...{ prefillSummary, decodeSummary, samples },
+    prefillSummary,
+    decodeSummary,
+    samples,
   };
 }

@@ -183,11 +183,20 @@ export async function planFromFlags(flags: LoadFlags, command: Command): Promise
   }
   const burstiness = { constant: undefined, poisson: 1, gamma: flags.burstiness }[flags.arrivals];
   return planFor({
-    ...{ scenario: flags.scenario, workloads: flags.shape, isReplay: flags.replay === true },
+    scenario: flags.scenario,
+    workloads: flags.shape,
+    isReplay: flags.replay === true,
     entries: flags.prompts === undefined ? undefined : readEntries(flags.prompts, flags.maxTokens),
-    ...{ concurrency: flags.concurrency, ratesPerS: flags.rate, burstiness },
-    ...{ numRequests: flags.requests, durationS: flags.duration, rounds: flags.rounds, scale: flags.scale },
-    ...{ seed: flags.seed, slo: flags.slo, pricePerHour: flags.pricePerHour },
+    concurrency: flags.concurrency,
+    ratesPerS: flags.rate,
+    burstiness,
+    numRequests: flags.requests,
+    durationS: flags.duration,
+    rounds: flags.rounds,
+    scale: flags.scale,
+    seed: flags.seed,
+    slo: flags.slo,
+    pricePerHour: flags.pricePerHour,
   });
 }
 

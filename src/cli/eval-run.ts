@@ -92,7 +92,10 @@ async function runItem(
   try {
     const promptIds = chatPromptIds(session.tokenizer, template, prompt);
     const { text, numPromptTokens, numOutputTokens, end } = await session.answer(
-      ...([promptIds, () => {}, undefined, seedOf(seed, prompt)] as const),
+      promptIds,
+      () => {},
+      undefined,
+      seedOf(seed, prompt),
     );
     const score = await scoreAnswer(chat.check, expected, text);
     return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };

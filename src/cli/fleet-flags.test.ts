@@ -41,8 +41,19 @@ test("without a flag of the fleet, serve is one engine", async () => {
 describe("simple fleets", () => {
   test("instances of a model: the engine's flags are handed to it as they were written", async () => {
     const config = await configOf(
-      ...["--model", "a/b.gguf", "--instances", "2", "--port=9000", "--max-num-seqs=3", "--no-enable-prefix-caching"],
-      ...["--kv-cache-memory-bytes", "1GiB", "--served-model-name", "one,two", "--api-key", "sk-1"],
+      "--model",
+      "a/b.gguf",
+      "--instances",
+      "2",
+      "--port=9000",
+      "--max-num-seqs=3",
+      "--no-enable-prefix-caching",
+      "--kv-cache-memory-bytes",
+      "1GiB",
+      "--served-model-name",
+      "one,two",
+      "--api-key",
+      "sk-1",
     );
     expect(config).toMatchObject({
       port: 9000,

@@ -55,9 +55,19 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
 
 /** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
 const FLEET_FLAGS = [
-  ...["--config", "--instances", "--attach", "--model", "--served-model-name"],
-  ...["--host", "--port", "--api-key", "--isolate-api-keys", "--no-isolate-api-keys"],
-  ...["--allowed-origins", "--log-level", "--log-format"],
+  "--config",
+  "--instances",
+  "--attach",
+  "--model",
+  "--served-model-name",
+  "--host",
+  "--port",
+  "--api-key",
+  "--isolate-api-keys",
+  "--no-isolate-api-keys",
+  "--allowed-origins",
+  "--log-level",
+  "--log-format",
 ];
 
 /** The gateway draws the seeds of requests that have none, for whichever instance answers. */

@@ -95,7 +95,11 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
         const numOutputTokens = generation.numTokens;
         const spanSeconds = (performance.now() - (firstMs ?? startMs)) / 1000;
         resolve({
-          ...{ text, numPromptTokens, numCachedTokens, numOutputTokens, end },
+          text,
+          numPromptTokens,
+          numCachedTokens,
+          numOutputTokens,
+          end,
           timeToFirstTokenMs: (firstMs ?? performance.now()) - startMs,
           tokensPerSecond: numOutputTokens > 1 && spanSeconds > 0 ? (numOutputTokens - 1) / spanSeconds : undefined,
         });

@@ -102,7 +102,11 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   const stage = startStage("fleet");
   const logger = createLogger(config.logLevel, config.logFormat);
   const fleet = await Fleet.start({
-    ...{ config, machine, logger, logFolder: folder, ...(reportFile && { reportFile }) },
+    config,
+    machine,
+    logger,
+    logFolder: folder,
+    ...(reportFile && { reportFile }),
     loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
   });
   logThroughput(logger, () => loadsOf(fleet));

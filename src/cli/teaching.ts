@@ -74,7 +74,10 @@ export function askOf(session: LocalSession, seed: number): Ask {
   return async (messages, signal) => {
     const promptIds = chatPromptIds(session.tokenizer, template, messages);
     const { text, end, numPromptTokens, numOutputTokens } = await session.answer(
-      ...([promptIds, () => {}, signal, seedOf(seed, messages)] as const),
+      promptIds,
+      () => {},
+      signal,
+      seedOf(seed, messages),
     );
     if (end === "cancelled") throw signal.reason;
     return { text, end, numPromptTokens, numOutputTokens };
@@ -141,7 +144,11 @@ export async function inOwnFolder<T>(
 /** As `openLocalSession` takes them. */
 export const sessionFlags = <T extends TeachingFlags>(flags: T, model: string) => ({
   ...flags,
-  ...{ model, topP: 1, topK: 0, minP: 0, seed: BigInt(flags.seed) },
+  model,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  seed: BigInt(flags.seed),
 });
 
 /** Has all prompts answered and writes what trainers read. A local model is only started where answers are missing. */
@@ -240,7 +247,7 @@ export async function trainInStage(
 ): Promise<Trained> {
   const { train, trainerSource } = await import("../distill/trainer.js");
   const { steps, seed, device, initFrom, lrScale } = flags;
-  const terms = [...args, ...["--steps", String(steps), "--seed", String(seed), "--device", device]];
+  const terms = [...args, "--steps", String(steps), "--seed", String(seed), "--device", device];
   terms.push("--lr-scale", String(lrScale));
   const contents = [
     model.contentHash,
@@ -251,8 +258,18 @@ export async function trainInStage(
   const hash = sha256(Buffer.from(JSON.stringify([terms, contents])));
   const runFolder = join(flags.out, `run-${hash.slice(0, 8)}`);
   const files = [
-    ...[model.flag, model.path, "--corpus", corpora.trainingPath, "--run", runFolder, "--out", outPath],
-    ...["--holdout", corpora.heldOutPath, "--holdout-chats", String(Math.max(1, corpora.heldOut.length))],
+    model.flag,
+    model.path,
+    "--corpus",
+    corpora.trainingPath,
+    "--run",
+    runFolder,
+    "--out",
+    outPath,
+    "--holdout",
+    corpora.heldOutPath,
+    "--holdout-chats",
+    String(Math.max(1, corpora.heldOut.length)),
     ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
   ];
   const threads = ["--threads", String(flags.threads ?? defaultNumThreads(cpuCores()))];
@@ -260,7 +277,8 @@ export async function trainInStage(
   const job = {
     python,
     args: [...terms, ...files, ...threads],
-    ...{ runFolder, steps },
+    runFolder,
+    steps,
     onLine: (line: string) => stage.update(line),
   };
   const log = await train(job, signal);

@@ -48,7 +48,9 @@ test("who has many bytes waiting is told to come back, and nobody else", async (
   const { ended, whenEnded } = send(queue, names, () => large);
   const onWait = vi.fn();
   await expect(queue.read(large, { path: "/", tenant: "a", onWait })).rejects.toMatchObject({
-    ...{ code: "body_queue", status: 429, retryAfterSeconds: 5 },
+    code: "body_queue",
+    status: 429,
+    retryAfterSeconds: 5,
     message: expect.stringContaining(`expected at most ${MAX_WAITING_BYTES} bytes`),
   });
   expect(onWait).not.toHaveBeenCalled();

@@ -15,6 +15,8 @@ export function lastingSpeeds(readings: readonly MachineSpeeds[]): MachineSpeeds
   const middle = (name: "narrow" | "wide" | "float"): number => median(readings.map((reading) => reading[name]));
   return {
     bytesPerS: bandwidths[bandwidths.length >> 2]!,
-    ...{ narrow: middle("narrow"), wide: middle("wide"), float: middle("float") },
+    narrow: middle("narrow"),
+    wide: middle("wide"),
+    float: middle("float"),
   };
 }

@@ -129,7 +129,8 @@ test("a corpus has whole answers only, and is refused without any", () => {
   const lines = corpusOf(items, "train on").trimEnd().split("\n");
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     {
-      ...{ family: "chats", answers: "last" },
+      family: "chats",
+      answers: "last",
       messages: [...prompts[0]!.messages, { role: "assistant", content: "to Question 0" }],
     },
   ]);

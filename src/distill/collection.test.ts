@@ -46,7 +46,9 @@ test("trainers get whole answers, held-out prompts apart from the others", () =>
   expect(textsOf(training).filter((text) => textsOf(heldOut).includes(text))).toEqual([]);
   expect(read(corpora.trainingPath)).toEqual(
     training.map(({ prompt, completion }) => ({
-      ...{ family: "chats", messages: [...prompt, ...completion], answers: "last" },
+      family: "chats",
+      messages: [...prompt, ...completion],
+      answers: "last",
     })),
   );
   expect(readFileSync(join(trlFolder, "lora.py"), "utf8")).toContain("SFTTrainer");

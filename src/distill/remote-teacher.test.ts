@@ -49,7 +49,10 @@ test("asks the first model that the server lists, under /v1 however the address 
     const { url, seen } = await serve(MODELS, completion("Because."));
     const teacher = await open(url + suffix);
     expect(await teacher.ask(QUESTION, signal)).toEqual({
-      ...{ text: "Because.", end: "stop", numPromptTokens: 5, numOutputTokens: 7 },
+      text: "Because.",
+      end: "stop",
+      numPromptTokens: 5,
+      numOutputTokens: 7,
     });
     const body = {
       model: "big",

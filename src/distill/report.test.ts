@@ -47,7 +47,9 @@ const report: DistillReport = {
     genTokens: 32,
     loaded: { numSequences: 16, teacherMs: 2, studentMs: 0.25, ratio: { value: 8, low: 7, high: 9, numRuns: 6 } },
   },
-  ...{ answerSpeed: undefined, speedProblem: undefined, textPerToken: undefined },
+  answerSpeed: undefined,
+  speedProblem: undefined,
+  textPerToken: undefined,
   items: [],
   machine: { cpu: "a CPU", numCpus: 2, memoryBytes: 1, platform: "linux x64" },
   versions: { millrace: "0.1.0", node: "20" },
@@ -72,7 +74,8 @@ test("what was not measured is said, not made up", () => {
   expect(reportMarkdown(away)).toContain("| tokens/s | — | — |");
   expect(
     findings({
-      ...{ ...away, speedProblem: "the teacher does not count its tokens" },
+      ...away,
+      speedProblem: "the teacher does not count its tokens",
       quality: compareQuality(
         itemsOf([
           [0, 0],

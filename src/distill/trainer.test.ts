@@ -20,7 +20,12 @@ test("without Python, or without its packages, one command is named that install
 });
 
 const tensor = (name: string, type: TensorType): GgufTensor => ({
-  ...{ name, type, shape: [1], shard: 0, byteOffset: 0, byteLength: 2 },
+  name,
+  type,
+  shape: [1],
+  shard: 0,
+  byteOffset: 0,
+  byteLength: 2,
 });
 const file = (changes: Record<string, string | readonly string[]> = {}, ...tensors: readonly GgufTensor[]) => ({
   version: 3,

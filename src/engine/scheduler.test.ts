@@ -337,8 +337,14 @@ describe("scheduler and KV manager", () => {
 
   test("drafts leave the logits that prompts to be scored wait for", () => {
     const simulation = new Simulation({
-      ...{ windows: [0], blockSize: 4, numBlocks: [64], maxNumSeqs: 2, maxNumBatchedTokens: 64 },
-      ...{ isPrefixCachingEnabled: false, isBatchingStatic: false, isContiguous: false },
+      windows: [0],
+      blockSize: 4,
+      numBlocks: [64],
+      maxNumSeqs: 2,
+      maxNumBatchedTokens: 64,
+      isPrefixCachingEnabled: false,
+      isBatchingStatic: false,
+      isContiguous: false,
       ...PLAIN,
       draftLength: 9,
     });
@@ -383,8 +389,14 @@ describe("scheduler and KV manager", () => {
 
   test("drafts go on while a request waits for memory", () => {
     const simulation = new Simulation({
-      ...{ windows: [0], blockSize: 4, numBlocks: [10], maxNumSeqs: 4, maxNumBatchedTokens: 32 },
-      ...{ isPrefixCachingEnabled: false, isBatchingStatic: false, isContiguous: false },
+      windows: [0],
+      blockSize: 4,
+      numBlocks: [10],
+      maxNumSeqs: 4,
+      maxNumBatchedTokens: 32,
+      isPrefixCachingEnabled: false,
+      isBatchingStatic: false,
+      isContiguous: false,
       ...PLAIN,
       draftLength: 2,
     });
@@ -401,8 +413,15 @@ describe("scheduler and KV manager", () => {
 
   test("who decodes does not keep those out who may displace, or whose prompt is there already", () => {
     const world = {
-      ...{ windows: [0], blockSize: 4, numBlocks: [10], maxNumSeqs: 4, maxNumBatchedTokens: 64 },
-      ...{ isPrefixCachingEnabled: true, isBatchingStatic: false, isContiguous: false, ...PLAIN },
+      windows: [0],
+      blockSize: 4,
+      numBlocks: [10],
+      maxNumSeqs: 4,
+      maxNumBatchedTokens: 64,
+      isPrefixCachingEnabled: true,
+      isBatchingStatic: false,
+      isContiguous: false,
+      ...PLAIN,
     };
     const arrival = { atStep: 0, promptFamily: 1, salt: "", cancelAfterSteps: undefined, wantsPromptLogprobs: false };
     const urgent = new Simulation({ ...world, policy: "priority" });
@@ -424,14 +443,20 @@ describe("scheduler and KV manager", () => {
 
   test("a tenant that needs much memory does not take turns with those whose memory it is", () => {
     const kv = new KvManager({
-      ...{ windows: [0], numBlocks: [512], blockSize: 16, maxStepTokens: 128 },
-      ...{ isPrefixCachingEnabled: false, reservedTokens: 0 },
+      windows: [0],
+      numBlocks: [512],
+      blockSize: 16,
+      maxStepTokens: 128,
+      isPrefixCachingEnabled: false,
+      reservedTokens: 0,
     });
     const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4 };
     const advice = { promptTokensBeside: (_: number, most: number) => most, draft: () => {} };
     const scheduler = new Scheduler(
       { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },
-      ...([kv, createPolicy("fair"), advice] as const),
+      kv,
+      createPolicy("fair"),
+      advice,
     );
     const step = () => {
       for (const { sequence, numNewTokens } of scheduler.schedule()) {

@@ -11,10 +11,21 @@ afterEach(() => {
 });
 
 const instance: ReturnType<AdminTarget["instances"]>[number] = {
-  ...{ id: "org/m-0", model: "org/m", engine: "vllm", state: "ready", starts: 1, metrics: undefined, inFlight: 2 },
+  id: "org/m-0",
+  model: "org/m",
+  engine: "vllm",
+  state: "ready",
+  starts: 1,
+  metrics: undefined,
+  inFlight: 2,
   target: { url: "http://127.0.0.1:8101", apiKey: "sk-inside", modelName: undefined },
   capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
-  ...{ isAttached: false, reason: undefined, isComing: false, isGivenUp: false, pid: 42, logFile: "/logs/m-0.log" },
+  isAttached: false,
+  reason: undefined,
+  isComing: false,
+  isGivenUp: false,
+  pid: 42,
+  logFile: "/logs/m-0.log",
 };
 
 async function start(adminKey: string | undefined) {

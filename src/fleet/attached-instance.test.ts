@@ -53,7 +53,11 @@ describe("an attached server", () => {
     await using fleet = testFleet({ timing: QUICK });
     fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
     expect(await fleet.supervisor.whenReady("m")).toMatchObject({
-      ...{ id: "m-attached-0", target: server.target, starts: 1, isAttached: true, pid: undefined },
+      id: "m-attached-0",
+      target: server.target,
+      starts: 1,
+      isAttached: true,
+      pid: undefined,
     });
     await fleet.until(({ metrics }) => metrics?.numRunning === 2);
     await server.down();

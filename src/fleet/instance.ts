@@ -58,7 +58,9 @@ export class Instance implements FleetInstance {
     this.#log = new InstanceLog(`${path}.log`, (error) => this.#logger.error({ err: error }, "log not written"));
     this.#policy = new RestartPolicy(fleet.timing);
     this.#status = firstStatus(id, spec.name, spec.engine, {
-      ...{ isAttached: false, logFile: this.#log.path, starts: fleet.starts.get(id) ?? 0 },
+      isAttached: false,
+      logFile: this.#log.path,
+      starts: fleet.starts.get(id) ?? 0,
     });
   }
 
@@ -164,7 +166,12 @@ export class Instance implements FleetInstance {
     const { spec, slot, adapter, fleet } = this;
     const starts = this.#status.starts + 1;
     const context: RunContext = {
-      ...{ spec, slot, adapter, timing: fleet.timing, guard: fleet.guard, log: this.#log },
+      spec,
+      slot,
+      adapter,
+      timing: fleet.timing,
+      guard: fleet.guard,
+      log: this.#log,
       folder: this.#log.path.replace(/\.log$/, ""),
       mark: `${fleet.guard.fleetId}:${this.#status.id}:${starts}`,
       hurry: this.#hurry.signal,

@@ -16,8 +16,12 @@ const OTHER = "/v1/something/else";
 
 /** A path is here when an engine computes nothing of a prompt's keys and values for it. */
 const WITHOUT_PROMPT = [
-  ...["/v1/responses/input_tokens", "/v1/messages/count_tokens"],
-  ...["/tokenize", "/detokenize", "/tokenizer_info", "/openapi.json"],
+  "/v1/responses/input_tokens",
+  "/v1/messages/count_tokens",
+  "/tokenize",
+  "/detokenize",
+  "/tokenizer_info",
+  "/openapi.json",
 ];
 
 const SALTED = Object.values(ADAPTERS).flatMap(({ cacheScope }) => (cacheScope === "header" ? [] : cacheScope));

@@ -15,9 +15,16 @@ interface FakeInstance {
 const START_MS = 5000;
 
 const NO_METRICS: EngineMetrics = {
-  ...{ numRunning: undefined, numWaiting: undefined, kvUsage: undefined, promptTokens: undefined },
-  ...{ generationTokens: undefined, prefixQueries: undefined, prefixHits: undefined, preemptions: undefined },
-  ...{ draftTokens: undefined, acceptedTokens: undefined },
+  numRunning: undefined,
+  numWaiting: undefined,
+  kvUsage: undefined,
+  promptTokens: undefined,
+  generationTokens: undefined,
+  prefixQueries: undefined,
+  prefixHits: undefined,
+  preemptions: undefined,
+  draftTokens: undefined,
+  acceptedTokens: undefined,
 };
 
 /** Instances that start in five seconds, of models that have the load they are given. */
@@ -34,15 +41,13 @@ class FakeFleet implements KeptFleet {
     const capacity = { seats: 8, kvTokens: undefined, blockSize: undefined };
     return (this.running.get(model) ?? []).map((each) => ({
       ...each,
-      ...({
-        model,
-        engine: "millrace",
-        isComing: false,
-        target: undefined,
-        starts: 1,
-        capacity,
-        metrics: undefined,
-      } as const),
+      model,
+      engine: "millrace" as const,
+      isComing: false,
+      target: undefined,
+      starts: 1,
+      capacity,
+      metrics: undefined,
     }));
   }
   numWaiting = (model: string) => this.load.get(model)?.waiting ?? 0;

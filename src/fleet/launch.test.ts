@@ -10,8 +10,15 @@ import { prepareLaunch, shareOf } from "./launch.js";
 import type { ModelSpec } from "./model-spec.js";
 
 const spec = (engine: EngineName, options: Partial<EngineOptions>, rest: Partial<ModelSpec> = {}): ModelSpec => ({
-  ...{ name: "m", engine, program: ["engine"], options: { model: "a/model", ...options } },
-  ...{ args: [], env: {}, host: "127.0.0.1", instances: 2, ...rest },
+  name: "m",
+  engine,
+  program: ["engine"],
+  options: { model: "a/model", ...options },
+  args: [],
+  env: {},
+  host: "127.0.0.1",
+  instances: 2,
+  ...rest,
 });
 
 function launch(model: ModelSpec, slot = 0, folder = tempTree({})) {

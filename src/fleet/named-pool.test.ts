@@ -3,16 +3,14 @@ import { NamedPool } from "./named-pool.js";
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 const instance: Upstream = {
-  ...{
-    id: "m-0",
-    model: "m",
-    engine: "millrace",
-    state: "ready",
-    isComing: false,
-    target: undefined,
-    starts: 1,
-    metrics: undefined,
-  },
+  id: "m-0",
+  model: "m",
+  engine: "millrace",
+  state: "ready",
+  isComing: false,
+  target: undefined,
+  starts: 1,
+  metrics: undefined,
   capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
 };
 

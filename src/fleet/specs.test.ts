@@ -89,9 +89,18 @@ test("everything else is handed on", () => {
     "autoscale: { up-at: 0.5, up-after: 1s }\ntimeouts: { drain: 7s }",
   );
   expect(spec).toEqual({
-    ...{ name: "m", engine: "millrace", program: ["a", "b"], args: ["--c"], env: { K: "s3cret" }, host: "127.0.0.1" },
-    ...{ options: { model: "x", maxNumSeqs: 3 }, instances: 1, attach: [], scaleDown: "stop" },
-    ...{ startTimeoutMs: 60_000, drainTimeoutMs: 7000 },
+    name: "m",
+    engine: "millrace",
+    program: ["a", "b"],
+    args: ["--c"],
+    env: { K: "s3cret" },
+    host: "127.0.0.1",
+    options: { model: "x", maxNumSeqs: 3 },
+    instances: 1,
+    attach: [],
+    scaleDown: "stop",
+    startTimeoutMs: 60_000,
+    drainTimeoutMs: 7000,
   });
   expect(names).toEqual(["m", "n"]);
   expect(kept).toMatchObject({ estimatedBytes: 2 ** 30, isBytesGiven: true });

@@ -44,7 +44,11 @@ export class Supervisor implements UpstreamPool {
   constructor({ logger, logFolder, inFlight, timing }: SupervisorOptions) {
     this.#guard = new OrphanGuard((text) => logger.warn(text));
     this.#context = {
-      ...{ logger, logFolder, inFlight, guard: this.#guard, starts: new Map() },
+      logger,
+      logFolder,
+      inFlight,
+      guard: this.#guard,
+      starts: new Map(),
       timing: { ...DEFAULT_TIMING, ...timing },
       onChange: (status) => {
         for (const listener of this.#listeners) {

@@ -189,7 +189,8 @@ describe("choice of file", () => {
     expect(names).toContain("README.md");
     expect(names).not.toContain("pytorch_model.bin");
     expect(files.map((file) => basename(file))).toEqual([
-      ...["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+      "model-00001-of-00002.safetensors",
+      "model-00002-of-00002.safetensors",
     ]);
   });
 

@@ -55,6 +55,13 @@ export const START_MINUTES = 60;
 export const STOP_SECONDS = 330;
 
 export const npmInstall = (specs: readonly string[]): string[] => [
-  ...["npm", "install", "--prefix", APP, "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"],
+  "npm",
+  "install",
+  "--prefix",
+  APP,
+  "--omit=dev",
+  "--ignore-scripts",
+  "--no-audit",
+  "--no-fund",
   ...specs,
 ];

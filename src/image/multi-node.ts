@@ -30,12 +30,27 @@ type MultiNodeEngine = Exclude<ImageEngine, "millrace">;
 /** What each engine's documentation has for machines that share an instance. */
 const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boolean) => readonly string[]>> = {
   vllm: (numNodes, isLeader) => [
-    ...["--pipeline-parallel-size", String(numNodes), "--nnodes", SIZE, "--node-rank", RANK],
-    ...["--master-addr", LEADER, "--master-port", String(MASTER_PORT), ...(isLeader ? [] : ["--headless"])],
+    "--pipeline-parallel-size",
+    String(numNodes),
+    "--nnodes",
+    SIZE,
+    "--node-rank",
+    RANK,
+    "--master-addr",
+    LEADER,
+    "--master-port",
+    String(MASTER_PORT),
+    ...(isLeader ? [] : ["--headless"]),
   ],
   sglang: (numNodes) => [
-    ...["--pp-size", String(numNodes), "--nnodes", SIZE, "--node-rank", RANK],
-    ...["--dist-init-addr", `${LEADER}:${MASTER_PORT}`],
+    "--pp-size",
+    String(numNodes),
+    "--nnodes",
+    SIZE,
+    "--node-rank",
+    RANK,
+    "--dist-init-addr",
+    `${LEADER}:${MASTER_PORT}`,
   ],
 };
 

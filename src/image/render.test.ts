@@ -27,8 +27,13 @@ const NVIDIA = `models:
 `;
 
 const requestFor = (target: Target, more: Partial<ImageRequest> = {}): ImageRequest => ({
-  ...{ target, packages: [{ kind: "spec", spec: "millrace@0.1.0" }], host: "0.0.0.0", port: 8000, numNodes: 1 },
-  ...{ image: target === "kubernetes" ? "registry.example/millrace:1" : "", ...more },
+  target,
+  packages: [{ kind: "spec", spec: "millrace@0.1.0" }],
+  host: "0.0.0.0",
+  port: 8000,
+  numNodes: 1,
+  image: target === "kubernetes" ? "registry.example/millrace:1" : "",
+  ...more,
 });
 
 function render(

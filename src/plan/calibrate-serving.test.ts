@@ -9,9 +9,17 @@ import { predict } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 
 const REQUEST: PlanRequest = {
-  ...{ model: knownModel("llama-3.1-8b"), machine: parseHardware("h100"), inputTokens: 1000, outputTokens: 200 },
-  ...{ prefixShare: 0, load: { concurrency: 32 }, slo: {}, objective: "throughput", isSimpleTask: false },
-  ...{ smallestRecovery: 98, price: GPU_HOUR.h100! },
+  model: knownModel("llama-3.1-8b"),
+  machine: parseHardware("h100"),
+  inputTokens: 1000,
+  outputTokens: 200,
+  prefixShare: 0,
+  load: { concurrency: 32 },
+  slo: {},
+  objective: "throughput",
+  isSimpleTask: false,
+  smallestRecovery: 98,
+  price: GPU_HOUR.h100!,
 };
 
 /** What bench run would write of a machine that reaches these shares. */

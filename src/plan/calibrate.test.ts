@@ -31,7 +31,9 @@ async function tinyInstance(): Promise<Instance> {
 /** What a machine with these shares would measure. */
 function measuredBy(instance: Instance): EngineReport {
   const results = [1, 4, 16].map((batch) => ({
-    ...{ batch, promptTokens: 64, genTokens: 16 },
+    batch,
+    promptTokens: 64,
+    genTokens: 16,
     prefillTokensPerS:
       64 / stepTime(instance, { ...DECODE, numDecoding: 0, context: 0, numPromptTokens: 64 }).totalSeconds,
     decodeTokensPerS: batch / stepTime(instance, { ...DECODE, numDecoding: batch, context: 72 }).totalSeconds,

@@ -36,19 +36,21 @@ function instanceOf(
 ): Instance {
   const model: ModelShape = {
     ...R1_1B,
-    ...{
-      name: `r1.1b-${label}`,
-      source: "docs/background/benchmarks/kernels.md",
-      location: "",
-      isTied: false,
-      checkpoints: {},
-    },
+    name: `r1.1b-${label}`,
+    source: "docs/background/benchmarks/kernels.md",
+    location: "",
+    isTied: false,
+    checkpoints: {},
     stored: { label, weightBytes, embeddingBytes },
   };
   const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;
   const quantization = storedQuantization(label, machine);
   return {
-    ...{ model, machine, quantization, kv: KV_TYPES["16"], tensorParallel: 1 },
+    model,
+    machine,
+    quantization,
+    kv: KV_TYPES["16"],
+    tensorParallel: 1,
     efficiencies: efficiencies ?? defaultEfficiencies(machine, quantization),
   };
 }
@@ -66,7 +68,11 @@ export function checkMeasured(efficiencies?: Efficiencies): CheckedCell[] {
       ["decode at 4096", measured.decodeAt4096, decode(1, 4084)],
     ];
     return cells.map(([cell, value, predicted]) => ({
-      ...{ model: measured.label, cell, measured: value, predicted, error: predicted / value - 1 },
+      model: measured.label,
+      cell,
+      measured: value,
+      predicted,
+      error: predicted / value - 1,
     }));
   });
 }

@@ -156,7 +156,12 @@ export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen
   const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
   return {
     ...candidate,
-    ...{ instance, memory, seats, maxNumBatchedTokens, prediction, wantedSeats: wanted },
+    instance,
+    memory,
+    seats,
+    maxNumBatchedTokens,
+    prediction,
+    wantedSeats: wanted,
     cost: costOf(usdPerHour, prediction.outputTokensPerS, inputTokens / outputTokens),
     misses: missesOf(request, prediction),
   };

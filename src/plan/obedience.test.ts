@@ -58,8 +58,16 @@ function requestFor(
 ): PlanRequest {
   const machine = parseHardware(hardware);
   return {
-    ...{ model: knownModel(model), machine, inputTokens: 1024, outputTokens: 512, prefixShare: 0, slo, objective },
-    ...{ isSimpleTask: false, smallestRecovery: 98, load: { concurrency } },
+    model: knownModel(model),
+    machine,
+    inputTokens: 1024,
+    outputTokens: 512,
+    prefixShare: 0,
+    slo,
+    objective,
+    isSimpleTask: false,
+    smallestRecovery: 98,
+    load: { concurrency },
     price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
   };
 }
@@ -105,7 +113,11 @@ function evaluationOf(plan: Plan, { weights, kv, tensorParallel, instances, draf
 }
 
 const keyOf = ({ quantization, kv, tensorParallel, instances, drafting }: Configuration): ConfigurationKey => ({
-  ...{ weights: quantization.id, kv: kv.id, tensorParallel, instances, drafts: drafting?.depth ?? 0 },
+  weights: quantization.id,
+  kv: kv.id,
+  tensorParallel,
+  instances,
+  drafts: drafting?.depth ?? 0,
 });
 
 const numbersIn = (text: string): number[] =>
@@ -188,7 +200,8 @@ describe("what just fits is planned", () => {
   test("8B in 16 bits with 32,000 tokens on 24 GB: with smaller steps, not refused with a hint at itself", () => {
     const request: PlanRequest = {
       ...requestFor(["llama-3.1-8b", "a10g", 16], "throughput"),
-      ...{ maxModelLen: 32_000, quantization: "bf16" },
+      maxModelLen: 32_000,
+      quantization: "bf16",
     };
     const { configurations } = makePlan(request);
     expect(configurations.length).toBeGreaterThan(0);
@@ -280,7 +293,10 @@ test("whatever the traffic: nothing dominates the first row, and all figures are
       (model, hardware, objective, load, lengths, prefixShare, slo) => {
         const plan = makePlan({
           ...requestFor([model, hardware, 1], objective),
-          ...{ ...lengths, load, prefixShare, slo },
+          ...lengths,
+          load,
+          prefixShare,
+          slo,
         });
         const [first, ...others] = plan.configurations;
         if (first === undefined) return;

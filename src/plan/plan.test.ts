@@ -16,8 +16,16 @@ import { storedQuantization } from "./rules.js";
 function request(model: string, hardware: string, more: Partial<PlanRequest> = {}): PlanRequest {
   const machine = parseHardware(hardware);
   return {
-    ...{ model: knownModel(model), machine, inputTokens: 1024, outputTokens: 512, prefixShare: 0, slo: {} },
-    ...{ objective: "throughput", isSimpleTask: false, smallestRecovery: 98, load: { concurrency: 16 } },
+    model: knownModel(model),
+    machine,
+    inputTokens: 1024,
+    outputTokens: 512,
+    prefixShare: 0,
+    slo: {},
+    objective: "throughput",
+    isSimpleTask: false,
+    smallestRecovery: 98,
+    load: { concurrency: 16 },
     price: GPU_HOUR[machine.device.id] ?? { usd: 1, date: "2026-05", source: "test" },
     ...more,
   };
@@ -51,7 +59,9 @@ test("a folder of 8-bit weights is multiplied in 8 bits where the GPU can", () =
     return storedQuantization(label, machine).arithmetic;
   };
   expect([arithmetic("F8_E4M3", "h100"), arithmetic("I8", "h100"), arithmetic("I8", "a100-80")]).toEqual([
-    ...["fp8", "int8", "int8"],
+    "fp8",
+    "int8",
+    "int8",
   ]);
   expect([arithmetic("F8_E4M3", "a100-80"), arithmetic("INT4", "h100"), arithmetic("BF16", "h100")]).toEqual(
     Array(3).fill("float16"),

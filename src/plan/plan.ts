@@ -79,8 +79,19 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
   const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = settled;
   const { sustainableConcurrency, prediction, cost, misses } = settled;
   return {
-    ...{ engine, quantization, kv, tensorParallel, instances, drafting, memory, seats },
-    ...{ sustainableConcurrency, prediction, cost, misses, meetsSlo: misses.length === 0 },
+    engine,
+    quantization,
+    kv,
+    tensorParallel,
+    instances,
+    drafting,
+    memory,
+    seats,
+    sustainableConcurrency,
+    prediction,
+    cost,
+    misses,
+    meetsSlo: misses.length === 0,
     choices: explain(context, settled),
     ...renderOptions(request, settled, maxModelLen),
   };
@@ -103,7 +114,9 @@ export function makePlan(request: PlanRequest): Plan {
   const context: Context = { request, maxModelLen, all, refusals: search.refusals, weights };
   const configurations = all.slice(0, MOST_CONFIGURATIONS).map((each) => configurationOf(context, each));
   return {
-    ...{ request, maxModelLen, configurations },
+    request,
+    maxModelLen,
+    configurations,
     refusals: [...refusals, ...missing, ...search.refusals],
     nearest: configurations.length > 0 ? [] : nearestFits(request, maxModelLen),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],

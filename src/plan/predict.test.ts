@@ -16,7 +16,11 @@ function instanceOn(device: Gpu, modelName = "llama-3.1-8b", tensorParallel = 1)
   const machine: Machine = { kind: "gpu", device, count: 8 };
   const quantization = QUANTIZATIONS.fp8;
   return {
-    ...{ model: knownModel(modelName), quantization, kv: KV_TYPES["16"], machine, tensorParallel },
+    model: knownModel(modelName),
+    quantization,
+    kv: KV_TYPES["16"],
+    machine,
+    tensorParallel,
     efficiencies: defaultEfficiencies(machine, quantization),
   };
 }

@@ -58,7 +58,8 @@ export function eagle3Drafting({ model }: Instance): Drafting {
   const layer = (model.width * model.width * 12 + heads) * eagle3LayerShare.value;
   const whole = model.numLayers * model.width * model.width * 12 + tableParameters(model);
   return {
-    ...{ depth: eagle3Depth.value, acceptance: eagle3Acceptance.value },
+    depth: eagle3Depth.value,
+    acceptance: eagle3Acceptance.value,
     weightShare: layer / whole,
     weightBytes: 2 * layer,
   };

@@ -47,7 +47,12 @@ function requestFor(model: string, machine: Machine): PlanRequest {
       : { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores };
   return {
     ...TRAFFIC,
-    ...{ model: knownModel(model), machine, price, objective: "throughput", isSimpleTask: false, smallestRecovery: 98 },
+    model: knownModel(model),
+    machine,
+    price,
+    objective: "throughput",
+    isSimpleTask: false,
+    smallestRecovery: 98,
     slo: { tpotMs: TPOT_MS },
     onlyPublished: true,
   };

@@ -23,7 +23,13 @@ test.each([
   const shape = await readModelShape(path);
   const { layers, width, heads, kvHeads, headDim, ff, vocab } = dimensions;
   expect(shape).toMatchObject({
-    ...{ numLayers: layers, width, numHeads: heads, numKvHeads: kvHeads, headDim, ffWidth: ff, vocabSize: vocab },
+    numLayers: layers,
+    width,
+    numHeads: heads,
+    numKvHeads: kvHeads,
+    headDim,
+    ffWidth: ff,
+    vocabSize: vocab,
     stored: { label: "Q8_0" },
     isTied: architecture === "qwen3" || architecture === "gemma3",
   });
@@ -58,8 +64,15 @@ test("a GGUF file that lists a number per layer, with none where a layer keeps n
 });
 
 const LLAMA_70B = {
-  ...{ model_type: "llama", num_hidden_layers: 80, hidden_size: 8192, num_attention_heads: 64, num_key_value_heads: 8 },
-  ...{ intermediate_size: 28_672, vocab_size: 128_256, max_position_embeddings: 131_072, tie_word_embeddings: false },
+  model_type: "llama",
+  num_hidden_layers: 80,
+  hidden_size: 8192,
+  num_attention_heads: 64,
+  num_key_value_heads: 8,
+  intermediate_size: 28_672,
+  vocab_size: 128_256,
+  max_position_embeddings: 131_072,
+  tie_word_embeddings: false,
 };
 
 /** A hub that has this config and nothing else. */
@@ -89,7 +102,12 @@ test("configs of mixtures, of models that see, and of weights that are FP8 alrea
   // As google/gemma-3-4b-it has it.
   const sparse = { model_type: "gemma3_text", hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 34 };
   expect(await read({ model_type: "gemma3", text_config: { ...sparse, sliding_window: 1024 } })).toMatchObject({
-    ...{ numHeads: 8, numKvHeads: 4, headDim: 256, vocabSize: 262_208, contextLength: 131_072, isTied: true },
+    numHeads: 8,
+    numKvHeads: 4,
+    headDim: 256,
+    vocabSize: 262_208,
+    contextLength: 131_072,
+    isTied: true,
     window: { numTokens: 1024, numLayers: 29 },
   });
   expect((await read({ ...LLAMA_70B, quantization_config: { quant_method: "fp8" } })).native).toBe("fp8");

@@ -85,7 +85,9 @@ export function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
     name: basename(path).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, ""),
     source: `header of ${basename(path)}`,
     location: path,
-    ...{ numLayers, width, numHeads },
+    numLayers,
+    width,
+    numHeads,
     numKvHeads: optional("attention.head_count_kv") === undefined ? numHeads : needed("attention.head_count_kv"),
     headDim: optional("attention.key_length") ?? width / numHeads,
     ffWidth: optional("feed_forward_length") ?? 0,
@@ -167,7 +169,13 @@ export function shapeFromConfig(
   const window = number("sliding_window");
   const kvRank = config.number("kv_lora_rank");
   return {
-    ...{ name, location, numLayers, width, numHeads, stored, checkpoints: {} },
+    name,
+    location,
+    numLayers,
+    width,
+    numHeads,
+    stored,
+    checkpoints: {},
     source: `config.json of ${name}`,
     modelType: whole.string("model_type"),
     embeddedRefusal: refusalOf(() => configModelType(whole)),
@@ -198,7 +206,8 @@ function configExperts(config: JsonObject): Experts | undefined {
   if (count === 0) return undefined;
   const width = config.number("moe_intermediate_size") ?? config.number("intermediate_size") ?? 0;
   return {
-    ...{ count, width },
+    count,
+    width,
     active: config.number("num_experts_per_tok") ?? 1,
     sharedWidth: config.number("shared_expert_intermediate_size") ?? (config.number("n_shared_experts") ?? 0) * width,
     numDenseLayers: config.number("first_k_dense_replace") ?? 0,

@@ -100,8 +100,17 @@ describe("thinking", () => {
 });
 
 const scrap = fc.constantFrom(
-  ...["<think>", "</think>", "<tool_call>", "</tool_call>", '{"name":"weather","arguments":', '{"a":"é"}', "}"],
-  ...["text", " \n", "<", '<tool_call>{"name":"weather","arguments":{"a":[1]}}</tool_call>'],
+  "<think>",
+  "</think>",
+  "<tool_call>",
+  "</tool_call>",
+  '{"name":"weather","arguments":',
+  '{"a":"é"}',
+  "}",
+  "text",
+  " \n",
+  "<",
+  '<tool_call>{"name":"weather","arguments":{"a":[1]}}</tool_call>',
 );
 
 /** What two answers to the same request differ in. */

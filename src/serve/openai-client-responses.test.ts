@@ -64,12 +64,22 @@ describe("responses with tools", () => {
     expect(events.map(({ type }) => type.slice("response.".length))).toEqual([
       "created",
       "in_progress",
-      ...["output_item.added", "content_part.added", "reasoning_text.delta"],
-      ...["reasoning_text.done", "content_part.done", "output_item.done"],
-      ...["output_item.added", "content_part.added", "output_text.delta"],
-      ...["output_text.done", "content_part.done", "output_item.done"],
-      ...["output_item.added", "function_call_arguments.delta"],
-      ...["function_call_arguments.done", "output_item.done"],
+      "output_item.added",
+      "content_part.added",
+      "reasoning_text.delta",
+      "reasoning_text.done",
+      "content_part.done",
+      "output_item.done",
+      "output_item.added",
+      "content_part.added",
+      "output_text.delta",
+      "output_text.done",
+      "content_part.done",
+      "output_item.done",
+      "output_item.added",
+      "function_call_arguments.delta",
+      "function_call_arguments.done",
+      "output_item.done",
       "completed",
     ]);
     expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
@@ -91,8 +101,17 @@ function shownOf({ output, status, usage }: OpenAI.Responses.Response): Shown {
 }
 
 const scrap = fc.constantFrom(
-  ...["<think>", "</think>", "<tool_call>", "</tool_call>", '{"name":"weather","arguments":', '{"a":"é"}', "}"],
-  ...["text", " \n", "<", '<tool_call>{"name":"weather","arguments":{"a":[1]}}</tool_call>'],
+  "<think>",
+  "</think>",
+  "<tool_call>",
+  "</tool_call>",
+  '{"name":"weather","arguments":',
+  '{"a":"é"}',
+  "}",
+  "text",
+  " \n",
+  "<",
+  '<tool_call>{"name":"weather","arguments":{"a":[1]}}</tool_call>',
 );
 
 describe("streamed and whole responses", () => {

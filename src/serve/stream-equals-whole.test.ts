@@ -162,22 +162,18 @@ async function chat(fields: object, numChoices: number, stream: boolean) {
 }
 
 const scrap = fc.constantFrom(
-  ...[
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    '{"name":"f","arguments":',
-    '{"a":"é"}',
-    "}",
-    "text",
-    " \n",
-    "<",
-  ],
-  ...[
-    '<tool_call>{"name":"f","arguments":{"a":[1]}}</tool_call>',
-    '<tool_call>{"name":"g","arguments":{}}</tool_call>',
-  ],
+  "<think>",
+  "</think>",
+  "<tool_call>",
+  "</tool_call>",
+  '{"name":"f","arguments":',
+  '{"a":"é"}',
+  "}",
+  "text",
+  " \n",
+  "<",
+  '<tool_call>{"name":"f","arguments":{"a":[1]}}</tool_call>',
+  '<tool_call>{"name":"g","arguments":{}}</tool_call>',
 );
 const chatText = fc.array(scrap, { minLength: 1, maxLength: 8 }).map((pieces) => pieces.join(""));
 const functionTools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));

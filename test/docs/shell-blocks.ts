@@ -34,7 +34,9 @@ export function blocksOf(page: string): ShellBlock[] {
 
 /** Pages whose examples are run. */
 export const examplePages = (): string[] => [
-  ...["README.md", "CONTRIBUTING.md", "docs/reference/http-api.md"],
+  "README.md",
+  "CONTRIBUTING.md",
+  "docs/reference/http-api.md",
   ...readdirSync(join(repositoryRoot(), "docs/guides"))
     .sort()
     .map((name) => `docs/guides/${name}`),
@@ -42,7 +44,10 @@ export const examplePages = (): string[] => [
 
 /** All pages, in the order of their paths. */
 export const allPages = (): string[] => [
-  ...["CONTRIBUTING.md", "README.md", "SECURITY.md", "models/README.md"],
+  "CONTRIBUTING.md",
+  "README.md",
+  "SECURITY.md",
+  "models/README.md",
   ...readdirSync(join(repositoryRoot(), "docs"), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".md"))
     .sort()

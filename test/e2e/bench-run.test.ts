@@ -130,7 +130,10 @@ test(
     expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
     const { runs, targets } = readReport(json);
     expect(runs.slice(0, 4).map(({ round, target }) => `${round} ${target}`)).toEqual([
-      ...["1 millrace", "1 mock", "2 mock", "2 millrace"],
+      "1 millrace",
+      "1 mock",
+      "2 mock",
+      "2 millrace",
     ]);
     expect(targets[0]!.command).toMatch(/engine --model stories260k.gguf .*--threads 1 --max-num-seqs 3/);
     const twice = await run("run", "--url", mock.url, "--peer", mock.url, ...SMALL);

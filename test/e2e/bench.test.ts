@@ -52,7 +52,14 @@ test("without --json it prints a table", async () => {
 test("too little KV memory for the batch is an error, not a slow number", async () => {
   // Room for two such sequences, at 640 bytes a token.
   const { stderr, exitCode } = await bench(
-    ...["--prompt-tokens", "40", "--gen-tokens", "6", "--batch", "3", "--kv-cache-memory-bytes", "64KiB"],
+    "--prompt-tokens",
+    "40",
+    "--gen-tokens",
+    "6",
+    "--batch",
+    "3",
+    "--kv-cache-memory-bytes",
+    "64KiB",
   );
   expect(stderr).toMatch(/^error \[kv_capacity_exceeded\]: /m);
   expect(exitCode).toBe(1);

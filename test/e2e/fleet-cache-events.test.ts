@@ -149,14 +149,20 @@ test("what routing believes is cached is what the engines then find, with caches
     routed: (_, fraction) => {
       matchedFraction = fraction;
     },
-    ...{ retried() {}, firstByte() {}, ended() {} },
+    retried() {},
+    firstByte() {},
+    ended() {},
   };
   const proxy = await startProxy({
-    ...{ pool, logger: recordingLogger().logger, host: "127.0.0.1", port: 0 },
+    pool,
+    logger: recordingLogger().logger,
+    host: "127.0.0.1",
+    port: 0,
     routing: () => DEFAULT_ROUTING,
     keySource: () => keys,
     authorize: () => ({ tenant: "" }),
-    ...{ limits: DEFAULT_PROXY_LIMITS, timeouts: DEFAULT_PROXY_TIMEOUTS },
+    limits: DEFAULT_PROXY_LIMITS,
+    timeouts: DEFAULT_PROXY_TIMEOUTS,
     observer: { started: () => observed, refused() {} },
   });
   const rng = new TestRng(5);

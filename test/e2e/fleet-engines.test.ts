@@ -8,17 +8,26 @@ import { repositoryRoot } from "../helpers/fixtures.js";
 const model = join(repositoryRoot(), "models/mill-base.gguf");
 /** Every option that both have. */
 const options = {
-  ...{ model, maxNumSeqs: 2, maxModelLen: 1024, maxNumBatchedTokens: 256, threads: 1, apiKey: "sk-of-this-instance" },
-  ...{ kvCacheDtype: "int8", enablePrefixCaching: true },
+  model,
+  maxNumSeqs: 2,
+  maxModelLen: 1024,
+  maxNumBatchedTokens: 256,
+  threads: 1,
+  apiKey: "sk-of-this-instance",
+  kvCacheDtype: "int8",
+  enablePrefixCaching: true,
 };
 const longAnswer = { ignore_eos: true };
 
 describeConformance({
   kind: "real",
   spec: {
-    ...{ engine: "millrace", program: ADAPTERS.millrace.program! },
+    engine: "millrace",
+    program: ADAPTERS.millrace.program!,
     options: {
-      ...{ ...options, kvCacheMemoryBytes: 2 ** 25, schedulingPolicy: "priority" },
+      ...options,
+      kvCacheMemoryBytes: 2 ** 25,
+      schedulingPolicy: "priority",
       speculativeConfig: { method: "ngram", num_speculative_tokens: 4 },
     },
   },
@@ -36,7 +45,8 @@ if (llamaServer === undefined) {
   describeConformance({
     kind: "real",
     spec: {
-      ...{ engine: "llama-server", program: [llamaServer] },
+      engine: "llama-server",
+      program: [llamaServer],
       options: { ...options, speculativeConfig: { method: "draft_model", model, num_speculative_tokens: 4 } },
     },
     longAnswer,

@@ -25,7 +25,10 @@ interface StreamEvent {
 const kinds = Array.from({ length: NUM_KINDS }, (_, i) => ({
   model: "mill-base",
   prompt: `Story ${i}: a miller and his ${["cat", "dog", "fox"][i % 3]} went to the river.`,
-  ...{ max_tokens: 500, ignore_eos: true, temperature: i % 2, seed: i },
+  max_tokens: 500,
+  ignore_eos: true,
+  temperature: i % 2,
+  seed: i,
 }));
 
 interface Seen {
@@ -66,7 +69,10 @@ test("one of three instances is killed under load", async () => {
   );
   const { logger } = recordingLogger();
   const proxy = await startProxy({
-    ...{ pool, logger, host: "127.0.0.1", port: 0 },
+    pool,
+    logger,
+    host: "127.0.0.1",
+    port: 0,
     routing: () => DEFAULT_ROUTING,
     authorize: () => ({ tenant: "" }),
     limits: DEFAULT_PROXY_LIMITS,

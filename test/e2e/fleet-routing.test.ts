@@ -47,7 +47,10 @@ async function run(policy: RoutingPolicyName, seed: number) {
     servers.map(({ url }, i) => upstreamOf(`mill-${i}`, { url, model: "mill-base", engine: "millrace", capacity })),
   );
   const proxy = await startProxy({
-    ...{ pool, logger: recordingLogger().logger, host: "127.0.0.1", port: 0 },
+    pool,
+    logger: recordingLogger().logger,
+    host: "127.0.0.1",
+    port: 0,
     routing: () => ({ ...DEFAULT_ROUTING, policy }),
     authorize: () => ({ tenant: "" }),
     limits: DEFAULT_PROXY_LIMITS,

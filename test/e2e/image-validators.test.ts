@@ -148,7 +148,8 @@ test("promtool: alerts fire when they should, and KEDA's query counts the spare 
         alert_rule_test: [
           { eval_time: "20m", alertname: "MillraceDown", exp_alerts: [] },
           ...["MillraceFull", "MillraceErrors"].map((alertname) => ({
-            ...{ eval_time: "20m", alertname },
+            eval_time: "20m",
+            alertname,
             exp_alerts: [{ exp_labels: { severity: alertname === "MillraceFull" ? "warning" : "critical" } }],
           })),
         ],

@@ -16,7 +16,10 @@ describe.skipIf(!isPresent)("reference models over HTTP [needs the fixtures fold
 
   test.each(Object.keys(expected))("%s", async (name) => {
     await using server = await startTestServer([
-      ...["--model", fixture(`models/${name}.gguf`), "--activation-dtype", "f32"],
+      "--model",
+      fixture(`models/${name}.gguf`),
+      "--activation-dtype",
+      "f32",
     ]);
     await expectReference(server.url, expected[name]!);
   });

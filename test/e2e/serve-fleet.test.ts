@@ -89,7 +89,9 @@ describe("two instances of the embedded engine", () => {
 
   test("a JSON schema is kept to", async () => {
     const { choices } = await client.chat.completions.create({
-      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200 },
+      model: "mill-base",
+      messages: story("shirt"),
+      max_tokens: 200,
       response_format: { type: "json_schema", json_schema: { name: "shirt", schema } },
     });
     expect(JSON.parse(choices[0]!.message.content!)).toMatchObject({ colour: expect.stringMatching(/^(red|blue)$/) });
@@ -97,7 +99,10 @@ describe("two instances of the embedded engine", () => {
 
   test("tools are called", async () => {
     const { choices } = await client.chat.completions.create({
-      ...{ model: "mill-base", messages: story("shirt"), max_tokens: 200, tool_choice: "required" },
+      model: "mill-base",
+      messages: story("shirt"),
+      max_tokens: 200,
+      tool_choice: "required",
       tools: [{ type: "function", function: { name: "shirt", parameters: schema, strict: true } }],
     });
     const [call] = choices[0]!.message.tool_calls!;

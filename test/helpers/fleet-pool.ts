@@ -9,8 +9,15 @@ const UNKNOWN: Capacity = { seats: undefined, kvTokens: undefined, blockSize: un
 export function upstreamOf(id: string, { url = "http://127.0.0.1:9", ...fields }: UpstreamFields = {}): Upstream {
   const target = { url, apiKey: undefined, modelName: undefined };
   return {
-    ...{ id, model: "m", engine: "vllm", state: "ready", isComing: false, target },
-    ...{ starts: 1, capacity: UNKNOWN, metrics: undefined },
+    id,
+    model: "m",
+    engine: "vllm",
+    state: "ready",
+    isComing: false,
+    target,
+    starts: 1,
+    capacity: UNKNOWN,
+    metrics: undefined,
     ...fields,
   };
 }

@@ -43,7 +43,8 @@ export class FleetProcess implements AsyncDisposable {
     const env = { ...process.env, MILLRACE_CACHE: join(folder, "cache") };
     // One pipe for both streams: the text is in the order in which it was written, whichever pipe would be read first.
     const child = spawn("sh", ["-c", 'exec "$@" 2>&1', "sh", ...command], {
-      ...{ cwd: repositoryRoot(), env },
+      cwd: repositoryRoot(),
+      env,
       stdio: ["ignore", "pipe", "ignore"],
     });
     const output = { text: "" };

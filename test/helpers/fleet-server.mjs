@@ -10,8 +10,13 @@ import { Supervisor } from "../../dist/src/fleet/supervisor.js";
 const [logFolder, standIn] = process.argv.slice(2);
 const supervisor = new Supervisor({ logger: pino({ level: "silent" }), logFolder });
 const model = {
-  ...{ engine: "vllm", options: { model: "a-model" }, args: [], env: { STAND_IN_WORKER: "1" }, host: "127.0.0.1" },
-  ...{ program: [process.execPath, standIn, "vllm"], instances: 2 },
+  engine: "vllm",
+  options: { model: "a-model" },
+  args: [],
+  env: { STAND_IN_WORKER: "1" },
+  host: "127.0.0.1",
+  program: [process.execPath, standIn, "vllm"],
+  instances: 2,
 };
 supervisor.addModel({ ...model, name: "ready" });
 supervisor.addModel({

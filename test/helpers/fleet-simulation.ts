@@ -64,9 +64,16 @@ class SimulatedInstance {
 }
 
 const NO_METRICS: EngineMetrics = {
-  ...{ numRunning: undefined, numWaiting: undefined, kvUsage: undefined, preemptions: undefined },
-  ...{ promptTokens: undefined, generationTokens: undefined, prefixQueries: undefined, prefixHits: undefined },
-  ...{ draftTokens: undefined, acceptedTokens: undefined },
+  numRunning: undefined,
+  numWaiting: undefined,
+  kvUsage: undefined,
+  preemptions: undefined,
+  promptTokens: undefined,
+  generationTokens: undefined,
+  prefixQueries: undefined,
+  prefixHits: undefined,
+  draftTokens: undefined,
+  acceptedTokens: undefined,
 };
 
 class Agenda {

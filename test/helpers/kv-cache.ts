@@ -10,8 +10,12 @@ const NUM_BLOCKS = 12;
 /** @param windows of its KV groups */
 export function cacheOf(windows: readonly number[]) {
   const kv = new KvManager({
-    ...{ windows, numBlocks: windows.map(() => NUM_BLOCKS), blockSize: BLOCK_SIZE, maxStepTokens: BLOCK_SIZE },
-    ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+    windows,
+    numBlocks: windows.map(() => NUM_BLOCKS),
+    blockSize: BLOCK_SIZE,
+    maxStepTokens: BLOCK_SIZE,
+    isPrefixCachingEnabled: true,
+    reservedTokens: 0,
   });
   let nextId = 1;
   /** Blocks of a tree: each number says which way a prompt goes on, and one token more is behind them. */

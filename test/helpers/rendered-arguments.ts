@@ -58,9 +58,18 @@ function fromPlans(engine: EngineName): Wanted[] {
   if (engine === "tgi" || engine === "ollama" || engine === "openai") return [];
   return PLANS.flatMap(([model, hardware, more]) => {
     const { configurations } = makePlan({
-      ...{ model: knownModel(model), machine: parseHardware(hardware), inputTokens: 1024, outputTokens: 512 },
-      ...{ prefixShare: 0, slo: {}, objective: "throughput", isSimpleTask: false, smallestRecovery: 98 },
-      ...{ load: { concurrency: 16 }, price: { usd: 1, date: "2026-05", source: "test" }, engine },
+      model: knownModel(model),
+      machine: parseHardware(hardware),
+      inputTokens: 1024,
+      outputTokens: 512,
+      prefixShare: 0,
+      slo: {},
+      objective: "throughput",
+      isSimpleTask: false,
+      smallestRecovery: 98,
+      load: { concurrency: 16 },
+      price: { usd: 1, date: "2026-05", source: "test" },
+      engine,
       ...more,
     });
     return configurations.map(({ options, extraArgs }) => ({
@@ -94,9 +103,19 @@ const KV_TYPES: Readonly<Partial<Record<EngineName, readonly string[]>>> = {
 
 function fromOptions(engine: EngineName): Wanted[] {
   const all = {
-    ...{ model: "org/a-model", servedModelName: "a-name", maxModelLen: 4096, maxNumSeqs: 8, maxNumBatchedTokens: 2048 },
-    ...{ kvCacheMemoryBytes: 2 ** 33, quantization: "fp8", tensorParallelSize: 2, gpuMemoryUtilization: 0.85 },
-    ...{ enablePrefixCaching: true, threads: 4, apiKey: "sk-of-this-instance", enableSleepMode: true },
+    model: "org/a-model",
+    servedModelName: "a-name",
+    maxModelLen: 4096,
+    maxNumSeqs: 8,
+    maxNumBatchedTokens: 2048,
+    kvCacheMemoryBytes: 2 ** 33,
+    quantization: "fp8",
+    tensorParallelSize: 2,
+    gpuMemoryUtilization: 0.85,
+    enablePrefixCaching: true,
+    threads: 4,
+    apiKey: "sk-of-this-instance",
+    enableSleepMode: true,
   } satisfies EngineOptions;
   const variants: Partial<EngineOptions>[] = [
     { enablePrefixCaching: false },

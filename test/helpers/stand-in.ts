@@ -128,7 +128,11 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
   const { observer, watched } = watching();
   const { logger, lines } = recordingLogger();
   const proxy = await startProxy({
-    ...{ pool, observer, logger, host: "127.0.0.1", port: 0 },
+    pool,
+    observer,
+    logger,
+    host: "127.0.0.1",
+    port: 0,
     routing: () => ({ ...DEFAULT_ROUTING, policy: "round-robin" }),
     authorize: () => ({ tenant: "" }),
     limits: { ...DEFAULT_PROXY_LIMITS, ...options.limits },
@@ -136,7 +140,11 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
     ...options.proxy,
   });
   return {
-    ...{ proxy, pool, standIns, watched, lines },
+    proxy,
+    pool,
+    standIns,
+    watched,
+    lines,
     post: (path, body, init = {}) =>
       fetch(`${proxy.url}${path}`, {
         method: "POST",

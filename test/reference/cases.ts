@@ -96,7 +96,8 @@ function gatedLinearCases(): OpCase[] {
           const gate = extremes(width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
           const [x, out] = [bench.f32([1]), bench.room(width)];
           const layer = (values: Float32Array) => ({
-            ...{ x, bias: NO_BUFFER },
+            x,
+            bias: NO_BUFFER,
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
           const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
@@ -178,7 +179,16 @@ function recordRope(bench: Bench, shape: KvShape, half: number, isNeox: boolean)
   const [keyCache, valueCache] = [bench.bytes(zeros), bench.bytes(zeros)];
   bench.program.record("ropeAndWriteKv", {
     ...shape,
-    ...{ q, k, v, table: bench.f32(table), keyCache, valueCache, slots: bench.i32(slots), numRows, half, isNeox },
+    q,
+    k,
+    v,
+    table: bench.f32(table),
+    keyCache,
+    valueCache,
+    slots: bench.i32(slots),
+    numRows,
+    half,
+    isNeox,
   });
   const rotated = f32Result("q", q, { relative: 1e-6, absolute: 1e-6 });
   if (shape.kvType === "int8") {

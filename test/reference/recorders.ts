@@ -58,7 +58,9 @@ export function storeSequences(
     return bench.bytes(cache);
   };
   return {
-    ...{ shape, tableStride, blockTables: bench.i32(blockTables) },
+    shape,
+    tableStride,
+    blockTables: bench.i32(blockTables),
     keyCache: cacheOf("key", (sequence) => sequence.keys),
     valueCache: cacheOf("value", (sequence) => sequence.values),
   };

@@ -97,8 +97,14 @@ function readRows(
 }
 
 const COUNTS = [
-  ...(["topK", "historyStart", "numPromptTokens", "numOutputTokens"] as const),
-  ...(["biasStart", "numBiases", "banStart", "numBanned"] as const),
+  "topK",
+  "historyStart",
+  "numPromptTokens",
+  "numOutputTokens",
+  "biasStart",
+  "numBiases",
+  "banStart",
+  "numBanned",
 ] as const;
 
 /** Beyond this a parameter is a mistake, and f32 cannot hold it. */

@@ -72,6 +72,36 @@ describe("check-layers", () => {
   });
 });
 
+describe("check-syntax", () => {
+  const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
+    [
+      "a spread object literal",
+      { "src/a.ts": "f({\n  ...{ b: 1, c: 2 },\n});\n" },
+      /^src\/a\.ts:2: .*got a spread literal/,
+    ],
+    ["a spread array literal", { "test/a.ts": "f([...[1, 2], 3]);\n" }, /^test\/a\.ts:1: /],
+    ["spread arguments", { "scripts/a.js": "f(...[1, 2]);\n" }, /^scripts\/a\.js:1: /],
+    [
+      "one in parentheses and assertions",
+      { "models/a.ts": "f(...(([1, 2] satisfies B) as const));\n" },
+      /^models\/a\.ts:1: /,
+    ],
+    ["one within another expression", { "src/a.ts": "const a = () => [{ b: { ...{ c: 1 } } }];\n" }, /^src\/a\.ts:1: /],
+    [
+      "what is spread by its name, on a condition or from a call",
+      { "src/a.ts": "f({ ...a, ...(b ? { c: 1 } : {}), ...(d && { d }) }, [...[1, 2].map(g), ...e], ...h);\n" },
+      undefined,
+    ],
+    ["code in strings and comments", { "src/a.ts": "// f(...[1])\nconst a = 'f(...[1])';\n" }, undefined],
+  ];
+
+  test.each(CASES)("%s", (_name, files, expected) => {
+    const { exitCode, stderr } = runCheck("check-syntax.js", tempTree(files));
+    expect(stderr).toMatch(expected ?? /^$/);
+    expect(exitCode).toBe(expected === undefined ? 0 : 1);
+  });
+});
+
 describe("line-budget", () => {
   const lines = (count: number): string => "x\n".repeat(count);
   const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [

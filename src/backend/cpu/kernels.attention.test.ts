@@ -133,7 +133,9 @@ for (const { isa, isMissing } of ISAS) {
         const sequences = lengths.map((length, s) => randomSequence(heads, length, 50 * s));
         // A chunk of a prompt too: neighbouring rows of one sequence, across the end of a part.
         const chunk = Array.from({ length: 40 }, (_, i) => ({
-          ...{ sequence: 3, kvLength: 240 + i, q: normals(heads.numHeads * heads.headDim, 500 + i) },
+          sequence: 3,
+          kvLength: 240 + i,
+          q: normals(heads.numHeads * heads.headDim, 500 + i),
         }));
         const rows = [...randomRows(heads, lengths, 9), ...chunk];
         const width = heads.numHeads * heads.headDim;
@@ -172,7 +174,8 @@ for (const { isa, isMissing } of ISAS) {
         shape: { ...heads, kvType: "f32", blockSize: 8 },
         sequences: [randomSequence(heads, 5, 1)],
         rows: [0, 5].map((kvLength) => ({ sequence: 0, kvLength, q: normals(16, 1) })),
-        ...{ scale: 1, windows: [0] },
+        scale: 1,
+        windows: [0],
       };
       const got = runAttention(Bench.native(isa), input);
       expectSameBits(got.subarray(0, 16), new Float32Array(16));

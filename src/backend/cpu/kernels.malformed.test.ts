@@ -20,15 +20,13 @@ const INVALID: Readonly<Record<Exclude<OperandSpec["kind"], "code">, readonly nu
   integer: HANDLES,
   number: [Number.NaN, Number.POSITIVE_INFINITY],
   flag: [Number.NaN, -1, 2, 0.5],
-  ...{
-    weight: HANDLES,
-    f32: HANDLES,
-    i32: HANDLES,
-    f64: HANDLES,
-    bytes: HANDLES,
-    activations: HANDLES,
-    kvCache: HANDLES,
-  },
+  weight: HANDLES,
+  f32: HANDLES,
+  i32: HANDLES,
+  f64: HANDLES,
+  bytes: HANDLES,
+  activations: HANDLES,
+  kvCache: HANDLES,
 };
 
 /** Integers that may be larger than any buffer, with what lies outside. */
@@ -124,8 +122,14 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
         const out = bench.i32([0, 0, 0, 0]);
         const [kvLengths, sequenceIndex, blockTables] = [0, 1, 2].map((i) => (i === same ? out : bench.i32([0])));
         bench.program.record("pagedAttention", {
-          ...{ ...ATTENDED, out, q: x, keyCache: x, valueCache: x },
-          ...{ kvLengths: kvLengths!, sequenceIndex: sequenceIndex!, blockTables: blockTables! },
+          ...ATTENDED,
+          out,
+          q: x,
+          keyCache: x,
+          valueCache: x,
+          kvLengths: kvLengths!,
+          sequenceIndex: sequenceIndex!,
+          blockTables: blockTables!,
         });
         expect(() => bench.run(), `operand ${same}`).toThrow(refusal);
         bench.program.clear();
@@ -141,8 +145,14 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       const attend = (kvLength: number, sequence: number, block: number): void => {
         const [kvLengths, sequenceIndex, blockTables] = [kvLength, sequence, block].map((value) => bench.i32([value]));
         bench.program.record("pagedAttention", {
-          ...{ ...ATTENDED, out: x, q: x, keyCache: x, valueCache: x },
-          ...{ kvLengths: kvLengths!, sequenceIndex: sequenceIndex!, blockTables: blockTables! },
+          ...ATTENDED,
+          out: x,
+          q: x,
+          keyCache: x,
+          valueCache: x,
+          kvLengths: kvLengths!,
+          sequenceIndex: sequenceIndex!,
+          blockTables: blockTables!,
         });
       };
       const record: readonly ((index: number) => void)[] = [
@@ -151,8 +161,17 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
           bench.program.record("gatherRows", { out: bench.room(8), x, rows: two(index), numRows: 2, width: 4 }),
         (index) =>
           bench.program.record("ropeAndWriteKv", {
-            ...{ ...SHAPE, q: x, k: x, v: x, table: x, keyCache: x, valueCache: x },
-            ...{ slots: two(index), numRows: 2, half: 1, isNeox: false },
+            ...SHAPE,
+            q: x,
+            k: x,
+            v: x,
+            table: x,
+            keyCache: x,
+            valueCache: x,
+            slots: two(index),
+            numRows: 2,
+            half: 1,
+            isNeox: false,
           }),
         (index) => attend(index, 0, 0),
         (index) => attend(1, index, 0),
@@ -175,9 +194,17 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       const cache = bench.f32(new Float32Array(8).fill(3));
       const out = bench.room(1);
       bench.program.record("pagedAttention", {
-        ...{ ...ATTENDED, headDim: 1, out, q: bench.f32([1]), keyCache: cache, valueCache: cache },
-        ...{ kvLengths: bench.i32([24]), sequenceIndex: bench.i32([0]), window: 8 },
-        ...{ blockTables: bench.i32([-1, -1, 0, -1]), tableStride: 4 },
+        ...ATTENDED,
+        headDim: 1,
+        out,
+        q: bench.f32([1]),
+        keyCache: cache,
+        valueCache: cache,
+        kvLengths: bench.i32([24]),
+        sequenceIndex: bench.i32([0]),
+        window: 8,
+        blockTables: bench.i32([-1, -1, 0, -1]),
+        tableStride: 4,
       });
       bench.run();
       expect([...bench.readF32(out)]).toEqual([3]);

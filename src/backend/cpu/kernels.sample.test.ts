@@ -96,7 +96,8 @@ const LARGE_VOCABULARIES = [
   const rows = settings.map((setting, i) => ({
     ...setting,
     logits: normals(vocabSize, i).map((value) => value * 3),
-    ...{ seed: i, position: 100 + i },
+    seed: i,
+    position: 100 + i,
   }));
   return { vocabSize, rows, wanted: once(() => runSample(Bench.reference(), rows)) };
 });

@@ -134,7 +134,8 @@ class NativeDevice implements Device {
   mappedFiles(): readonly MappedFile[] {
     const weights = [...this.#weightsInRows.values()];
     return Array.from(this.#paths, ([file, path]) => ({
-      ...{ file: file as FileHandle, path },
+      file: file as FileHandle,
+      path,
       parts: weights.filter(({ source }) => source === file),
     }));
   }

@@ -61,8 +61,13 @@ interface Traffic {
 
 const EDIT = { kind: "code-edit", fileTokens: 500, outputTokens: 700 } as const;
 const TALE: Workload = {
-  ...{ kind: "conversation", systemTokens: 50, turnTokens: 60, numTurns: 1, outputTokens: 300 },
-  ...{ isFixed: false, format: "prose" },
+  kind: "conversation",
+  systemTokens: 50,
+  turnTokens: 60,
+  numTurns: 1,
+  outputTokens: 300,
+  isFixed: false,
+  format: "prose",
 };
 
 const one = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
@@ -80,16 +85,25 @@ function layerTraffic({ scale, durationS }: CellWishes): Traffic[] {
   return [
     { name: LENGTHS, workload: { kind: "entries", entries: lengths }, ...batches },
     {
-      ...{ name: PADDED, workload: { kind: "entries", entries }, ...batches, targets: [NAIVE] },
+      name: PADDED,
+      workload: { kind: "entries", entries },
+      ...batches,
+      targets: [NAIVE],
       usefulShare: usefulShare(lengths, STATIC_BATCH),
     },
     {
-      ...{ name: SHARED, workload: scaled(randomWorkload(400, 32, 300), scale), load: few },
-      ...{ bounds: { numRequests: 36, numUncounted: 4, durationS }, shape: enough },
+      name: SHARED,
+      workload: scaled(randomWorkload(400, 32, 300), scale),
+      load: few,
+      bounds: { numRequests: 36, numUncounted: 4, durationS },
+      shape: enough,
     },
     {
-      ...{ name: MEMORY, workload: scaled(randomWorkload(256, 64, 192), scale), load: many },
-      ...{ bounds: { numRequests: 96, durationS }, shape: { seats: 48, maxModelLen: 1024, kvTokens: 4096 } },
+      name: MEMORY,
+      workload: scaled(randomWorkload(256, 64, 192), scale),
+      load: many,
+      bounds: { numRequests: 96, durationS },
+      shape: { seats: 48, maxModelLen: 1024, kvTokens: 4096 },
     },
     { name: CODE_EDIT, workload: scaled(EDIT, scale), ...alone },
     { name: STORY, workload: scaled(TALE, scale), ...alone, targets: speculating },
@@ -125,7 +139,12 @@ export function ablationCells(wishes: CellWishes, variants: readonly string[]): 
     .filter(({ name }) => wishes.only === undefined || wishes.only.some((wanted) => name.startsWith(wanted)))
     .flatMap(({ name, workload, load, bounds, shape, targets = onAll, usefulShare: share }) =>
       cellsOf({
-        ...{ name, about: name, workloads: [{ name, workload }], loads: [load], bounds, rounds: 1 },
+        name,
+        about: name,
+        workloads: [{ name, workload }],
+        loads: [load],
+        bounds,
+        rounds: 1,
         shape: scaledShape(shape, wishes.scale),
       }).map((cell) => ({ ...cell, targets, usefulShare: share })),
     );

@@ -18,14 +18,26 @@ const ABLATION = {
 /** How many times as fast as naive each is. */
 const SPEEDS: Readonly<Record<string, number>> = {
   [NAIVE]: 1,
-  ...{ "naive + continuous batching": 2, "naive + paged KV": 1, [VANILLA]: 2 },
-  ...{ "vanilla + Q4_0 weights": 6, "vanilla + Q8_0 weights": 3, "vanilla + speculation": 4 },
-  ...{ "all but continuous batching": 5, "all but paged KV": 10 },
-  ...{ "all but Q4_0 weights": 4, "all but speculation": 6, [ALL]: 10, [HALF]: 5 },
+  "naive + continuous batching": 2,
+  "naive + paged KV": 1,
+  [VANILLA]: 2,
+  "vanilla + Q4_0 weights": 6,
+  "vanilla + Q8_0 weights": 3,
+  "vanilla + speculation": 4,
+  "all but continuous batching": 5,
+  "all but paged KV": 10,
+  "all but Q4_0 weights": 4,
+  "all but speculation": 6,
+  [ALL]: 10,
+  [HALF]: 5,
 };
 
 const cell = (name: string, fields: object = {}) => ({
-  ...{ name: `${name}, 1 at once`, workloadName: name, workload: { kind: "random" }, load: CLOSED, ...fields },
+  name: `${name}, 1 at once`,
+  workloadName: name,
+  workload: { kind: "random" },
+  load: CLOSED,
+  ...fields,
 });
 const CELLS = [
   cell(LENGTHS),
@@ -42,12 +54,23 @@ function run(target: string, name: string, speed: number): BenchRun {
     return { session, turn: 0, intendedMs: sentMs, sentMs, firstMs: sentMs + step, lastMs: sentMs + 10 * step };
   });
   const records = requests.map(({ firstMs, ...request }) => ({
-    ...{ ...request, chunkAtMs: [firstMs, request.lastMs], answerAtMs: firstMs, numPromptTokens: 10 },
-    ...{ numCachedTokens: 0, numOutputTokens: 10, finishReason: "length", failure: undefined },
+    ...request,
+    chunkAtMs: [firstMs, request.lastMs],
+    answerAtMs: firstMs,
+    numPromptTokens: 10,
+    numCachedTokens: 0,
+    numOutputTokens: 10,
+    finishReason: "length",
+    failure: undefined,
   }));
   const client = { numChunks: 40, meanMs: 0, maxMs: 0, cpuWaitMs: 0, typicalMs: 0, utilization: 0, numWorkers: 1 };
   return {
-    ...{ target, cell: name, round: 1, startedAt: "2026-01-01T00:00:00.000Z", voidReasons: [], client },
+    target,
+    cell: name,
+    round: 1,
+    startedAt: "2026-01-01T00:00:00.000Z",
+    voidReasons: [],
+    client,
     metrics: measureRun(records, CLOSED, undefined),
     server: { maxRunning: 4 * speed, acceptance: 0.8 },
     requests: requests.map((request) => ({ ...request, chunks: 2, prompt: 10, cached: 0, output: 10 })),
@@ -55,12 +78,20 @@ function run(target: string, name: string, speed: number): BenchRun {
 }
 
 const REPORT: BenchReport = {
-  ...{ format: "millrace-bench", version: 1, createdAt: "2026-01-01T00:00:00.000Z", isComplete: true, notes: [] },
+  format: "millrace-bench",
+  version: 1,
+  createdAt: "2026-01-01T00:00:00.000Z",
+  isComplete: true,
+  notes: [],
   machine: { cpu: "c", numCpus: 2, memoryBytes: 2 ** 34, platform: "linux x64" },
   versions: { millrace: "1", node: "20" },
   plan: { scenario: "ablation", cells: CELLS, rounds: 1, seed: 0, stopsWhenSaturated: false, ablation: ABLATION },
   targets: Object.keys(SPEEDS).map((name) => ({
-    ...{ name, model: "m", promptsAs: "ids" as const, ignoresEos: true, tokensPerWord: 1 },
+    name,
+    model: "m",
+    promptsAs: "ids" as const,
+    ignoresEos: true,
+    tokensPerWord: 1,
   })),
   runs: CELLS.flatMap(({ name, targets = Object.keys(SPEEDS) }: { name: string; targets?: readonly string[] }) =>
     targets.map((target) => run(target, name, SPEEDS[target]!)),
@@ -73,7 +104,11 @@ const rowOf = (title: string, first: string) => rowsOf(title).find((row) => row[
 test("a layer alone is a ratio to its baseline, taken away one to all together, and gains are multiplied", () => {
   const title = `Layers: ${LENGTHS}`;
   expect(rowOf(title, "continuous batching").slice(0, 5)).toEqual([
-    ...["continuous batching", "2.00 ×", "0.50 ×", "0.50 ×", "2.00 ×"],
+    "continuous batching",
+    "2.00 ×",
+    "0.50 ×",
+    "0.50 ×",
+    "2.00 ×",
   ]);
   expect(rowOf(title, "Q4_0 weights")[1]).toBe("3.00 ×");
   expect(rowOf(title, "Q8_0 weights").slice(1, 5)).toEqual(["1.50 ×", "0.67 ×", "0.67 ×", "–"]);

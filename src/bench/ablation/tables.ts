@@ -82,8 +82,13 @@ export function cellGains(report: BenchReport): CellGains[] {
 function layerRows(reading: AblationReading, cell: PlannedCell): string[][] {
   const { foundation, optimisations, alternatives } = reading.plan;
   const row = ({ layer, alone, away }: LayerGain) => [
-    ...[layer, speed(alone), ratioText(alone?.ttft), ratioText(alone?.tpot)],
-    ...[speed(away), ratioText(away?.ttft), ratioText(away?.tpot)],
+    layer,
+    speed(alone),
+    ratioText(alone?.ttft),
+    ratioText(alone?.tpot),
+    speed(away),
+    ratioText(away?.ttft),
+    ratioText(away?.tpot),
   ];
   const rowsOf = (base: Base, layers: readonly string[], together: string) => {
     const gains = gainsOf(reading, cell, base, layers);
@@ -125,9 +130,16 @@ function ladderRows(reading: AblationReading): string[][] {
       return signedPercent(value === undefined ? undefined : share / value - 1);
     };
     return [
-      ...[name, figureOf(VANILLA, "outputTokensPerS"), speed(ratio(VANILLA, NAIVE))],
-      ...[speed(gain), ratioText(gain?.ttft), speed(ratio(ALL, withoutName(SPECULATION)))],
-      ...[figureOf(ALL, "tokensPerSPerUser"), speed(half), cost(1, gain), cost(halfPrice, half)],
+      name,
+      figureOf(VANILLA, "outputTokensPerS"),
+      speed(ratio(VANILLA, NAIVE)),
+      speed(gain),
+      ratioText(gain?.ttft),
+      speed(ratio(ALL, withoutName(SPECULATION))),
+      figureOf(ALL, "tokensPerSPerUser"),
+      speed(half),
+      cost(1, gain),
+      cost(halfPrice, half),
     ];
   };
   const rowOf = (cell: PlannedCell) =>
@@ -143,8 +155,16 @@ function ladderRows(reading: AblationReading): string[][] {
   );
   return [
     [
-      ...["cell", "vanilla, tokens/s", "vanilla ÷ naive", "all ÷ vanilla", "TTFT of that", "speculation's part"],
-      ...["tokens/s/user", "half the threads ÷ vanilla", "cost", "cost on half"],
+      "cell",
+      "vanilla, tokens/s",
+      "vanilla ÷ naive",
+      "all ÷ vanilla",
+      "TTFT of that",
+      "speculation's part",
+      "tokens/s/user",
+      "half the threads ÷ vanilla",
+      "cost",
+      "cost on half",
     ],
     ...cells.map(rowOf),
     ...(cells.length > 1 ? [overall] : []),

@@ -55,7 +55,9 @@ export function optimisations(speculation: string): Layer[] {
       name: "chunked prefill",
       on: flags(),
       off: ({ maxModelLen, seats }) => [
-        ...["--no-enable-chunked-prefill", "--max-num-batched-tokens", String(Math.max(maxModelLen, 2 * seats))],
+        "--no-enable-chunked-prefill",
+        "--max-num-batched-tokens",
+        String(Math.max(maxModelLen, 2 * seats)),
       ],
     },
     { name: "prefix cache", on: flags(), off: flags("--no-enable-prefix-caching") },

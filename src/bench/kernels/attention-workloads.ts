@@ -40,8 +40,17 @@ function recordAttention(room: Room, batch: Batch, numCopies: number): void {
     const numRows = kvLengths.length;
     room.program.record("pagedAttention", {
       ...shape,
-      ...{ out, q, keyCache: keys, valueCache: values, kvLengths: lengths, sequenceIndex: index },
-      ...{ blockTables: tables, tableStride: stride, numRows, scale: SCALE, window: 0 },
+      out,
+      q,
+      keyCache: keys,
+      valueCache: values,
+      kvLengths: lengths,
+      sequenceIndex: index,
+      blockTables: tables,
+      tableStride: stride,
+      numRows,
+      scale: SCALE,
+      window: 0,
     });
   }
 }
@@ -91,7 +100,9 @@ export function writeKv(kvType: KvType, numTokens: number): Workload {
   return {
     op: `ropeAndWriteKv ${kvType}`,
     shape: `${numTokens} tokens`,
-    ...{ macs: 0, mix: "float", bytes: 0 },
+    macs: 0,
+    mix: "float",
+    bytes: 0,
     record: (room) => {
       const cacheBytes = (numTokens * entryBytes(shape)) / 2;
       const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
@@ -104,7 +115,16 @@ export function writeKv(kvType: KvType, numTokens: number): Workload {
       const slots = room.i32(range(numTokens));
       room.program.record("ropeAndWriteKv", {
         ...shape,
-        ...{ q, k, v, table, keyCache: keys, valueCache: values, slots, numRows: numTokens, half, isNeox: false },
+        q,
+        k,
+        v,
+        table,
+        keyCache: keys,
+        valueCache: values,
+        slots,
+        numRows: numTokens,
+        half,
+        isNeox: false,
       });
       return 1;
     },

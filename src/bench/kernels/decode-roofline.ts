@@ -49,7 +49,9 @@ export async function measureDecodeRoofline(engine: Engine, gguf: GgufFile, prob
   }
   const tokensPerS = median(rounds.map((round) => round.tokensPerS));
   return {
-    ...{ tokensPerS, bytesPerToken, gbPerS: (tokensPerS * bytesPerToken) / 1e9 },
+    tokensPerS,
+    bytesPerToken,
+    gbPerS: (tokensPerS * bytesPerToken) / 1e9,
     ceilingGbPerS: median(rounds.map((round) => round.ceilingGbPerS)),
     rooflineShare: median(rounds.map((round) => round.rooflineShare)),
   };

@@ -44,8 +44,12 @@ export function workloadsOf(spec: KernelBenchSpec): Workload[] {
   const byGroup: Readonly<Record<OpGroup, () => Workload[]>> = {
     linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(type, numRows))),
     attention: () => [
-      ...[decodeAttention("f16", 1, 4096), decodeAttention("f16", 8, 1024), decodeAttention("f32", 1, 4096)],
-      ...[decodeAttention("f16", 8, 2048, true), prefillAttention("f16", 512), writeKv("f16", 512)],
+      decodeAttention("f16", 1, 4096),
+      decodeAttention("f16", 8, 1024),
+      decodeAttention("f32", 1, 4096),
+      decodeAttention("f16", 8, 2048, true),
+      prefillAttention("f16", 512),
+      writeKv("f16", 512),
     ],
     sample: () => VOCABULARIES.flatMap((size) => [...sampleWorkloads(size, 1), ...sampleWorkloads(size, 16)]),
     small: () => [
@@ -98,7 +102,10 @@ export function resultOf(
 ): KernelBenchResult {
   const best = Math.max(bytes / ceiling.bytesPerS, macs / ceiling.macsPerS);
   return {
-    ...{ op, shape, mix, seconds },
+    op,
+    shape,
+    mix,
+    seconds,
     ...(bytes === 0 ? {} : { gbPerS: bytes / seconds / 1e9, ceilingGbPerS: ceiling.bytesPerS / 1e9 }),
     ...(macs === 0 ? {} : { gmacPerS: macs / seconds / 1e9, ceilingGmacPerS: ceiling.macsPerS / 1e9 }),
     ...(best === 0 ? {} : { rooflineShare: best / seconds }),

@@ -42,7 +42,10 @@ export function linearWorkload(type: TensorType, numRows: number): Workload {
   const bytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS) ?? fileBytes;
   const macs = numRows * WEIGHT_ROWS * WEIGHT_COLS;
   return {
-    ...{ op: `linear ${type}`, shape: `${numRows} × ${WEIGHT_COLS} → ${WEIGHT_ROWS}`, macs, bytes },
+    op: `linear ${type}`,
+    shape: `${numRows} × ${WEIGHT_COLS} → ${WEIGHT_ROWS}`,
+    macs,
+    bytes,
     mix: mixOf(type),
     record: (room) => {
       const fitting = Math.floor(MAX_MACS / macs);

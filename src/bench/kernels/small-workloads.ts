@@ -16,7 +16,9 @@ const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;
 
 function repeated(op: string, shape: string, prepare: (room: Room) => () => void): Workload {
   return {
-    ...{ op, shape, ...UNBOUND },
+    op,
+    shape,
+    ...UNBOUND,
     record: (room) => {
       const run = prepare(room);
       for (let index = 0; index < NUM_RUNS; index++) run();
@@ -84,13 +86,17 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
       const topStride = 5;
       const buffers = {
         params: room.f64(params),
-        ...{ history: four(), biasIds: four(), biasValues: four(), bannedIds: four(), masks: four() },
-        ...{ outIds: four(), outLogprobs: four(), outRanks: four() },
-        ...{
-          topIds: room.filled(4 * numRows * topStride),
-          topLogprobs: room.filled(4 * numRows * topStride),
-          topStride,
-        },
+        history: four(),
+        biasIds: four(),
+        biasValues: four(),
+        bannedIds: four(),
+        masks: four(),
+        outIds: four(),
+        outLogprobs: four(),
+        outRanks: four(),
+        topIds: room.filled(4 * numRows * topStride),
+        topLogprobs: room.filled(4 * numRows * topStride),
+        topStride,
       };
       return () => room.program.record("sample", { ...buffers, logits, numRows, vocabSize });
     }),

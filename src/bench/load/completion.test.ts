@@ -48,7 +48,12 @@ test("counts are those of usage, chunks those that brought tokens, and the first
   });
   expect(answer).toBe("yes");
   expect(record).toMatchObject({
-    ...{ session: 3, turn: 1, numPromptTokens: 9, numCachedTokens: 8, numOutputTokens: 5, finishReason: "stop" },
+    session: 3,
+    turn: 1,
+    numPromptTokens: 9,
+    numCachedTokens: 8,
+    numOutputTokens: 5,
+    finishReason: "stop",
     failure: undefined,
   });
   const [first, second] = record.chunkAtMs;

@@ -18,7 +18,11 @@ afterAll(async () => {
 function job(overrides: Partial<LoadJob>): LoadJob {
   const workload = { kind: "random", promptTokens: 12, sharedTokens: 4, outputTokens: 9 } as const;
   return {
-    ...{ url: mock.url, headers: {}, timeoutMs: 5000, durationMs: 60_000, numSessions: 40 },
+    url: mock.url,
+    headers: {},
+    timeoutMs: 5000,
+    durationMs: 60_000,
+    numSessions: 40,
     traffic: { workload, server: MOCK_FACTS, seed: 5 },
     load: { kind: "closed", concurrency: 200, rampMs: 0 },
     ...overrides,

@@ -24,8 +24,14 @@ test("counters are differences, summed over labels; what a server does not offer
     parseMetrics(`vllm:kv_cache_usage_perc ${usage}\nvllm:num_requests_running ${5 - i}\n`),
   );
   expect(serverMetrics(parseMetrics(BEFORE), parseMetrics(AFTER), samples)).toEqual({
-    ...{ queueMs: 250, acceptance: 0.75, acceptedLength: 4, preemptions: 3, medianKvUsage: 0.4, maxKvUsage: 0.9 },
-    ...{ cacheHitShare: undefined, maxRunning: 5 },
+    queueMs: 250,
+    acceptance: 0.75,
+    acceptedLength: 4,
+    preemptions: 3,
+    medianKvUsage: 0.4,
+    maxKvUsage: 0.9,
+    cacheHitShare: undefined,
+    maxRunning: 5,
   });
 });
 

@@ -9,9 +9,19 @@ import { parseSlo } from "./slo.js";
 function record(sentMs: number, chunks: readonly number[], more: Partial<RequestRecord> = {}): RequestRecord {
   const chunkAtMs = chunks.map((atMs) => sentMs + atMs);
   return {
-    ...{ session: 0, turn: 0, intendedMs: sentMs, sentMs, chunkAtMs, answerAtMs: chunkAtMs[0] },
-    ...{ lastMs: chunkAtMs.at(-1) ?? sentMs, numPromptTokens: 10, numCachedTokens: 0 },
-    ...{ numOutputTokens: chunks.length, finishReason: "length", failure: undefined, ...more },
+    session: 0,
+    turn: 0,
+    intendedMs: sentMs,
+    sentMs,
+    chunkAtMs,
+    answerAtMs: chunkAtMs[0],
+    lastMs: chunkAtMs.at(-1) ?? sentMs,
+    numPromptTokens: 10,
+    numCachedTokens: 0,
+    numOutputTokens: chunks.length,
+    finishReason: "length",
+    failure: undefined,
+    ...more,
   };
 }
 
@@ -26,7 +36,12 @@ test("times are what their definitions say, and chunks of several tokens do not 
   ];
   const metrics = measureRun(records, OPEN, undefined);
   expect(metrics).toMatchObject({
-    ...{ numRequests: 2, promptTokens: 20, cachedTokens: 4, outputTokens: 10, durationMs: 140, tokensPerChunk: 2.5 },
+    numRequests: 2,
+    promptTokens: 20,
+    cachedTokens: 4,
+    outputTokens: 10,
+    durationMs: 140,
+    tokensPerChunk: 2.5,
     ttftMs: { mean: 30 },
     intendedTtftMs: { mean: 32.5 },
     // One request has a time per further token: 40 ms over 8.

@@ -50,7 +50,10 @@ export function measureRun(records: readonly RequestRecord[], load: Load, slo: S
   return {
     numRequests: records.length,
     failures: failuresOf(records),
-    ...{ promptTokens, outputTokens, cachedTokens: sum((record) => record.numCachedTokens), durationMs },
+    promptTokens,
+    outputTokens,
+    cachedTokens: sum((record) => record.numCachedTokens),
+    durationMs,
     outputTokensPerS: perS(outputTokens),
     totalTokensPerS: perS(promptTokens + outputTokens),
     concurrency: durationMs === 0 ? 0 : times.reduce((total, each) => total + each.e2eMs, 0) / durationMs,
@@ -117,7 +120,9 @@ function plateauMetrics(records: readonly RequestRecord[], numClients: number | 
   const begun = answered.filter(({ chunkAtMs: [firstMs = 0] }) => firstMs > startMs && firstMs <= endMs);
   const promptTokens = begun.reduce((sum, record) => sum + record.numPromptTokens, 0);
   return {
-    ...{ startMs, durationMs, numDone },
+    startMs,
+    durationMs,
+    numDone,
     outputTokensPerS: (1000 * (first + second)) / durationMs,
     totalTokensPerS: (1000 * (first + second + promptTokens)) / durationMs,
     drift: first === 0 || numDone < MIN_FOR_DRIFT ? undefined : second / first - 1,

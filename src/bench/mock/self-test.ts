@@ -18,8 +18,15 @@ const SEED = 1;
 
 /** As probing the mock would find it. */
 export const MOCK_FACTS: ServerFacts = {
-  ...{ model: "mock", hasCompletions: true, hasChat: true, ignoresEos: true, hasJsonMode: false },
-  ...{ tokenIds: [1, 2, 3, 4, 5], tokensPerWord: 1, promptOverhead: 0, chatOverhead: 4 },
+  model: "mock",
+  hasCompletions: true,
+  hasChat: true,
+  ignoresEos: true,
+  hasJsonMode: false,
+  tokenIds: [1, 2, 3, 4, 5],
+  tokensPerWord: 1,
+  promptOverhead: 0,
+  chatOverhead: 4,
 };
 
 export interface SelfTestResult {
@@ -67,7 +74,10 @@ function jobFor(url: string, concurrency: number) {
   const rampMs = ttftMs + (OUTPUT_TOKENS - 1) * tpotMs;
   const lengths = { promptTokens: PROMPT_TOKENS, sharedTokens: 0, outputTokens: OUTPUT_TOKENS };
   return {
-    ...{ url, headers: {}, timeoutMs: 30_000, durationMs: Number.POSITIVE_INFINITY },
+    url,
+    headers: {},
+    timeoutMs: 30_000,
+    durationMs: Number.POSITIVE_INFINITY,
     traffic: { workload: { kind: "random", ...lengths } as const, server: MOCK_FACTS, seed: SEED },
     load: { kind: "closed", concurrency, rampMs } as const,
     numSessions: Math.max(MIN_REQUESTS, REQUESTS_PER_STREAM * concurrency),
@@ -86,7 +96,15 @@ function resultOf(streams: number, records: readonly RequestRecord[], lag: LoopL
     answered.length === records.length && Math.abs(ttftError) <= TOLERANCE && Math.abs(tpotError) <= TOLERANCE;
   const numFailed = records.length - answered.length;
   return {
-    ...{ streams, numRequests: records.length, numFailed, ttftMs, tpotMs, ttftError, tpotError },
-    ...{ isWithinTolerance, mock, lag },
+    streams,
+    numRequests: records.length,
+    numFailed,
+    ttftMs,
+    tpotMs,
+    ttftError,
+    tpotError,
+    isWithinTolerance,
+    mock,
+    lag,
   };
 }

@@ -49,7 +49,9 @@ async function measure(sequences: readonly LlamaSequence[], job: DriverJob, seed
   const endMs = performance.now();
   await Promise.all(streams.map((stream) => stream.return()));
   return {
-    ...{ batch, promptTokens, genTokens },
+    batch,
+    promptTokens,
+    genTokens,
     prefillTokensPerS: (1000 * batch * promptTokens) / (firstMs - startMs),
     decodeTokensPerS: (1000 * batch * (genTokens - 1)) / (endMs - firstMs),
   };

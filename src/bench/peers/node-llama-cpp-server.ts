@@ -117,7 +117,10 @@ async function main(job: NodeLlamaCppServerJob): Promise<void> {
   const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", ...threads });
   const model = await llama.loadModel({ modelPath: job.modelPath });
   const context = await model.createContext({
-    ...{ sequences: numSeats, contextSize, batchSize: Math.max(512, numSeats), flashAttention: true },
+    sequences: numSeats,
+    contextSize,
+    batchSize: Math.max(512, numSeats),
+    flashAttention: true,
     ...(numThreads === undefined ? {} : { threads: { ideal: numThreads, min: numThreads } }),
   });
   const seats = new Seats(Array.from({ length: numSeats }, () => context.getSequence()));

@@ -40,7 +40,11 @@ export function parseResultsJson(output: string): SpeedRow[] {
   if (line === undefined) return [];
   const { results } = JSON.parse(line) as { readonly results: readonly SpeedRow[] };
   return results.map(({ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS }) => ({
-    ...{ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS },
+    batch,
+    promptTokens,
+    genTokens,
+    prefillTokensPerS,
+    decodeTokensPerS,
   }));
 }
 

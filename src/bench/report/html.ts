@@ -101,7 +101,8 @@ function gainFigures(gains: readonly CellGains[]): string {
   const figures = gains.map(({ cell, layers }) => {
     const rows = layers.map(({ layer, alone, away }) => ({
       label: layer + voidMark(alone?.isVoid === true || away?.isVoid === true),
-      ...{ alone: alone?.throughput, away: away?.throughput },
+      alone: alone?.throughput,
+      away: away?.throughput,
     }));
     return figureOf(cell.name, "output tokens/s, × without it", gainChart(cell.name, rows));
   });

@@ -51,7 +51,8 @@ function seriesOf(
   placeOf: (summary: CellSummary) => Place | undefined,
 ): Series[] {
   return names.map((name, index) => ({
-    ...{ name, index },
+    name,
+    index,
     points: summaries
       .filter((summary) => summary.target === name)
       .flatMap((summary) => {
@@ -87,7 +88,8 @@ function limitLines(
   limitOf: (summary: CellSummary) => number | undefined,
 ): LimitLine[] {
   const lines = names.map((name, index) => ({
-    ...{ name, index },
+    name,
+    index,
     points: summaries
       .filter((summary) => summary.target === name)
       .flatMap((summary): (readonly [number, number])[] => {
@@ -149,7 +151,8 @@ export function loadFigures(
   names: readonly string[],
 ): readonly LoadFigure[] {
   const timesOf = (title: string, samplesOf: (summary: CellSummary) => readonly number[]): LoadFigure => ({
-    ...{ title, note: "every request, logarithmic" },
+    title,
+    note: "every request, logarithmic",
     drawing: ridgeChart(title, ridges(workload, summaries, names, samplesOf)),
   });
   return [

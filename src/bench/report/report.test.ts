@@ -20,7 +20,12 @@ const folder = mkdtempSync(join(tmpdir(), "report-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const { plan } = planFor({
-  ...{ scenario: "quick", isReplay: false, scale: 1, seed: 0, concurrency: [1, 4], pricePerHour: 3.6 },
+  scenario: "quick",
+  isReplay: false,
+  scale: 1,
+  seed: 0,
+  concurrency: [1, 4],
+  pricePerHour: 3.6,
   slo: { name: "x", ttftMs: 50 },
 });
 
@@ -33,25 +38,39 @@ function run(target: string, cell: number, round: number, speed: number, more: P
     const sentMs = i * (ttftMs + 4 * tpotMs);
     const chunkAtMs = [0, 1, 2, 3, 4].map((token) => sentMs + ttftMs + token * tpotMs);
     return {
-      ...{
-        session: i,
-        turn: 0,
-        intendedMs: sentMs,
-        sentMs,
-        chunkAtMs,
-        answerAtMs: chunkAtMs[0],
-        lastMs: chunkAtMs[4]!,
-      },
-      ...{ numPromptTokens: 15, numCachedTokens: 0, numOutputTokens: 5, finishReason: "length", failure: undefined },
+      session: i,
+      turn: 0,
+      intendedMs: sentMs,
+      sentMs,
+      chunkAtMs,
+      answerAtMs: chunkAtMs[0],
+      lastMs: chunkAtMs[4]!,
+      numPromptTokens: 15,
+      numCachedTokens: 0,
+      numOutputTokens: 5,
+      finishReason: "length",
+      failure: undefined,
     };
   });
   return {
-    ...{ target, cell: plan.cells[cell]!.name, round, startedAt: "2026-01-01T00:00:00.000Z", voidReasons: [] },
+    target,
+    cell: plan.cells[cell]!.name,
+    round,
+    startedAt: "2026-01-01T00:00:00.000Z",
+    voidReasons: [],
     metrics: measureRun(records, LOAD, plan.slo),
     client: { numChunks: 200, meanMs: 0.01, maxMs: 0.1, cpuWaitMs: 0, utilization: 0.1, numWorkers: 1 },
     requests: records.map((record) => ({
-      ...{ session: record.session, turn: 0, intendedMs: record.intendedMs, sentMs: record.sentMs },
-      ...{ firstMs: record.chunkAtMs[0], lastMs: record.lastMs, chunks: 5, prompt: 15, cached: 0, output: 5 },
+      session: record.session,
+      turn: 0,
+      intendedMs: record.intendedMs,
+      sentMs: record.sentMs,
+      firstMs: record.chunkAtMs[0],
+      lastMs: record.lastMs,
+      chunks: 5,
+      prompt: 15,
+      cached: 0,
+      output: 5,
     })),
     ...more,
   };
@@ -60,9 +79,15 @@ function run(target: string, cell: number, round: number, speed: number, more: P
 function report(names: readonly string[], runs: BenchRun[]): BenchReport {
   const target = { model: "m", promptsAs: "ids", ignoresEos: true, tokensPerWord: 1 } as const;
   return {
-    ...{ format: "millrace-bench", version: 1, createdAt: "2026-01-01T00:00:00.000Z", isComplete: true, notes: [] },
+    format: "millrace-bench",
+    version: 1,
+    createdAt: "2026-01-01T00:00:00.000Z",
+    isComplete: true,
+    notes: [],
     machine: { cpu: "c", numCpus: 2, memoryBytes: 2 ** 34, platform: "linux x64" },
-    ...{ versions: { millrace: "1", node: "20" }, plan, runs },
+    versions: { millrace: "1", node: "20" },
+    plan,
+    runs,
     targets: names.map((name) => ({ name, ...target })),
   };
 }

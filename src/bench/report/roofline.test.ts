@@ -12,7 +12,10 @@ const WORK: ModelWork = {
 const reading = (bytesPerS: number) => ({ bytesPerS, macsPerS: { narrow8: 5e11, scaled4: 2e11, float: 1e11 } });
 const CEILINGS: Ceilings = { numThreads: 2, readings: [reading(30e9), reading(40e9), reading(90e9)] };
 const traffic = (concurrency: number, promptTokens: number, cached = 0) => ({
-  ...{ concurrency, promptTokens, computedPromptTokens: promptTokens - cached, outputTokens: 100 },
+  concurrency,
+  promptTokens,
+  computedPromptTokens: promptTokens - cached,
+  outputTokens: 100,
 });
 
 test("one sequence is bound by reading: weights and its own context, at the median bandwidth", () => {

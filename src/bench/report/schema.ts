@@ -102,7 +102,10 @@ const target = z.object({
 });
 
 const distribution = z.object({
-  ...{ count: z.number(), mean: z.number(), min: z.number(), max: z.number() },
+  count: z.number(),
+  mean: z.number(),
+  min: z.number(),
+  max: z.number(),
   /** Absent where the samples are too few. */
   percentiles: z.object({
     p50: z.number().optional(),
@@ -114,8 +117,11 @@ const distribution = z.object({
 });
 
 const plateau = z.object({
-  ...{ startMs: z.number(), durationMs: z.number(), numDone: z.number() },
-  ...{ outputTokensPerS: z.number(), totalTokensPerS: z.number() },
+  startMs: z.number(),
+  durationMs: z.number(),
+  numDone: z.number(),
+  outputTokensPerS: z.number(),
+  totalTokensPerS: z.number(),
   /** Throughput of the second half ÷ that of the first, − 1: far from 0 when the server had not warmed up. Absent where few answers ended. */
   drift: z.number().optional(),
 });
@@ -123,9 +129,13 @@ const plateau = z.object({
 const metrics = z.object({
   numRequests: z.number(),
   failures: z.array(z.object({ kind: z.enum(FAILURE_KINDS), count: z.number(), example: z.string() })),
-  ...{ promptTokens: z.number(), cachedTokens: z.number(), outputTokens: z.number() },
+  promptTokens: z.number(),
+  cachedTokens: z.number(),
+  outputTokens: z.number(),
   /** The whole run, from the first sending to the last token. */
-  ...{ durationMs: z.number(), outputTokensPerS: z.number(), totalTokensPerS: z.number() },
+  durationMs: z.number(),
+  outputTokensPerS: z.number(),
+  totalTokensPerS: z.number(),
   /** Sum of E2E ÷ duration. */
   concurrency: z.number(),
   plateau: plateau.optional(),
@@ -169,8 +179,14 @@ const usage = z.object({ cpuCores: z.number(), peakMemoryBytes: z.number() });
 const request = z.object({
   session: z.number(),
   turn: z.number(),
-  ...{ intendedMs: z.number(), sentMs: z.number(), firstMs: z.number().optional(), lastMs: z.number() },
-  ...{ chunks: z.number(), prompt: z.number(), cached: z.number(), output: z.number() },
+  intendedMs: z.number(),
+  sentMs: z.number(),
+  firstMs: z.number().optional(),
+  lastMs: z.number(),
+  chunks: z.number(),
+  prompt: z.number(),
+  cached: z.number(),
+  output: z.number(),
   finish: z.string().optional(),
   failure: z.enum(FAILURE_KINDS).optional(),
 });
@@ -186,10 +202,14 @@ const run = z.object({
   /** Why the run does not count; empty when it does. */
   voidReasons: z.array(z.string()),
   client: z.object({
-    ...{ numChunks: z.number(), meanMs: z.number(), maxMs: z.number(), cpuWaitMs: z.number() },
+    numChunks: z.number(),
+    meanMs: z.number(),
+    maxMs: z.number(),
+    cpuWaitMs: z.number(),
     /** What the run is judged by: the two together, the median over short intervals. Absent in older files. */
     typicalMs: z.number().optional(),
-    ...{ utilization: z.number(), numWorkers: z.number() },
+    utilization: z.number(),
+    numWorkers: z.number(),
   }),
   server: server.optional(),
   process: usage.optional(),

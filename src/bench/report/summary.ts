@@ -101,7 +101,10 @@ function summaryOf(
   const price = ((pricePerHour ?? 0) / 3.6e6) * sum((run) => run.metrics.durationMs);
   const ascending = (values: readonly number[]) => [...values].sort((a, b) => a - b);
   return {
-    ...{ target: about.name, cell, numRuns: counted.length, isVoid: counted.length === 0 },
+    target: about.name,
+    cell,
+    numRuns: counted.length,
+    isVoid: counted.length === 0,
     voidReasons: [...new Set(all.flatMap((run) => run.voidReasons))],
     numRequests: sum((run) => run.metrics.numRequests),
     numFailed: sum((run) => run.metrics.failures.reduce((count, failure) => count + failure.count, 0)),
@@ -123,7 +126,8 @@ function summaryOf(
     itlBesidePromptsP99Ms: of((run) => run.metrics.itlBesidePromptsMs?.percentiles.p99)?.median,
     itlUndisturbedP99Ms: of((run) => run.metrics.itlUndisturbedMs?.percentiles.p99)?.median,
     tokensPerChunk: mean((run) => run.metrics.tokensPerChunk),
-    ...{ promptTokens, outputTokens },
+    promptTokens,
+    outputTokens,
     cachedShare: sum((run) => run.metrics.cachedTokens) / Math.max(1, promptTokens),
     attainment: of((run) => run.metrics.slo?.attainment)?.median,
     goodRequestsPerS: of((run) => run.metrics.slo?.goodRequestsPerS)?.median,
@@ -259,7 +263,9 @@ export function ratiosBetween(report: BenchReport, first: string, second: string
   const sound = wholeRounds(counted(pairs), numCells);
   const rounds = sound.length > 0 ? sound : wholeRounds(pairs, numCells);
   return {
-    ...{ first, second, isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)) },
+    first,
+    second,
+    isVoid: rounds.some((round) => round.some((pair) => pair.isVoid)),
     throughput: ratioOfRounds(rounds, (round, side) => 1 / timeForCommonTokens(round, side)),
     ttft: ratioOfRounds(rounds, (round, side) =>
       // Where a cell was not answered, the round has no sum.

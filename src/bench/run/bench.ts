@@ -112,7 +112,9 @@ function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readon
     const what = (report: Pick<BenchReport, "plan" | "targets" | "machine" | "versions">): unknown =>
       JSON.parse(
         JSON.stringify([
-          ...[report.plan, report.machine, report.versions],
+          report.plan,
+          report.machine,
+          report.versions,
           report.targets.map(({ name, model, version, command }) => [name, model, version, command]),
         ]),
       );
@@ -131,7 +133,15 @@ function reportFor({ planned: { plan, cells }, resumed }: BenchJob, live: readon
     };
   }
   return {
-    ...{ format: "millrace-bench", version: REPORT_VERSION, createdAt: new Date().toISOString(), isComplete: false },
-    ...{ machine: machineInfo(), versions: versions(), plan, notes: notesOn(cells, plan.rounds), targets, runs: [] },
+    format: "millrace-bench",
+    version: REPORT_VERSION,
+    createdAt: new Date().toISOString(),
+    isComplete: false,
+    machine: machineInfo(),
+    versions: versions(),
+    plan,
+    notes: notesOn(cells, plan.rounds),
+    targets,
+    runs: [],
   };
 }

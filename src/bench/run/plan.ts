@@ -50,9 +50,14 @@ export function planFor(wishes: PlanWishes): Planned {
   return {
     cells,
     plan: {
-      ...{ scenario: scenario.name, cells: cells.map(plannedCell), rounds: scenario.rounds, seed: wishes.seed },
+      scenario: scenario.name,
+      cells: cells.map(plannedCell),
+      rounds: scenario.rounds,
+      seed: wishes.seed,
       ...(wishes.scale === 1 ? {} : { scale: wishes.scale }),
-      ...{ slo: scenario.slo, pricePerHour: wishes.pricePerHour, stopsWhenSaturated },
+      slo: scenario.slo,
+      pricePerHour: wishes.pricePerHour,
+      stopsWhenSaturated,
     },
   };
 }
@@ -81,7 +86,9 @@ function scenarioNamed(name: string): Scenario {
 
 function entriesScenario(entries: readonly Entry[]): Scenario {
   return {
-    ...{ name: "prompts", about: "the user's own prompts", loads: closedLoads([1, 4, 16]) },
+    name: "prompts",
+    about: "the user's own prompts",
+    loads: closedLoads([1, 4, 16]),
     workloads: [{ name: "prompts", workload: { kind: "entries", entries } }],
     bounds: { numRequests: entries.length },
     rounds: 3,

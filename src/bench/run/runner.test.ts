@@ -15,8 +15,18 @@ afterEach(() => {
 });
 
 const RECORD: RequestRecord = {
-  ...{ session: 0, turn: 0, intendedMs: 0, sentMs: 0, chunkAtMs: [10], answerAtMs: 10, lastMs: 50, failure: undefined },
-  ...{ numPromptTokens: 4, numCachedTokens: 0, numOutputTokens: 5, finishReason: "length" },
+  session: 0,
+  turn: 0,
+  intendedMs: 0,
+  sentMs: 0,
+  chunkAtMs: [10],
+  answerAtMs: 10,
+  lastMs: 50,
+  failure: undefined,
+  numPromptTokens: 4,
+  numCachedTokens: 0,
+  numOutputTokens: 5,
+  finishReason: "length",
 };
 const FAILED: RequestRecord = { ...RECORD, session: 1, failure: { kind: "connect", detail: "refused" } };
 const LAG = { numChunks: 1, typicalMs: 0, meanMs: 0, maxMs: 0, cpuWaitMs: 0, utilization: 0 };
@@ -38,7 +48,11 @@ async function runOf(run: () => Promise<LoadResult>, hasServer = true) {
 }
 
 const result = (records: readonly RequestRecord[], hasGivenUp = false): LoadResult => ({
-  ...{ records, lag: LAG, hasGivenUp, startMs: 0, numWorkers: 1 },
+  records,
+  lag: LAG,
+  hasGivenUp,
+  startMs: 0,
+  numWorkers: 1,
 });
 
 test("a run counts with a failed request, not where the generator gave up or the server is gone", async () => {

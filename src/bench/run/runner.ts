@@ -129,8 +129,10 @@ export class Runner {
     const streams = cell.load.kind === "closed" ? cell.load.concurrency : MAX_WARM_UP_REQUESTS;
     const concurrency = Math.min(streams, MAX_WARM_UP_REQUESTS);
     await this.generator.run({
-      ...{ ...job, traffic: { ...job.traffic, workload: warmUpOf(cell.workload) } },
-      ...{ load: { kind: "closed", concurrency, rampMs: 0 }, numSessions: concurrency },
+      ...job,
+      traffic: { ...job.traffic, workload: warmUpOf(cell.workload) },
+      load: { kind: "closed", concurrency, rampMs: 0 },
+      numSessions: concurrency,
     });
   }
 
@@ -151,11 +153,17 @@ export class Runner {
     const records = counted.map((record) => movedBy(record, -result.startMs));
     const metrics = measureRun(records, job.load, this.report.plan.slo);
     return {
-      ...{ target: place.target, cell: place.cell.name, round: place.round, startedAt, metrics },
+      target: place.target,
+      cell: place.cell.name,
+      round: place.round,
+      startedAt,
+      metrics,
       ...(this.options.isFreshEachRun && { command: live.command }),
       voidReasons: [...voidReasons(metrics, result.lag.typicalMs), ...(result.hasGivenUp ? [GAVE_UP] : [])],
       client: clientOf(result),
-      ...{ server, process, requests: records.map(requestOf) },
+      server,
+      process,
+      requests: records.map(requestOf),
     };
   }
 
@@ -190,10 +198,17 @@ const clientOf = ({ lag, numWorkers }: LoadResult): BenchRun["client"] => ({ ...
 function requestOf(record: RequestRecord): BenchRequest {
   const rounded = (ms: number) => Math.round(1000 * ms) / 1000;
   return {
-    ...{ session: record.session, turn: record.turn },
-    ...{ intendedMs: rounded(record.intendedMs), sentMs: rounded(record.sentMs), lastMs: rounded(record.lastMs) },
+    session: record.session,
+    turn: record.turn,
+    intendedMs: rounded(record.intendedMs),
+    sentMs: rounded(record.sentMs),
+    lastMs: rounded(record.lastMs),
     firstMs: record.chunkAtMs[0] === undefined ? undefined : rounded(record.chunkAtMs[0]),
-    ...{ chunks: record.chunkAtMs.length, prompt: record.numPromptTokens, cached: record.numCachedTokens },
-    ...{ output: record.numOutputTokens, finish: record.finishReason, failure: record.failure?.kind },
+    chunks: record.chunkAtMs.length,
+    prompt: record.numPromptTokens,
+    cached: record.numCachedTokens,
+    output: record.numOutputTokens,
+    finish: record.finishReason,
+    failure: record.failure?.kind,
   };
 }

@@ -68,8 +68,14 @@ export function aboutTarget({ name, facts, version, command, work }: LiveTarget)
   const { model, tokenIds, hasCompletions, maxModelLen, ignoresEos, tokensPerWord } = facts;
   return {
     // Where things lie on the machine is nobody's business who reads the results.
-    ...{ name, model: /^[./]|\.gguf$/.test(model) ? basename(model) : model },
-    ...{ version, command, maxModelLen, ignoresEos, tokensPerWord, work },
+    name,
+    model: /^[./]|\.gguf$/.test(model) ? basename(model) : model,
+    version,
+    command,
+    maxModelLen,
+    ignoresEos,
+    tokensPerWord,
+    work,
     promptsAs: tokenIds.length > 0 ? "ids" : hasCompletions ? "text" : "chat",
   };
 }
@@ -95,7 +101,9 @@ export function inCommon(all: readonly ServerFacts[]): ServerFacts[] {
   const takesIds = hasCompletions && every((facts) => facts.tokenIds.length > 0);
   return all.map((facts) => ({
     ...facts,
-    ...{ hasCompletions, hasChat: every((each) => each.hasChat), tokenIds: takesIds ? facts.tokenIds : [] },
+    hasCompletions,
+    hasChat: every((each) => each.hasChat),
+    tokenIds: takesIds ? facts.tokenIds : [],
     ignoresEos: every((each) => each.ignoresEos),
     hasJsonMode: every((each) => each.hasJsonMode),
   }));

@@ -103,7 +103,10 @@ class Prober {
     const tokensPerWord = tokens.length / VOCABULARY_WORDS || (completions?.tokensPerWord ?? chat!.tokensPerWord);
     if (!(tokensPerWord > 0)) throw this.#failed("answers whose usage says nothing of prompt_tokens");
     return {
-      ...{ model, hasCompletions: completions !== undefined, hasChat: chat !== undefined, tokensPerWord },
+      model,
+      hasCompletions: completions !== undefined,
+      hasChat: chat !== undefined,
+      tokensPerWord,
       tokenIds: completions?.tokenIds ?? [],
       ignoresEos: await this.#ignoresEos(model, chat !== undefined),
       hasJsonMode: chat?.hasJsonMode ?? false,
@@ -149,8 +152,11 @@ class Prober {
   async #ask(path: string, fields: object, maxTokens = PROBE_TOKENS): Promise<RequestRecord | undefined> {
     const now = () => performance.now();
     const connection = {
-      ...{ pool: this.#pool, basePath: this.#basePath, headers: this.address.headers },
-      ...{ now, watch: new LoopWatch(now) },
+      pool: this.#pool,
+      basePath: this.#basePath,
+      headers: this.address.headers,
+      now,
+      watch: new LoopWatch(now),
     };
     const body = { max_tokens: maxTokens, temperature: 0, stream: true, stream_options: { include_usage: true } };
     const turn = { path, body: JSON.stringify({ ...fields, ...body }), numTokensAsked: undefined };
@@ -202,7 +208,8 @@ class Prober {
     if (few === undefined || many === undefined) return undefined;
     const json = await this.#ask(path, { ...fields(FEW_WORDS), response_format: { type: "json_object" } });
     return {
-      ...{ fewTokens: few.numPromptTokens, tokensPerWord: wordLength(few, many) },
+      fewTokens: few.numPromptTokens,
+      tokensPerWord: wordLength(few, many),
       hasJsonMode: json !== undefined,
     };
   }

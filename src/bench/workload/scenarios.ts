@@ -97,14 +97,20 @@ export const SCENARIOS: readonly Scenario[] = [
       {
         name: "chat",
         workload: {
-          ...{ kind: "conversation", systemTokens: 200, turnTokens: 40, numTurns: 4, outputTokens: 200 },
-          ...{ isFixed: false, format: "prose" },
+          kind: "conversation",
+          systemTokens: 200,
+          turnTokens: 40,
+          numTurns: 4,
+          outputTokens: 200,
+          isFixed: false,
+          format: "prose",
         },
       },
     ],
     loads: closedLoads([1, 4, 16]),
     bounds: { requestsPerClient: [8, 20] },
-    ...{ rounds: 3, slo: parseSlo("chat") },
+    rounds: 3,
+    slo: parseSlo("chat"),
   },
   {
     name: "rag",
@@ -114,7 +120,8 @@ export const SCENARIOS: readonly Scenario[] = [
     ],
     loads: closedLoads([1, 4, 16]),
     bounds: { requestsPerClient: [4, 24] },
-    ...{ rounds: 3, slo: parseSlo("rag") },
+    rounds: 3,
+    slo: parseSlo("rag"),
   },
   {
     name: "agent",
@@ -123,14 +130,20 @@ export const SCENARIOS: readonly Scenario[] = [
       {
         name: "agent",
         workload: {
-          ...{ kind: "conversation", systemTokens: 400, turnTokens: 150, numTurns: 6, outputTokens: 128 },
-          ...{ isFixed: false, format: "json" },
+          kind: "conversation",
+          systemTokens: 400,
+          turnTokens: 150,
+          numTurns: 6,
+          outputTokens: 128,
+          isFixed: false,
+          format: "json",
         },
       },
     ],
     loads: closedLoads([1, 4, 16]),
     bounds: { requestsPerClient: [12, 24] },
-    ...{ rounds: 3, slo: parseSlo("chat") },
+    rounds: 3,
+    slo: parseSlo("chat"),
   },
   {
     name: "code-edit",
@@ -138,7 +151,8 @@ export const SCENARIOS: readonly Scenario[] = [
     workloads: [{ name: "code-edit", workload: { kind: "code-edit", fileTokens: 500, outputTokens: 700 } }],
     loads: closedLoads([1, 4, 16]),
     bounds: { requestsPerClient: [4, 10] },
-    ...{ rounds: 3, slo: parseSlo("code") },
+    rounds: 3,
+    slo: parseSlo("code"),
   },
 ];
 
@@ -161,10 +175,14 @@ export function cellsOf({ workloads, loads, bounds, shape }: Scenario): Cell[] {
       const numRequests = load.kind === "replay" ? load.atMs.length : (bounds.numRequests ?? forClients);
       const durationS = bounds.durationS ?? (numRequests === undefined ? DEFAULT_DURATION_S : undefined);
       return {
-        ...{ name: `${workloadName}, ${loadName(load)}`, workloadName, workload, load },
+        name: `${workloadName}, ${loadName(load)}`,
+        workloadName,
+        workload,
+        load,
         numSessions: numRequests === undefined ? undefined : Math.ceil(numRequests / turnsOf(workload)),
         durationMs: durationS === undefined ? undefined : 1000 * durationS,
-        ...{ numUncounted: bounds.numUncounted, shape },
+        numUncounted: bounds.numUncounted,
+        shape,
       };
     }),
   );

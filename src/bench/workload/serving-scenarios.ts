@@ -21,8 +21,13 @@ function serving(
 const clients = (concurrency: number): Load => ({ kind: "closed", concurrency, rampMs: 0 });
 
 const FIXED_CHAT: Workload = {
-  ...{ kind: "conversation", systemTokens: 250, turnTokens: 30, numTurns: 6, outputTokens: 48 },
-  ...{ isFixed: true, format: "prose" },
+  kind: "conversation",
+  systemTokens: 250,
+  turnTokens: 30,
+  numTurns: 6,
+  outputTokens: 48,
+  isFixed: true,
+  format: "prose",
 };
 
 const SIXTEEN_SEATS = { seats: 16, maxModelLen: 1024, kvTokens: 16_384 };
@@ -36,10 +41,16 @@ const PADDED = padded(LENGTHS, STATIC_BATCH);
 
 const TENANT_SEATS = { ...EIGHT_SEATS, apiKeys: ["modest", "busy"] };
 const BUSY_TENANT: readonly Entry[] = Array.from({ length: 20 }, () => ({
-  ...{ promptTokens: 1500, outputTokens: 32, atMs: 0, apiKey: "busy" },
+  promptTokens: 1500,
+  outputTokens: 32,
+  atMs: 0,
+  apiKey: "busy",
 }));
 const MODEST_TENANT: readonly Entry[] = Array.from({ length: 10 }, (_, i) => ({
-  ...{ promptTokens: 275, outputTokens: 32, atMs: 1000 + 3000 * i, apiKey: "modest" },
+  promptTokens: 275,
+  outputTokens: 32,
+  atMs: 1000 + 3000 * i,
+  apiKey: "modest",
 }));
 
 /** Six streams, among which a long prompt arrives after five seconds. */
@@ -52,22 +63,25 @@ const LONG_ARRIVAL: readonly Entry[] = [
 export const SERVING_SCENARIOS: readonly Scenario[] = [
   serving(
     "8 clients, 24 requests, a common system prompt of 250 tokens, 25 of their own, 32 out",
-    ...(["shared-cold", randomWorkload(275, 32, 250), clients(8), { numRequests: 24 }] as const),
+    "shared-cold",
+    randomWorkload(275, 32, 250),
+    clients(8),
+    { numRequests: 24 },
   ),
-  serving(
-    "the same after 80 requests",
-    ...(["shared-steady", randomWorkload(275, 32, 250), clients(8), { numRequests: 128, numUncounted: 80 }] as const),
-  ),
+  serving("the same after 80 requests", "shared-steady", randomWorkload(275, 32, 250), clients(8), {
+    numRequests: 128,
+    numUncounted: 80,
+  }),
   serving("8 users, 6 turns each, growing history", "chats-8", FIXED_CHAT, clients(8), { numRequests: 48 }),
-  serving(
-    "16 users on 8 seats: histories outlive their slots",
-    ...(["chats-16-on-8", FIXED_CHAT, clients(16), { numRequests: 96 }] as const),
-  ),
+  serving("16 users on 8 seats: histories outlive their slots", "chats-16-on-8", FIXED_CHAT, clients(16), {
+    numRequests: 96,
+  }),
   serving(
     "8 clients, 32 requests, nothing shared, prompts of 16 to 768 tokens, 16 to 128 out",
     "mixed",
     randomWorkload({ min: 16, max: 768 }, { min: 16, max: 128 }),
-    ...([clients(8), { numRequests: 32 }] as const),
+    clients(8),
+    { numRequests: 32 },
   ),
   serving(
     "a prompt of 3,000 tokens arrives among 6 streams: ITL beside prompts against undisturbed",
@@ -81,14 +95,16 @@ export const SERVING_SCENARIOS: readonly Scenario[] = [
     "16 clients, 48 requests of 32 tokens, 16 to 512 out, log-uniform",
     "lengths",
     entriesOf(LENGTHS),
-    ...([clients(16), { numRequests: LENGTHS.length }] as const),
+    clients(16),
+    { numRequests: LENGTHS.length },
     SIXTEEN_SEATS,
   ),
   serving(
     `the same as batches of 16 that all run as long as their longest, for --batching static: ${(100 * usefulShare(LENGTHS, STATIC_BATCH)).toFixed(1)} % of the tokens were asked for`,
     "lengths-padded",
     entriesOf(PADDED),
-    ...([clients(16), { numRequests: PADDED.length }] as const),
+    clients(16),
+    { numRequests: PADDED.length },
     SIXTEEN_SEATS,
   ),
   serving(

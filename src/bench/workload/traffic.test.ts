@@ -5,8 +5,15 @@ import { type ServerFacts, sessionsOf } from "./traffic.js";
 import type { Workload } from "./workload.js";
 
 const FACTS: ServerFacts = {
-  ...{ model: "m", hasCompletions: true, hasChat: true, tokenIds: [11, 12, 13, 14, 15, 16], ignoresEos: true },
-  ...{ hasJsonMode: true, tokensPerWord: 1.5, promptOverhead: 1, chatOverhead: 9 },
+  model: "m",
+  hasCompletions: true,
+  hasChat: true,
+  tokenIds: [11, 12, 13, 14, 15, 16],
+  ignoresEos: true,
+  hasJsonMode: true,
+  tokensPerWord: 1.5,
+  promptOverhead: 1,
+  chatOverhead: 9,
 };
 const TEXT_ONLY = { ...FACTS, tokenIds: [] };
 
@@ -57,8 +64,13 @@ test("lengths of a range spread over all of it", () => {
 
 test("a conversation's history grows by the very answers, under a system prompt common to all", () => {
   const workload: Workload = {
-    ...{ kind: "conversation", systemTokens: 30, turnTokens: 60, numTurns: 2, outputTokens: 9 },
-    ...{ isFixed: false, format: "json" },
+    kind: "conversation",
+    systemTokens: 30,
+    turnTokens: 60,
+    numTurns: 2,
+    outputTokens: 9,
+    isFixed: false,
+    format: "json",
   };
   const turns = bodies(workload, FACTS, 1, 0);
   expect(turns).toHaveLength(2);

@@ -190,8 +190,12 @@ class Writer {
     const { model, ignoresEos, hasJsonMode } = this.server;
     const isExact = isFixed && ignoresEos;
     const body = {
-      ...{ model, ...prompt, max_tokens: maxTokens, temperature },
-      ...{ stream: true, stream_options: { include_usage: true } },
+      model,
+      ...prompt,
+      max_tokens: maxTokens,
+      temperature,
+      stream: true,
+      stream_options: { include_usage: true },
       ...(isExact ? { ignore_eos: true } : {}),
       ...(isJson && hasJsonMode ? { response_format: { type: "json_object" } } : {}),
     };

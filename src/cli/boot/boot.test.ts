@@ -84,7 +84,9 @@ describe("pulling", () => {
       expect(readFileSync(join(folder, "hub/org/repo/main/model.safetensors")).length).toBe(1000);
       expect(hub.requests.filter(({ path }) => path.endsWith("model.safetensors"))).toHaveLength(1);
       expect(readdirSync(join(folder, "hub/org/repo/main")).sort()).toEqual([
-        ...["config.json", "listing.json", "model.safetensors"],
+        "config.json",
+        "listing.json",
+        "model.safetensors",
       ]);
     } finally {
       await hub.close();

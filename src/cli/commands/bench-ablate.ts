@@ -106,8 +106,11 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   const usual = flags.quick === true ? QUICK : FULL;
   const { rounds = usual.rounds, threads = benchedThreads() } = flags;
   const wishes = {
-    ...{ scale: flags.scale ?? usual.scale, durationS: flags.duration ?? usual.durationS },
-    ...{ shapes: flags.shape, concurrency, only: flags.cells },
+    scale: flags.scale ?? usual.scale,
+    durationS: flags.duration ?? usual.durationS,
+    shapes: flags.shape,
+    concurrency,
+    only: flags.cells,
   };
   const layers = await layersOf(flags);
   const planned = await planOf(wishes, layers, rounds, threads);
@@ -148,8 +151,10 @@ async function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThr
   }
   const names = (all: Layers["foundation"]) => all.map((layer) => layer.name);
   const ablation = {
-    ...{ foundation: names(layers.foundation), optimisations: names(layers.optimisations) },
-    ...{ alternatives: names(layers.alternatives), numThreads },
+    foundation: names(layers.foundation),
+    optimisations: names(layers.optimisations),
+    alternatives: names(layers.alternatives),
+    numThreads,
   };
   const scale = wishes.scale === 1 ? {} : { scale: wishes.scale };
   const plan = { cells: cells.map(plannedCell), rounds, seed: 0, ...scale, stopsWhenSaturated: false, ablation };

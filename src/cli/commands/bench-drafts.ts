@@ -90,7 +90,10 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const stage = startStage("engines");
   const longest = Math.max(...sets.flatMap(({ prompts }) => prompts.map((ids) => ids.length)));
   const shape = {
-    ...{ modelPath: path, numThreads, maxNumSeqs: Math.max(...flags.batch), enablePrefixCaching: false },
+    modelPath: path,
+    numThreads,
+    maxNumSeqs: Math.max(...flags.batch),
+    enablePrefixCaching: false,
     maxModelLen: Math.min(model.config.contextLength, longest + flags.maxTokens),
     packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
   };
@@ -133,7 +136,11 @@ function shownRatio({ value, low, high }: Estimate): string {
 function tableOf(results: readonly DraftsBenchResult[]): string {
   const header = ["prompts", "at once", "decoding, 95 %", "whole run, 95 %", "tokens", "accepted"];
   const rows = results.map(({ set, batch, decoding, wholeRun, numTokens, acceptedShare }) => [
-    ...[set, String(batch), shownRatio(decoding), shownRatio(wholeRun), String(numTokens)],
+    set,
+    String(batch),
+    shownRatio(decoding),
+    shownRatio(wholeRun),
+    String(numTokens),
     acceptedShare === undefined ? "" : `${(100 * acceptedShare).toFixed(0)} %`,
   ]);
   return formatTable([header, ...rows]);

@@ -117,7 +117,8 @@ function textOf({ numStreams, measured }: GatewayReport): string {
     const at = (share: number) => formatBytes(memory[Math.floor(share * (memory.length - 1))]!);
     return [
       name,
-      ...[range(streams.map(({ p50Ms }) => p50Ms)), range(streams.map(({ p99Ms }) => p99Ms))],
+      range(streams.map(({ p50Ms }) => p50Ms)),
+      range(streams.map(({ p99Ms }) => p99Ms)),
       index === 0 ? "" : `${ms(addedMs.p50)}, ${ms(addedMs.p99)}`,
       `${requests.requestsPerSecond.toFixed(0)}/s`,
       requests.cpuMicrosPerRequest === undefined ? "?" : `${requests.cpuMicrosPerRequest.toFixed(0)} µs`,
@@ -126,7 +127,11 @@ function textOf({ numStreams, measured }: GatewayReport): string {
   });
   const titles = [
     "",
-    ...["first token p50", "p99", "added p50, p99", "small requests", "CPU of its process each"],
+    "first token p50",
+    "p99",
+    "added p50, p99",
+    "small requests",
+    "CPU of its process each",
     "memory: start, 1/4, 1/2, end",
   ];
   const isNegative = measured.some(({ addedMs }) => Math.min(addedMs.p50, addedMs.p99) < 0);

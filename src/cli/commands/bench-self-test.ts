@@ -54,10 +54,15 @@ function textOf(results: readonly SelfTestResult[], tolerance: number): string {
   const percent = (share: number) => `${share >= 0 ? "+" : ""}${(100 * share).toFixed(2)} %`;
   const header = ["streams", "TTFT", "error", "TPOT", "error", "the mock's own TTFT", "TPOT", "lag", "within"];
   const rows = results.map((result) => [
-    ...[String(result.streams), `${result.ttftMs.toFixed(2)} ms`, percent(result.ttftError)],
-    ...[`${result.tpotMs.toFixed(3)} ms`, percent(result.tpotError)],
-    ...[`${result.mock.ttftMs.toFixed(2)} ms`, `${result.mock.tpotMs.toFixed(3)} ms`],
-    ...[`${result.lag.typicalMs.toFixed(3)} ms`, result.isWithinTolerance ? "yes" : "NO"],
+    String(result.streams),
+    `${result.ttftMs.toFixed(2)} ms`,
+    percent(result.ttftError),
+    `${result.tpotMs.toFixed(3)} ms`,
+    percent(result.tpotError),
+    `${result.mock.ttftMs.toFixed(2)} ms`,
+    `${result.mock.tpotMs.toFixed(3)} ms`,
+    `${result.lag.typicalMs.toFixed(3)} ms`,
+    result.isWithinTolerance ? "yes" : "NO",
   ]);
   const bad = results.filter((result) => !result.isWithinTolerance).map((result) => result.streams);
   const limit = `${100 * tolerance} %`;

@@ -63,13 +63,14 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const stage = startStage("engine");
   const options = {
     ...DEFAULT_ENGINE_OPTIONS,
-    ...{ modelPath: path, numThreads, maxModelLen: flags.promptTokens + flags.genTokens },
-    ...{ maxNumSeqs: Math.max(...flags.batch), packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES } },
+    modelPath: path,
+    numThreads,
+    maxModelLen: flags.promptTokens + flags.genTokens,
+    maxNumSeqs: Math.max(...flags.batch),
+    packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
     // Each prompt anew in both runs of a round, and as many rows as drafts can fill.
-    ...{
-      enablePrefixCaching: false,
-      maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
-    },
+    enablePrefixCaching: false,
+    maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
   };
   const core = new EngineCore(openModel(path), options, device, 2 ** 32, undefined, outcomes.drafter(flags.acceptance));

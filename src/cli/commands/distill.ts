@@ -286,8 +286,13 @@ async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void>
     },
     training: { steps, heldOutLoss: trained.losses.all },
     quality: compareQuality(items),
-    ...{ speed, answerSpeed, speedProblem, textPerToken },
-    ...{ items, machine: machineInfo(), versions: versions() },
+    speed,
+    answerSpeed,
+    speedProblem,
+    textPerToken,
+    items,
+    machine: machineInfo(),
+    versions: versions(),
   };
   writeFileSync(join(flags.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
   writeFileSync(join(flags.out, "report.md"), reportMarkdown(report));

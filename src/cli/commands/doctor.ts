@@ -20,8 +20,22 @@ const ENGINES = ["vllm", "sglang", "llama-server", "trtllm-serve", "text-generat
 
 /** Instruction sets that matter to inference, as /proc/cpuinfo writes them (x86 and arm64). */
 const NOTABLE_FEATURES = [
-  ...["avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_int8", "amx_bf16"],
-  ...["asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve"],
+  "avx",
+  "avx2",
+  "fma",
+  "f16c",
+  "avx512f",
+  "avx512_vnni",
+  "avx512_bf16",
+  "avx_vnni",
+  "amx_int8",
+  "amx_bf16",
+  "asimd",
+  "asimdhp",
+  "asimddp",
+  "i8mm",
+  "bf16",
+  "sve",
 ];
 
 interface Gpu {

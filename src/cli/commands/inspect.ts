@@ -214,7 +214,14 @@ async function describeModel(
     const windows = config.layers.map((layer) => layer.window).filter((window) => window > 0);
     return {
       model: {
-        ...{ contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize },
+        contextLength,
+        numLayers,
+        width,
+        numHeads,
+        numKvHeads,
+        headDim,
+        ffWidth,
+        vocabSize,
         window: windows[0] ?? 0,
         numWindowLayers: windows.length,
         context: numTokens,

@@ -122,7 +122,10 @@ async function measureDrafts(
   ]);
   const speculativeConfig: SpeculativeConfig = {
     ...DEFAULT_SPECULATIVE_CONFIG,
-    ...{ method: methodOf(flags), draftModelPath, numSpeculativeTokens: flags.depth, isAdaptive: false },
+    method: methodOf(flags),
+    draftModelPath,
+    numSpeculativeTokens: flags.depth,
+    isAdaptive: false,
   };
   // So many rows of a step are drafts that no sequence has to do with fewer.
   const wholePrompt = flags.enableChunkedPrefill ? 128 : (flags.maxModelLen ?? contextLength);
@@ -158,21 +161,20 @@ async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
   const { name, outPath, corpora, acceptance, trained } = fitted;
   const { prompts, kind, depth, width, maxTokens, steps } = flags;
   const report = {
-    ...{
-      model: name,
-      kind,
-      depth,
-      ...(width === undefined ? {} : { width }),
-      path: outPath,
-      prompts,
-      maxTokens,
-      steps,
-      heldOutLoss: trained.losses.all,
-      acceptance,
-    },
+    model: name,
+    kind,
+    depth,
+    ...(width === undefined ? {} : { width }),
+    path: outPath,
+    prompts,
+    maxTokens,
+    steps,
+    heldOutLoss: trained.losses.all,
+    acceptance,
     numTrained: trained.numUsed,
     numHeldOut: corpora.heldOut.length,
-    ...{ machine: machineInfo(), versions: versions() },
+    machine: machineInfo(),
+    versions: versions(),
   };
   const shown = acceptance.byPosition.map((share) => `${(100 * share).toFixed(1)} %`);
   const table = formatTable([

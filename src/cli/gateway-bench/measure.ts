@@ -67,7 +67,10 @@ export async function firstByte(
   const { ttftMs, tpotMs } = STREAM_TIMINGS;
   const lengths = { promptTokens: 128, sharedTokens: 0, outputTokens: OUTPUT_TOKENS };
   const { records } = await generator.run({
-    ...{ url, headers: {}, timeoutMs: 30_000, durationMs: Number.POSITIVE_INFINITY },
+    url,
+    headers: {},
+    timeoutMs: 30_000,
+    durationMs: Number.POSITIVE_INFINITY,
     traffic: { workload: { kind: "random", ...lengths }, server: MOCK_FACTS, seed: 1 },
     load: { kind: "closed", concurrency, rampMs: ttftMs + OUTPUT_TOKENS * tpotMs },
     numSessions: numRequests + concurrency,

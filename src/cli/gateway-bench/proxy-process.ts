@@ -7,7 +7,13 @@ import type { Upstream, UpstreamPool } from "../../fleet/upstream.js";
 
 const [url, model] = process.argv.slice(2) as [string, string];
 const upstream: Upstream = {
-  ...{ id: `${model}-0`, model, engine: "openai", state: "ready", isComing: false, starts: 1, metrics: undefined },
+  id: `${model}-0`,
+  model,
+  engine: "openai",
+  state: "ready",
+  isComing: false,
+  starts: 1,
+  metrics: undefined,
   target: { url, apiKey: undefined, modelName: undefined },
   capacity: { seats: undefined, kvTokens: undefined, blockSize: undefined },
 };
@@ -18,7 +24,10 @@ const pool: UpstreamPool = {
   reportFailure: async () => {},
 };
 const proxy = await startProxy({
-  ...{ pool, host: "127.0.0.1", port: 0, logger: createLogger("warn") },
+  pool,
+  host: "127.0.0.1",
+  port: 0,
+  logger: createLogger("warn"),
   routing: () => DEFAULT_ROUTING,
   authorize: () => ({ tenant: "" }),
   limits: DEFAULT_PROXY_LIMITS,

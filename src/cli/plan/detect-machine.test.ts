@@ -19,6 +19,9 @@ test("memory nodes are devices of their own, with their share of everything", ()
   expect(cpuMachine(ZEN5, 1)).toEqual({ kind: "cpu", device: ZEN5, count: 1 });
   const { device, count } = cpuMachine(ZEN5, 2);
   expect({ count, memoryBytes: device.memoryBytes, bytesPerS: device.bytesPerS, cpu4: device.flops.cpu4 }).toEqual({
-    ...{ count: 2, memoryBytes: ZEN5.memoryBytes / 2, bytesPerS: ZEN5.bytesPerS / 2, cpu4: ZEN5.flops.cpu4! / 2 },
+    count: 2,
+    memoryBytes: ZEN5.memoryBytes / 2,
+    bytesPerS: ZEN5.bytesPerS / 2,
+    cpu4: ZEN5.flops.cpu4! / 2,
   });
 });

@@ -90,7 +90,9 @@ async function detectCpu({ gigabytesPerS, gmacsPerS }: DetectOptions): Promise<C
     label: `${numCores} cores of ${name}`,
     memoryBytes: availableMemory(),
     ...ceilingsOf(speeds),
-    ...{ numCores, isa: isaOf(), source: speeds.source },
+    numCores,
+    isa: isaOf(),
+    source: speeds.source,
   };
 }
 

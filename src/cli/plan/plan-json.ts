@@ -23,7 +23,11 @@ export function jsonOf(
   const report = {
     request,
     ...(fit === undefined ? {} : { calibration: fit }),
-    ...{ maxModelLen, configurations: configurations.map(configurationJson), refusals, nearest, suggestions },
+    maxModelLen,
+    configurations: configurations.map(configurationJson),
+    refusals,
+    nearest,
+    suggestions,
   };
   return jsonText(report, 2);
 }

@@ -113,7 +113,15 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
   checkEngine(machine, flags.engine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
   const request: PlanRequest = {
-    ...{ model, machine, inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen },
+    model,
+    machine,
+    inputTokens,
+    outputTokens,
+    prefixShare,
+    objective,
+    engine,
+    quantization,
+    maxModelLen,
     load:
       flags.rps === undefined ? { concurrency: flags.concurrency ?? DEFAULT_CONCURRENCY } : { requestsPerS: flags.rps },
     slo: { ttftMs: slo?.ttftMs, tpotMs: slo?.tpotMs },

@@ -10,8 +10,23 @@ const NUM_SCHEMAS = 200;
 const OUTPUTS_PER_SCHEMA = 3;
 /** Such as open, close or cross strings, or leave an escape unfinished. */
 const AWKWARD_TOKENS = [
-  ...['":"abc', '","', '"":', '": "', '"name"', '"abcdefghijkl', "aaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaa", 'x"'],
-  ...['\\"x', "\\n\\", "\\u00", "e9aaaa", '\\\\"', "éé", "日本語", 'abcdefghi"'],
+  '":"abc',
+  '","',
+  '"":',
+  '": "',
+  '"name"',
+  '"abcdefghijkl',
+  "aaaaaaaaaaaa",
+  "aaaaaaaaaaaaaaaaaaaaaaaaa",
+  'x"',
+  '\\"x',
+  "\\n\\",
+  "\\u00",
+  "e9aaaa",
+  '\\\\"',
+  "éé",
+  "日本語",
+  'abcdefghi"',
 ];
 
 test("random outputs under random schemas are valid", async () => {

@@ -12,8 +12,12 @@ const IDS = Array.from({ length: 60 }, (_, i) => i);
 /** Full attention, and a window with as many blocks as a sequence holds at once and one more. */
 function createManager(): KvManager {
   return new KvManager({
-    ...{ windows: [0, WINDOW], numBlocks: [32, 5], blockSize: BLOCK_SIZE, maxStepTokens: BLOCK_SIZE },
-    ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+    windows: [0, WINDOW],
+    numBlocks: [32, 5],
+    blockSize: BLOCK_SIZE,
+    maxStepTokens: BLOCK_SIZE,
+    isPrefixCachingEnabled: true,
+    reservedTokens: 0,
   });
 }
 
@@ -33,8 +37,12 @@ const prompt = (id: number, length: number) => new Sequence(id, request(IDS.slic
 describe("a store", () => {
   test("goes on in the next step where one brings back no more, and what it brought counts as cached", () => {
     const kv = new KvManager({
-      ...{ windows: [0], numBlocks: [32], blockSize: BLOCK_SIZE, maxStepTokens: 16 },
-      ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+      windows: [0],
+      numBlocks: [32],
+      blockSize: BLOCK_SIZE,
+      maxStepTokens: 16,
+      isPrefixCachingEnabled: true,
+      reservedTokens: 0,
     });
     const numStored = 7;
     let numRestored = 0;
@@ -77,8 +85,12 @@ describe("a store", () => {
 describe("sequences that leave", () => {
   test("make room with the blocks that nobody else holds", () => {
     const kv = new KvManager({
-      ...{ windows: [0], numBlocks: [12], blockSize: BLOCK_SIZE, maxStepTokens: 64 },
-      ...{ isPrefixCachingEnabled: true, reservedTokens: 0 },
+      windows: [0],
+      numBlocks: [12],
+      blockSize: BLOCK_SIZE,
+      maxStepTokens: 64,
+      isPrefixCachingEnabled: true,
+      reservedTokens: 0,
     });
     const sequenceOf = (id: number, ids: readonly number[]) => new Sequence(id, request(ids), 1, 0);
     // Eight blocks; of the nine of the second, seven are those of the first: two are free.
@@ -103,7 +115,8 @@ describe("sliding windows", () => {
     // The query at 40 sees 33 … 40.
     expect(sequence.blockTables[1]!.map((block) => block >= 0)).toEqual([
       ...new Array<boolean>(8).fill(false),
-      ...[true, true],
+      true,
+      true,
     ]);
     kv.release(sequence);
     expect([kv.usedBlocksOf(0), kv.usedBlocksOf(1)]).toEqual([0, 0]);

@@ -41,7 +41,7 @@ function flagTable(help: string | undefined): FlagTable {
     kvCacheDtype(type) {
       const name = KV_TYPES[type] ?? type;
       // Quantised values need flash attention.
-      return [...["-ctk", name, "-ctv", name, "-fa"], ...(takesFlashMode ? ["on"] : [])];
+      return ["-ctk", name, "-ctv", name, "-fa", ...(takesFlashMode ? ["on"] : [])];
     },
     enablePrefixCaching: (on) => [on ? "--cache-prompt" : "--no-cache-prompt"],
     speculativeConfig: (config) => (isCurrent ? currentSpeculation(config) : oldSpeculation(config)),
@@ -57,7 +57,8 @@ function currentSpeculation({ method, model, num_speculative_tokens: depth }: Sp
   const type = SPECULATION_TYPES[name] ?? name;
   const depthFlag = type === "ngram-simple" ? "--spec-ngram-simple-size-m" : "--spec-draft-n-max";
   return [
-    ...["--spec-type", type],
+    "--spec-type",
+    type,
     ...(model === undefined ? [] : ["--spec-draft-model", String(model)]),
     ...(depth === undefined ? [] : [depthFlag, String(depth)]),
   ];

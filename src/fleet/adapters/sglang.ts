@@ -42,7 +42,8 @@ function speculation(config: NonNullable<EngineOptions["speculativeConfig"]>): r
   const algorithm = typeof method === "string" ? (ALGORITHMS[method] ?? method.toUpperCase()) : "STANDALONE";
   const depth = typeof numTokens === "number" ? numTokens : undefined;
   return [
-    ...["--speculative-algorithm", algorithm],
+    "--speculative-algorithm",
+    algorithm,
     ...(typeof model === "string" ? ["--speculative-draft-model-path", model] : []),
     ...(depth === undefined
       ? []

@@ -81,9 +81,15 @@ export const tensorrtLlm: Adapter = {
     return {
       command: [
         ...program,
-        ...[options.model, "--host", host, "--port", String(port)],
+        options.model,
+        "--host",
+        host,
+        "--port",
+        String(port),
         // The newer --config is an alias of this one.
-        ...["--extra_llm_api_options", file, ...args],
+        "--extra_llm_api_options",
+        file,
+        ...args,
       ],
       env: envFrom({ OMP_NUM_THREADS: options.threads }),
       files: { [file]: yamlConfig(options) },

@@ -44,9 +44,16 @@ export const tgi: Adapter = {
     return {
       command: [
         ...program,
-        ...["--hostname", host, "--port", String(port)],
+        "--hostname",
+        host,
+        "--port",
+        String(port),
         // Fixed by default, so that two instances on a machine would meet there.
-        ...["--master-port", String(masterPort), "--shard-uds-path", join(folder, "shard"), ...args],
+        "--master-port",
+        String(masterPort),
+        "--shard-uds-path",
+        join(folder, "shard"),
+        ...args,
       ],
       env: envFrom({
         API_KEY: options.apiKey,

@@ -5,17 +5,26 @@ import type { Upstream, UpstreamPool } from "../upstream.js";
 import { createFleetMetrics } from "./metrics.js";
 
 const scraped: EngineMetrics = {
-  ...{ numRunning: 3, numWaiting: 1, kvUsage: 0.25, promptTokens: 100, generationTokens: 50 },
-  ...{
-    prefixQueries: undefined,
-    prefixHits: undefined,
-    preemptions: undefined,
-    draftTokens: undefined,
-    acceptedTokens: undefined,
-  },
+  numRunning: 3,
+  numWaiting: 1,
+  kvUsage: 0.25,
+  promptTokens: 100,
+  generationTokens: 50,
+  prefixQueries: undefined,
+  prefixHits: undefined,
+  preemptions: undefined,
+  draftTokens: undefined,
+  acceptedTokens: undefined,
 };
 const instance = (id: string, metrics: EngineMetrics | undefined): Upstream => ({
-  ...{ id, model: "m", engine: "vllm", state: "ready", isComing: false, target: undefined, starts: 2, metrics },
+  id,
+  model: "m",
+  engine: "vllm",
+  state: "ready",
+  isComing: false,
+  target: undefined,
+  starts: 2,
+  metrics,
   capacity: { seats: 4, kvTokens: undefined, blockSize: undefined },
 });
 

@@ -7,7 +7,11 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
 
 const start: RequestStart = {
-  ...{ requestId: "r1", path: "/v1/chat/completions", model: "m", tenant: "t", isStream: true },
+  requestId: "r1",
+  path: "/v1/chat/completions",
+  model: "m",
+  tenant: "t",
+  isStream: true,
   headers: { traceparent: `00-${TRACE}-${PARENT}-01`, authorization: "Bearer sk-secret" },
 };
 
@@ -57,11 +61,15 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
     { count: 1, sum: 7 },
   ]);
   expect(attributesOf(tokens[0]!.attributes)).toMatchObject({
-    ...{ "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "vllm" },
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "m",
+    "gen_ai.provider.name": "vllm",
   });
   const durations = points("gen_ai.server.request.duration").map(({ attributes }) => attributesOf(attributes));
   expect(durations).toContainEqual({
-    ...{ "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "vllm" },
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "m",
+    "gen_ai.provider.name": "vllm",
   });
   expect(durations).toContainEqual(expect.objectContaining({ "error.type": "no_instance_ready" }));
 });

@@ -28,10 +28,7 @@ export interface Telemetry extends ProxyObserver {
 
 /** As the conventions advise for durations of model calls. */
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const FIRST_TOKEN_BUCKETS_S = [
-  ...[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5],
-  ...[0.75, 1, 2.5, 5, 7.5, 10],
-];
+const FIRST_TOKEN_BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 /** As the conventions have them for counts of tokens. */
 const TOKEN_BUCKETS = Array.from({ length: 14 }, (_, i) => 4 ** i);

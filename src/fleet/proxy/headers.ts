@@ -5,16 +5,30 @@ import type { Upstream, UpstreamTarget } from "../upstream.js";
 
 /** Of one connection (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
-  ...["connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer"],
-  ...["transfer-encoding", "upgrade"],
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
 ];
 
 /** Set anew, or not to be asked for: a compressed stream could not be ended with an event of ours. */
 const NOT_SENT = new Set([
   ...HOP_BY_HOP,
-  ...["host", "content-length", "expect", "accept-encoding", "x-request-id", CACHE_SCOPE_HEADER],
+  "host",
+  "content-length",
+  "expect",
+  "accept-encoding",
+  "x-request-id",
+  CACHE_SCOPE_HEADER,
   // Which pages may call is for the gateway to say; engines are not asked again, and need not know a browser's request.
-  ...["origin", "sec-fetch-site", "user-agent"],
+  "origin",
+  "sec-fetch-site",
+  "user-agent",
 ]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
 /** Which pages may call is for the gateway to say. */

@@ -131,7 +131,9 @@ describe("what is refused at the door", () => {
   test("huge headers", async () => {
     const { proxy } = await start([ok]);
     const response = await fetch(`${proxy.url}/v1/completions`, {
-      ...{ method: "POST", body: "{}", headers: { "X-Big": "x".repeat(20_000) } },
+      method: "POST",
+      body: "{}",
+      headers: { "X-Big": "x".repeat(20_000) },
     });
     expect(await code(response)).toEqual([431, "invalid_request"]);
   });

@@ -80,7 +80,10 @@ export class CacheWatch {
       try {
         const answer = await request(target.url + path, {
           headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
-          ...{ headersTimeout: CONNECT_MS, bodyTimeout: SILENCE_MS, reset: true, signal },
+          headersTimeout: CONNECT_MS,
+          bodyTimeout: SILENCE_MS,
+          reset: true,
+          signal,
         });
         const isStream = String(answer.headers["content-type"]).startsWith("text/event-stream");
         if (!isStream && answer.statusCode < 500) return void (await answer.body.dump());

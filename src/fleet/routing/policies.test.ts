@@ -3,11 +3,17 @@ import { describe, expect, test } from "vitest";
 import { type Candidate, POLICIES, type Question, ROUTING_POLICIES } from "./policies.js";
 
 const candidate = (fields: Partial<Candidate> & { id?: string } = {}): Candidate => ({
-  ...{ id: "a", matchedFraction: 0, load: 0, numInFlight: 0 },
+  id: "a",
+  matchedFraction: 0,
+  load: 0,
+  numInFlight: 0,
   ...fields,
 });
 const ask = (candidates: readonly Candidate[], fields: Partial<Question> = {}): Question => ({
-  ...{ candidates, turn: 0, beta: 1, session: undefined },
+  candidates,
+  turn: 0,
+  beta: 1,
+  session: undefined,
   ...fields,
 });
 const ids = (count: number) => Array.from({ length: count }, (_, i) => `instance-${i}`);

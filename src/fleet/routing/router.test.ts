@@ -10,13 +10,22 @@ const keysOf = (group: number, count = 20) => Array.from({ length: count }, (_, 
 const request = (group: number, fields: Partial<RoutedRequest> = {}): RoutedRequest => ({
   model: "m",
   prefix: { keys: keysOf(group), numBlocks: 20, promptTokens: 640 },
-  ...{ outputTokens: 100, numSequences: 1, session: undefined },
+  outputTokens: 100,
+  numSequences: 1,
+  session: undefined,
   ...fields,
 });
 const metrics = (numRunning: number, numWaiting = 0): EngineMetrics => ({
-  ...{ numRunning, numWaiting, kvUsage: undefined, promptTokens: undefined, generationTokens: undefined },
-  ...{ prefixQueries: undefined, prefixHits: undefined, preemptions: undefined },
-  ...{ draftTokens: undefined, acceptedTokens: undefined },
+  numRunning,
+  numWaiting,
+  kvUsage: undefined,
+  promptTokens: undefined,
+  generationTokens: undefined,
+  prefixQueries: undefined,
+  prefixHits: undefined,
+  preemptions: undefined,
+  draftTokens: undefined,
+  acceptedTokens: undefined,
 });
 const capacity = (seats: number) => ({ seats, kvTokens: 100_000, blockSize: 16 });
 

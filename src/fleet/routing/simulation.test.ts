@@ -30,7 +30,11 @@ const worst = (values: readonly number[]) => Math.max(...values);
 
 describe("thirty long system prompts over three instances, more than one instance's cache holds", () => {
   const requests = requestsOf({
-    ...{ numRequests: 3000, everyMs: 60, sharedBlocks: 120, ownBlocks: 4, outputTokens: 60 },
+    numRequests: 3000,
+    everyMs: 60,
+    sharedBlocks: 120,
+    ownBlocks: 4,
+    outputTokens: 60,
     groupOf: (random) => Math.floor(random() * 30),
   });
   const roundRobin = simulate(requests, { policy: "round-robin", numInstances: 3 });
@@ -50,7 +54,11 @@ describe("thirty long system prompts over three instances, more than one instanc
 describe("one prefix in 60 % of all requests", () => {
   const skewed = (everyMs: number) =>
     requestsOf({
-      ...{ numRequests: 3000, everyMs, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+      numRequests: 3000,
+      everyMs,
+      sharedBlocks: 60,
+      ownBlocks: 4,
+      outputTokens: 100,
       groupOf: (random) => (random() < 0.6 ? 0 : 1 + Math.floor(random() * 20)),
     });
 
@@ -74,7 +82,11 @@ describe("one prefix in 60 % of all requests", () => {
 
 test("traffic without shared prefixes is spread as least-load spreads it", () => {
   const requests = requestsOf({
-    ...{ numRequests: 2000, everyMs: 40, sharedBlocks: 0, ownBlocks: 20, outputTokens: 80 },
+    numRequests: 2000,
+    everyMs: 40,
+    sharedBlocks: 0,
+    ownBlocks: 20,
+    outputTokens: 80,
     groupOf: () => 0,
   });
   const [prefix, leastLoad] = [
@@ -87,7 +99,11 @@ test("traffic without shared prefixes is spread as least-load spreads it", () =>
 
 describe("an instance that starts among warm ones", () => {
   const requests = requestsOf({
-    ...{ numRequests: 3000, everyMs: 45, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+    numRequests: 3000,
+    everyMs: 45,
+    sharedBlocks: 60,
+    ownBlocks: 4,
+    outputTokens: 100,
     groupOf: (random) => Math.floor(random() * 20),
   });
 
@@ -112,7 +128,11 @@ describe("an instance that starts among warm ones", () => {
 
 test("gateways that see each other only in scrapes a second apart do not pile up on whoever looked idle", () => {
   const requests = requestsOf({
-    ...{ numRequests: 3000, everyMs: 28, sharedBlocks: 60, ownBlocks: 4, outputTokens: 100 },
+    numRequests: 3000,
+    everyMs: 28,
+    sharedBlocks: 60,
+    ownBlocks: 4,
+    outputTokens: 100,
     groupOf: (random) => Math.floor(random() * 30),
   });
   const one = simulate(requests, { policy: "prefix", numInstances: 3 });

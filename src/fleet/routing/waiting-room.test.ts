@@ -17,9 +17,14 @@ const entrant = (tenant: string, fields: Partial<Entrant> = {}): Entrant => ({
   request: {
     model: "m",
     prefix: { keys: [], numBlocks: 1, promptTokens: 10 },
-    ...{ outputTokens: 10, numSequences: 1, session: undefined },
+    outputTokens: 10,
+    numSequences: 1,
+    session: undefined,
   },
-  ...{ tenant, priority: 0, excluded: [], isRetry: false },
+  tenant,
+  priority: 0,
+  excluded: [],
+  isRetry: false,
   ...fields,
 });
 
@@ -189,7 +194,12 @@ test("a model under two names has one queue, and a name that moves takes its req
   pool.configure(new Map([["m", ["m", "alias"]]]));
   const router = routerOf(pool, () => room.admit());
   const limits = { maxWaiting: 10, maxWaitMs: 5000 };
-  const room = new WaitingRoom(...([router, limits, () => false] as const), (name) => pool.modelOf(name) ?? name);
+  const room = new WaitingRoom(
+    router,
+    limits,
+    () => false,
+    (name) => pool.modelOf(name) ?? name,
+  );
   const asFor = (model: string) => entrant("t", { request: { ...entrant("t").request, model } });
   const order: string[] = [];
   const enter = async (name: string, model: string): Promise<Lease> => {

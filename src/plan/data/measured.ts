@@ -11,7 +11,13 @@ export const ZEN5_PROBES = {
 
 /** The random 1.1B llama. */
 export const R1_1B = {
-  ...{ numLayers: 22, width: 2048, numHeads: 32, numKvHeads: 4, headDim: 64, ffWidth: 5632, vocabSize: 32_000 },
+  numLayers: 22,
+  width: 2048,
+  numHeads: 32,
+  numKvHeads: 4,
+  headDim: 64,
+  ffWidth: 5632,
+  vocabSize: 32_000,
   contextLength: 4096,
 } as const;
 
@@ -27,15 +33,27 @@ export interface MeasuredModel {
 
 export const MEASURED: readonly MeasuredModel[] = [
   {
-    ...{ label: "Q4_0", weightBytes: 635_990_016, embeddingBytes: 36_864_000 },
-    ...{ prefill512: 618.4, decode: { 1: 81.0, 2: 165.3, 4: 305.1, 8: 425.4, 16: 488.0 }, decodeAt4096: 68.3 },
+    label: "Q4_0",
+    weightBytes: 635_990_016,
+    embeddingBytes: 36_864_000,
+    prefill512: 618.4,
+    decode: { 1: 81.0, 2: 165.3, 4: 305.1, 8: 425.4, 16: 488.0 },
+    decodeAt4096: 68.3,
   },
   {
-    ...{ label: "Q8_0", weightBytes: 1_169_072_128, embeddingBytes: 69_632_000 },
-    ...{ prefill512: 374.8, decode: { 1: 38.2, 2: 77.0, 4: 159.1, 8: 248.3, 16: 302.4 }, decodeAt4096: 36.3 },
+    label: "Q8_0",
+    weightBytes: 1_169_072_128,
+    embeddingBytes: 69_632_000,
+    prefill512: 374.8,
+    decode: { 1: 38.2, 2: 77.0, 4: 159.1, 8: 248.3, 16: 302.4 },
+    decodeAt4096: 36.3,
   },
   {
-    ...{ label: "Q4_K", weightBytes: 667_078_656, embeddingBytes: 36_864_000 },
-    ...{ prefill512: 551.5, decode: { 1: 65.0, 2: 127.0, 4: 248.6, 8: 404.8, 16: 493.7 }, decodeAt4096: 51.0 },
+    label: "Q4_K",
+    weightBytes: 667_078_656,
+    embeddingBytes: 36_864_000,
+    prefill512: 551.5,
+    decode: { 1: 65.0, 2: 127.0, 4: 248.6, 8: 404.8, 16: 493.7 },
+    decodeAt4096: 51.0,
   },
 ];

@@ -45,13 +45,24 @@ export interface PublishedFigure {
 }
 
 const wall = (quantization: QuantizationId): PublishedCase => ({
-  ...{ model: "llama-3.3-70b", hardware: "h100", quantization, tensorParallel: 1 },
-  ...{ inputTokens: 1, outputTokens: 1, concurrency: 1 },
+  model: "llama-3.3-70b",
+  hardware: "h100",
+  quantization,
+  tensorParallel: 1,
+  inputTokens: 1,
+  outputTokens: 1,
+  concurrency: 1,
 });
 
 const nim = (concurrency: number): PublishedCase => ({
-  ...{ model: "llama-3.3-70b", hardware: "h100x2", quantization: "fp8", kv: "fp8", tensorParallel: 2 },
-  ...{ inputTokens: 5000, outputTokens: 500, concurrency },
+  model: "llama-3.3-70b",
+  hardware: "h100x2",
+  quantization: "fp8",
+  kv: "fp8",
+  tensorParallel: 2,
+  inputTokens: 5000,
+  outputTokens: 500,
+  concurrency,
 });
 const NIM = "NVIDIA NIM 1.8.0, docs.nvidia.com/nim/benchmarking/llm/1.0.0/performance";
 
@@ -63,36 +74,69 @@ const flood = (
   inputTokens: number,
   outputTokens: number,
 ): PublishedCase => ({
-  ...{ model, hardware, quantization, kv: quantization === "bf16" ? "16" : "fp8", tensorParallel },
-  ...{ inputTokens, outputTokens, concurrency: 3000 },
+  model,
+  hardware,
+  quantization,
+  kv: quantization === "bf16" ? "16" : "fp8",
+  tensorParallel,
+  inputTokens,
+  outputTokens,
+  concurrency: 3000,
 });
 const TRT = "TensorRT-LLM v1.0, docs/source/performance/perf-overview.md";
 
 const old = (hardware: string, concurrency: number, inputTokens: number, outputTokens: number): PublishedCase => ({
-  ...{ model: "llama-2-70b", hardware, quantization: "bf16", tensorParallel: Number(hardware.split("x").at(-1)) },
-  ...{ inputTokens, outputTokens, concurrency },
+  model: "llama-2-70b",
+  hardware,
+  quantization: "bf16",
+  tensorParallel: Number(hardware.split("x").at(-1)),
+  inputTokens,
+  outputTokens,
+  concurrency,
 });
 
 const VLLM_CI = "vLLM performance benchmark, build 9515 (H200, batch 8, 32 in, 128 out), latency ÷ 128";
 const ci = (model: string, tensorParallel: number): PublishedCase => ({
-  ...{ model, hardware: `h200x${tensorParallel}`, quantization: "bf16", tensorParallel },
-  ...{ inputTokens: 32, outputTokens: 128, concurrency: 8 },
+  model,
+  hardware: `h200x${tensorParallel}`,
+  quantization: "bf16",
+  tensorParallel,
+  inputTokens: 32,
+  outputTokens: 128,
+  concurrency: 8,
 });
 
 const SGLANG = "SGLang's documentation: 8B on an H100, one request, 158 tokens/s plain and 373 with EAGLE-3";
 const alone8b = (drafts: boolean): PublishedCase => ({
-  ...{ model: "llama-3.1-8b", hardware: "h100", quantization: "bf16", tensorParallel: 1, drafts },
-  ...{ inputTokens: 100, outputTokens: 1000, concurrency: 1 },
+  model: "llama-3.1-8b",
+  hardware: "h100",
+  quantization: "bf16",
+  tensorParallel: 1,
+  drafts,
+  inputTokens: 100,
+  outputTokens: 1000,
+  concurrency: 1,
 });
 
 const sweep = (concurrency: number): PublishedCase => ({
-  ...{ model: "llama-3.1-8b", hardware: "a100-40", quantization: "bf16", tensorParallel: 1 },
-  ...{ inputTokens: 1024, outputTokens: 128, concurrency },
+  model: "llama-3.1-8b",
+  hardware: "a100-40",
+  quantization: "bf16",
+  tensorParallel: 1,
+  inputTokens: 1024,
+  outputTokens: 128,
+  concurrency,
 });
 
 const guardrail = (quantization: QuantizationId, tensorParallel: number): PublishedCase => ({
-  ...{ model: "llama-3.3-70b", hardware: "h100x8", quantization, tensorParallel, instances: 8 / tensorParallel },
-  ...{ inputTokens: 2048, outputTokens: 16, concurrency: 128 },
+  model: "llama-3.3-70b",
+  hardware: "h100x8",
+  quantization,
+  tensorParallel,
+  instances: 8 / tensorParallel,
+  inputTokens: 2048,
+  outputTokens: 16,
+  concurrency: 128,
 });
 const GUARDRAIL = "ISC High Performance 2026 poster: FP8 guardrails, 2 × TP4 against TP8 on 8 × H100";
 

@@ -35,28 +35,40 @@ const HEADLINE = `${IMAGE}: the mean of three scenarios (512/512, 1024/512, 2048
 const BY_CONCURRENCY = `${IMAGE}, figure 4: the same three scenarios; its baseline is "TP=4, FP8 only"`;
 
 const instances = (model: string, tensorParallel: number): PublishedCase => ({
-  ...{ model, hardware: "h100x8", quantization: "fp8", tensorParallel, instances: 8 / tensorParallel },
-  ...{ inputTokens: 1024, outputTokens: 512, concurrency: 3000 },
+  model,
+  hardware: "h100x8",
+  quantization: "fp8",
+  tensorParallel,
+  instances: 8 / tensorParallel,
+  inputTokens: 1024,
+  outputTokens: 512,
+  concurrency: 3000,
 });
 const INSTANCES =
   "the reference image's table of concurrent instances: one instance of TP8 against four of TP2 on 8 × H100. Weights, lengths and load are not said: the image's FP8 (in 16 bits two of them have no room beside a 70B), 1024/512 and a flood are assumed";
 
 const a100 = (quantization: QuantizationId, count: number): PublishedCase => ({
-  ...{ model: "llama-3.1-70b", hardware: `a100-80x${count}`, quantization, tensorParallel: count },
-  ...{ inputTokens: 512, outputTokens: 512, concurrency: 1 },
+  model: "llama-3.1-70b",
+  hardware: `a100-80x${count}`,
+  quantization,
+  tensorParallel: count,
+  inputTokens: 512,
+  outputTokens: 512,
+  concurrency: 1,
 });
 const A100 =
   "the reference guide, example A: Llama 3 70B, vLLM, A100 80 GB (FP16 on two, INT8 and INT4 on one), answers of 512 tokens; its latencies say that each was alone. The prompt is not said: 512";
 
 const shared = (isOptimised: boolean, concurrency: number): PublishedCase => ({
-  ...{ model: "llama-3.1-70b", hardware: "a100-80", quantization: "awq", tensorParallel: 1 },
-  ...{
-    kv: isOptimised ? "fp8" : "16",
-    prefixHit: isOptimised ? 0.5 : 0,
-    inputTokens: 1536,
-    outputTokens: 512,
-    concurrency,
-  },
+  model: "llama-3.1-70b",
+  hardware: "a100-80",
+  quantization: "awq",
+  tensorParallel: 1,
+  kv: isOptimised ? "fp8" : "16",
+  prefixHit: isOptimised ? 0.5 : 0,
+  inputTokens: 1536,
+  outputTokens: 512,
+  concurrency,
 });
 const SHARED =
   "the reference guide, example B: Llama 3 70B in INT4, vLLM, 100 users, 2K of context; default against FP8 keys and a cached prefix. GPU, split and share are not said: one A100 80 GB, 1536/512 and a half are assumed";
@@ -65,14 +77,24 @@ const DRAFTED =
   "the reference guide, example C: Llama 3 70B with Llama 3 8B drafting 5, temperature 0, 78 % accepted. The GPUs are not said: two A100 80 GB, whose 45 tokens/s it starts from";
 
 const a10g = (quantization: QuantizationId): PublishedCase => ({
-  ...{ model: "llama-3.1-8b", hardware: "a10g", quantization, tensorParallel: 1 },
-  ...{ inputTokens: 512, outputTokens: 256, concurrency: 1 },
+  model: "llama-3.1-8b",
+  hardware: "a10g",
+  quantization,
+  tensorParallel: 1,
+  inputTokens: 512,
+  outputTokens: 256,
+  concurrency: 1,
 });
 const A10G = "the reference article: Llama-3 8B on an A10G, decoding; lengths are not said: 512/256, alone";
 
 const speed = (what: string, value: number, of: PublishedFigure["of"], source: string, over?: PublishedFigure["of"]) =>
   ({
-    ...{ metric: "output tokens/s", what, value, of, source, over },
+    metric: "output tokens/s",
+    what,
+    value,
+    of,
+    source,
+    over,
   }) as const satisfies PublishedFigure;
 
 const gains = ([69.5, 59.1, 41.8, 25.3, 10.6] as const).map((gain, i) => {
@@ -115,8 +137,13 @@ export const REFERENCE: readonly PublishedFigure[] = [
     "Llama-3 70B FP8, 8 × A100 80, 32 at once",
     8500,
     {
-      ...{ model: "llama-3.1-70b", hardware: "a100-80x8", quantization: "fp8", tensorParallel: 8 },
-      ...{ inputTokens: 512, outputTokens: 512, concurrency: 32 },
+      model: "llama-3.1-70b",
+      hardware: "a100-80x8",
+      quantization: "fp8",
+      tensorParallel: 8,
+      inputTokens: 512,
+      outputTokens: 512,
+      concurrency: 32,
     },
     "the reference article: vLLM at batch size 32; lengths are not said: 512/512. The GPU has no FP8: its weights are unpacked",
   ),
@@ -124,8 +151,14 @@ export const REFERENCE: readonly PublishedFigure[] = [
     "Llama-3 70B FP8, 8 × H100, flooded",
     12_000,
     {
-      ...{ model: "llama-3.1-70b", hardware: "h100x8", quantization: "fp8", kv: "fp8", tensorParallel: 8 },
-      ...{ inputTokens: 1024, outputTokens: 512, concurrency: 3000 },
+      model: "llama-3.1-70b",
+      hardware: "h100x8",
+      quantization: "fp8",
+      kv: "fp8",
+      tensorParallel: 8,
+      inputTokens: 1024,
+      outputTokens: 512,
+      concurrency: 3000,
     },
     "the reference article: TensorRT-LLM; lengths and load are not said: 1024/512 and a flood",
   ),

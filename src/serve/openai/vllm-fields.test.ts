@@ -121,7 +121,12 @@ describe("suffix", () => {
     const { fake, status } = await ask(COMPLETIONS, { prompt: "ab", suffix: "cd" }, writing("x"), { tokenizer });
     expect(status).toBe(200);
     expect(Array.from(fake.engine.submitted[0]!.promptIds)).toEqual([
-      ...[BOS_ID, prefix, ...bytes("ab"), suffix, ...bytes("cd"), middle],
+      BOS_ID,
+      prefix,
+      ...bytes("ab"),
+      suffix,
+      ...bytes("cd"),
+      middle,
     ]);
     const plain = await ask(COMPLETIONS, { prompt: "ab", suffix: "" }, writing("x"), { tokenizer });
     expect(plain.prompt).toBe("<s>ab");

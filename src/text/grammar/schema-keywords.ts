@@ -6,17 +6,29 @@ export const JSON_TYPES: readonly JsonType[] = ["null", "boolean", "integer", "n
 
 /** They say something about the schema, or to its reader. */
 const ANNOTATIONS = new Set([
-  ...["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"],
-  ...["$schema", "$id", "$comment", "$anchor", "$vocabulary", "$defs", "definitions", "id"],
-  ...[
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
-    "discriminator",
-    "xml",
-    "externalDocs",
-    "additionalItems",
-  ],
+  "title",
+  "description",
+  "default",
+  "examples",
+  "example",
+  "deprecated",
+  "readOnly",
+  "writeOnly",
+  "$schema",
+  "$id",
+  "$comment",
+  "$anchor",
+  "$vocabulary",
+  "$defs",
+  "definitions",
+  "id",
+  "contentEncoding",
+  "contentMediaType",
+  "contentSchema",
+  "discriminator",
+  "xml",
+  "externalDocs",
+  "additionalItems",
 ]);
 
 /** Keywords that speak of values of one type. */
@@ -42,7 +54,16 @@ function numberKeyword(name: string): readonly [string, JsonType] {
 
 /** Keywords that put schemas together. */
 const GENERAL = new Set([
-  ...["type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "$ref", "dependentRequired", "dependentSchemas"],
+  "type",
+  "enum",
+  "const",
+  "anyOf",
+  "oneOf",
+  "allOf",
+  "not",
+  "$ref",
+  "dependentRequired",
+  "dependentSchemas",
 ]);
 
 /**

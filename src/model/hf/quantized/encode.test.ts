@@ -71,7 +71,10 @@ it.each([
 ] as const)("scales that F16 does not hold make %s blocks of the very weights", (type, range) => {
   const [rows, cols] = [3, 64];
   const matrix: QuantizedMatrix = {
-    ...{ rows, cols, range, rowAlignment: 1 },
+    rows,
+    cols,
+    range,
+    rowAlignment: 1,
     scales: evenGrid(Float32Array.of(0.1, 1e-9, -3, 1e30, 0.3, 7), cols, { rowsPerScale: 1, colsPerScale: 32 }),
     readCodes: (from, numRows) => {
       const codes = Array.from({ length: numRows * cols }, (_, i) => (from * cols + i) * 5);

@@ -1,0 +1,58 @@
+/**
+ * Rules about code that neither the formatter nor the compiler has.
+ *
+ *   node scripts/check-syntax.js [root]
+ */
+import { fileURLToPath } from "node:url";
+import { SyntaxKind } from "typescript/unstable/ast";
+import {
+  isArrayLiteralExpression,
+  isObjectLiteralExpression,
+  isSpreadAssignment,
+  isSpreadElement,
+} from "typescript/unstable/ast/is";
+import { parseSources, placeOf } from "./syntax.js";
+
+const WRAPPERS = [SyntaxKind.ParenthesizedExpression, SyntaxKind.AsExpression, SyntaxKind.SatisfiesExpression];
+
+/** The expression within parentheses and type assertions. */
+function bare(expression) {
+  return WRAPPERS.includes(expression.kind) ? bare(expression.expression) : expression;
+}
+
+/** Files that other work changes at the moment; their spread literals are written out with it. */
+const NOT_YET = ["src/backend/ops.ts"];
+
+/** A spread literal packs fields into lines as the formatter would not, and hides misspelt fields from the compiler. */
+function spreadLiterals(sources) {
+  const problems = [];
+  for (const [path, file] of sources) {
+    if (NOT_YET.includes(path)) continue;
+    const visit = (node) => {
+      if (isSpreadAssignment(node) || isSpreadElement(node)) {
+        const spread = bare(node.expression);
+        if (isObjectLiteralExpression(spread) || isArrayLiteralExpression(spread)) {
+          const place = placeOf(path, file, node.getStart(file));
+          problems.push(`${place}: expected the items themselves, got a spread literal; write them without "..."`);
+        }
+      }
+      node.forEachChild(visit);
+    };
+    visit(file);
+  }
+  return problems;
+}
+
+/** @returns lines "file:line: what is wrong" */
+export function checkSyntax(root) {
+  return spreadLiterals(parseSources(root));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const problems = checkSyntax(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  process.stdout.write(
+    problems.length === 0 ? "syntax: no spread literals\n" : `syntax: ${problems.length} problems\n`,
+  );
+  process.exitCode = problems.length === 0 ? 0 : 1;
+}
