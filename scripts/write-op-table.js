@@ -146,7 +146,7 @@ export function renderDocument({ OPS, OP_NAMES, CODES }) {
       "",
       wrapped(OPS[op].computes),
       "",
-      "| Operand | Kind | Shape | Access | |",
+      "| Operand | Kind | Shape | Access | Note |",
       "| --- | --- | --- | --- | --- |",
       ...Object.entries(OPS[op].operands).map((entry) => markdownRow(entry, CODES)),
     ].join("\n"),

@@ -252,7 +252,12 @@ export const OPS = {
       logits: { kind: "f32", shape: "[numRows, vocabSize]", access: "reads" },
       numRows: NUM_ROWS,
       vocabSize: { kind: "integer", note: "V, at least 1" },
-      params: { kind: "f64", shape: "[numRows, SAMPLE_PARAMS]", access: "reads", note: "columns: SAMPLE_PARAM" },
+      params: {
+        kind: "f64",
+        shape: "[numRows, SAMPLE_PARAMS]",
+        access: "reads",
+        note: "columns: `SAMPLE_PARAM`, beside the table",
+      },
       history: {
         kind: "i32",
         shape: "[*]",

@@ -19,6 +19,7 @@ import {
 import { BLOCK_LAYOUT, dequantizeRow, f16ToNumber, rowByteLength, WEIGHT_TYPES } from "../../formats/dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "../device.js";
 import { OP_NAMES, signatureOf } from "../ops.js";
+import { requireOurOperations } from "./load.js";
 
 function read(bench: Bench, result: Result): Float32Array {
   if (result.as === "f16") return Float32Array.from(bench.readU16(result.handle), f16ToNumber);
@@ -37,6 +38,25 @@ function runCase(bench: Bench, opCase: OpCase): readonly { readonly result: Resu
 
 it("names the operations in opcode order", () => {
   expect(library.opSignatures()).toEqual(OP_NAMES.map(signatureOf));
+});
+
+it("are refused where their operations are not those of the table", () => {
+  const ours = library.opSignatures();
+  const refusalOf = (opSignatures?: () => readonly string[]) => {
+    try {
+      requireOurOperations(opSignatures === undefined ? {} : { opSignatures });
+    } catch (error) {
+      return String(error);
+    }
+  };
+  expect(refusalOf(() => ours)).toBeUndefined();
+  expect(refusalOf()).toContain("operation 0 is embed(out, weight, ids, numRows, scale), got none");
+  expect(refusalOf(() => ours.slice(0, -1))).toContain("operation 11 is pack(out, byteOffset, weight), got none");
+  expect(refusalOf(() => [...ours, "scale(x)"])).toContain("operation 12 is none, got scale(x)");
+  const swapped = ours.map((signature) => signature.replace("add(out, x,", "add(x, out,"));
+  expect(refusalOf(() => swapped)).toContain(
+    "operation 4 is add(out, x, numRows, width), got add(x, out, numRows, width)",
+  );
 });
 
 const CASES = OP_NAMES.flatMap((name) => OP_CASES[name]).map((opCase) => ({

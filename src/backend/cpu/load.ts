@@ -50,20 +50,23 @@ function requireAddon(file: string): KernelLibrary {
       cause,
     });
   }
-  // An addon of another version may have no such function.
+  requireOurOperations(addon);
+  return addon;
+}
+
+/** Throws `kernels_missing` where the addon was compiled from another table of operations; one of another version may not even say. */
+export function requireOurOperations(addon: Partial<Pick<KernelLibrary, "opSignatures">>): void {
   const got = addon.opSignatures?.() ?? [];
-  const wanted = OP_NAMES.map(signatureOf);
-  const other = Array.from({ length: Math.max(got.length, wanted.length) }, (_, i) => i).find(
-    (i) => got[i] !== wanted[i],
-  );
-  if (other !== undefined) {
+  for (let opcode = 0; opcode < Math.max(got.length, OP_NAMES.length); opcode++) {
+    const name = OP_NAMES[opcode];
+    const wanted = name === undefined ? "none" : signatureOf(name);
+    if (got[opcode] === wanted) continue;
     throw new MillraceError(
       "kernels_missing",
-      `expected kernels whose operation ${other} is ${wanted[other] ?? "none"}, got ${got[other] ?? "none"}`,
+      `expected kernels whose operation ${opcode} is ${wanted}, got ${got[opcode] ?? "none"}`,
       { hint: missingHint() },
     );
   }
-  return addon;
 }
 
 function wrapLibrary(addon: KernelLibrary): KernelLibrary {
