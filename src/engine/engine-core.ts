@@ -176,8 +176,7 @@ export class EngineCore {
   }
 
   #compute(): void {
-    const { transformer, batch } = this.#parts;
-    this.#meter.kernels(() => transformer.forward(batch, this.#sampler.buffers));
+    this.#meter.kernels(() => this.#parts.transformer.forward(this.#sampler.buffers));
   }
 
   /** Moves every sequence forward by what its rows gave. */

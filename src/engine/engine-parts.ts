@@ -11,6 +11,7 @@ import { checkOptions, resolveMaxModelLen } from "./check-options.js";
 import { Constraints } from "./constraint/constraints.js";
 import { GrammarLanes } from "./constraint/grammar-lanes.js";
 import { kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
+import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { StepBatch } from "./step-batch.js";
@@ -23,6 +24,7 @@ export interface EngineParts {
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
   readonly weights: ModelWeights;
+  readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
   readonly constraints: Constraints;
@@ -77,6 +79,7 @@ export function buildParts(
     isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
+  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups }, device);
   const { weightType, numParameters, weightBytes } = model.summary;
   return {
     numGroups: groups.length,
@@ -84,7 +87,8 @@ export function buildParts(
     batch,
     sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
-    transformer: new Transformer(config, weights, device, { kvType, blockSize, numBlocks, groups, maxModelLen }, batch),
+    caches,
+    transformer: new Transformer({ config, weights, device, caches, batch, maxModelLen }),
     kv,
     constraints: new Constraints(new GrammarLanes(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
     info: {

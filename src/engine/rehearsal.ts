@@ -29,7 +29,7 @@ function measureStep(parts: EngineParts, numRows: number): number {
   rehearse(parts, [0], numRows - 1, () => {
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      parts.transformer.forward(parts.batch, parts.sampler.buffers);
+      parts.transformer.forward(parts.sampler.buffers);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
   });
@@ -38,14 +38,14 @@ function measureStep(parts: EngineParts, numRows: number): number {
 
 /** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
 export function knownAnswer(parts: EngineParts): Uint8Array {
-  const { transformer, batch, sampler, info } = parts;
+  const { transformer, caches, batch, sampler, info } = parts;
   const numTokens = Math.min(info.blockSize, batch.capacity.maxRows);
   const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % info.vocabSize);
-  const answer = new Uint8Array(transformer.blockBytes + 4);
+  const answer = new Uint8Array(caches.blockBytes + 4);
   rehearse(parts, ids, 0, (blocks) => {
-    transformer.forward(batch, sampler.buffers);
-    transformer.copyOut(blocks, answer);
-    new DataView(answer.buffer).setInt32(transformer.blockBytes, sampler.tokenId(0) ?? -1);
+    transformer.forward(sampler.buffers);
+    caches.copyOut(blocks, answer);
+    new DataView(answer.buffer).setInt32(caches.blockBytes, sampler.tokenId(0) ?? -1);
   });
   return answer;
 }
@@ -70,7 +70,7 @@ export function promptLogits(
       throw new Error(`expected KV memory for ${promptIds.length} tokens, got less`);
     }
     layOutStep(parts, [{ sequence, numNewTokens }], 0);
-    transformer.forward(batch, sampler.buffers);
+    transformer.forward(sampler.buffers);
     for (let row = 0; row < numNewTokens; row++) read(transformer.logitRow(row));
     sequence.numComputedTokens += numNewTokens;
     kv.settle(sequence);

@@ -55,7 +55,7 @@ export function guessesAfter(
           const scheduled = [{ sequence, numNewTokens }];
           layOutStep(parts, scheduled, 0);
           if (isSeen) heads.tapHidden(scheduled);
-          parts.transformer.forward(parts.batch, parts.sampler.buffers);
+          parts.transformer.forward(parts.sampler.buffers);
           sequence.numDraftTokens = 0;
           sequence.numComputedTokens += numNewTokens + numRight;
           // As if they had been sampled.

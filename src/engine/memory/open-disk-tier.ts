@@ -22,7 +22,7 @@ export function openDiskTier(
   const { kvCacheDtype, blockSize, maxModelLen, isa } = parts.info;
   const facts = [fileFacts(files), kvCacheDtype, blockSize, maxModelLen, isa, activationDtype];
   const hash = createHash("sha256").update(JSON.stringify(facts)).update(knownAnswer(parts));
-  return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.transformer, note);
+  return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.caches, note);
 }
 
 /** Sizes and dates: of the embedding table the known answer uses but a few rows. */

@@ -11,6 +11,7 @@ import { GREEDY_SAMPLING } from "../api.js";
 import { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
 import { kvGroups } from "../memory/groups.js";
+import { KvCaches } from "../memory/kv-caches.js";
 import { KvManager } from "../memory/kv-manager.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import { Sequence } from "../sequence.js";
@@ -74,13 +75,8 @@ export class DraftModel implements BatchDrafter {
       device,
     );
     this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
-    this.#transformer = new Transformer(
-      config,
-      weights,
-      device,
-      { kvType, blockSize, numBlocks: [numBlocks], groups, maxModelLen },
-      this.#batch,
-    );
+    const caches = new KvCaches(config, { kvType, blockSize, numBlocks: [numBlocks], groups }, device);
+    this.#transformer = new Transformer({ config, weights, device, caches, batch: this.#batch, maxModelLen });
     this.#kv = new KvManager({
       windows: groups.map(({ window }) => window),
       numBlocks: [numBlocks],
@@ -115,7 +111,7 @@ export class DraftModel implements BatchDrafter {
       }
       if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
     }
-    if (this.#batch.numRows > 0) this.#transformer.forward(this.#batch, this.#sampler.buffers);
+    if (this.#batch.numRows > 0) this.#transformer.forward(this.#sampler.buffers);
     // Not those that hold guesses: what is published must stay.
     for (const sequence of certain) this.#kv.settle(sequence);
     return caughtUp;
@@ -141,7 +137,7 @@ export class DraftModel implements BatchDrafter {
       }
       const { numRows } = this.#batch;
       const numGuesses = active.length;
-      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      this.#transformer.forward(this.#sampler.buffers);
       active = active.filter(({ index, target, sequence }, row) => {
         const token = this.#sampler.tokenId(row);
         // A draft model that overflows guesses no further; what it serves goes on.
@@ -221,7 +217,7 @@ export class DraftModel implements BatchDrafter {
         this.#sampler.addGuessRow(sequence, row + 1);
       }
       const startMs = performance.now();
-      this.#transformer.forward(this.#batch, this.#sampler.buffers);
+      this.#transformer.forward(this.#sampler.buffers);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     this.#kv.release(sequence);

@@ -1,9 +1,8 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
 import type { BufferHandle } from "../../backend/device.js";
-import type { ActivationFormat } from "../../backend/ops.js";
-import { activationRowBytes } from "../../backend/packing.js";
-import { gatedOperands, type LinearOperands, type Program } from "../../backend/program.js";
-import type { LayerPast } from "../blocks/transformer.js";
+import { gatedOperands, type Program } from "../../backend/program.js";
+import type { LayerPast } from "../blocks/attention.js";
+import { ADDED, type Products } from "../blocks/products.js";
 import type { Binder, Linear } from "../blocks/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
@@ -65,7 +64,7 @@ export class EagleLayer {
     this.#gate = floats(ffWidth);
     this.#up = floats(ffWidth);
     this.#ropeTable = floats(2 * past.rope.half);
-    this.#noKeys = floats(past.shape.numKvHeads * past.shape.headDim);
+    this.#noKeys = floats(past.cache.shape.numKvHeads * past.cache.shape.headDim);
     const slots = allocateInts(device, maxRows);
     slots.values.fill(-1);
     this.#noSlots = slots.buffer;
@@ -94,7 +93,8 @@ export class EagleLayer {
   }
 
   #attend(program: Program, { positions, kvLengths, seats, numRows }: StepBatch): void {
-    const { rope, shape, keys, values, isNeox, blockTables, tableStride, window } = this.past;
+    const { rope, isNeox, blockTables, tableStride, window } = this.past;
+    const { keys, values, shape } = this.past.cache;
     const { invFreq, half, magnitude } = rope;
     program.record("ropeTable", {
       out: this.#ropeTable,
@@ -132,63 +132,5 @@ export class EagleLayer {
       window: window === 0 ? 0 : window - 1,
       ...shape,
     });
-  }
-}
-
-interface ProductOptions {
-  readonly accumulate?: boolean;
-  readonly concurrent?: boolean;
-}
-
-export const ADDED: ProductOptions = { accumulate: true };
-
-/** Products with matrices that want their inputs quantised or not, in memory of its own. */
-export class Products {
-  /** By format and columns. */
-  readonly #inputs = new Map<string, BufferHandle>();
-
-  constructor(private readonly place: HeadsPlace) {}
-
-  /** out [rows, outputs] = (+) x [rows, cols] · linearᵀ */
-  multiply(
-    program: Program,
-    out: BufferHandle,
-    x: BufferHandle,
-    linear: Linear,
-    numRows: number,
-    cols: number,
-    options: ProductOptions = {},
-  ): void {
-    const [operands] = this.operands(program, x, [linear], numRows, cols);
-    program.record("linear", { out, numRows, accumulate: options.accumulate, ...operands! }, options);
-  }
-
-  /** What computes x [rows, cols] · linearᵀ for each of `linears`, until others are asked for with as many columns. */
-  operands(
-    program: Program,
-    x: BufferHandle,
-    linears: readonly Linear[],
-    numRows: number,
-    cols: number,
-  ): readonly LinearOperands[] {
-    const quantized = new Map<ActivationFormat, BufferHandle>();
-    return linears.map(({ weight, bias, activations }) => {
-      if (activations === "f32") return { x, weight, bias };
-      let input = quantized.get(activations);
-      if (input === undefined) {
-        input = this.#quantized(activations, cols);
-        program.record("quantize", { out: input, x, numRows, width: cols, format: activations });
-        quantized.set(activations, input);
-      }
-      return { x: input, weight, bias };
-    });
-  }
-
-  #quantized(format: Exclude<ActivationFormat, "f32">, cols: number): BufferHandle {
-    const { device, maxRows } = this.place;
-    const key = `${format} ${cols}`;
-    const known = this.#inputs.get(key) ?? device.allocate(maxRows * activationRowBytes(format, cols));
-    this.#inputs.set(key, known);
-    return known;
   }
 }

@@ -2,10 +2,11 @@
 import type { BufferHandle } from "../../backend/device.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
+import { ADDED, Products } from "../blocks/products.js";
 import type { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
 import type { StepBatch } from "../step-batch.js";
-import { ADDED, bindEagleLayer, EagleLayer, Products } from "./eagle-layer.js";
+import { bindEagleLayer, EagleLayer } from "./eagle-layer.js";
 import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";
 
 export interface HeadNetwork {
@@ -64,9 +65,9 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
     norm: binder.vector("eagle.norm.weight", width),
     output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
   }));
-  const products = new Products(place);
+  const products = new Products(place.device, place.maxRows);
   const embedded = place.device.allocate(place.maxRows * modelWidth * 4);
-  const past = target.transformer.past(pastLayer, target.batch);
+  const past = target.transformer.past(pastLayer);
   const layer = new EagleLayer(own.layer, sizes, past, products, place);
   return {
     name: "eagle",

@@ -6,7 +6,8 @@
  */
 import type { BufferHandle, Device } from "../../backend/device.js";
 import { GREEDY_SAMPLING } from "../api.js";
-import { type KvLayout, Transformer } from "../blocks/transformer.js";
+import { Transformer } from "../blocks/transformer.js";
+import { KvCaches, type KvLayout } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";
@@ -19,7 +20,7 @@ const MEASURED_STEPS = 2;
 /** Guessed where a head overflows: it is checked like any other. */
 const ANY_TOKEN = 0;
 /** Heads store nothing of their own. */
-const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [0], groups: [], maxModelLen: 0 };
+const NO_KV: KvLayout = { kvType: "f32", blockSize: 16, numBlocks: [], groups: [] };
 
 /** The hidden state of the token at `position` is kept, computed since the sequence's admission number `admission`. */
 interface Seen {
@@ -61,20 +62,21 @@ export class TrainedHeads implements BatchDrafter {
     this.#states = { buffer: kept, values: new Float32Array(device.view(kept)) };
     this.#sourceRows = allocateInts(device, maxNumSeqs);
     const states = device.allocate(maxNumSeqs * modelWidth * 4);
-    this.#transformer = new Transformer(
+    this.#transformer = new Transformer({
       config,
       weights,
       device,
-      NO_KV,
-      this.#batch,
-      (program, hidden, batch, depth) => {
+      caches: new KvCaches(config, NO_KV, device),
+      batch: this.#batch,
+      maxModelLen: 0,
+      recordInput: (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
         const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [kept, modelWidth];
         const rows = this.#sourceRows.buffer;
         program.record("gatherRows", { out: states, x: source, rows, numRows: batch.numRows, width });
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
-    );
+    });
     this.cost = new StepCost((numRows) => this.#measure(numRows), Math.min(32, maxNumSeqs));
   }
 
@@ -172,7 +174,7 @@ export class TrainedHeads implements BatchDrafter {
 
   /** A layer's guesses after the first are all one program. */
   #forward(depth: number): void {
-    this.#transformer.forward(this.#batch, this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
+    this.#transformer.forward(this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
   }
 
   /** A layer's first state is the model's, every later one its own. */

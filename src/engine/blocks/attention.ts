@@ -1,0 +1,138 @@
+/** A layer's attention: stores the keys and values of a step's rows, and adds to the residual stream what their queries find. */
+import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Program } from "../../backend/program.js";
+import type { ModelConfig } from "../../model/config.js";
+import type { LayerCache } from "../memory/kv-caches.js";
+import type { StepBatch } from "../step-batch.js";
+import type { Rows } from "./last-rows.js";
+import { type Products, recordNorm } from "./products.js";
+import { addToResidual } from "./residual.js";
+import type { RopeTable } from "./rope-tables.js";
+import type { LayerWeights } from "./weights.js";
+
+/** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
+export interface AttentionScratch {
+  /** [M, width] */
+  readonly normed: BufferHandle;
+  /** [M, numHeads · headDim] */
+  readonly query: BufferHandle;
+  readonly attended: BufferHandle;
+  /** [M, numKvHeads · headDim] */
+  readonly key: BufferHandle;
+  readonly value: BufferHandle;
+}
+
+/** @param normed [M, width], which the feed-forward part uses as well */
+export function allocateAttentionScratch(
+  { numHeads, numKvHeads, headDim }: ModelConfig,
+  device: Device,
+  maxRows: number,
+  normed: BufferHandle,
+): AttentionScratch {
+  const floats = (width: number) => device.allocate(maxRows * width * 4);
+  return {
+    normed,
+    query: floats(numHeads * headDim),
+    attended: floats(numHeads * headDim),
+    key: floats(numKvHeads * headDim),
+    value: floats(numKvHeads * headDim),
+  };
+}
+
+/** What a layer has stored of the past, for a reader with queries of its own. */
+export interface LayerPast {
+  readonly cache: LayerCache;
+  /** i32 [seats, tableStride] */
+  readonly blockTables: BufferHandle;
+  readonly tableStride: number;
+  /** 0 = everything is seen. */
+  readonly window: number;
+  /** How its keys were rotated. */
+  readonly rope: Pick<RopeTable, "invFreq" | "half" | "magnitude">;
+  readonly isNeox: boolean;
+}
+
+export class Attention {
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly weights: LayerWeights,
+    private readonly cache: LayerCache,
+    private readonly rope: RopeTable,
+    /** 0 = everything is seen. */
+    private readonly window: number,
+    private readonly scratch: AttentionScratch,
+    private readonly products: Products,
+  ) {}
+
+  /** The keys and values of all rows of the batch, and their queries. @param hidden [numRows, width] */
+  store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
+    const { width, headDim, numHeads, numKvHeads, rmsEps, isNeoxRope } = this.config;
+    const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
+    const { normed, query: q, key: k, value: v } = this.scratch;
+    const { numRows } = batch;
+    recordNorm(program, normed, hidden, numRows, { gain: attentionNorm, width, eps: rmsEps });
+    const projections = [
+      { out: q, linear: query },
+      { out: k, linear: key },
+      { out: v, linear: value },
+    ];
+    this.products.multiplyAll(program, projections, normed, numRows, width);
+    const headNorm = (x: BufferHandle, gain: BufferHandle | undefined, numHeads: number) => {
+      if (gain !== undefined) recordNorm(program, x, x, numRows * numHeads, { gain, width: headDim, eps: rmsEps });
+    };
+    headNorm(q, queryNorm, numHeads);
+    headNorm(k, keyNorm, numKvHeads);
+    const { keys, values, shape, group } = this.cache;
+    program.record("ropeAndWriteKv", {
+      q,
+      k,
+      v,
+      table: this.rope.table,
+      keyCache: keys,
+      valueCache: values,
+      slots: batch.kvSlots[group]!.buffer,
+      numRows,
+      half: this.rope.half,
+      isNeox: isNeoxRope,
+      ...shape,
+    });
+  }
+
+  /** After `store`. @param rows all of the batch's, or those that the layer goes on for */
+  attend(program: Program, batch: StepBatch, rows: Rows): void {
+    const { headDim, numHeads, attentionScale, width, rmsEps } = this.config;
+    const { attended, normed } = this.scratch;
+    const { numRows, query, kvLengths, seats } = rows;
+    const { keys, values, shape, group } = this.cache;
+    program.record("pagedAttention", {
+      out: attended,
+      q: query,
+      keyCache: keys,
+      valueCache: values,
+      kvLengths: kvLengths.buffer,
+      sequenceIndex: seats.buffer,
+      blockTables: batch.blockTables[group]!.buffer,
+      tableStride: batch.capacity.tableStride,
+      numRows,
+      scale: attentionScale,
+      window: this.window,
+      ...shape,
+    });
+    const { attentionOutput, attentionPostNorm } = this.weights;
+    const residual = { normed, width, rmsEps };
+    const cols = numHeads * headDim;
+    addToResidual(program, this.products, residual, rows, attended, cols, attentionOutput, attentionPostNorm);
+  }
+
+  /** @param batch that the layer's steps are laid out in */
+  past({ blockTables, capacity }: StepBatch): LayerPast {
+    return {
+      cache: this.cache,
+      blockTables: blockTables[this.cache.group]!.buffer,
+      tableStride: capacity.tableStride,
+      window: this.window,
+      rope: this.rope,
+      isNeox: this.config.isNeoxRope,
+    };
+  }
+}

@@ -1,0 +1,48 @@
+/** A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream. */
+import type { BufferHandle, Device } from "../../backend/device.js";
+import { gatedOperands, type Program } from "../../backend/program.js";
+import type { ModelConfig } from "../../model/config.js";
+import type { Rows } from "./last-rows.js";
+import { type Products, recordNorm } from "./products.js";
+import { addToResidual } from "./residual.js";
+import type { LayerWeights } from "./weights.js";
+
+/** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
+export interface FeedForwardScratch {
+  /** [M, width] */
+  readonly normed: BufferHandle;
+  /** [M, ffWidth] */
+  readonly gate: BufferHandle;
+  readonly up: BufferHandle;
+}
+
+/** @param normed [M, width], which the attention uses as well */
+export function allocateFeedForwardScratch(
+  { ffWidth }: ModelConfig,
+  device: Device,
+  maxRows: number,
+  normed: BufferHandle,
+): FeedForwardScratch {
+  const floats = () => device.allocate(maxRows * ffWidth * 4);
+  return { normed, gate: floats(), up: floats() };
+}
+
+export class FeedForward {
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly weights: LayerWeights,
+    private readonly scratch: FeedForwardScratch,
+    private readonly products: Products,
+  ) {}
+
+  record(program: Program, rows: Rows): void {
+    const { width, ffWidth, rmsEps, activation } = this.config;
+    const { ffNorm, gate, up, down, ffPostNorm } = this.weights;
+    const { normed, gate: out, up: room } = this.scratch;
+    const { hidden, numRows } = rows;
+    recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
+    const [toGate, toUp] = this.products.operands(program, normed, [gate, up], numRows, width);
+    program.record("gatedLinear", { out, room, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
+    addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, ffWidth, down, ffPostNorm);
+  }
+}

@@ -1,0 +1,45 @@
+/** Cosines and sines of a step's positions, for each way in which the model's layers rotate. */
+import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Program } from "../../backend/program.js";
+import type { ModelConfig } from "../../model/config.js";
+import { ropeFrequencies } from "../../model/rope.js";
+import type { StepBatch } from "../step-batch.js";
+import type { ModelWeights } from "./weights.js";
+
+export interface RopeTable {
+  /** [M, half, 2] cosine and sine of the step's positions */
+  readonly table: BufferHandle;
+  /** [half] */
+  readonly invFreq: BufferHandle;
+  readonly half: number;
+  readonly magnitude: number;
+}
+
+/** @param maxModelLen the context that is served: it decides between short and long factors */
+export function createRopeTables(
+  { ropes }: ModelConfig,
+  { ropeFactors, ropeFactorsShort, ropeFactorsLong }: ModelWeights,
+  device: Device,
+  maxRows: number,
+  maxModelLen: number,
+): readonly RopeTable[] {
+  return ropes.map((rope) => {
+    const byLength = maxModelLen > rope.originalContextLength ? ropeFactorsLong : ropeFactorsShort;
+    const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? ropeFactors);
+    const half = invFreq.length;
+    const handle = device.allocate(invFreq.byteLength);
+    new Float32Array(device.view(handle)).set(invFreq);
+    return { table: device.allocate(maxRows * half * 8), invFreq: handle, half, magnitude };
+  });
+}
+
+export function recordRopeTables(
+  program: Program,
+  tables: readonly RopeTable[],
+  { positions, numRows }: StepBatch,
+): void {
+  for (const { table, invFreq, half, magnitude } of tables) {
+    const operands = { out: table, positions: positions.buffer, invFreq, numRows, half, magnitude };
+    program.record("ropeTable", operands, { concurrent: true });
+  }
+}
