@@ -12,6 +12,7 @@ import {
   isSpreadElement,
 } from "typescript/unstable/ast/is";
 import { parseSources, placeOf } from "./syntax.js";
+import { unusedExports } from "./unused-exports.js";
 
 const WRAPPERS = [SyntaxKind.ParenthesizedExpression, SyntaxKind.AsExpression, SyntaxKind.SatisfiesExpression];
 
@@ -45,14 +46,15 @@ function spreadLiterals(sources) {
 
 /** @returns lines "file:line: what is wrong" */
 export function checkSyntax(root) {
-  return spreadLiterals(parseSources(root));
+  const sources = parseSources(root);
+  return [...spreadLiterals(sources), ...unusedExports(sources)];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const problems = checkSyntax(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   process.stdout.write(
-    problems.length === 0 ? "syntax: no spread literals\n" : `syntax: ${problems.length} problems\n`,
+    problems.length === 0 ? "syntax: no spread literals, no unused exports\n" : `syntax: ${problems.length} problems\n`,
   );
   process.exitCode = problems.length === 0 ? 0 : 1;
 }

@@ -82,7 +82,7 @@ const calculate: Readonly<Record<Operator, (a: number, b: number) => number>> = 
 const signWords: Readonly<Record<Operator, string>> = { "+": "plus", "-": "minus", "*": "times" };
 
 /** The answer to a sum as written: one line for facts known by heart, steps for the rest. */
-export function workOut(a: number, operator: Operator, b: number): string {
+function workOut(a: number, operator: Operator, b: number): string {
   const result = calculate[operator](a, b);
   if (Math.max(a, b) <= 10 || (operator !== "*" && Math.max(a, b, result) <= 20))
     return `${a} ${operator} ${b} = ${result}`;

@@ -1,9 +1,9 @@
 /** The shapes every corpus family produces. */
 import type { Random } from "./random.js";
 
-export type Role = "system" | "user" | "assistant";
+type Role = "system" | "user" | "assistant";
 
-export interface Message {
+interface Message {
   readonly role: Role;
   readonly content: string;
 }

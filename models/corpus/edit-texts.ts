@@ -6,7 +6,7 @@ import type { Random } from "./random.js";
 import { date, time } from "./values.js";
 import { colours, days, nouns, objects, rooms, verbs } from "./words.js";
 
-export interface TextEdit {
+interface TextEdit {
   readonly text: string;
   readonly instruction: string;
   readonly result: string;

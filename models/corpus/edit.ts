@@ -8,7 +8,7 @@ import type { Random } from "./random.js";
 import { colours, identifiers, nouns } from "./words.js";
 
 /** An instruction and the text after it; undefined where the program has nothing to change this way. */
-export interface Edit {
+interface Edit {
   readonly instruction: string;
   readonly result: string;
 }

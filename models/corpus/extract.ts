@@ -9,7 +9,7 @@ import { amount, count, time } from "./values.js";
 import { colours, days, jobs, nouns } from "./words.js";
 
 /** One line, a space after each colon and comma, as the model is meant to write it. */
-export function toJson(value: JsonValue): string {
+function toJson(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(toJson).join(", ")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
   const fields = Object.entries(value).map(([key, field]) => `${JSON.stringify(key)}: ${toJson(field)}`);

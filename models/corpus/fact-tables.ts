@@ -1,6 +1,6 @@
 /** What the bundled model knows about the world: small tables, one row per thing. */
 
-export interface Animal {
+interface Animal {
   readonly name: string;
   readonly sound: string;
   readonly kind: string;

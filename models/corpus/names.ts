@@ -26,7 +26,7 @@ Stella Sunil Susan Sven Sylvie Talia Tamar Tara Tariq Tess Theo Theresa Thomas T
 Uma Ursula Valentin Vera Verena Victor Vikram Viola Viktor Wade Walter Wanda Wendy Werner Wilma Will Willa Winnie Xavier Xenia Yannick
 Yara Yasmin Yves Yuki Yusuf Zara Zelda Zeno Zoe Zora Anaïs Björn Chloé Jörg José Léa Máté Noémi Renée Søren Zoë`);
 
-export const surnames = split(`
+const surnames = split(`
 Abbott Adler Ahlberg Alvarez Amado Andersen Arnold Aziz Baker Banerjee Barlow Bauer Becker Bell Benson Berg Bianchi Bishop Blake Bloom
 Bond Boyd Brandt Brennan Brooks Bruun Burke Byrne Caine Calder Carlson Carter Castro Chandra Cohen Collins Costa Crane Cruz Curtis Dahl
 Dalton Daniels Davies Deleon Dixon Drake Dubois Duran Eklund Ellis Evans Farkas Fenn Ferrari Fischer Fletcher Flores Forbes Foster

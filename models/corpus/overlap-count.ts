@@ -1,7 +1,7 @@
 /** How much of held-out chats training text already holds: whole chats, last turns, answers, and runs of words. */
 import type { Chat } from "./chat.js";
 
-export interface FamilyOverlap {
+interface FamilyOverlap {
   readonly family: string;
   readonly numChats: number;
   /** Share of the chats that occur word for word. */

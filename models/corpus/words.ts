@@ -28,18 +28,9 @@ export const rooms =
   splitLines(`kitchen, attic, cellar, garden shed, bedroom, hallway, garage, library, workshop, office, bathroom, school,
 museum, church, town hall, bakery, station, barn, boat house, greenhouse`);
 
-export const spots =
-  splitLines(`under the bed, behind the door, on the top shelf, in the red box, beside the window, under the stairs,
-in the kitchen drawer, behind the clock, on the roof, inside the old trunk, next to the stove, under the carpet, in the blue bag,
-on the kitchen table, behind the curtain, in the garden, near the well, under the oak tree, in the hay, beside the gate`);
-
 export const adjectives =
   splitLines(`small, big, old, young, kind, clever, quiet, brave, lazy, happy, hungry, tired, curious, gentle, proud, shy,
 cheerful, clumsy, patient, quick, lonely, friendly, careful, stubborn, honest, grumpy, playful, wise`);
-
-export const traits = splitLines(
-  "kind, clever, quiet, brave, funny, patient, honest, careful, cheerful, friendly, gentle, wise, tidy, strong",
-);
 
 export const weathers = splitLines("sunny, rainy, cloudy, windy, foggy, snowy, stormy, warm, cold, hot");
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../core/errors.js";
 import { type Engine, type EngineHandle, type EngineInfo, type EngineOutput, GREEDY_SAMPLING } from "../engine/api.js";
 
-export interface RoundSpec {
+interface RoundSpec {
   /** One per sequence of the batch. */
   readonly prompts: readonly Int32Array[];
   /** Tokens each sequence generates while all of them do, the one that ends its prefill included; at least 2. */

@@ -188,7 +188,7 @@ export function packFolder(): string {
 }
 
 /** Tokens of one step: a token of each sequence, and as many of prompts. */
-export function batchedTokensFor(maxNumSeqs: number): number {
+function batchedTokensFor(maxNumSeqs: number): number {
   return Math.max(DEFAULT_ENGINE_OPTIONS.maxNumBatchedTokens, 2 * maxNumSeqs);
 }
 

@@ -12,7 +12,7 @@ export interface EvalTask {
   readonly chats: readonly ScoredChat[];
 }
 
-export interface ItemResult {
+interface ItemResult {
   readonly prompt: ScoredChat["messages"];
   readonly answer: string;
   readonly expected: string;

@@ -1,7 +1,7 @@
 /** Progress of a command's stages on stderr: a line that rewrites itself on a terminal; elsewhere a line now and then, and one per finished stage. */
 import { formatDuration } from "./format.js";
 
-export interface Stage {
+interface Stage {
   update(text: string): void;
   done(text: string): void;
   /** Something to know that is no error. */

@@ -11,7 +11,7 @@ import { chatPromptIds, type LocalSession, openLocalSession } from "./local-sess
 import type { StartStage } from "./stages.js";
 import { askOf, collectInStage, sessionFlags, type TeachingFlags, type Trained, templateOf } from "./teaching.js";
 
-export interface Contest {
+interface Contest {
   readonly teacher: { readonly path: string | undefined };
   /** Of one behind a URL. */
   readonly teacherAsk: Ask | undefined;

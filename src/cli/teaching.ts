@@ -224,7 +224,7 @@ export async function checkInitFrom(
   }
 }
 
-export interface TrainPlan {
+interface TrainPlan {
   readonly python: string;
   /** Of train.py: the command, and what is special about it. */
   readonly args: readonly string[];

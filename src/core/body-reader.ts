@@ -16,7 +16,7 @@ import {
 
 const queue = new BodyQueue();
 
-export interface ReadBody {
+interface ReadBody {
   /** Long lists of token ids, in the field that the path has for them, are Int32Arrays. */
   readonly body: JsonObject;
   /** Those that were given may be somewhere else by now. */

@@ -42,7 +42,7 @@ function anthropicErrorType(status: number): string {
 }
 
 /** What a client is told. An unforeseen error's text may hold anything, so the client gets a pointer to the log instead. */
-export function clientMessage(error: MillraceError, requestId: string): string {
+function clientMessage(error: MillraceError, requestId: string): string {
   if (error.code === "internal_error") {
     return `the server failed on this request; its log has the reason under request id ${requestId}`;
   }

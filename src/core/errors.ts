@@ -101,7 +101,7 @@ export type ErrorCode = keyof typeof STATUS_BY_CODE;
 
 export const ERROR_CODES = Object.keys(STATUS_BY_CODE) as readonly ErrorCode[];
 
-export interface ErrorDetails {
+interface ErrorDetails {
   /** What the reader should do about it. */
   readonly hint?: string;
   /** Name of the request field at fault, as the client wrote it. */

@@ -5,7 +5,7 @@ import { MillraceError } from "./errors.js";
 import { FairTurns } from "./fair-turns.js";
 import { packageRoot } from "./package-root.js";
 
-export interface FairThreadOptions {
+interface FairThreadOptions {
   /** Below dist/src: compiled, since a thread cannot run from source as tests do. */
   readonly script: string;
   readonly workerData?: unknown;
@@ -13,7 +13,7 @@ export interface FairThreadOptions {
   readonly name: string;
 }
 
-export interface JobTerms {
+interface JobTerms {
   readonly tenant: string;
   /** In any unit that a job's time grows with. */
   readonly cost: number;

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { MillraceError } from "./errors.js";
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly maxBodyBytes: number;
   /** A request's body must have arrived within this time of its headers. */
   readonly bodyTimeoutMs: number;
@@ -70,7 +70,7 @@ export const MAX_JSON_MARKS = 32 * 1024;
 export const MAX_JSON_ESCAPES = 2 * 1024 * 1024;
 
 /** What a body is made of, by its bytes. Text that is no JSON may have any: the parser refuses it. */
-export interface JsonShape {
+interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
   readonly numMarks: number;

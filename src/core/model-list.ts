@@ -1,6 +1,6 @@
 /** Models as both vendors' clients list them, in one object each: OpenAI's fields and Anthropic's. */
 
-export interface ModelObject {
+interface ModelObject {
   readonly id: string;
   readonly object: "model";
   readonly created: number;

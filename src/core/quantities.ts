@@ -33,7 +33,7 @@ export function parseByteSize(text: string): number | undefined {
 const MS_BY_UNIT: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** Timers of Node end at 2^31 ms; 24 days are enough for any of ours. */
-export const MAX_DURATION_MS = 24 * 24 * 3_600_000;
+const MAX_DURATION_MS = 24 * 24 * 3_600_000;
 
 /** @returns milliseconds; undefined where the text is no duration. @example parseDurationMs("1.5m") // 90000 */
 export function parseDurationMs(text: string): number | undefined {

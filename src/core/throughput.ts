@@ -15,7 +15,7 @@ export interface LoadCounts {
   readonly prefixHits: number | undefined;
 }
 
-export interface Throughput {
+interface Throughput {
   readonly promptTokensPerS: number;
   readonly generationTokensPerS: number;
   readonly running: number | undefined;

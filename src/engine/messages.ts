@@ -30,13 +30,13 @@ export type FromWorker =
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
 /** A request that ended without a finish reason. */
-export interface Failure {
+interface Failure {
   readonly requestId: number;
   readonly error: ErrorRecord;
 }
 
 /** Most outputs are one token and nothing else: those travel as numbers, the rest keep their object beside them. */
-export interface PackedOutputs {
+interface PackedOutputs {
   /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs] per output; tokenId −1: see `whole` */
   readonly words: Float64Array;
   /** Outputs that carry log-probabilities, or no token, by index. */

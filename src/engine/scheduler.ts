@@ -8,7 +8,7 @@ import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
 import type { Sequence } from "./sequence.js";
 
-export interface SchedulerOptions {
+interface SchedulerOptions {
   readonly maxNumSeqs: number;
   /** Tokens one step may compute. */
   readonly maxNumBatchedTokens: number;
@@ -26,7 +26,7 @@ export interface ScheduledSequence {
 }
 
 /** What else a step needs to know; each is asked once a step at most. */
-export interface StepAdvice {
+interface StepAdvice {
   /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. Not asked while requests wait for a seat. */
   promptTokensBeside(numDecodingRows: number, most: number): number;
   /** Sets the drafts of sequences that decode: `numRows` rows are planned, `maxDraftRows` more would fit. */

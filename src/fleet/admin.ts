@@ -102,7 +102,7 @@ function createAdminApp(target: AdminTarget): Hono {
   return app;
 }
 
-export type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
+type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
 /** For the proxy's port: paths of the API never come here. */
 export function adminHandler(target: AdminTarget): HandleOther {

@@ -17,7 +17,7 @@ export interface AutoscaleRules {
 export const DEFAULT_AUTOSCALE = { upAt: 0.8, upAfterMs: 30_000, downAfterMs: 600_000 } as const;
 
 /** What is seen of a model at one moment. */
-export interface ScaleSample {
+interface ScaleSample {
   readonly nowMs: number;
   readonly running: number;
   /** In the engines' queues and in ours. */
@@ -39,7 +39,7 @@ export interface ScaleMemory {
 
 export const NO_MEMORY: ScaleMemory = { saturatedSinceMs: undefined, ampleSinceMs: undefined, numStepsUp: 0 };
 
-export interface ScaleDecision {
+interface ScaleDecision {
   readonly target: number;
   readonly reason: string | undefined;
   readonly memory: ScaleMemory;

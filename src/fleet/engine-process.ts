@@ -11,7 +11,7 @@ import { eitherOf, pause } from "./timing.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
 
-export interface ProcessPlan {
+interface ProcessPlan {
   readonly command: readonly [string, ...string[]];
   readonly env: NodeJS.ProcessEnv;
   readonly log: InstanceLog;

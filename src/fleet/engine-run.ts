@@ -30,7 +30,7 @@ export interface RunContext {
   readonly hurry: AbortSignal;
 }
 
-export interface RunListener {
+interface RunListener {
   onNotice(text: string): void;
   onStarted(pid: number): void;
   onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;

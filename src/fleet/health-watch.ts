@@ -4,7 +4,7 @@ import { askEngine, askForText } from "./adapters/engine-http.js";
 import { type FleetTiming, pause, within } from "./timing.js";
 import type { UpstreamTarget } from "./upstream.js";
 
-export interface HealthListener {
+interface HealthListener {
   onMetrics(metrics: EngineMetrics): void;
   /**
    * After every check.
@@ -90,7 +90,7 @@ export class HealthWatch {
   }
 }
 
-export interface Health {
+interface Health {
   readonly problem: string | undefined;
   readonly isRefused: boolean;
 }

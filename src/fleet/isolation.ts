@@ -10,7 +10,7 @@ export const WAY_TO_SHARE =
   "where tenants may share, the operator sets isolate-api-keys: false in the fleet's file, or --no-isolate-api-keys";
 
 /** "not needed": no prompt runs through the model there. */
-export type Isolation = "header" | "cache_salt" | "not needed" | "refused";
+type Isolation = "header" | "cache_salt" | "not needed" | "refused";
 
 /** How an engine is told whose cached prefixes a request may use. */
 export function isolationAt(engine: EngineName, path: string): Isolation {

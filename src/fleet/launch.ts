@@ -8,7 +8,7 @@ import type { Adapter, LaunchPlace, LaunchPlan } from "./adapters/adapter.js";
 import { canRun } from "./engine-process.js";
 import type { ModelSpec } from "./model-spec.js";
 
-export interface Launch {
+interface Launch {
   readonly command: readonly [string, ...string[]];
   readonly env: NodeJS.ProcessEnv;
   readonly modelName: string | undefined;

@@ -34,7 +34,7 @@ export interface ResidenceRules {
 
 export const DEFAULT_RESIDENCE = { loadShare: 0.2, minStayMs: 10_000, maxStayMs: 60_000 } as const;
 
-export interface ResidenceDecision {
+interface ResidenceDecision {
   readonly load: readonly string[];
   readonly drain: readonly string[];
   /** Asked for, and too large even for an otherwise empty memory. */

@@ -1,7 +1,7 @@
 /** Decides after a crash: start again after a pause, or, where it is a crash loop, after a much longer one. */
 import type { FleetTiming } from "./timing.js";
 
-export type RestartVerdict =
+type RestartVerdict =
   | { readonly kind: "retry"; readonly delayMs: number }
   /** Until then nobody waits for it. */
   | { readonly kind: "pause"; readonly delayMs: number; readonly reason: string }

@@ -4,7 +4,7 @@ import type { GgufMetadata } from "./gguf/types.js";
 import type { JsonObject } from "./huggingface/json.js";
 
 /** As GGUF files name them. */
-export const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;
+const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 /** `model_type` of config.json files → architecture. */

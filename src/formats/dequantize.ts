@@ -6,7 +6,7 @@
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "./gguf/types.js";
 
-export interface BlockLayout {
+interface BlockLayout {
   /** Values in one block; a row is a whole number of blocks. */
   readonly numValues: number;
   /** Bytes of one block. */

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { MillraceError } from "../core/errors.js";
 
-export interface OpenFile extends Disposable {
+interface OpenFile extends Disposable {
   readonly path: string;
   readonly fd: number;
   readonly byteLength: number;

@@ -12,7 +12,7 @@ import {
   STOP_SECONDS,
 } from "./machine.js";
 
-export interface MachineFile {
+interface MachineFile {
   readonly path: string;
   readonly text: string;
 }

@@ -2,7 +2,7 @@
 import type { ImageEngine } from "./image-request.js";
 
 export const APP = "/opt/millrace";
-export const BIN = `${APP}/node_modules/millrace/bin/millrace.js`;
+const BIN = `${APP}/node_modules/millrace/bin/millrace.js`;
 export const BUNDLED_MODEL = `${APP}/node_modules/millrace/models/mill-base.gguf`;
 export const CONFIG = "/etc/millrace/millrace.yaml";
 export const STATE = "/var/lib/millrace";

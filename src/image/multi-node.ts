@@ -55,7 +55,7 @@ const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boole
 };
 
 /** Kubernetes replaces $(NAME) in arguments and values. */
-export const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
+const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
 
 /** Stands where the adapter puts the key, until it can be told from a text of the user's. */
 const KEY_PLACE = "the-key-of-the-engine";

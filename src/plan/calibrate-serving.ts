@@ -24,7 +24,7 @@ const REPORT = z.object({
   ),
 });
 
-export type ServingReport = z.infer<typeof REPORT>;
+type ServingReport = z.infer<typeof REPORT>;
 
 /** @returns undefined for any other file */
 export function servingReport(raw: unknown): ServingReport | undefined {

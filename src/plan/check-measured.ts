@@ -7,7 +7,7 @@ import type { ModelShape } from "./model-shape.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
 
-export interface CheckedCell {
+interface CheckedCell {
   readonly model: string;
   readonly cell: string;
   readonly measured: number;

@@ -15,7 +15,7 @@ const WALL_BYTES_PER_S = 3e12;
 const DEMAND = { maxNumBatchedTokens: 8192, maxNumSeqs: 512 };
 const MOST_SEATS = 2048;
 
-export interface CheckedFigure extends PublishedFigure {
+interface CheckedFigure extends PublishedFigure {
   readonly predicted: number;
   /** Predicted ÷ published − 1. */
   readonly error: number;

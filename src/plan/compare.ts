@@ -5,7 +5,7 @@ import type { ConfigurationKey, PlanRequest, Versus } from "./request.js";
 
 const MOST_DECIMALS = 9;
 
-export interface Compared {
+interface Compared {
   readonly text: string;
   readonly versus: Versus;
 }

@@ -2,7 +2,7 @@
 import type { ApiPrice } from "./data/prices.js";
 import type { Cost } from "./request.js";
 
-export const HOURS_PER_MONTH = 730;
+const HOURS_PER_MONTH = 730;
 
 /** At full use of the predicted throughput. */
 export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOutput: number): Cost {
@@ -15,11 +15,11 @@ export function costOf(usdPerHour: number, outputTokensPerS: number, inputPerOut
 }
 
 /** What an API asks for as many tokens, per million of output, the input that comes with it included. */
-export function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
+function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): number {
   return api.usdPerMillionOutput + inputPerOutput * api.usdPerMillionInput;
 }
 
-export interface BreakEven {
+interface BreakEven {
   readonly api: ApiPrice;
   readonly apiUsdPerMillionOutput: number;
   /** Million output tokens a month above which the machine costs less; undefined: it never does, as it cannot make so many. */
@@ -41,7 +41,7 @@ export function breakEven(api: ApiPrice, cost: Cost, outputTokensPerS: number, i
   };
 }
 
-export interface Scale {
+interface Scale {
   readonly name: string;
   readonly requestsPerDay: number;
 }
@@ -53,7 +53,7 @@ export const SCALES: readonly Scale[] = [
   { name: "enterprise", requestsPerDay: 5_000_000 },
 ];
 
-export interface ScaleCost extends Scale {
+interface ScaleCost extends Scale {
   readonly millionOutputPerMonth: number;
   /** Machines of the plan that the busiest hour takes. */
   readonly numMachines: number;

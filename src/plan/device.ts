@@ -2,7 +2,7 @@
 import type { MachineSpeeds } from "../core/machine-speeds.js";
 import type { Arithmetic } from "./data/quantizations.js";
 
-export type Architecture = "ampere" | "ada" | "hopper" | "blackwell" | "cdna3";
+type Architecture = "ampere" | "ada" | "hopper" | "blackwell" | "cdna3";
 
 export interface Link {
   readonly kind: "nvlink" | "pcie";

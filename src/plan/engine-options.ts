@@ -7,7 +7,7 @@ import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
 
-export interface Rendered {
+interface Rendered {
   readonly options: PlannedOptions;
   readonly extraArgs: readonly string[];
   readonly needs: readonly string[];

@@ -5,7 +5,7 @@ import { type Prediction, predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { type Instance, kvBytesPerDevice, peakOf } from "./step-time.js";
 
-export interface LoadPoint {
+interface LoadPoint {
   /** Of all instances together. */
   readonly concurrency: number;
   readonly prediction: Prediction;
@@ -50,7 +50,7 @@ export function capacityOf(request: PlanRequest, configuration: Configuration): 
   return most.outputTokensPerS > prediction.outputTokensPerS ? most : prediction;
 }
 
-export interface RooflinePoint {
+interface RooflinePoint {
   readonly label: string;
   /** Operations for each byte read. */
   readonly intensity: number;

@@ -27,7 +27,7 @@ export interface MemoryDemand {
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
-export function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
+function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
   const { model, tensorParallel } = instance;
   const inner =
     model.experts === undefined

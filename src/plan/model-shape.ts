@@ -93,7 +93,7 @@ function layerParameters(model: ModelShape, numExperts: number): number {
 export const tableParameters = ({ vocabSize, width }: ModelShape): number => vocabSize * width;
 
 /** Everything in the layers. */
-export const linearParameters = (model: ModelShape): number => layerParameters(model, model.experts?.count ?? 0);
+const linearParameters = (model: ModelShape): number => layerParameters(model, model.experts?.count ?? 0);
 
 /** What one token passes in the layers. */
 export const activeLinearParameters = (model: ModelShape): number => layerParameters(model, model.experts?.active ?? 0);

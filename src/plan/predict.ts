@@ -22,7 +22,7 @@ export interface Drafting {
   readonly weightBytes: number;
 }
 
-export interface Limits {
+interface Limits {
   /** Sequences at once. */
   readonly seats: number;
   readonly maxNumBatchedTokens: number;

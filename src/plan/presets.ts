@@ -30,7 +30,7 @@ export const PRESET_TIERS = [
   "rtx4090",
   "cpu",
 ] as const;
-export type PresetTier = (typeof PRESET_TIERS)[number];
+type PresetTier = (typeof PRESET_TIERS)[number];
 
 /** Sixteen chats at once, a thousand tokens in and five hundred out, thirty tokens a second for each. */
 const TRAFFIC = { inputTokens: 1024, outputTokens: 512, prefixShare: 0, load: { concurrency: 16 } } as const;
@@ -107,7 +107,7 @@ function gainNote({ request }: Plan, best: Configuration): string {
   return `Bought: ${ratio} times the tokens/s of ${plain.label} on the same machine.`;
 }
 
-export interface Preset {
+interface Preset {
   readonly file: string;
   readonly text: string;
 }

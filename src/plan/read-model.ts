@@ -56,7 +56,7 @@ function storedOf(
   return { label: mostBytes(byType), weightBytes, embeddingBytes };
 }
 
-export function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
+function shapeFromGguf(gguf: GgufFile, path: string): ModelShape {
   const { metadata, tensors } = gguf;
   const arch = metadata.string("general.architecture") ?? "";
   const optional = (key: string): number | undefined => {
@@ -146,7 +146,7 @@ const GEMMA3_DEFAULTS: Readonly<Record<string, number>> = {
 };
 
 /** @param stored undefined: the weights are 16-bit ones, which engines may quantise */
-export function shapeFromConfig(
+function shapeFromConfig(
   whole: JsonObject,
   name: string,
   location: string,

@@ -227,7 +227,7 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
   return { engine: "vllm", because: `${because}${loads}` };
 }
 
-export const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);
+const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
 /** What this engine keeps keys and values in on this device, widest first. */
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly KvType[] {

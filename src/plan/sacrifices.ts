@@ -8,7 +8,7 @@ import type { PlanRequest, Refusal } from "./request.js";
 /** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
 const FEW_SEQUENCES = 4;
 
-export interface Search {
+interface Search {
   readonly kept: readonly Evaluation[];
   readonly refusals: readonly Refusal[];
 }

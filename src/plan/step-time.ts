@@ -38,7 +38,7 @@ export interface StepWork {
   readonly promptOffset: number;
 }
 
-export interface StepTime {
+interface StepTime {
   readonly weightSeconds: number;
   readonly kvSeconds: number;
   readonly computeSeconds: number;

@@ -8,7 +8,7 @@ type CheckOf<Kind extends Check["kind"]> = Extract<Check, { kind: Kind }>;
 const RIGHT: Score = { score: 1, exact: true };
 const WRONG: Score = { score: 0, exact: false };
 
-export const yesOrNo = (isRight: boolean, note?: string): Score => ({
+const yesOrNo = (isRight: boolean, note?: string): Score => ({
   ...(isRight ? RIGHT : WRONG),
   ...(note === undefined ? {} : { note }),
 });
@@ -108,7 +108,7 @@ const total = (counts: ReadonlyMap<string, number>): number =>
   [...counts.values()].reduce((sum, count) => sum + count, 0);
 
 /** The harmonic mean of precision and recall of word pairs (ROUGE-2). */
-export function pairOverlap(expected: string, answer: string): number {
+function pairOverlap(expected: string, answer: string): number {
   const [wanted, got] = [wordPairs(expected), wordPairs(answer)];
   let numShared = 0;
   for (const [pair, count] of got) numShared += Math.min(count, wanted.get(pair) ?? 0);

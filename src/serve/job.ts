@@ -13,7 +13,7 @@ export interface JobTotals {
   readonly numCachedTokens: readonly number[];
 }
 
-export interface JobListener {
+interface JobListener {
   onUpdate(index: number, update: GenerationUpdate): void;
   onDone(totals: JobTotals): void;
   /** The first failure; the other generations are aborted. */

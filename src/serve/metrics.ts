@@ -7,7 +7,7 @@ const LATENCY_BUCKETS_S = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 const TOKEN_LATENCY_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1, 5];
 const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
 
-export type FinishedReason = "stop" | "length" | "abort" | "error";
+type FinishedReason = "stop" | "length" | "abort" | "error";
 
 /** Follows one generation; `onEnd` counts once, later calls do nothing. */
 export interface RequestTimer {

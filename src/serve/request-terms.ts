@@ -6,7 +6,7 @@ import type { AppContext, ServeContext } from "./context.js";
 import type { JobTerms } from "./job-terms.js";
 
 /** What requests say about their terms; see `termsShape`. */
-export interface TermsFields {
+interface TermsFields {
   readonly priority?: number | undefined;
   /** Seconds. */
   readonly timeout?: number | undefined;

@@ -4,7 +4,7 @@ import { ReasoningSplitter } from "./reasoning.js";
 import type { ToolCallFormat } from "./tool-calls/format.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-calls/tool-call-parser.js";
 
-export interface AnswerReaderOptions {
+interface AnswerReaderOptions {
   /** Absent: nothing is taken for reasoning. */
   readonly reasoning?: { readonly startsInside: boolean } | undefined;
   /** Absent: nothing is taken for a call. */

@@ -12,7 +12,7 @@ export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
 /** Texts that may be special tokens, which a decoder would leave out. */
 export const REASONING_MARKERS: readonly string[] = [REASONING_OPEN, REASONING_CLOSE];
 
-export interface ReasoningSplit {
+interface ReasoningSplit {
   readonly reasoning: string;
   readonly content: string;
 }

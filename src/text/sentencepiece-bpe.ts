@@ -18,7 +18,7 @@ export function createSentencePieceBpe(metadata: GgufMetadata, vocab: Vocabulary
   return new SentencePieceBpe(vocab, vocab.scores, { addsSpacePrefix, unknownId: unknownId ?? 0 });
 }
 
-export class SentencePieceBpe implements PieceEncoder {
+class SentencePieceBpe implements PieceEncoder {
   readonly stripsLeadingSpace: boolean;
   readonly #vocab: Vocabulary;
   readonly #pieceIds: ReadonlyMap<string, number>;

@@ -88,7 +88,7 @@ export function hasPhi3Spacing(metadata: GgufMetadata): boolean {
   return metadata.string("general.architecture") === "phi3" || name.includes("phi-3") || name.includes("phi3");
 }
 
-export interface SpecialMatch {
+interface SpecialMatch {
   readonly id: number;
   readonly start: number;
   readonly end: number;
@@ -102,7 +102,7 @@ interface TrieNode {
 }
 
 /** Which tokens take the white space beside them along. */
-export interface SpaceStripping {
+interface SpaceStripping {
   /** The characters that count as white space. */
   readonly spaces: string;
   readonly after: ReadonlySet<number>;
@@ -110,7 +110,7 @@ export interface SpaceStripping {
 }
 
 /** Finds special tokens in text: the leftmost one, and the longest of those that start there. */
-export class SpecialMatcher {
+class SpecialMatcher {
   readonly #root: TrieNode = { children: new Map(), id: -1 };
 
   constructor(

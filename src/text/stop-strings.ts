@@ -2,12 +2,12 @@
 
 import { MillraceError } from "../core/errors.js";
 
-export interface StopStringOptions {
+interface StopStringOptions {
   /** Leave the stop string in the text. */
   readonly includeStop?: boolean;
 }
 
-export interface StopStringResult {
+interface StopStringResult {
   /** Text that can be shown now. */
   readonly text: string;
   /** The stop string that ended the text. */

@@ -2,7 +2,7 @@
 
 import type { Tokenizer } from "./tokenizer.js";
 
-export interface StreamDecoderOptions {
+interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;
   /** Special tokens whose texts come out in any case. */
   readonly keptTokenIds?: ReadonlySet<number> | undefined;

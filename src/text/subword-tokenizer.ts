@@ -7,7 +7,7 @@ import type { SpecialMatchers } from "./special-tokens.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
 import { TOKEN_TYPE } from "./vocabulary.js";
 
-export interface SubwordTokenizerParts {
+interface SubwordTokenizerParts {
   readonly encoder: PieceEncoder;
   readonly matchers: SpecialMatchers;
   /** One of `TOKEN_TYPE` per id. */

@@ -27,7 +27,7 @@ interface ChoiceShown {
 }
 
 /** The fields that tests look at, of all APIs; those of the one that answered are there. */
-export interface AnswerBody {
+interface AnswerBody {
   readonly error: { readonly message: string; readonly code: string; readonly param: string | null };
   readonly usage: {
     readonly prompt_tokens: number;
@@ -51,7 +51,7 @@ export interface AnswerBody {
   readonly prompt: string;
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly body: AnswerBody;
   /** What the engine was given to go on with; "" where it was given nothing. */

@@ -1,7 +1,7 @@
 /** A text and a way to cut it into pieces, for readers that must not care how their text is cut. */
 import fc from "fast-check";
 
-export interface CutText {
+interface CutText {
   readonly whole: string;
   readonly pieces: readonly string[];
 }

@@ -6,7 +6,7 @@ import type { ModelSpec } from "../../src/fleet/model-spec.js";
 import type { Upstream } from "../../src/fleet/upstream.js";
 import { modelSpec, type TestFleet, testFleet } from "./fleet.js";
 
-export interface ConformanceSubject {
+interface ConformanceSubject {
   /** For the test's title. */
   readonly kind: "stand-in" | "real";
   readonly spec: Partial<ModelSpec> & Pick<ModelSpec, "engine" | "options">;

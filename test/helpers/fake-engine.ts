@@ -32,7 +32,7 @@ export interface FakeEngineOptions {
   readonly numCachedTokens?: number;
 }
 
-export const FAKE_EMBEDDING_WIDTH = 8;
+const FAKE_EMBEDDING_WIDTH = 8;
 
 /** Any fixed function of the prompt will do. */
 export function fakePooled(promptIds: ArrayLike<number>): Float64Array {

@@ -16,7 +16,7 @@ export interface FleetInstance {
   readonly inFlight: number;
 }
 
-export const ADMIN_KEY = "fleet-admin";
+const ADMIN_KEY = "fleet-admin";
 
 export class FleetProcess implements AsyncDisposable {
   private constructor(

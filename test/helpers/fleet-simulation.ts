@@ -15,7 +15,7 @@ export interface SimulatedRequest {
   readonly outputTokens: number;
 }
 
-export interface SimulationOptions {
+interface SimulationOptions {
   readonly policy: RoutingPolicyName;
   readonly numInstances: number;
   readonly beta?: number;
@@ -26,7 +26,7 @@ export interface SimulationOptions {
   readonly lastReadyAtMs?: number;
 }
 
-export interface SimulationResult {
+interface SimulationResult {
   /** Where each request went, in the order of arrival. */
   readonly chosen: readonly { readonly atMs: number; readonly instance: number }[];
   /** Share of all prompt blocks that were in the cache of the instance they came to. */

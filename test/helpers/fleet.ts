@@ -11,7 +11,7 @@ import { Supervisor, type SupervisorOptions } from "../../src/fleet/supervisor.j
 
 const STAND_IN = fileURLToPath(new URL("stand-in-engine.mjs", import.meta.url));
 
-export function standIn(engine: EngineName): readonly [string, ...string[]] {
+function standIn(engine: EngineName): readonly [string, ...string[]] {
   return [process.execPath, STAND_IN, engine];
 }
 

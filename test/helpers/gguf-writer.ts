@@ -19,7 +19,7 @@ const TYPE_IDS = {
   f64: 12,
 } as const;
 
-export type ScalarTypeName = Exclude<keyof typeof TYPE_IDS, "array">;
+type ScalarTypeName = Exclude<keyof typeof TYPE_IDS, "array">;
 
 export type WritableValue =
   | { readonly type: ScalarTypeName; readonly value: number | bigint | boolean | string }

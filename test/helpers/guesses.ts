@@ -11,7 +11,7 @@ import { layOutStep } from "../../src/engine/step-layout.js";
 import { openModel } from "../../src/model/open-model.js";
 import { GREEDY } from "./engine-requests.js";
 
-export interface GuessRequest {
+interface GuessRequest {
   readonly ids: readonly number[];
   /** Tokens whose hidden states the heads did not see. */
   readonly numSkipped?: number;

@@ -4,7 +4,7 @@ import { vi } from "vitest";
 import { BodyQueue } from "../../src/core/body-queue.js";
 import type { ToBodyThread } from "../../src/core/body-thread.js";
 
-export interface HeldBodies {
+interface HeldBodies {
   /** How many large bodies have come. */
   readonly numCome: () => number;
   /** The names of those that went to the thread, in order. */

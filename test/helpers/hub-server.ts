@@ -12,7 +12,7 @@ export interface HubRepo {
   readonly token?: string;
 }
 
-export interface HubRequest {
+interface HubRequest {
   readonly method: string;
   readonly path: string;
   readonly range: string | undefined;
@@ -20,7 +20,7 @@ export interface HubRequest {
 }
 
 /** What goes wrong with the next downloads; each fault is used up once. */
-export type HubFault =
+type HubFault =
   | { readonly kind: "cut"; readonly afterBytes: number }
   | { readonly kind: "corrupt" }
   | { readonly kind: "status"; readonly status: number }

@@ -2,12 +2,12 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-export interface Attribute {
+interface Attribute {
   readonly key: string;
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-export interface Span {
+interface Span {
   readonly name: string;
   readonly traceId: string;
   readonly spanId: string;
@@ -17,7 +17,7 @@ export interface Span {
   readonly status: { readonly code?: number };
 }
 
-export interface Metric {
+interface Metric {
   readonly name: string;
   readonly histogram: {
     readonly dataPoints: readonly {
@@ -28,7 +28,7 @@ export interface Metric {
   };
 }
 
-export interface OtlpCollector extends AsyncDisposable {
+interface OtlpCollector extends AsyncDisposable {
   readonly url: string;
   /** Paths and bodies as they came. */
   readonly received: readonly { readonly path: string; readonly body: unknown }[];

@@ -2,7 +2,7 @@
 import { topics } from "../../models/corpus/lists.js";
 import type { Check } from "../../src/quality/check.js";
 
-export interface Phrasing {
+interface Phrasing {
   readonly ask: string;
   readonly check: Check;
   /** For checks that compare. */

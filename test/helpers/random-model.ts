@@ -60,7 +60,7 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
 
-export type RandomHeads = "medusa" | "eagle" | "narrow eagle";
+type RandomHeads = "medusa" | "eagle" | "narrow eagle";
 
 /** Trained heads that were not trained, for a model that `writeRandomModel` wrote. A narrow layer has half of its width. */
 export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomModelOptions): void {

@@ -13,19 +13,19 @@ import { recipeOf } from "./constraint.js";
 import { type Completion, collect, request } from "./engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "./random-model.js";
 
-export interface WritingTask {
+interface WritingTask {
   /** undefined: anything. */
   readonly grammar: string | undefined;
   readonly seed: number;
 }
 
-export interface Written {
+interface Written {
   readonly text: string;
   /** Its length ended it. */
   readonly isCut: boolean;
 }
 
-export interface RandomWriterOptions {
+interface RandomWriterOptions {
   readonly seed: number;
   readonly maxTokens: number;
   readonly markers?: NonNullable<RandomModelOptions["markers"]>;

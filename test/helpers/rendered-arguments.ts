@@ -11,7 +11,7 @@ import { makePlan } from "../../src/plan/plan.js";
 import type { PlanRequest } from "../../src/plan/request.js";
 import { repositoryRoot } from "./fixtures.js";
 
-export interface Rendered {
+interface Rendered {
   /** Where it comes from. */
   readonly source: string;
   /** What follows the program's name. */

@@ -2,7 +2,7 @@
 import { vi } from "vitest";
 import { main } from "../../src/cli/main.js";
 
-export interface MainResult {
+interface MainResult {
   readonly stdout: string;
   readonly stderr: string;
   readonly exitCode: number;

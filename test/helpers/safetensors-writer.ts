@@ -1,7 +1,7 @@
 /** Encodes safetensors files for tests; the header may be given as text where a test needs a broken one. */
 import { DTYPE_BITS, type Dtype } from "../../src/formats/safetensors/types.js";
 
-export interface WritableSafetensor {
+interface WritableSafetensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
 }

@@ -9,7 +9,7 @@ import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
 import { type LogLine, recordingLogger, until as waitUntil } from "./fake-server.js";
 import { TestPool, type UpstreamFields, upstreamOf } from "./fleet-pool.js";
 
-export interface Received {
+interface Received {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
@@ -18,7 +18,7 @@ export interface Received {
 
 export type Behaviour = (received: Received, outgoing: ServerResponse) => void;
 
-export interface StandIn {
+interface StandIn {
   readonly url: string;
   readonly received: Received[];
   /** Requests whose connection closed before they were answered. */
@@ -71,7 +71,7 @@ export const answerJson =
     outgoing.end(JSON.stringify(value));
   };
 
-export interface Watched {
+interface Watched {
   numStarted: number;
   readonly routed: string[];
   readonly retried: string[];

@@ -3,7 +3,7 @@
 import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
 
-export type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
+type WritableWeightType = "F32" | "F16" | "Q8_0" | "Q4_0";
 
 /** Values per quantised block. */
 const BLOCK_SIZE = 32;

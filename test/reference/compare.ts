@@ -34,7 +34,7 @@ export function once<T>(compute: () => T): () => T {
 }
 
 /** Uniform numbers in [0, 1): mulberry32. */
-export function seededRandom(seed: number): () => number {
+function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

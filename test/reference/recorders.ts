@@ -20,7 +20,7 @@ export interface AttentionRow {
 }
 
 /** Sequences laid out in the caches of one bench. */
-export interface StoredKv {
+interface StoredKv {
   readonly shape: KvShape;
   readonly keyCache: BufferHandle;
   readonly valueCache: BufferHandle;
@@ -115,7 +115,7 @@ export interface SampleRowInput {
   readonly allowed?: readonly number[] | undefined;
 }
 
-export interface SampleOutputs {
+interface SampleOutputs {
   readonly ids: BufferHandle;
   readonly logprobs: BufferHandle;
   readonly ranks: BufferHandle;

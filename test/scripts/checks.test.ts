@@ -92,6 +92,41 @@ describe("check-syntax", () => {
       { "src/a.ts": "f({ ...a, ...(b ? { c: 1 } : {}), ...(d && { d }) }, [...[1, 2].map(g), ...e], ...h);\n" },
       undefined,
     ],
+    [
+      "an export that no file imports",
+      { "src/a.ts": "\nexport const a = 1;\nconst b = a;\n" },
+      /^src\/a\.ts:2: expected another file to import "a"/,
+    ],
+    ["a type that no file imports", { "src/a.ts": "export interface A {}\n" }, /import "A"/],
+    [
+      "one of two exports",
+      { "src/a.ts": "export const { a, b: [c] } = d;\n", "src/b.ts": 'import { a } from "./a.js";\n' },
+      /^[^\n]*import "c"[^\n]*\n$/,
+    ],
+    [
+      "a name of another file's",
+      { "src/a.ts": "export class A {}\n", "src/b.ts": 'import { A } from "./c.js";\n', "src/c.ts": "" },
+      /import "A"/,
+    ],
+    [
+      "a name that is passed on to no file",
+      { "src/a.ts": "export const a = 1;\n", "src/b.ts": 'export { a as b } from "./a.js";\n' },
+      /^src\/b\.ts:1: [^\n]*import "b"[^\n]*\n$/,
+    ],
+    [
+      "imports of a test, a type, a whole file, the built file and at run time",
+      {
+        "src/a.ts": "export const a = 1, b = 2;\nexport type C = 1;\nexport function d() {}\n",
+        "src/a.test.ts": 'import { a, type C } from "./a.js";\nconst { b } = await import("./e.js");\n',
+        "src/e.ts": "export const b = 1;\n",
+        "src/f.ts": "export const f = 1;\n",
+        "test/helpers/g.ts": 'import { b as h } from "../../src/a.js";\nimport * as f from "../../src/f.js";\n',
+        "bin/a.js": 'import { d } from "../dist/src/a.js";\nexport const unasked = 1;\n',
+        "src/i.ts": "export interface I {}\n",
+        "src/j.ts": 'type J = import("./i.js").I;\n',
+      },
+      undefined,
+    ],
     ["code in strings and comments", { "src/a.ts": "// f(...[1])\nconst a = 'f(...[1])';\n" }, undefined],
   ];
 

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 
-export type AddonName = "millrace.node" | "probes.node";
+type AddonName = "millrace.node" | "probes.node";
 
 /** @example findAddon("millrace.node") // "/srv/node_modules/millrace-linux-x64/millrace.node" */
 export function findAddon(

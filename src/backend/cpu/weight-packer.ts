@@ -24,7 +24,7 @@ export interface PlacedWeight {
   readonly activations: ActivationFormat;
 }
 
-export interface PackerOptions {
+interface PackerOptions {
   readonly activationDtype: ActivationDtype;
   /** What the model is called in the cache's list. */
   readonly modelName: string;

@@ -2,7 +2,7 @@
 import type { BenchPlan, BenchReport, PlannedCell } from "../report/schema.js";
 import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize } from "../report/summary.js";
 
-export type AblationPlan = NonNullable<BenchPlan["ablation"]>;
+type AblationPlan = NonNullable<BenchPlan["ablation"]>;
 
 /** What half the threads cost of the price of all: of three, one is a third. */
 export const priceOfHalf = ({ numThreads }: AblationPlan): number => (numThreads >> 1) / numThreads;

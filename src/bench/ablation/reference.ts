@@ -164,7 +164,7 @@ const ratioIf = (ratio: Parameters<typeof ratioText>[0]): string | undefined =>
 const NO_LAYER =
   "No cell here has flash attention (2–4 × published: there is no layer to switch off; `bench kernels` has its speed) or concurrent instances (+69.8 to +92.4 % published, of accelerators; `bench serving` compares them on cores).";
 
-export interface ReferenceTable {
+interface ReferenceTable {
   /** The first row is the header. */
   readonly rows: readonly (readonly string[])[];
   /** Which reference ratios this run does not measure, in sentences. */

@@ -42,7 +42,7 @@ export function ablationSections(report: BenchReport): Section[] {
 const speed = (ratio: Compared | undefined): string => ratioText(ratio?.throughput) + voidMark(ratio?.isVoid);
 
 /** What a layer brings alone, and what it brings to all the others; undefined where it was not measured. */
-export interface LayerGain {
+interface LayerGain {
   readonly layer: string;
   readonly alone: CellRatio | undefined;
   readonly away: CellRatio | undefined;

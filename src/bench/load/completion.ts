@@ -16,7 +16,7 @@ export interface Connection {
   readonly watch: LoopWatch;
 }
 
-export interface Completed {
+interface Completed {
   readonly record: RequestRecord;
   readonly answer: string;
 }

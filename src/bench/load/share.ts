@@ -23,7 +23,7 @@ export interface ShareSpec {
   readonly stopMs: number;
 }
 
-export interface ShareEvents {
+interface ShareEvents {
   onSent(): void;
   onRecord(record: RequestRecord): void;
 }

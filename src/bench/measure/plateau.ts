@@ -7,7 +7,7 @@
 import { extremesOf } from "../../core/statistics.js";
 import type { RequestRecord } from "../load/record.js";
 
-export interface Plateau {
+interface Plateau {
   readonly startMs: number;
   readonly endMs: number;
   readonly numDone: number;

@@ -4,7 +4,7 @@ import { median } from "../../core/statistics.js";
 import type { ServerMetrics } from "../report/schema.js";
 
 /** By metric name, over all labels: of a fleet, over its instances. */
-export type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;
+type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;
 
 /** Names behind the prefixes; the first that a server has is taken. */
 const NAMES = {

@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Slo } from "../report/schema.js";
 
 /** As guidellm's documentation has them. */
-export const SLO_PRESETS: readonly Slo[] = [
+const SLO_PRESETS: readonly Slo[] = [
   { name: "chat", ttftMs: 200, tpotMs: 50 },
   { name: "rag", ttftMs: 300, tpotMs: 100 },
   { name: "code", ttftMs: 500, tpotMs: 150 },

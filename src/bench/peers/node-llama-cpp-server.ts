@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-export interface NodeLlamaCppServerJob {
+interface NodeLlamaCppServerJob {
   /** Holds node_modules/node-llama-cpp. */
   readonly folder: string;
   readonly modelPath: string;

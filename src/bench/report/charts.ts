@@ -24,7 +24,7 @@ const PLOT = { left: 58, right: WIDTH - 18, top: 30, bottom: HEIGHT - 42 };
 /** Of a label beside a point, at the charts' size of type. */
 const LABEL = { charWidth: 7, height: 12, gap: 8 };
 
-export interface Point {
+interface Point {
   readonly x: number;
   readonly y: number;
   readonly low?: number | undefined;
@@ -49,7 +49,7 @@ export interface LimitLine {
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
-export interface LineChart {
+interface LineChart {
   readonly title: string;
   readonly xLabel: string;
   readonly yLabel: string;
@@ -249,7 +249,7 @@ function densityPath(samples: readonly number[], span: Span, base: number, heigh
   return `${pathThrough([[RIDGE.left, base], ...outline, [RIDGE.right, base]])}Z`;
 }
 
-export interface Gain {
+interface Gain {
   readonly label: string;
   readonly alone: Estimate | undefined;
   readonly away: Estimate | undefined;

@@ -4,14 +4,14 @@ import { type LimitLine, lineChart, type Ridge, ridgeChart, type Series } from "
 import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, frontierOf } from "./summary.js";
 
-export interface LoadFigure {
+interface LoadFigure {
   readonly title: string;
   readonly note: string;
   /** SVG; empty where there is nothing to draw. */
   readonly drawing: string;
 }
 
-export interface Charted {
+interface Charted {
   readonly charted: readonly CellSummary[];
   /** Servers in the order of their colours. */
   readonly names: readonly string[];

@@ -6,7 +6,7 @@ import type { Ceilings, ModelWork } from "../report/schema.js";
 
 const READINGS_AT_A_TIME = 5;
 
-export type ReadCeilings = () => Ceilings["readings"];
+type ReadCeilings = () => Ceilings["readings"];
 
 /** @returns nothing to read where there is no model to hold against it, or where the probes were not built: a bench is none the worse for it */
 export function ceilingReader(works: readonly ModelWork[], numThreads: number): ReadCeilings | undefined {

@@ -30,7 +30,7 @@ export interface RunPlace {
   readonly numBefore: number;
 }
 
-export interface RunnerOptions {
+interface RunnerOptions {
   readonly cells: readonly Cell[];
   /** A target that is launched is started anew for each run. */
   readonly isFreshEachRun: boolean;

@@ -50,7 +50,7 @@ interface Model {
   readonly max_model_len?: number;
 }
 
-export interface ModelList {
+interface ModelList {
   readonly models: readonly Model[];
   /** Of the answer that held none: a server that wants a key answers 401. */
   readonly status: number;

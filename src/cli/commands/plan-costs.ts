@@ -13,7 +13,7 @@ interface CostFlags extends PlanFlags {
 }
 
 /** @example apiPrice("0.15:0.60") */
-export function apiPrice(text: string): ApiPrice {
+function apiPrice(text: string): ApiPrice {
   const match = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text);
   const [input, output] = [Number(match?.[1]), Number(match?.[2])];
   if (input + output > 0)

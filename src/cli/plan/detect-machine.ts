@@ -15,7 +15,7 @@ const SMI_TIMEOUT_MS = 10_000;
 /** A single one may be half of the next, where neighbours use the machine too. */
 const NUM_READINGS = 12;
 
-export interface DetectOptions {
+interface DetectOptions {
   readonly ignoreGpus: boolean;
   /** In place of the probes. */
   readonly gigabytesPerS: number | undefined;

@@ -11,7 +11,7 @@ import type { RopeTable } from "./rope-tables.js";
 import type { LayerWeights } from "./weights.js";
 
 /** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
-export interface AttentionScratch {
+interface AttentionScratch {
   /** [M, width] */
   readonly normed: BufferHandle;
   /** [M, numHeads · headDim] */

@@ -8,7 +8,7 @@ import { addToResidual } from "./residual.js";
 import type { LayerWeights } from "./weights.js";
 
 /** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
-export interface FeedForwardScratch {
+interface FeedForwardScratch {
   /** [M, width] */
   readonly normed: BufferHandle;
   /** [M, ffWidth] */

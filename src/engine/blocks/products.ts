@@ -5,7 +5,7 @@ import { activationRowBytes } from "../../backend/packing.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
 import type { Linear } from "./weights.js";
 
-export interface ProductOptions {
+interface ProductOptions {
   /** Add to what `out` has. */
   readonly accumulate?: boolean;
   /** The next operation does not depend on this one. */
@@ -15,7 +15,7 @@ export interface ProductOptions {
 export const ADDED: ProductOptions = { accumulate: true };
 
 /** out[r] = x[r] over its root mean square, times gain; rows of `width`. */
-export interface Norm {
+interface Norm {
   readonly gain: BufferHandle;
   readonly width: number;
   readonly eps: number;

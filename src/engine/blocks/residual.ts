@@ -5,7 +5,7 @@ import type { Rows } from "./last-rows.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
 import type { Linear } from "./weights.js";
 
-export interface ResidualPart {
+interface ResidualPart {
   /** [M, width] for the output before its norm. */
   readonly normed: BufferHandle;
   readonly width: number;

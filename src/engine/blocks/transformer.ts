@@ -13,9 +13,9 @@ import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-table
 import type { ModelWeights } from "./weights.js";
 
 /** Records what fills `hidden` [rows, width] before the first layer. @param variant that `forward` was called with */
-export type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
+type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
 
-export interface TransformerParts {
+interface TransformerParts {
   readonly config: ModelConfig;
   readonly weights: ModelWeights;
   readonly device: Device;

@@ -21,13 +21,13 @@ const SLICE_MS = 300;
 /** What takes so long will want another place. */
 const WARM_MS = 100;
 /** No key waits longer for a turn to have something compiled. */
-export const MOST_WAIT_MS = 30_000;
+const MOST_WAIT_MS = 30_000;
 /** A grammar that failed is not tried again for so long; a busy machine may have been the reason. */
 const CULPRIT_MS = 10 * 60_000;
 const MAX_REMEMBERED = 1024;
 
 /** A request that is to be held to a grammar. */
-export interface Opening {
+interface Opening {
   readonly requestId: number;
   readonly tenant: string;
   readonly recipe: string;
@@ -36,11 +36,11 @@ export interface Opening {
   outputTokens(): number[];
 }
 
-export type LaneEvent =
+type LaneEvent =
   | { readonly kind: "opened" | "restarted"; readonly requestId: number }
   | { readonly kind: "failed"; readonly requestId: number; readonly error: MillraceError };
 
-export interface LaneCounts {
+interface LaneCounts {
   readonly numCompiled: number;
   readonly numCacheHits: number;
   readonly compileMs: number;

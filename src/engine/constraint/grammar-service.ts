@@ -24,7 +24,7 @@ export interface LostThread {
 }
 
 /** What happened since the last look. */
-export interface GrammarNews {
+interface GrammarNews {
   readonly messages: readonly FromGrammarThread[];
   readonly lost: LostThread | undefined;
 }

@@ -9,7 +9,7 @@ interface Disposable {
   dispose(): void;
 }
 
-export type TokenizerInfo = Disposable;
+type TokenizerInfo = Disposable;
 export type CompiledGrammar = Disposable;
 
 export interface GrammarCompiler extends Disposable {

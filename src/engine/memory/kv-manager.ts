@@ -7,7 +7,7 @@ import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
 import { blocksAtOnce } from "./windows.js";
 
-export interface KvManagerOptions {
+interface KvManagerOptions {
   /** Per KV group; 0 = everything is kept. */
   readonly windows: readonly number[];
   /** Per KV group. */
@@ -21,7 +21,7 @@ export interface KvManagerOptions {
 }
 
 /** Where published blocks are kept beyond memory. */
-export interface BlockStore {
+interface BlockStore {
   /** Blocks to bring back in one step at most: others wait for it. */
   readonly blocksPerStep: number;
   has(parent: PrefixNode, tokens: Int32Array): boolean;

@@ -5,7 +5,7 @@
 import type { SamplingParams } from "../api.js";
 
 /** The part of a sequence that is looked at. */
-export interface BarredSequence {
+interface BarredSequence {
   readonly sampling: SamplingParams;
   readonly numPromptTokens: number;
   /** With the drafted ones up to the position. */

@@ -15,7 +15,7 @@ import { TextLookup } from "./lookup.js";
 import { Speculator } from "./speculator.js";
 import { TrainedHeads } from "./trained-heads.js";
 
-export interface SpeculatorSource {
+interface SpeculatorSource {
   readonly target: ModelConfig;
   readonly options: EngineOptions;
   readonly device: Device;

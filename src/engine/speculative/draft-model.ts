@@ -20,7 +20,7 @@ import { StepCost } from "../step-cost.js";
 import { addRow, writeBlockTables } from "../step-layout.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 
-export interface DraftModelCapacity {
+interface DraftModelCapacity {
   readonly maxNumSeqs: number;
   readonly maxModelLen: number;
   readonly blockSize: number;

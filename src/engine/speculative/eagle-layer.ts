@@ -7,7 +7,7 @@ import type { Binder, Linear } from "../blocks/weights.js";
 import { allocateInts, type StepBatch } from "../step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
 
-export interface EagleSizes {
+interface EagleSizes {
   readonly width: number;
   /** Heads and their size are those of the model's queries. */
   readonly queryWidth: number;
@@ -15,7 +15,7 @@ export interface EagleSizes {
   readonly rmsEps: number;
 }
 
-export interface EagleWeights {
+interface EagleWeights {
   readonly attentionNorm: BufferHandle;
   readonly query: Linear;
   readonly attentionOutput: Linear;

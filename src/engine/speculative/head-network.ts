@@ -26,7 +26,7 @@ export interface HeadNetwork {
   recordInput(program: Program, hidden: BufferHandle, states: States, batch: StepBatch, depth: number): void;
 }
 
-export interface States {
+interface States {
   readonly buffer: BufferHandle;
   readonly areOwn: boolean;
 }

@@ -86,7 +86,7 @@ export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig): Mod
   };
 }
 
-export interface EagleShape {
+interface EagleShape {
   /** Of the model, from 0 on: whose keys and values it attends to. */
   readonly pastLayer: number;
   readonly ffWidth: number;

@@ -6,7 +6,7 @@ import type { UpstreamTarget } from "../upstream.js";
 /** More than any engine's metrics; what sends more is no engine. */
 const MAX_ANSWER_BYTES = 8 * 2 ** 20;
 
-export interface EngineAnswer {
+interface EngineAnswer {
   readonly status: number;
   readonly text: string;
 }

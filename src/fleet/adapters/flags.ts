@@ -6,7 +6,7 @@ type FlagFor<Value> = string | ((value: Value, options: EngineOptions) => readon
 
 export type FlagTable = { readonly [Option in keyof EngineOptions]?: FlagFor<NonNullable<EngineOptions[Option]>> };
 
-export interface Flags {
+interface Flags {
   readonly args: readonly string[];
   readonly notices: readonly string[];
 }

@@ -7,7 +7,7 @@ type Camel<S extends string> = S extends `${infer Head}-${infer Rest}` ? `${Head
 type CamelKeys<T> = { readonly [K in keyof T as K extends string ? Camel<K> : K]: T[K] };
 
 /** @example camelCase("max-num-seqs") // "maxNumSeqs" */
-export function camelCase(key: string): string {
+function camelCase(key: string): string {
   return key.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 

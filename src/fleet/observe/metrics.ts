@@ -29,7 +29,7 @@ const FIGURES: readonly Figure[] = [
 ];
 
 /** What the proxy knows at this moment. */
-export interface ProxyGauges {
+interface ProxyGauges {
   /** Requests of a model that wait for an instance. */
   numWaiting(model: string): number;
   /** Sequences sent to an instance and not ended. */

@@ -30,7 +30,7 @@ export interface Refused {
   readonly status: number | undefined;
 }
 
-export interface AttemptContext {
+interface AttemptContext {
   readonly instanceId: string;
   readonly requestId: string;
   readonly dialect: Dialect;

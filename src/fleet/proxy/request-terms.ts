@@ -8,7 +8,7 @@ import type { Route } from "./routes.js";
 /** Requests often ask for more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
 
-export interface RequestTerms {
+interface RequestTerms {
   readonly route: Route;
   readonly path: string;
   readonly bytes: Buffer;

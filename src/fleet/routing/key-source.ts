@@ -23,7 +23,7 @@ export interface KeySource {
 }
 
 /** English, code and JSON have between three and five. */
-export const BYTES_PER_TOKEN = 4;
+const BYTES_PER_TOKEN = 4;
 const BLOCK_BYTES = 128;
 const BLOCK_WORDS = BLOCK_BYTES / 4;
 /** Beyond it nothing is hashed: prompts that share a mebibyte go to the same instance anyway. */

@@ -26,7 +26,7 @@ export interface Question {
 }
 
 /** @returns an index of `candidates` */
-export type RoutingPolicy = (question: Question) => number;
+type RoutingPolicy = (question: Question) => number;
 
 /** Below this mean, loads are compared with it: while seats are free, what is busier is hardly slower, and a prompt computed anew costs more. */
 const QUIET_LOAD = 0.5;

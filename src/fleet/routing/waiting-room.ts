@@ -3,7 +3,7 @@ import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { FairQueue, type Waiter } from "./fair-queue.js";
 import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
 
-export interface WaitingLimits {
+interface WaitingLimits {
   /** Of one model. */
   readonly maxWaiting: number;
   readonly maxWaitMs: number;

@@ -1,6 +1,6 @@
 /** Names of split model files: `<prefix>-00001-of-00003.gguf`, as llama.cpp's gguf-split writes them. */
 
-export interface SplitName {
+interface SplitName {
   readonly prefix: string;
   /** From 1. */
   readonly number: number;

@@ -12,7 +12,7 @@ export interface DownloadProgress {
   readonly totalBytes: number;
 }
 
-export interface DownloadOptions {
+interface DownloadOptions {
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
   /** Attempts in a row that bring no byte, after which the download is given up. */
   readonly maxFruitlessAttempts: number;

@@ -7,13 +7,13 @@ import { openFile, readExactly } from "../read-file.js";
 import { DTYPE_BITS, type Dtype, type SafetensorsTensor } from "./types.js";
 
 /** The format's own bound is 100 MB; published files stay below 2 MB, and the table costs a multiple of its text in memory. */
-export const MAX_HEADER_BYTES = 16 * 1024 * 1024;
+const MAX_HEADER_BYTES = 16 * 1024 * 1024;
 const MAX_TENSORS = 131_072;
 const MAX_DIMENSIONS = 8;
 const LENGTH_BYTES = 8;
 const METADATA_KEY = "__metadata__";
 
-export interface SafetensorsHeader {
+interface SafetensorsHeader {
   readonly byteLength: number;
   readonly tensors: readonly SafetensorsTensor[];
 }

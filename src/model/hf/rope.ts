@@ -14,7 +14,7 @@ export interface RopeFactors {
   readonly long?: Float32Array;
 }
 
-export interface HfRopes {
+interface HfRopes {
   /** The model's rope, then that of windowed layers where they have their own. */
   readonly ropes: readonly RopeConfig[];
   /** What the rope was stretched to serve. */

@@ -1,6 +1,6 @@
 /** Every constant of the speed model, with where it comes from. `assumed` marks judgement; what was used to set one of these is not used to check the model. */
 
-export interface Constant {
+interface Constant {
   readonly value: number;
   readonly source: string;
 }

@@ -4,7 +4,7 @@
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
 
 /** Published by others: a model that is not in `of` may keep less. */
-export interface QualityGate {
+interface QualityGate {
   /** Mean score kept, in percent of the unquantised model's, the least of what is published; undefined: not known as a score. */
   readonly recovery: number | undefined;
   /** The models it was found of. */

@@ -16,7 +16,7 @@ export interface Program {
   readonly limits: Limits;
 }
 
-export interface Limits {
+interface Limits {
   /** Processes and threads. */
   readonly numThreads: number;
   /** Private memory of a process. */

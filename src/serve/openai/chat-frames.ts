@@ -16,7 +16,7 @@ export interface Envelope {
   readonly system_fingerprint: string;
 }
 
-export interface ChatStreamOptions {
+interface ChatStreamOptions {
   readonly numChoices: number;
   readonly numPromptTokens: number;
   /** Set where chunks have their tokens' ids, and the first the prompt's. */

@@ -43,7 +43,7 @@ const messageSchema = z.object({
   function_call: z.null().optional(),
 });
 
-export type MessageField = z.output<typeof messageSchema>;
+type MessageField = z.output<typeof messageSchema>;
 export const messagesField = z.array(messageSchema);
 
 const MAX_KWARGS_DEPTH = 16;

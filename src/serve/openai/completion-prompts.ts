@@ -72,7 +72,7 @@ async function fromTexts(
   });
 }
 
-export interface PromptOptions {
+interface PromptOptions {
   readonly addSpecial: boolean;
   readonly keepSpecial: boolean;
   /** The field's name; prompt by default. */

@@ -56,7 +56,7 @@ export const constraintShape = {
   structured_outputs: structuredOutputsField.optional(),
 } as const;
 
-export type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
+type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
 
 const ANY_OBJECT = { type: "object" };
 

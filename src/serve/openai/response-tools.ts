@@ -39,7 +39,7 @@ function nestedChoice(choice: z.output<typeof flatChoiceField> | undefined): Too
   return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools: choice.tools.map(nested) } };
 }
 
-export interface FlatToolFields {
+interface FlatToolFields {
   readonly tools?: z.output<typeof flatToolsField> | undefined;
   readonly tool_choice?: z.output<typeof flatChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;

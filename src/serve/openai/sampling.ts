@@ -8,7 +8,7 @@ import type { AnswerReading, GenerationRequest } from "../generation.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
-export interface GenerationPlan {
+interface GenerationPlan {
   readonly fields: SamplingFields;
   readonly promptIds: Int32Array;
   /** undefined: as many as the context leaves. */

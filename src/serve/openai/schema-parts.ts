@@ -17,7 +17,7 @@ export function numberIn(min: number, max: number) {
   );
 }
 
-export function numberAbove(min: number, max: number) {
+function numberAbove(min: number, max: number) {
   return checked<number>(
     `a number in (${min}, ${max}]`,
     (value) => typeof value === "number" && value > min && value <= max,

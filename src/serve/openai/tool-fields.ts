@@ -35,7 +35,7 @@ const toolSchema = z.strictObject({
   }),
 });
 
-export type ToolField = z.output<typeof toolSchema>;
+type ToolField = z.output<typeof toolSchema>;
 export const toolsField = z.array(toolSchema).max(MAX_TOOLS);
 
 const namedChoice = z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) });

@@ -2,7 +2,7 @@
 import type { JobTotals } from "../job.js";
 import type { StreamUsage } from "./schema-parts.js";
 
-export interface Usage {
+interface Usage {
   readonly prompt_tokens: number;
   readonly total_tokens: number;
   readonly completion_tokens: number;

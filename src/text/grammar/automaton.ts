@@ -5,7 +5,7 @@ import type { Language, Languages } from "./language.js";
 import { RegexError } from "./regex.js";
 
 /** Of what leads from a state to others, each label leads to one. */
-export interface State<Label> {
+interface State<Label> {
   readonly isFinal: boolean;
   readonly edges: readonly { readonly label: Label; readonly to: number }[];
 }

@@ -27,10 +27,6 @@ function* codePointsOf(set: CharacterSet): Iterable<number> {
   for (const [first, last] of set) for (let codePoint = first; codePoint <= last; codePoint++) yield codePoint;
 }
 
-export function quoted(content: string): string {
-  return sequence(QUOTE, content, QUOTE);
-}
-
 const HEX = "[0-9a-fA-F]";
 
 /** One character of a string, in any spelling but a lone surrogate's. No groups: of those the engine would make rules, which slow down its masks. */

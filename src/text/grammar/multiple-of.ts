@@ -5,7 +5,7 @@ import type { NumberBounds } from "./json-number.js";
 import { RegexError } from "./regex.js";
 
 /** Multiples are counted in units of 10^-decimals, and are so many units each. */
-export interface Step {
+interface Step {
   readonly units: bigint;
   readonly decimals: number;
 }

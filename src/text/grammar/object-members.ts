@@ -7,7 +7,7 @@ export interface Member {
   readonly isRequired: boolean;
 }
 
-export interface MemberCount {
+interface MemberCount {
   readonly min: number;
   readonly max: number | undefined;
 }

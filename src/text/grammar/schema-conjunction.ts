@@ -5,7 +5,7 @@ import { isSchema, keywordsOf, type Schema } from "./schema-keywords.js";
 import { type Matches, merged } from "./schema-merge.js";
 
 /** Schemas of which one holds. */
-export interface Alternatives {
+interface Alternatives {
   readonly schemas: readonly unknown[];
   readonly at: string;
   readonly isExclusive: boolean;
@@ -24,7 +24,7 @@ const COMBINING = ["$ref", "allOf", "anyOf", "oneOf", "not", "dependentRequired"
 
 export const isCombining = (name: string): boolean => COMBINING.includes(name);
 
-export interface ConjunctionHost {
+interface ConjunctionHost {
   readonly matches: Matches;
   /** Counts, and throws where a schema is none. */
   enter(schema: unknown, at: string): void;

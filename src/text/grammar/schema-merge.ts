@@ -2,7 +2,7 @@
 import { isSchema, JSON_TYPES, type JsonType, type Schema } from "./schema-keywords.js";
 
 /** Values of one keyword that hold together. No JSON is an instance of it. */
-export class All {
+class All {
   constructor(readonly values: readonly unknown[]) {}
 }
 

@@ -9,7 +9,7 @@ const UTF8 = new TextEncoder();
 /** U+2581, which stands for a space in the vocabulary. */
 export const SPACE_MARK = "\u2581";
 
-export interface CharBpeOptions {
+interface CharBpeOptions {
   readonly hasByteFallback: boolean;
   /** Stands for a character that has no token; undefined: it is left out. */
   readonly unknownId: number | undefined;

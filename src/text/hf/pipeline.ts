@@ -13,7 +13,7 @@ export type Normalize = (text: string) => string;
 /** Splits pieces further; `isStart`: the first piece begins the whole text. */
 export type PreTokenize = (pieces: readonly string[], isStart: boolean) => readonly string[];
 
-export interface PreTokenizer {
+interface PreTokenizer {
   readonly split: PreTokenize;
   /** The merges work on bytes in GPT-2's alphabet. */
   readonly isByteLevel: boolean;

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../formats/huggingface/json.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../vocabulary.js";
 import { refuse } from "./pipeline.js";
 
-export interface AddedToken {
+interface AddedToken {
   readonly id: number;
   readonly content: string;
   /** Left out of decoded text, and matched only in text that may contain special tokens. */

@@ -21,7 +21,7 @@ export interface GrammarFunction {
 }
 
 /** What grammars need to know of a format. */
-export type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
+type CallSyntax = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
 
 export interface CallGrammarOptions {
   readonly format: CallSyntax;

@@ -24,7 +24,7 @@ export interface CallRegion {
  * How calls are written, text by text: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments, `afterArguments`, with
  * `between` before each call but the first, then `end`.
  */
-export interface CallSpelling {
+interface CallSpelling {
   readonly start: string;
   readonly beforeName: string;
   readonly beforeArguments: string;

@@ -5,7 +5,7 @@
 import { E4M3, rowByteLength } from "../../../formats/dequantize.js";
 import type { QuantizedMatrix, ScaleGrid } from "./matrix.js";
 
-export type EncodedType = "F32" | "Q4_0" | "Q5_0" | "Q8_0" | "F8_E4M3" | "I8";
+type EncodedType = "F32" | "Q4_0" | "Q5_0" | "Q8_0" | "F8_E4M3" | "I8";
 
 const BLOCK = 32;
 /** Codes in memory at a time. */
