@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { createProgram } from "../../src/cli/main.js";
-import { allPages, blocksOf, commandsIn, REASONS } from "./shell-blocks.js";
+import { allPages, blocksOf, commandsIn, inlineCommandsOf, REASONS } from "./shell-blocks.js";
 
 const blocks = allPages().flatMap(blocksOf);
 
@@ -63,4 +63,26 @@ test.each(blocks.map((block) => [`${block.page}:${block.line}`, block] as const)
     if (args.some((arg) => arg.includes("…"))) continue;
     await expect(parse(args), args.join(" ")).resolves.toBeUndefined();
   }
+});
+
+/** A sentence names a command without all that the command needs. */
+const LEFT_OUT = [
+  "commander.missingMandatoryOptionValue",
+  "commander.missingArgument",
+  "commander.optionMissingArgument",
+  "commander.help",
+  "commander.helpDisplayed",
+];
+
+const inline = allPages().flatMap((page) => inlineCommandsOf(page).map((command) => [page, command] as const));
+
+test("commands are found in the text, too", () => expect(inline.length).toBeGreaterThan(60));
+
+test.each(inline)("%s: %s", async (_, command) => {
+  const [args = []] = commandsIn(command);
+  const problem = await parse(args).then(
+    () => undefined,
+    (thrown: { readonly code?: string }) => thrown.code ?? String(thrown),
+  );
+  if (problem !== undefined) expect(LEFT_OUT, problem).toContain(problem);
 });

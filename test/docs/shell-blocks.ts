@@ -87,3 +87,11 @@ export function commandsIn(text: string): string[][] {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+/** Commands of ours that stand in the text, as code within a line; a page may leave out what each of them needs. */
+export function inlineCommandsOf(page: string): string[] {
+  const text = readFileSync(join(repositoryRoot(), page), "utf8").replace(/^```[\s\S]*?^```/gm, "");
+  const commands = [...text.matchAll(/`((?:millrace|npm start --) [^`]+)`/g)].map(([, command]) => command!);
+  // A dot dot dot stands for arguments, and brackets for those of a usage line.
+  return commands.map((command) => command.replace(/\s+/g, " ")).filter((command) => !/…|\[options\]/.test(command));
+}
