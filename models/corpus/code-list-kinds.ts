@@ -1,4 +1,4 @@
-/** Functions of a list of numbers. size: a table of data. */
+/** Functions of a list of numbers. */
 import { type FunctionKind, kindOf } from "./function-kind.js";
 
 const onList = kindOf<[number[]]>("values:number[]");

@@ -1,4 +1,4 @@
-/** Functions of one and of two numbers. size: a table of data. */
+/** Functions of one and of two numbers. */
 import { type FunctionKind, kindOf } from "./function-kind.js";
 
 const onNumber = kindOf<[number]>("x:number");

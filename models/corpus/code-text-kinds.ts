@@ -1,4 +1,4 @@
-/** Functions of texts and of lists of words. size: a table of data. */
+/** Functions of texts and of lists of words. */
 import { type FunctionKind, kindOf } from "./function-kind.js";
 
 const onText = kindOf<[string]>("text:string");

@@ -1,4 +1,4 @@
-/** What the bundled model knows about millrace: [questions, answer], each true of the README and docs. size: a table of data. */
+/** What the bundled model knows about millrace: [questions, answer], each true of the README and docs. */
 export const millraceFacts: readonly (readonly [questions: string, answer: string])[] = [
   [
     "[What is|Tell me about|What do you know about|Explain|Describe] millrace[?|.]",

@@ -1,4 +1,4 @@
-/** Summaries of reports: the facts stand among other sentences, and the summary states them in one or two. size: a table of data. */
+/** Summaries of reports: the facts stand among other sentences, and the summary states them in one or two. */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { fillerSentence } from "./filler.js";
 import { firm, fullName, inventName, town } from "./names.js";

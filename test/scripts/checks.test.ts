@@ -137,27 +137,57 @@ describe("check-syntax", () => {
   });
 });
 
-describe("line-budget", () => {
-  const lines = (count: number): string => "x\n".repeat(count);
+describe("size-budget", () => {
+  const statements = (count: number): string => "x();\n".repeat(count);
   const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
-    ["500 lines", { "src/a.ts": lines(500) }, undefined],
-    ["501 lines without a reason", { "src/a.ts": lines(501) }, /src\/a\.ts: 501 lines/],
-    ["501 lines with a reason", { "native/a.cc": `// size: one table\n${lines(500)}` }, undefined],
+    ["450 statements", { "src/a.ts": statements(450) }, undefined],
+    ["451 statements without a reason", { "src/a.ts": statements(451) }, /src\/a\.ts: 451 statements/],
+    ["451 statements on one line", { "src/a.ts": statements(451).replaceAll("\n", "") }, /src\/a\.ts: 451 statements/],
+    ["451 statements with a reason", { "native/a.cc": `// size: one table\n${statements(451)}` }, undefined],
+    ["550 statements with a reason", { "test/a.ts": `// size: one table\n${statements(550)}` }, undefined],
     [
-      "800 lines even with a reason",
-      { "test/a.ts": `// size: one table\n${lines(799)}` },
-      /fewer than 800 lines, got 800/,
+      "551 statements even with a reason",
+      { "test/a.ts": `// size: one table\n${statements(551)}` },
+      /at most 550 statements, got 551/,
     ],
-    ["data files", { "src/a.json": lines(5000) }, undefined],
     [
-      "the total",
-      Object.fromEntries(Array.from({ length: 160 }, (_, i) => [`src/f${i}.ts`, lines(499)])),
-      /src and native: expected at most \d+ lines, got 79840/,
+      "members: of a class, a type and an object literal",
+      {
+        "src/a.ts": [
+          "class A { a = 1; b() { return 1; } get c() { return 2; } }", // 1 + 3 members + 2 statements
+          "type B = { a: 1; b(): 2; [c: string]: unknown };", // 1 + 3
+          "f({ a: 1, b, ...c, d() {} });", // 1 + 4
+          statements(436),
+        ].join("\n"),
+      },
+      /src\/a\.ts: 451 statements/,
+    ],
+    [
+      "comments, blank lines and strings",
+      { "src/a.ts": `${"// a;\n\n".repeat(600)}f("${"a; ".repeat(600)}");` },
+      undefined,
+    ],
+    [
+      "C++: statements and blocks",
+      { "native/a.cc": `/* a; */ // b;\nchar c = ';'; auto s = ";\\";{"; int main() { ${"x();".repeat(448)} }` },
+      /native\/a\.cc: 451 statements/,
+    ],
+    ["Python: lines that hold something", { "models/a.py": "a()\n\n".repeat(451) }, /models\/a\.py: 451 statements/],
+    ["data files", { "src/a.json": "1\n".repeat(5000) }, undefined],
+    [
+      "the total, without tests",
+      Object.fromEntries(
+        Array.from({ length: 124 }, (_, i) => [
+          [`src/f${i}.ts`, statements(449)],
+          [`src/f${i}.test.ts`, statements(449)],
+        ]).flat(),
+      ),
+      /src and native: expected at most \d+ statements, got 55676/,
     ],
   ];
 
   test.each(CASES)("%s", (_name, files, expected) => {
-    const { exitCode, stderr } = runCheck("line-budget.js", tempTree(files));
+    const { exitCode, stderr } = runCheck("size-budget.js", tempTree(files));
     expect(stderr).toMatch(expected ?? /^$/);
     expect(exitCode).toBe(expected === undefined ? 0 : 1);
   });

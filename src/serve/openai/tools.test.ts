@@ -1,4 +1,7 @@
-/** Tools and reasoning of chat completions: what is refused, what the template is given, what the answer says. */
+/**
+ * Tools and reasoning of chat completions: what is refused, what the template is given, what the answer says.
+ * size: cases are requests and answers, written out as JSON
+ */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import {
