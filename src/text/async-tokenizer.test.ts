@@ -82,6 +82,21 @@ test("a text of clearly more tokens than are wanted is not encoded to its end, w
   }
 });
 
+test("white space that a special token swallows is no reason to refuse a text, wherever the text is cut", async () => {
+  const tokenizer = loadTokenizer(tokenizerSource(fixture("tokenizers/ggml-vocab-phi-3.gguf")));
+  const maxTokens = 200;
+  const cut = 8 * maxTokens;
+  const swallowed = "\n\t \u000b".repeat(cut);
+  const early = `Hello<|end|>${swallowed}Hello`;
+  // The cut goes through the special token, whose white space is then not seen to be swallowed.
+  const late = `${"<|end|>".repeat(120).padEnd(cut - 3)}<|end|>${swallowed}`;
+  for (const text of [early, late]) {
+    const ids = Int32Array.from(tokenizer.encode(text, options));
+    expect(ids.length).toBeLessThanOrEqual(maxTokens);
+    expect(await new AsyncTokenizer(tokenizer).encode([text], options, maxTokens)).toEqual([{ ids }]);
+  }
+});
+
 test("tenants take turns at the thread", async () => {
   const { encoder } = encoderOf(MODEL);
   const ended: string[] = [];

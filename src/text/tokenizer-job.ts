@@ -64,13 +64,15 @@ export function runJob(tokenizer: Tokenizer, job: Job): JobResult {
 const USUAL_TOKEN_LENGTH = 8;
 /** Slices are cut anywhere: of each, so many tokens may be there only because of the cut. */
 const TOKENS_OF_A_CUT = 64;
+/** A special token may swallow the white space after or before it, however long, and may be on the other side of the cut. */
+const SPACES = /[\s\u0085]+/g;
 
 /** A prompt of megabytes that no context holds is told by its first slices: all of it would take seconds. */
 function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxTokens: number): Encoded {
   const sliceLength = USUAL_TOKEN_LENGTH * maxTokens;
   let numTokens = 0;
   for (let start = 0; text.length > sliceLength && start < text.length; start += sliceLength) {
-    const slice = tokenizer.encode(text.slice(start, start + sliceLength), options);
+    const slice = tokenizer.encode(text.slice(start, start + sliceLength).replace(SPACES, " "), options);
     numTokens += Math.max(0, slice.length - TOKENS_OF_A_CUT);
     if (numTokens > maxTokens) return { ids: new Int32Array(), atLeast: numTokens };
   }
