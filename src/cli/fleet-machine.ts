@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import { toMillraceError } from "../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
-import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
+import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { Split } from "../fleet/instance-plan.js";
 import type { Machine } from "../fleet/specs.js";
 import { cpusByCore } from "./cpu.js";
@@ -17,7 +17,7 @@ const EXPECTED_REQUESTS = 16;
 const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
 
 /** The flags of a model's processes that change how fast they are. */
-function engineArgs({ options, args }: ModelConfig): readonly string[] {
+function engineArgs({ options, args }: ModelEntry): readonly string[] {
   const { kvCacheDtype } = options;
   const written = writtenFlags(addEngineOptions(new Command()), args);
   return [
@@ -35,7 +35,7 @@ interface Moment {
 }
 
 async function splitFor(
-  model: ModelConfig,
+  model: ModelEntry,
   cores: Machine["cores"],
   startStage: StartStage,
   { isServing }: Moment,

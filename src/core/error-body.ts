@@ -21,6 +21,13 @@ export interface AnthropicErrorBody {
   readonly request_id: string;
 }
 
+/** How one vendor's API tells of errors, on each of its paths. */
+export interface ErrorDialect {
+  errorBody(error: MillraceError, requestId: string): object;
+  /** Sent beside X-Request-Id. */
+  readonly requestIdHeader: string;
+}
+
 /** OpenAI's `type` for a status. */
 function errorType(status: number): string {
   if (status === 401) return "authentication_error";
@@ -65,3 +72,7 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
     request_id: requestId,
   };
 }
+
+export const OPENAI_ERRORS: ErrorDialect = { errorBody, requestIdHeader: "X-Request-Id" };
+
+export const ANTHROPIC_ERRORS: ErrorDialect = { errorBody: anthropicErrorBody, requestIdHeader: "Request-Id" };

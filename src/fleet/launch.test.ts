@@ -4,12 +4,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import type { EngineName, EngineOptions } from "./adapters/adapter.js";
+import type { CommonEngineOptions, EngineName } from "./adapters/adapter.js";
 import { ADAPTERS } from "./adapters/index.js";
 import { prepareLaunch, shareOf } from "./launch.js";
 import type { ModelSpec } from "./model-spec.js";
 
-const spec = (engine: EngineName, options: Partial<EngineOptions>, rest: Partial<ModelSpec> = {}): ModelSpec => ({
+const spec = (engine: EngineName, options: Partial<CommonEngineOptions>, rest: Partial<ModelSpec> = {}): ModelSpec => ({
   name: "m",
   engine,
   program: ["engine"],

@@ -1,5 +1,5 @@
 /** What the fleet is told of one model: which engine serves it, how it is started, how many instances there are, and where they run. */
-import type { EngineName, EngineOptions } from "./adapters/adapter.js";
+import type { CommonEngineOptions, EngineName } from "./adapters/adapter.js";
 import type { UpstreamTarget } from "./upstream.js";
 
 export interface ModelSpec {
@@ -8,7 +8,7 @@ export interface ModelSpec {
   readonly engine: EngineName;
   /** Program and first arguments, where not the adapter's own. */
   readonly program?: readonly [string, ...string[]];
-  readonly options: EngineOptions;
+  readonly options: CommonEngineOptions;
   /** The engine's own flags, put behind those made of `options`, so that they win. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;

@@ -1,6 +1,6 @@
 /** From the configuration to what is run: each model's specification for the supervisor, and its bounds for the keeper. */
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./autoscale.js";
-import type { FleetConfig, ModelConfig } from "./config/schema.js";
+import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import type { Split } from "./instance-plan.js";
 import type { KeptModel } from "./keeper.js";
 import { estimateBytes } from "./memory.js";
@@ -31,7 +31,7 @@ function present<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], un
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never;
 }
 
-function boundsOf({ instances, load, model }: ModelConfig, split: Split | undefined): { min: number; max: number } {
+function boundsOf({ instances, load, model }: ModelEntry, split: Split | undefined): { min: number; max: number } {
   if (model === undefined) return { min: 0, max: 0 };
   const { min, max } =
     instances === "auto"
@@ -45,7 +45,7 @@ function boundsOf({ instances, load, model }: ModelConfig, split: Split | undefi
 const isNamed = (cores: Machine["cores"]): boolean => cores.some((cpus) => cpus.length > 0);
 
 /** Cores of all instances, and how many of them are each one's; undefined: nothing is divided. */
-function coresOf(config: ModelConfig, max: number, { cores: machine, splits }: Machine) {
+function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Machine) {
   const { engine, cores, coresPerInstance, name } = config;
   const all = cores?.map((cpu) => [cpu]) ?? machine;
   // Those that are asked for are kept to even where instances have to share them.
@@ -59,7 +59,7 @@ function coresOf(config: ModelConfig, max: number, { cores: machine, splits }: M
 }
 
 function specOf(
-  config: ModelConfig,
+  config: ModelEntry,
   { drain }: FleetConfig["timeouts"],
   bounds: { min: number; max: number },
   machine: Machine,
@@ -98,11 +98,7 @@ function specOf(
   };
 }
 
-function rulesOf(
-  config: FleetConfig,
-  { autoscale }: ModelConfig,
-  bounds: { min: number; max: number },
-): AutoscaleRules {
+function rulesOf(config: FleetConfig, { autoscale }: ModelEntry, bounds: { min: number; max: number }): AutoscaleRules {
   const { upAt, upAfter, downAfter } = { ...present(config.autoscale), ...present(autoscale) };
   return {
     ...bounds,

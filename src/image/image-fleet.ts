@@ -3,7 +3,7 @@ import { type Document, parseDocument } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
-import type { FleetConfig, ModelConfig } from "../fleet/config/schema.js";
+import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
 import { BUNDLED_MODEL, ENGINE_SOURCES } from "./machine.js";
 
@@ -60,7 +60,7 @@ function variablesOf(root: unknown, file: string): string[] {
 /** A flag that holds a key; those that count tokens or name a tokenizer do not. */
 const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
 
-function assertNoKeyFlags(models: readonly ModelConfig[], file: string): void {
+function assertNoKeyFlags(models: readonly ModelEntry[], file: string): void {
   const flag = models.flatMap(({ args }) => args).find((arg) => SECRET_FLAG.test(arg));
   if (flag === undefined) return;
   throw new MillraceError("config_secret", `expected no secrets in args of ${file}, got ${flag.split("=", 1)[0]}`, {
@@ -68,7 +68,7 @@ function assertNoKeyFlags(models: readonly ModelConfig[], file: string): void {
   });
 }
 
-function engineOf(models: readonly ModelConfig[]): ImageEngine {
+function engineOf(models: readonly ModelEntry[]): ImageEngine {
   const engines = [...new Set(models.filter(({ model }) => model !== undefined).map(({ engine }) => engine))];
   const others = engines.filter((engine) => engine !== "millrace");
   const [engine, second] = others;
@@ -83,12 +83,12 @@ function engineOf(models: readonly ModelConfig[]): ImageEngine {
 }
 
 /** Whether a first boot on an empty machine can have it. */
-function isReachable({ engine, model = "" }: ModelConfig): boolean {
+function isReachable({ engine, model = "" }: ModelEntry): boolean {
   if (/^\//.test(model) || /^hf:[^/\s]+\/[^/\s]+$/.test(model)) return true;
   return engine !== "millrace" && /^[\w.-]+\/[\w.-]+$/.test(model);
 }
 
-function assertReachable(models: readonly ModelConfig[]): void {
+function assertReachable(models: readonly ModelEntry[]): void {
   const unreachable = models.find((model) => model.model !== undefined && !isReachable(model));
   if (unreachable === undefined) return;
   throw refuse(
@@ -98,11 +98,11 @@ function assertReachable(models: readonly ModelConfig[]): void {
   );
 }
 
-function numInstances({ instances }: ModelConfig): number {
+function numInstances({ instances }: ModelEntry): number {
   return typeof instances === "number" ? instances : typeof instances === "object" ? Math.max(1, instances.min) : 1;
 }
 
-function gpusOf(models: readonly ModelConfig[], isPod: boolean): number {
+function gpusOf(models: readonly ModelEntry[], isPod: boolean): number {
   return models.reduce((sum, model) => {
     const { engine, gpus, gpusPerInstance, instances, options } = model;
     if (engine === "millrace" || model.model === undefined) return sum;

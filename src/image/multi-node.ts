@@ -3,7 +3,7 @@ import { parse, stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
-import type { ModelConfig } from "../fleet/config/schema.js";
+import type { ModelEntry } from "../fleet/config/schema.js";
 import { KEY_VARIABLE } from "./image-fleet.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
 import {
@@ -72,12 +72,7 @@ function assertMultiNode(engine: ImageEngine): asserts engine is MultiNodeEngine
   });
 }
 
-export function multiNodeObjects(
-  named: Named,
-  fleet: ImageFleet,
-  model: ModelConfig,
-  request: ImageRequest,
-): MultiNode {
+export function multiNodeObjects(named: Named, fleet: ImageFleet, model: ModelEntry, request: ImageRequest): MultiNode {
   const { engine } = fleet;
   assertMultiNode(engine);
   const engineNamed: Named = {
@@ -132,7 +127,7 @@ export function multiNodeObjects(
 function podSpec(
   named: Named,
   fleet: ImageFleet,
-  model: ModelConfig,
+  model: ModelEntry,
   engine: MultiNodeEngine,
   numNodes: number,
   isLeader: boolean,
@@ -210,7 +205,7 @@ function variableOf(named: Named, name: string, value: string): object {
 }
 
 /** Before the leaders, without GPUs: keys, queue, metrics and report. */
-function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelConfig, url: string): ImageFleet {
+function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelEntry, url: string): ImageFleet {
   const { config } = fleet;
   const text = stringify(
     {

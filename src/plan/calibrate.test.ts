@@ -9,7 +9,7 @@ import { KV_TYPES } from "./data/quantizations.js";
 import type { Cpu } from "./device.js";
 import { readModelShape } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
-import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-calibrate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -21,7 +21,7 @@ const machine = { kind: "cpu", device: ZEN5, count: 1 } as const;
 const halved = (flops: Cpu["flops"]): Cpu["flops"] =>
   Object.fromEntries(Object.entries(flops).map(([name, peak]) => [name, peak / 2]));
 
-async function tinyInstance(): Promise<Instance> {
+async function tinyInstance(): Promise<PlannedInstance> {
   const model = await readModelShape(modelPath);
   const quantization = storedQuantization(model.stored!.label, machine);
   const efficiencies = defaultEfficiencies(machine, quantization);
@@ -29,7 +29,7 @@ async function tinyInstance(): Promise<Instance> {
 }
 
 /** What a machine with these shares would measure. */
-function measuredBy(instance: Instance): EngineReport {
+function measuredBy(instance: PlannedInstance): EngineReport {
   const results = [1, 4, 16].map((batch) => ({
     batch,
     promptTokens: 64,

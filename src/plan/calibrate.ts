@@ -9,7 +9,7 @@ import { KV_TYPES } from "./data/quantizations.js";
 import { ceilingsOf, type Machine } from "./device.js";
 import { readModelShape } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
-import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
 const SPEED = z.number().positive();
 
@@ -62,7 +62,7 @@ export interface Point {
 /** Of the embedded engine. */
 const DEFAULT_CHUNK = 128;
 
-function pointsOf(instance: Instance, { results, options }: EngineReport): Point[] {
+function pointsOf(instance: PlannedInstance, { results, options }: EngineReport): Point[] {
   const chunk = options?.maxNumBatchedTokens ?? DEFAULT_CHUNK;
   return results.flatMap(({ batch, promptTokens, genTokens, prefillTokensPerS, decodeTokensPerS }) => [
     {
@@ -133,7 +133,7 @@ export function fitShares(points: readonly Point[], start: Efficiencies): Omit<F
   return { efficiencies: fitted, errorBefore: meanError(points, start), errorAfter: meanError(points, fitted), cells };
 }
 
-export const fitPoints = (instance: Instance, report: EngineReport): Omit<Fit, "source"> =>
+export const fitPoints = (instance: PlannedInstance, report: EngineReport): Omit<Fit, "source"> =>
   fitShares(pointsOf(instance, report), instance.efficiencies);
 
 function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficiencies): Efficiencies {

@@ -5,7 +5,7 @@ import { KV_TYPES } from "./data/quantizations.js";
 import type { Cpu } from "./device.js";
 import type { ModelShape } from "./model-shape.js";
 import { storedQuantization } from "./rules.js";
-import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
 interface CheckedCell {
   readonly model: string;
@@ -33,7 +33,7 @@ export const ZEN5: Cpu = {
 function instanceOf(
   { label, weightBytes, embeddingBytes }: MeasuredModel,
   efficiencies: Efficiencies | undefined,
-): Instance {
+): PlannedInstance {
   const model: ModelShape = {
     ...R1_1B,
     name: `r1.1b-${label}`,

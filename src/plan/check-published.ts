@@ -9,7 +9,7 @@ import { knownModel } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { kvBytes, weightBytes, weightBytesPerStep } from "./model-shape.js";
 import { type Drafting, eagle3Drafting, type Prediction, predict } from "./predict.js";
-import { defaultEfficiencies, type Instance } from "./step-time.js";
+import { defaultEfficiencies, type PlannedInstance } from "./step-time.js";
 
 const WALL_BYTES_PER_S = 3e12;
 const DEMAND = { maxNumBatchedTokens: 8192, maxNumSeqs: 512 };
@@ -28,7 +28,7 @@ function quantizationOn(machine: Machine, id: QuantizationId): Quantization {
   return { ...quantization, arithmetic: "float16", computeFactor: QUANTIZATIONS.awq.computeFactor };
 }
 
-function instanceOf({ model, hardware, quantization: id, kv = "16", tensorParallel }: PublishedCase): Instance {
+function instanceOf({ model, hardware, quantization: id, kv = "16", tensorParallel }: PublishedCase): PlannedInstance {
   const machine = parseHardware(hardware);
   const quantization = quantizationOn(machine, id);
   const efficiencies = defaultEfficiencies(machine, quantization);
@@ -36,7 +36,7 @@ function instanceOf({ model, hardware, quantization: id, kv = "16", tensorParall
 }
 
 /** A smaller model reads its weights once for each token that it drafts. */
-function draftingOf({ drafts, draftModel }: PublishedCase, instance: Instance): Drafting | undefined {
+function draftingOf({ drafts, draftModel }: PublishedCase, instance: PlannedInstance): Drafting | undefined {
   if (draftModel === undefined) return drafts === true ? eagle3Drafting(instance) : undefined;
   const { depth, acceptance } = draftModel;
   const bytes = weightBytes(knownModel(draftModel.model), QUANTIZATIONS.bf16);
@@ -44,7 +44,7 @@ function draftingOf({ drafts, draftModel }: PublishedCase, instance: Instance): 
   return { depth, acceptance, weightShare, weightBytes: bytes };
 }
 
-function seatsIn(published: PublishedCase, instance: Instance): number {
+function seatsIn(published: PublishedCase, instance: PlannedInstance): number {
   const { inputTokens, outputTokens, prefixHit = 0 } = published;
   const memory = planMemory(instance, DEMAND, draftingOf(published, instance));
   return seatsOf(instance, memory, inputTokens + outputTokens, inputTokens * prefixHit);

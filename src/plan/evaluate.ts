@@ -4,11 +4,11 @@ import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
 import { type Drafting, type Prediction, predict, type Traffic } from "./predict.js";
-import type { Candidate, Cost, PlanRequest } from "./request.js";
-import { DECODE, type Instance, stepTime } from "./step-time.js";
+import type { Cost, PlanCandidate, PlanRequest } from "./request.js";
+import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
-export interface Evaluation extends Candidate {
-  readonly instance: Instance;
+export interface Evaluation extends PlanCandidate {
+  readonly instance: PlannedInstance;
   readonly memory: MemoryPlan;
   /** Sequences of an instance that memory and a step have room for. */
   readonly seats: number;
@@ -46,7 +46,7 @@ function trafficOf(request: PlanRequest, instances: number): Traffic {
 
 /** A step in which `numDecoding` decode beside so many tokens of a prompt. */
 export function mixedStepMs(
-  instance: Instance,
+  instance: PlannedInstance,
   { inputTokens, outputTokens }: PlanRequest,
   numDecoding: number,
   numPromptTokens: number,
@@ -56,7 +56,7 @@ export function mixedStepMs(
 }
 
 /** The largest chunk of a prompt that does not hold up the others' tokens for too long. */
-function chunkFor(instance: Instance, request: PlanRequest, numDecoding: number): number {
+function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: number): number {
   const chunks = CHUNKS[instance.machine.kind];
   const { tpotMs } = request.slo;
   if (tpotMs === undefined) return chunks[0];
@@ -68,7 +68,7 @@ function chunkFor(instance: Instance, request: PlanRequest, numDecoding: number)
 
 /** The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none does. */
 function demandFor(
-  instance: Instance,
+  instance: PlannedInstance,
   request: PlanRequest,
   wanted: number,
   drafting: Drafting | undefined,
@@ -120,7 +120,7 @@ function sustainable({ instance, drafting, ...limits }: Evaluation, request: Pla
 }
 
 /** Seats that the load takes up in one instance, with a quarter to spare. */
-function wantedSeats(instance: Instance, request: PlanRequest, instances: number): number {
+function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances: number): number {
   const traffic = trafficOf(request, instances);
   if ("concurrency" in traffic.load) return Math.ceil(traffic.load.concurrency);
   const limits = { seats: MOST_SEQUENCES, maxNumBatchedTokens: CHUNKS[instance.machine.kind][0] };
@@ -130,7 +130,7 @@ function wantedSeats(instance: Instance, request: PlanRequest, instances: number
 const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
 
 /** @returns undefined where not one longest sequence fits */
-export function evaluate(request: PlanRequest, candidate: Candidate, maxModelLen: number): Evaluation | undefined {
+export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxModelLen: number): Evaluation | undefined {
   const { inputTokens, outputTokens, prefixShare, machine, price } = request;
   const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };

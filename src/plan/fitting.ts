@@ -10,7 +10,7 @@ import { type ModelShape, totalParameters, weightBytes } from "./model-shape.js"
 import type { Drafting } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 import { chooseEngine, kvTypesOf, weightChoices, widthsOf } from "./rules.js";
-import { defaultEfficiencies, type Instance, kvBytesPerDevice } from "./step-time.js";
+import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
 /** What any engine can start with. */
 const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
@@ -21,7 +21,7 @@ const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
 /** Memory, as tools show it; a card's "80 GB" is its maker's name for 79.6 GiB. */
 export const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 100 * 2 ** 30 ? 1 : 0)} GiB`;
 
-export function instanceFor(request: PlanRequest, quantization: Quantization, tensorParallel: number): Instance {
+export function instanceFor(request: PlanRequest, quantization: Quantization, tensorParallel: number): PlannedInstance {
   const { model, machine } = request;
   const efficiencies = request.efficiencies ?? defaultEfficiencies(machine, quantization);
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
@@ -29,7 +29,7 @@ export function instanceFor(request: PlanRequest, quantization: Quantization, te
 
 /** Room for the weights, a step, and one sequence of the longest length. */
 export function fits(
-  instance: Instance,
+  instance: PlannedInstance,
   maxModelLen: number,
   demand = smallestDemand(instance.machine),
   drafting?: Drafting,

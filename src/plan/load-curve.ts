@@ -3,7 +3,7 @@ import { instanceFor } from "./fitting.js";
 import { activeLinearParameters, tableParameters, weightBytesPerStep } from "./model-shape.js";
 import { type Prediction, predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
-import { type Instance, kvBytesPerDevice, peakOf } from "./step-time.js";
+import { kvBytesPerDevice, type PlannedInstance, peakOf } from "./step-time.js";
 
 interface LoadPoint {
   /** Of all instances together. */
@@ -13,7 +13,7 @@ interface LoadPoint {
 
 const MOST_POINTS = 10;
 
-const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: Configuration): Instance => ({
+const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: Configuration): PlannedInstance => ({
   ...instanceFor(request, quantization, tensorParallel),
   kv,
 });

@@ -2,7 +2,7 @@
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { weightBytes } from "./model-shape.js";
 import type { Drafting } from "./predict.js";
-import { type Instance, kvBytesPerDevice } from "./step-time.js";
+import { kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
 /** Bytes of one device. */
 export interface MemoryPlan {
@@ -27,7 +27,7 @@ export interface MemoryDemand {
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
-function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
+function activationBytes(instance: PlannedInstance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
   const { model, tensorParallel } = instance;
   const inner =
     model.experts === undefined
@@ -38,7 +38,7 @@ function activationBytes(instance: Instance, { maxNumBatchedTokens, maxNumSeqs }
   return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
 }
 
-export function planMemory(instance: Instance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
+export function planMemory(instance: PlannedInstance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
   const { model, quantization, machine, tensorParallel } = instance;
   const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const totalBytes = machine.device.memoryBytes;
@@ -58,7 +58,12 @@ export function planMemory(instance: Instance, demand: MemoryDemand, drafting?: 
 }
 
 /** Sequences of `numTokens` tokens that fit at once, when they share the first `sharedTokens` of them. */
-export function seatsOf(instance: Instance, memory: MemoryPlan, numTokens: number, sharedTokens: number): number {
+export function seatsOf(
+  instance: PlannedInstance,
+  memory: MemoryPlan,
+  numTokens: number,
+  sharedTokens: number,
+): number {
   const whole = kvBytesPerDevice(instance, numTokens);
   const shared = Math.min(kvBytesPerDevice(instance, sharedTokens), whole);
   const left = memory.kvBytes - shared;

@@ -16,7 +16,7 @@ import {
 } from "./request.js";
 import { chooseEngine, kvTypesOf, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
-import type { Instance } from "./step-time.js";
+import type { PlannedInstance } from "./step-time.js";
 import { suggestionsFor } from "./suggestions.js";
 
 /** Configurations that are worth telling of. */
@@ -51,7 +51,7 @@ function instanceCounts({ machine, load }: PlanRequest, width: number): readonly
 function draftings(
   { model, machine }: PlanRequest,
   engine: PlannedEngine,
-  instance: Instance,
+  instance: PlannedInstance,
 ): (Drafting | undefined)[] {
   const canDraft = machine.kind === "gpu" && DRAFTING_ENGINES.includes(engine) && model.eagle3 !== undefined;
   return canDraft ? [undefined, eagle3Drafting(instance)] : [undefined];

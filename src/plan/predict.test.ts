@@ -8,11 +8,11 @@ import { findGpu } from "./hardware.js";
 import { knownModel, shapeOf } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { expectedTokens, predict } from "./predict.js";
-import { DECODE, defaultEfficiencies, type Instance, stepTime } from "./step-time.js";
+import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
 const H100 = findGpu("h100")!;
 
-function instanceOn(device: Gpu, modelName = "llama-3.1-8b", tensorParallel = 1): Instance {
+function instanceOn(device: Gpu, modelName = "llama-3.1-8b", tensorParallel = 1): PlannedInstance {
   const machine: Machine = { kind: "gpu", device, count: 8 };
   const quantization = QUANTIZATIONS.fp8;
   return {

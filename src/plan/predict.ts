@@ -1,7 +1,7 @@
 /** What an instance gives its users under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
 import { SPECULATION } from "./data/constants.js";
 import { tableParameters } from "./model-shape.js";
-import { DECODE, type Instance, type StepWork, stepTime } from "./step-time.js";
+import { DECODE, type PlannedInstance, type StepWork, stepTime } from "./step-time.js";
 
 /** Of one instance. Either as many requests are always there, or so many come in a second. */
 export interface Traffic {
@@ -52,7 +52,7 @@ export function expectedTokens({ depth, acceptance }: Drafting): number {
 }
 
 /** EAGLE-3: one layer and a reduced output matrix per drafted token. */
-export function eagle3Drafting({ model }: Instance): Drafting {
+export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   const { eagle3Acceptance, eagle3Depth, eagle3LayerShare, eagle3VocabShare } = SPECULATION;
   const heads = eagle3VocabShare.value * tableParameters(model);
   const layer = (model.width * model.width * 12 + heads) * eagle3LayerShare.value;
@@ -77,7 +77,7 @@ interface Times {
 
 /** Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step. */
 function promptSteps(
-  instance: Instance,
+  instance: PlannedInstance,
   base: StepWork,
   { inputTokens, prefixHit }: Traffic,
   { maxNumBatchedTokens }: Limits,
@@ -100,7 +100,7 @@ function promptSteps(
 }
 
 function timesAt(
-  instance: Instance,
+  instance: PlannedInstance,
   traffic: Traffic,
   limits: Limits,
   drafting: Drafting | undefined,
@@ -138,7 +138,7 @@ interface State extends Times {
 
 /** @param population requests that are ever there at once: nobody waits for himself */
 function stateAt(
-  instance: Instance,
+  instance: PlannedInstance,
   traffic: Traffic,
   limits: Limits,
   drafting: Drafting | undefined,
@@ -176,7 +176,7 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
 }
 
 /** @param limits with at least one seat */
-export function predict(instance: Instance, traffic: Traffic, limits: Limits, drafting?: Drafting): Prediction {
+export function predict(instance: PlannedInstance, traffic: Traffic, limits: Limits, drafting?: Drafting): Prediction {
   const { load, outputTokens } = traffic;
   const isClosed = "concurrency" in load;
   const population = isClosed ? load.concurrency : Number.POSITIVE_INFINITY;

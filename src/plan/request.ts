@@ -96,7 +96,7 @@ export interface Cost {
 }
 
 /** One way of running the model: what the rules choose among. */
-export interface Candidate {
+export interface PlanCandidate {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;
   readonly kv: KvType;
@@ -105,7 +105,7 @@ export interface Candidate {
   readonly drafting: Drafting | undefined;
 }
 
-export interface Configuration extends Candidate {
+export interface Configuration extends PlanCandidate {
   /** Of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */

@@ -13,7 +13,7 @@ import {
 } from "./model-shape.js";
 
 /** One instance: a model in its types on some devices of a machine. */
-export interface Instance {
+export interface PlannedInstance {
   readonly model: ModelShape;
   readonly quantization: Quantization;
   readonly kv: KvType;
@@ -79,22 +79,22 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
 }
 
 /** KV heads that are fewer than the devices are kept by several of them. */
-function kvShare({ model, tensorParallel }: Instance): number {
+function kvShare({ model, tensorParallel }: PlannedInstance): number {
   const heads = model.latent === undefined ? model.numKvHeads : 1;
   return 1 / Math.min(tensorParallel, heads);
 }
 
-export const kvBytesPerDevice = (instance: Instance, numTokens: number): number =>
+export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
   kvBytes(instance.model, instance.kv, numTokens) * kvShare(instance);
 
-function attentionPeak({ machine, quantization, efficiencies }: Instance): number {
+function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
   // What calibration finds of products holds for attention in proportion.
   const found = efficiencies.computeShare / defaultComputeShare(machine, quantization);
   return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }
 
-function computeSeconds(instance: Instance, work: StepWork): number {
+function computeSeconds(instance: PlannedInstance, work: StepWork): number {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
@@ -115,7 +115,7 @@ function computeSeconds(instance: Instance, work: StepWork): number {
 }
 
 /** Two sums over all devices in each layer, of the rows' hidden states in 16 bits. */
-function allReduceSeconds({ model, machine, tensorParallel }: Instance, numRows: number): number {
+function allReduceSeconds({ model, machine, tensorParallel }: PlannedInstance, numRows: number): number {
   if (machine.kind !== "gpu" || tensorParallel === 1) return 0;
   const link = linkOf(machine.device, tensorParallel);
   const { nvlinkSeconds, pcieSeconds, allReduceShare, allReducePcieShare } = GPU_CONSTANTS;
@@ -134,7 +134,7 @@ function joined(memory: number, arithmetic: number, exponent: number): number {
   return larger * ((memory / larger) ** exponent + (arithmetic / larger) ** exponent) ** (1 / exponent);
 }
 
-export function stepTime(instance: Instance, work: StepWork): StepTime {
+export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;

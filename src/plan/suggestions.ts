@@ -4,7 +4,7 @@ import type { Quantization } from "./data/quantizations.js";
 import { shapeOf } from "./known-model.js";
 import { type ModelShape, totalParameters } from "./model-shape.js";
 import type { Configuration, PlanRequest } from "./request.js";
-import { DECODE, type Instance, stepTime } from "./step-time.js";
+import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
 /** A model of a simple task may be so much smaller. */
 const SMALLER = 1 / 4;
@@ -16,7 +16,7 @@ function smallerOf(model: ModelShape): ModelShape | undefined {
     .toSorted((a, b) => totalParameters(b) - totalParameters(a))[0];
 }
 
-type InstanceFor = (request: PlanRequest, quantization: Quantization, width: number) => Instance;
+type InstanceFor = (request: PlanRequest, quantization: Quantization, width: number) => PlannedInstance;
 
 export function suggestionsFor(request: PlanRequest, best: Configuration, instanceFor: InstanceFor): readonly string[] {
   const { model, isSimpleTask, inputTokens } = request;

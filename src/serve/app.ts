@@ -2,6 +2,7 @@
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
+import { ANTHROPIC_ERRORS, type ErrorDialect, OPENAI_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { packageVersion } from "../core/package-root.js";
@@ -9,12 +10,11 @@ import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
-import { ANTHROPIC_DIALECT } from "./anthropic/error-body.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
-import type { AppContext, AppEnv, AppOptions, Dialect, Lifecycle, ServeContext } from "./context.js";
-import { OPENAI_DIALECT, respondWithError } from "./error-response.js";
+import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
+import { respondWithError } from "./error-response.js";
 import { kvEvents } from "./kv-events.js";
 import { createMetrics } from "./metrics.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
@@ -36,12 +36,12 @@ interface Route extends DescribedRoute {
   readonly isProtected: boolean;
   /** Answers while the server drains. */
   readonly isOpenWhileDraining: boolean;
-  readonly dialect: Dialect;
+  readonly dialect: ErrorDialect;
 }
 
-const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_DIALECT } as const;
-const anthropicApi = { ...api, dialect: ANTHROPIC_DIALECT } as const;
-const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_DIALECT } as const;
+const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
+const anthropicApi = { ...api, dialect: ANTHROPIC_ERRORS } as const;
+const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_ERRORS } as const;
 
 const ROUTES: readonly Route[] = [
   { method: "GET", path: "/", handler: chatPage, ...info, summary: "The chat page", answerType: "text/html" },
@@ -203,7 +203,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
     c.set("startMs", performance.now());
     const requestId = requestIdOf(c.req.header("X-Request-Id"));
     c.set("requestId", requestId);
-    c.set("dialect", OPENAI_DIALECT);
+    c.set("dialect", OPENAI_ERRORS);
     c.header("X-Request-Id", requestId);
     const origin = c.req.header("Origin");
     if (c.req.method === "OPTIONS" && c.req.header("Access-Control-Request-Method") !== undefined) {
@@ -223,10 +223,10 @@ function isAnthropic(c: AppContext): boolean {
 
 function enterRoute(c: AppContext, { dialect, path }: Route): void {
   c.set("route", path);
-  enterDialect(c, isAnthropic(c) ? ANTHROPIC_DIALECT : dialect);
+  enterDialect(c, isAnthropic(c) ? ANTHROPIC_ERRORS : dialect);
 }
 
-function enterDialect(c: AppContext, dialect: Dialect): void {
+function enterDialect(c: AppContext, dialect: ErrorDialect): void {
   c.set("dialect", dialect);
   c.header(dialect.requestIdHeader, c.get("requestId"));
 }
@@ -289,7 +289,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => {
-    if (isAnthropic(c)) enterDialect(c, ANTHROPIC_DIALECT);
+    if (isAnthropic(c)) enterDialect(c, ANTHROPIC_ERRORS);
     const path = c.req.path.slice(0, 80);
     const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, {
       hint: "the API is under /v1",

@@ -3,7 +3,8 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { PagePolicy } from "../core/cors.js";
-import type { MillraceError } from "../core/errors.js";
+import type { ErrorDialect } from "../core/error-body.js";
+import type { RequestLogger } from "../core/request-logger.js";
 import type { ResponseState } from "../core/response-state.js";
 import type { StoreLimits } from "../core/response-store.js";
 import type { Engine, EngineInfo, SchedulingPolicyName } from "../engine/api.js";
@@ -24,14 +25,6 @@ export interface ChatRenderer {
   /** Without what is for conversations with tools only, where that is a template of its own. */
   readonly plainSource?: string;
   render(input: ChatTemplateInput): string;
-}
-
-/** The part of a pino logger that is used. Prompt text and keys are never logged. */
-export interface ServeLogger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
 }
 
 export interface ServeLimits {
@@ -83,7 +76,7 @@ export interface AppOptions {
   /** Which web pages may call. */
   readonly pages: PagePolicy;
   readonly limits: ServeLimits;
-  readonly logger: ServeLogger;
+  readonly logger: RequestLogger;
   readonly unknownFields: UnknownFields;
   /** How calls are read from answers; auto (the default) = as the template shows. */
   readonly toolCallParser?: ToolCallParserName | undefined;
@@ -125,20 +118,13 @@ export interface Lifecycle {
   engineFailure: Error | undefined;
 }
 
-/** Where one vendor's API differs from another's on every path. */
-export interface Dialect {
-  errorBody(error: MillraceError, requestId: string): object;
-  /** Sent beside X-Request-Id. */
-  readonly requestIdHeader: string;
-}
-
 export interface AppEnv {
   /** Absent when a test calls app.request() without a socket. */
   Bindings: Partial<HttpBindings>;
   Variables: {
     requestId: string;
     startMs: number;
-    dialect: Dialect;
+    dialect: ErrorDialect;
     /** The path as this server has it; absent: none of ours. */
     route?: string;
     /** Whose request it is, behind routes that need a key. */

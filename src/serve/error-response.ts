@@ -2,17 +2,15 @@
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { loggedMessage, messageLeftOut, originOf } from "../core/client-text.js";
-import { errorBody } from "../core/error-body.js";
 import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { AppContext, Dialect, ServeLogger } from "./context.js";
-
-export const OPENAI_DIALECT: Dialect = { errorBody, requestIdHeader: "X-Request-Id" };
+import type { RequestLogger } from "../core/request-logger.js";
+import type { AppContext } from "./context.js";
 
 /**
  * Logs a refused or failed request: one line above `debug`, and what clients wrote in another at `debug`. Called exactly once for each.
  * @param route the path as this server has it, not as the client wrote it; undefined: none of ours
  */
-export function logFailure(logger: ServeLogger, error: MillraceError, requestId: string, route?: string): void {
+export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, route?: string): void {
   const fields = { requestId, path: route, code: error.code, status: error.status };
   if (error.code === "client_closed") logger.debug(fields, "client went away");
   else if (error.code === "deadline_exceeded") logger.warn(fields, loggedMessage("ended", error));
@@ -22,7 +20,7 @@ export function logFailure(logger: ServeLogger, error: MillraceError, requestId:
   if (leftOut !== undefined) logger.debug({ requestId, param: error.param, err: error.cause }, leftOut);
 }
 
-export function respondWithError(c: AppContext, thrown: unknown, logger: ServeLogger): Response {
+export function respondWithError(c: AppContext, thrown: unknown, logger: RequestLogger): Response {
   const error = toMillraceError(thrown);
   const requestId = c.get("requestId");
   logFailure(logger, error, requestId, c.get("route"));

@@ -2,12 +2,13 @@
  * The tokens of a request's prompt, made by the code that its endpoint makes them with: what a gateway needs to know which engine's cache holds the prompt's
  * beginning. The rest of the request is not looked at.
  */
+import type { RequestLogger } from "../core/request-logger.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { planConversation } from "./anthropic/conversation.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { type ChatFormatSource, readChatFormat } from "./chat-format.js";
-import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PromptContext, type ServeLogger } from "./context.js";
+import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PromptContext } from "./context.js";
 import { CHAT_RULES, chatPromptIds } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completionPrompts } from "./openai/completions.js";
 import { parseFields } from "./openai/fields.js";
@@ -31,7 +32,7 @@ type Reader = (context: PromptContext, body: Body) => Promise<RequestPrompts>;
 /** Nobody: who sends the request on will hear what is wrong with it from the engine. */
 const NOBODY: Asker = { get: () => "" };
 const silent = (): void => {};
-const SILENT: ServeLogger = { debug: silent, info: silent, warn: silent, error: silent };
+const SILENT: RequestLogger = { debug: silent, info: silent, warn: silent, error: silent };
 
 const READERS: Readonly<Record<string, Reader>> = {
   "/v1/chat/completions": async (context, body) => {

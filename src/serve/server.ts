@@ -1,4 +1,5 @@
 /** The listening server: binds the application to a port, watches its connections, drains and closes. */
+
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
@@ -7,9 +8,10 @@ import { getRequestListener, RequestError } from "@hono/node-server";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { answerBadRequest, answerHalfClosed, endSilentConnections, listen, shownHost } from "../core/http-server.js";
+import type { RequestLogger } from "../core/request-logger.js";
 import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
-import type { AppOptions, ServeLogger } from "./context.js";
+import type { AppOptions } from "./context.js";
 import { logFailure } from "./error-response.js";
 
 export interface ServerOptions extends AppOptions {
@@ -29,7 +31,7 @@ export interface RunningServer {
 }
 
 /** What the adapter cannot even turn into a request: a broken URL or host. */
-function answerUnroutable(logger: ServeLogger, thrown: unknown): Response {
+function answerUnroutable(logger: RequestLogger, thrown: unknown): Response {
   const isRequestFault = thrown instanceof RequestError;
   const error = isRequestFault
     ? new MillraceError("invalid_request", `expected a valid URL and host, got another (${thrown.message})`)

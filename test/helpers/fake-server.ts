@@ -1,6 +1,8 @@
 /** Puts the HTTP layer in front of a fake engine, with a log that tests can read. */
+
 import { ANY_PAGE } from "../../src/core/cors.js";
-import type { ChatRenderer, ServeLogger } from "../../src/serve/context.js";
+import type { RequestLogger } from "../../src/core/request-logger.js";
+import type { ChatRenderer } from "../../src/serve/context.js";
 import { type AppOptions, DEFAULT_LIMITS } from "../../src/serve/context.js";
 import { type RunningServer, startServer } from "../../src/serve/server.js";
 import { FakeEngine, type FakeEngineOptions } from "./fake-engine.js";
@@ -12,7 +14,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-export function recordingLogger(): { readonly logger: ServeLogger; readonly lines: LogLine[] } {
+export function recordingLogger(): { readonly logger: RequestLogger; readonly lines: LogLine[] } {
   const lines: LogLine[] = [];
   const at = (level: LogLine["level"]) => (fields: object, message: string) => {
     lines.push({ level, fields: fields as Record<string, unknown>, message });

@@ -1,7 +1,7 @@
 /** Every distinct argument list that presets, a handful of plans and the adapters' own options render for an engine. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { EngineName, EngineOptions, LaunchPlan } from "../../src/fleet/adapters/adapter.js";
+import type { CommonEngineOptions, EngineName, LaunchPlan } from "../../src/fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import { readConfig } from "../../src/fleet/config/read-config.js";
 import { planModels } from "../../src/fleet/specs.js";
@@ -25,7 +25,7 @@ const PROGRAM = ["program"] as const;
 
 interface Wanted {
   readonly source: string;
-  readonly options: EngineOptions;
+  readonly options: CommonEngineOptions;
   readonly extraArgs: readonly string[];
 }
 
@@ -116,8 +116,8 @@ function fromOptions(engine: EngineName): Wanted[] {
     threads: 4,
     apiKey: "sk-of-this-instance",
     enableSleepMode: true,
-  } satisfies EngineOptions;
-  const variants: Partial<EngineOptions>[] = [
+  } satisfies CommonEngineOptions;
+  const variants: Partial<CommonEngineOptions>[] = [
     { enablePrefixCaching: false },
     ...(POLICIES[engine] ?? []).map((schedulingPolicy) => ({ schedulingPolicy })),
     ...(KV_TYPES[engine] ?? []).map((kvCacheDtype) => ({ kvCacheDtype })),

@@ -2,15 +2,15 @@
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import type { FleetConfig, ModelConfig } from "../../fleet/config/schema.js";
+import type { FleetConfig, ModelEntry } from "../../fleet/config/schema.js";
 import { locateModel } from "../model.js";
 import type { StartStage } from "../stages.js";
 
 /** Engines that take the folder of a hub's repository in place of its name. */
-const TAKE_FOLDERS: readonly ModelConfig["engine"][] = ["vllm", "sglang"];
+const TAKE_FOLDERS: readonly ModelEntry["engine"][] = ["vllm", "sglang"];
 
 /** Where the hub has it; undefined: it is here already, or the engine's own business. */
-export function hubSpecOf({ engine, model }: Pick<ModelConfig, "engine" | "model">): string | undefined {
+export function hubSpecOf({ engine, model }: Pick<ModelEntry, "engine" | "model">): string | undefined {
   if (model === undefined) return undefined;
   if (model.startsWith("hf:")) return model;
   const isRepository = TAKE_FOLDERS.includes(engine) && /^[\w.-]+\/[\w.-]+$/.test(model);
@@ -18,10 +18,10 @@ export function hubSpecOf({ engine, model }: Pick<ModelConfig, "engine" | "model
 }
 
 /** Engines whose model is always a file of this machine, unless the hub has it. */
-const READ_FILES: readonly ModelConfig["engine"][] = ["millrace", "llama-server"];
+const READ_FILES: readonly ModelEntry["engine"][] = ["millrace", "llama-server"];
 
 /** Throws file_unreadable: an engine that cannot find its model would only be started again and again. */
-function assertHere({ name, engine, model }: ModelConfig): void {
+function assertHere({ name, engine, model }: ModelEntry): void {
   if (model === undefined || existsSync(model)) return;
   if (!READ_FILES.includes(engine) && !isAbsolute(model)) return;
   throw new MillraceError("file_unreadable", `expected the model of ${name} at ${model}, got nothing there`, {
@@ -32,7 +32,7 @@ function assertHere({ name, engine, model }: ModelConfig): void {
 /** @returns the configuration with paths in place of the hub's names. Throws file_unreadable where a model is neither here nor on the hub. */
 export async function pullModels(config: FleetConfig, startStage: StartStage): Promise<FleetConfig> {
   for (const model of config.models) if (hubSpecOf(model) === undefined) assertHere(model);
-  const models: ModelConfig[] = [];
+  const models: ModelEntry[] = [];
   for (const model of config.models) {
     const spec = hubSpecOf(model);
     const isWhole = TAKE_FOLDERS.includes(model.engine);

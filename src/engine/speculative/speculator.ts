@@ -23,7 +23,7 @@ const NUM_LEVELS = 8;
 const MODEL_MEMORY = 512;
 const MODEL_FIRST_GUESS = 0.7;
 
-interface Candidate {
+interface DraftCandidate {
   readonly sequence: Sequence;
   readonly draft: Draft;
   /** Probability that the token at each place is right and all before it too. */
@@ -118,7 +118,7 @@ export class Speculator {
    * @param spentMs what the drafts have cost already; undefined: all of them are to be checked, worth it or not
    */
   #keepBest(
-    candidates: readonly Candidate[],
+    candidates: readonly DraftCandidate[],
     numSequences: number,
     numRows: number,
     maxDraftRows: number,
@@ -275,7 +275,7 @@ export class Speculator {
   }
 
   /** What the drafter finds for a sequence. */
-  #candidateOf(sequence: Sequence): Candidate | undefined {
+  #candidateOf(sequence: Sequence): DraftCandidate | undefined {
     const maxTokens = Math.min(this.config.numSpeculativeTokens, sequence.numTokensLeft - 1);
     if (this.drafter === undefined || maxTokens < 1) return undefined;
     const { found } = this.#requestOf(sequence);

@@ -16,7 +16,7 @@ export const ENGINE_NAMES = [
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
 /** What we ask of any engine, under vLLM's names. An adapter says which it cannot give. */
-export interface EngineOptions {
+export interface CommonEngineOptions {
   /** A path, or what the engine itself can fetch. */
   readonly model: string;
   readonly servedModelName?: string;
@@ -86,7 +86,7 @@ export interface Adapter {
   readonly program: readonly [string, ...string[]] | undefined;
   /** @param help output of `helpCommand`; undefined: not asked, or it failed */
   launch(
-    options: EngineOptions,
+    options: CommonEngineOptions,
     program: readonly [string, ...string[]],
     where: LaunchPlace,
     help: string | undefined,
@@ -102,7 +102,7 @@ export interface Adapter {
   /** Started with `enablePrefixCaching: false` it keeps no prefix, whatever requests ask. Absent: it may. */
   readonly turnsCacheOff?: true;
   /** Whether drafts made so come from all earlier requests, whoever sent them. Absent: they never do, or each scope has its own. */
-  readonly sharesDrafts?: (config: NonNullable<EngineOptions["speculativeConfig"]>) => boolean;
+  readonly sharesDrafts?: (config: NonNullable<CommonEngineOptions["speculativeConfig"]>) => boolean;
   parseMetrics(text: string): EngineMetrics;
   /** Asked once after ready; what is not said stays undefined. */
   capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;

@@ -1,6 +1,6 @@
 /** Every adapter that starts an engine, against a process that speaks this engine's documented interface. Real engines: test/e2e/fleet-engines.test.ts. */
 import { describeConformance } from "../../../test/helpers/engine-conformance.js";
-import type { EngineOptions } from "./adapter.js";
+import type { CommonEngineOptions } from "./adapter.js";
 
 const ALL = { model: "a-model", maxModelLen: 256, maxNumSeqs: 4, maxNumBatchedTokens: 512 } as const;
 const GPU = {
@@ -15,7 +15,7 @@ const apiKey = "sk-of-this-instance";
 
 const stand = (
   engine: "millrace" | "vllm" | "sglang" | "tensorrt-llm" | "tgi" | "llama-server" | "ollama",
-  options: EngineOptions,
+  options: CommonEngineOptions,
   capacity: object,
 ): void =>
   describeConformance({

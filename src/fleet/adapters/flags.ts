@@ -1,10 +1,12 @@
 /** Turns our options into an engine's flags by a table, and says which options it has no flag for. */
-import type { EngineName, EngineOptions } from "./adapter.js";
+import type { CommonEngineOptions, EngineName } from "./adapter.js";
 
 /** A flag's name, which takes the value (objects as JSON), or what to pass for it: [] where it travels another way. */
-type FlagFor<Value> = string | ((value: Value, options: EngineOptions) => readonly string[]);
+type FlagFor<Value> = string | ((value: Value, options: CommonEngineOptions) => readonly string[]);
 
-export type FlagTable = { readonly [Option in keyof EngineOptions]?: FlagFor<NonNullable<EngineOptions[Option]>> };
+export type FlagTable = {
+  readonly [Option in keyof CommonEngineOptions]?: FlagFor<NonNullable<CommonEngineOptions[Option]>>;
+};
 
 interface Flags {
   readonly args: readonly string[];
@@ -25,10 +27,10 @@ export const renamed =
   (flag: string, names: Readonly<Record<string, string>>) =>
   (value: string): readonly string[] => [flag, names[value] ?? value];
 
-export function flagsFrom(engine: EngineName, options: EngineOptions, table: FlagTable): Flags {
+export function flagsFrom(engine: EngineName, options: CommonEngineOptions, table: FlagTable): Flags {
   const args: string[] = [];
   const notices: string[] = [];
-  for (const [option, value] of Object.entries(options) as [keyof EngineOptions, unknown][]) {
+  for (const [option, value] of Object.entries(options) as [keyof CommonEngineOptions, unknown][]) {
     if (value === undefined) continue;
     const flag = table[option] as FlagFor<unknown> | undefined;
     if (flag === undefined) notices.push(`${engine} has no flag for ${option}: it starts with its own default`);

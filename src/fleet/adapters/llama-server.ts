@@ -1,5 +1,5 @@
 /** llama.cpp's server. Its flags changed names over time, so its --help says which ones this build has. */
-import type { Adapter, EngineOptions } from "./adapter.js";
+import type { Adapter, CommonEngineOptions } from "./adapter.js";
 import { askForJson, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
@@ -50,7 +50,7 @@ function flagTable(help: string | undefined): FlagTable {
   };
 }
 
-type SpeculativeConfig = NonNullable<EngineOptions["speculativeConfig"]>;
+type SpeculativeConfig = NonNullable<CommonEngineOptions["speculativeConfig"]>;
 
 function currentSpeculation({ method, model, num_speculative_tokens: depth }: SpeculativeConfig): readonly string[] {
   const name = String(method ?? "draft_model");

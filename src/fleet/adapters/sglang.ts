@@ -1,5 +1,5 @@
 /** SGLang: `python -m sglang.launch_server`. Flags and names of 0.5.23. Its health check generates a token when nothing runs. */
-import type { Adapter, EngineOptions } from "./adapter.js";
+import type { Adapter, CommonEngineOptions } from "./adapter.js";
 import { askEngine, askForJson, askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf, renamed } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
@@ -37,7 +37,7 @@ const FLAGS: FlagTable = {
 };
 
 /** Depth, width and size of the draft go together: a chain of k is k steps of one branch, with the last token k + 1. */
-function speculation(config: NonNullable<EngineOptions["speculativeConfig"]>): readonly string[] {
+function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"]>): readonly string[] {
   const { method, model, num_speculative_tokens: numTokens } = config;
   const algorithm = typeof method === "string" ? (ALGORITHMS[method] ?? method.toUpperCase()) : "STANDALONE";
   const depth = typeof numTokens === "number" ? numTokens : undefined;

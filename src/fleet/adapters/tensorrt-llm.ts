@@ -1,7 +1,7 @@
 /** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its source (1.3). */
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { Adapter, EngineOptions } from "./adapter.js";
+import type { Adapter, CommonEngineOptions } from "./adapter.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
@@ -31,7 +31,7 @@ const DECODING_TYPES: Readonly<Record<string, string>> = {
   suffix: "SA",
 };
 
-function yamlConfig(options: EngineOptions): string {
+function yamlConfig(options: CommonEngineOptions): string {
   const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig, gpuMemoryUtilization } = options;
   const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
   const kvCache = {

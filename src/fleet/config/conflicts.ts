@@ -1,6 +1,6 @@
 /** Mistakes that no single value shows: names given twice, keys that exclude each other, models that nothing would serve. */
 import type { Finding } from "./problems.js";
-import type { FleetConfig, ModelConfig } from "./schema.js";
+import type { FleetConfig, ModelEntry } from "./schema.js";
 
 type Path = Finding["path"];
 
@@ -51,7 +51,7 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
   });
 }
 
-function instanceConflicts(model: ModelConfig, at: Path): Finding[] {
+function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
   const { instances, load, engine, attach } = model;
   const path = [...at, "instances"];
   const findings: Finding[] = [];
@@ -82,7 +82,7 @@ function instanceConflicts(model: ModelConfig, at: Path): Finding[] {
   return findings;
 }
 
-function modelConflicts(model: ModelConfig, index: number): Finding[] {
+function modelConflicts(model: ModelEntry, index: number): Finding[] {
   const at: Path = ["models", index];
   const { engine, model: source, attach, instances, cores, coresPerInstance, gpus, gpusPerInstance } = model;
   const findings = instanceConflicts(model, at);

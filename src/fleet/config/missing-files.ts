@@ -1,9 +1,9 @@
 /** Models that a configuration looks for on this machine and that are not here. No mistake in itself: the file may be meant for another machine. */
 import type { Finding } from "./problems.js";
-import type { FleetConfig, ModelConfig } from "./schema.js";
+import type { FleetConfig, ModelEntry } from "./schema.js";
 
 /** What other engines fetch by themselves looks like a path too, org/name, unless it is plainly one. */
-function isPath({ engine, model }: ModelConfig): boolean {
+function isPath({ engine, model }: ModelEntry): boolean {
   if (model === undefined || model.startsWith("hf:")) return false;
   return engine === "millrace" || /^[./~]|\.gguf$/.test(model);
 }

@@ -216,5 +216,5 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
   });
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;
-export type ModelConfig = FleetConfig["models"][number];
+export type ModelEntry = FleetConfig["models"][number];
 export type AutoscaleConfig = FleetConfig["autoscale"];

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { OpenTurn } from "../../core/response-state.js";
-import type { Dialect } from "./dialect.js";
+import type { ProxyDialect } from "./dialect.js";
 import { responseHeaders } from "./headers.js";
 import type { ProxyTimeouts } from "./options.js";
 import { ResponseKeeper } from "./response-keeper.js";
@@ -33,7 +33,7 @@ export interface Refused {
 interface AttemptContext {
   readonly instanceId: string;
   readonly requestId: string;
-  readonly dialect: Dialect;
+  readonly dialect: ProxyDialect;
   readonly outgoing: ServerResponse;
   readonly timeouts: ProxyTimeouts;
   /** Whether another instance could take the request; asked when this one says it does not, or falls silent. */

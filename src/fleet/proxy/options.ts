@@ -1,20 +1,14 @@
 /** What the proxy is given: the fleet, how to route, whom to let in, limits, times, and who watches. */
+
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { PagePolicy } from "../../core/cors.js";
+import type { RequestLogger } from "../../core/request-logger.js";
 import type { StoreLimits } from "../../core/response-store.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
 import type { Demand } from "../routing/waiting-room.js";
 import type { UpstreamPool } from "../upstream.js";
 import type { ProxyObserver } from "./observer.js";
-
-/** Prompt text and keys are never logged. */
-export interface ProxyLogger {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 /** Whom a request is from. */
 export interface Caller {
@@ -97,5 +91,5 @@ export interface ProxyOptions {
   readonly host: string;
   /** 0 = any free one. */
   readonly port: number;
-  readonly logger: ProxyLogger;
+  readonly logger: RequestLogger;
 }

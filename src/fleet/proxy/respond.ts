@@ -1,9 +1,10 @@
 /** The proxy's own answers: errors in the route's dialect, and small JSON. */
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { loggedMessage, originOf } from "../../core/client-text.js";
 import type { MillraceError } from "../../core/errors.js";
-import type { Dialect } from "./dialect.js";
-import type { ProxyLogger } from "./options.js";
+import type { RequestLogger } from "../../core/request-logger.js";
+import type { ProxyDialect } from "./dialect.js";
 import { isOwnPath } from "./routes.js";
 
 const UNREAD_BODY_MS = 1_000;
@@ -22,7 +23,7 @@ export function respondJson(outgoing: ServerResponse, status: number, requestId:
 export function respondWithError(
   outgoing: ServerResponse,
   error: MillraceError,
-  dialect: Dialect,
+  dialect: ProxyDialect,
   requestId: string,
 ): void {
   if (outgoing.destroyed || outgoing.headersSent) return;
@@ -46,7 +47,7 @@ function cutUnreadBody(incoming: IncomingMessage): void {
 }
 
 /** Refusals are the client's business; failures are ours, or an instance's. */
-export function logFailure(logger: ProxyLogger, error: MillraceError, requestId: string, path: string): void {
+export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, path: string): void {
   const fields = { requestId, path: isOwnPath(path) ? path : undefined, code: error.code, status: error.status };
   if (error.code === "internal_error")
     logger.error({ ...fields, err: originOf(error.cause ?? error) }, loggedMessage("failed", error));

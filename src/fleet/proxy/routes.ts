@@ -1,9 +1,9 @@
 /** Which requests go to instances, and what is known of them by their path. */
 import { API_DESCRIPTION_PATH } from "./api-descriptions.js";
-import { ANTHROPIC, type Dialect, OPENAI, OPENAI_RESPONSES } from "./dialect.js";
+import { ANTHROPIC, OPENAI, OPENAI_RESPONSES, type ProxyDialect } from "./dialect.js";
 
 export interface Route {
-  readonly dialect: Dialect;
+  readonly dialect: ProxyDialect;
   /** POST where absent. A GET has no body: its query may name the model. */
   readonly method?: "GET";
   /** Needs no key, so that it may cost nothing: the gateway answers by itself. */
@@ -68,6 +68,6 @@ export function isOwnPath(path: string): boolean {
 }
 
 /** Whose words a path's answers are in, errors among them. */
-export function dialectOf(path: string): Dialect {
+export function dialectOf(path: string): ProxyDialect {
   return path.startsWith("/v1/messages/") ? ANTHROPIC : OPENAI;
 }

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Candidate, POLICIES, type Question, ROUTING_POLICIES } from "./policies.js";
+import { POLICIES, type Question, ROUTING_POLICIES, type RoutingCandidate } from "./policies.js";
 
-const candidate = (fields: Partial<Candidate> & { id?: string } = {}): Candidate => ({
+const candidate = (fields: Partial<RoutingCandidate> & { id?: string } = {}): RoutingCandidate => ({
   id: "a",
   matchedFraction: 0,
   load: 0,
   numInFlight: 0,
   ...fields,
 });
-const ask = (candidates: readonly Candidate[], fields: Partial<Question> = {}): Question => ({
+const ask = (candidates: readonly RoutingCandidate[], fields: Partial<Question> = {}): Question => ({
   candidates,
   turn: 0,
   beta: 1,

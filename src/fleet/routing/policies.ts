@@ -4,7 +4,7 @@ import { rootKey } from "../../text/block-hash.js";
 export const ROUTING_POLICIES = ["prefix", "least-load", "round-robin", "session"] as const;
 export type RoutingPolicyName = (typeof ROUTING_POLICIES)[number];
 
-export interface Candidate {
+export interface RoutingCandidate {
   readonly id: string;
   /** Share of the request's prompt that the instance has computed before, 0 to 1. */
   readonly matchedFraction: number;
@@ -16,7 +16,7 @@ export interface Candidate {
 
 export interface Question {
   /** At least one. */
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly RoutingCandidate[];
   /** Counts requests: between equals, turns decide. */
   readonly turn: number;
   /** What a full match is worth: β times the mean load. */
@@ -34,7 +34,7 @@ const QUIET_LOAD = 0.5;
 const BOUNDED_LOAD = 1.25;
 
 /** The highest score; among equals the one whose turn it is, or every tie would go to the first. */
-function best({ candidates, turn }: Question, scoreOf: (candidate: Candidate) => number): number {
+function best({ candidates, turn }: Question, scoreOf: (candidate: RoutingCandidate) => number): number {
   let bestIndex = 0;
   let bestScore = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < candidates.length; i++) {

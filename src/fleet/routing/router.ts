@@ -4,7 +4,7 @@ import { type InstanceState, processOf, type Upstream, type UpstreamPool, type U
 import { type BreakerState, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";
-import { type Candidate, POLICIES, type RoutingPolicyName } from "./policies.js";
+import { POLICIES, type RoutingCandidate, type RoutingPolicyName } from "./policies.js";
 
 export interface RoutingOptions {
   readonly policy: RoutingPolicyName;
@@ -103,7 +103,7 @@ export class Router {
     const { prefix } = request;
     const numMatched = open.map(({ record }) => record.numMatched(prefix));
     const candidates = open.map(
-      ({ record }, i): Candidate => ({
+      ({ record }, i): RoutingCandidate => ({
         id: record.id,
         matchedFraction: prefix.numBlocks === 0 ? 0 : Math.min(1, numMatched[i]! / prefix.numBlocks),
         load: record.load(model.meanTokens),

@@ -1,0 +1,7 @@
+/** The part of pino's logger that servers and the gateway use. Prompt text and keys are never logged. */
+export interface RequestLogger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
