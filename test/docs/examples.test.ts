@@ -2,7 +2,7 @@
  * The shell blocks of README, guides and HTTP API are run, page by page, in one shell in a folder with the bundled models. A server goes on
  * in the background until the next one starts or the page ends; the port 8000 of the pages is a free one. Blocks that say why not are left out.
  */
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -94,7 +94,9 @@ test("most guides have examples that are run", () => {
   expect(pages.length).toBeGreaterThanOrEqual(8);
 });
 
-test.each(pages)("%s", async (_, blocks) => {
+const hasCurl = spawnSync("curl", ["--version"]).status === 0;
+
+test.skipIf(!hasCurl).each(pages)("%s (needs bash and curl)", async (_, blocks) => {
   const { exitCode, output } = await runPage(blocks, await freePort());
   expect(exitCode, output.slice(-4000)).toBe(0);
 });
