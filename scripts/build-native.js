@@ -106,7 +106,7 @@ function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
       });
     }
   }
-  for (const [isa, isaFlags] of VARIANTS[arch] ?? []) {
+  for (const [isa, isaFlags] of folders.includes("kernels") ? (VARIANTS[arch] ?? []) : []) {
     for (const source of sourcesIn("kernels")) {
       const object = path.join(outputFolder, `kernels-${path.basename(source, ".cc")}.${isa}.o`);
       objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...isaFlags] });
@@ -217,8 +217,14 @@ export async function buildNativeTests({ sanitize = false, log = () => {} } = {}
   const name = sanitize ? "native-test-asan" : "native-test";
   const folder = path.join(ROOT, "build", name);
   const output = path.join(folder, name);
-  const extraFlags = sanitize ? ["-O1", ...SANITIZE_FLAGS] : ["-O3"];
-  const objects = listObjects(["runtime", "test", "kernels"], folder, extraFlags);
+  const sanitized = ["-O1", ...SANITIZE_FLAGS];
+  // Without sanitizers the kernels are the very objects that the addon is linked from.
+  const objects = sanitize
+    ? listObjects(["runtime", "test", "kernels"], folder, sanitized)
+    : [
+        ...listObjects(["runtime", "kernels"], path.join(ROOT, "build", "native"), ["-O3"]),
+        ...listObjects(["test"], folder, ["-O3"]),
+      ];
   await buildTarget({ objects, output, linkFlags: sanitize ? SANITIZE_FLAGS : [], log });
   return output;
 }

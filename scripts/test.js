@@ -1,7 +1,8 @@
 /**
  * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of totals after the list of skipped tests.
  *
- *   node scripts/test.js                 everything
+ *   node scripts/test.js                 everything that fits into ten minutes
+ *   node scripts/test.js long            the rest: *.long.test.ts, test/exact for ten minutes, the native tests under sanitizers
  *   node scripts/test.js src/text -t bpe arguments go to vitest; with file names only those run, without the native binary
  *   node scripts/test.js exact           test/exact for MILLRACE_EXACT_MINUTES (10)
  *   node scripts/test.js boot            test/boot: a bare Debian, as root
@@ -17,7 +18,11 @@ import { startStage } from "./setup/stage-log.js";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Tests that take long, by name, and what makes them run to their length. */
-const LONG_TESTS = { exact: { MILLRACE_EXACT_MINUTES: "10" }, boot: { MILLRACE_BOOT: "1" } };
+const LONG_TESTS = {
+  long: { paths: [".long.test.ts", "test/exact"], env: { MILLRACE_LONG: "1", MILLRACE_EXACT_MINUTES: "10" } },
+  exact: { paths: ["test/exact"], env: { MILLRACE_EXACT_MINUTES: "10" } },
+  boot: { paths: ["test/boot"], env: { MILLRACE_BOOT: "1" } },
+};
 
 /** Runs a command with its output shown, and gives its exit code (1 for a signal) and its stdout. */
 function run(command, args, { env = {}, capture = false } = {}) {
@@ -47,9 +52,9 @@ async function hasSanitizers() {
 }
 
 /** @returns counts of the native binary, whose last line is "N passed, N failed" */
-async function runNativeTests() {
+async function runNativeTests({ areSanitized }) {
   const { buildNativeTests } = await import("./build-native.js");
-  const sanitize = await hasSanitizers();
+  const sanitize = areSanitized && (await hasSanitizers());
   const stage = startStage("native tests");
   let binary;
   try {
@@ -58,7 +63,8 @@ async function runNativeTests() {
     stage.fail(error.message);
     return { numPassed: 0, numFailed: 1 };
   }
-  stage.done(sanitize ? "built with ASan and UBSan" : "built without sanitizers: this compiler has none");
+  const why = areSanitized ? ": this compiler has none" : ", which npm run test:long has";
+  stage.done(sanitize ? "built with ASan and UBSan" : `built without sanitizers${why}`);
   const path = typeof binary === "string" ? binary : join(root, "build", sanitize ? "native-test-asan" : "native-test");
   const { exitCode, output } = await run(path, [], { capture: true });
   const counts = /(\d+) passed, (\d+) failed/.exec(output.split("\n").reverse().join("\n"));
@@ -95,10 +101,11 @@ async function main(args) {
   mkdirSync(join(root, "build"), { recursive: true });
   if (!(await ensureReady({ root }))) return 1;
   const long = LONG_TESTS[args[0]];
-  const vitestArgs = long === undefined ? args : [`test/${args[0]}`, ...args.slice(1)];
-  const runsNative = long === undefined && !args.some(isTestPath);
-  const native = runsNative ? await runNativeTests() : { numPassed: 0, numFailed: 0 };
-  const vitest = await runVitest(vitestArgs, { ...long, ...process.env });
+  const vitestArgs = long === undefined ? args : [...long.paths, ...args.slice(1)];
+  const areSanitized = args[0] === "long";
+  const runsNative = areSanitized || (long === undefined && !args.some(isTestPath));
+  const native = runsNative ? await runNativeTests({ areSanitized }) : { numPassed: 0, numFailed: 0 };
+  const vitest = await runVitest(vitestArgs, { ...long?.env, ...process.env });
   const numFailed = native.numFailed + vitest.numFailed;
   printTotals(native.numPassed + vitest.numPassed, numFailed, vitest.skipped);
   return numFailed === 0 ? 0 : 1;
