@@ -67,19 +67,22 @@ export async function openLocalSession(flags: LocalSessionFlags, startStage: Sta
   ): Promise<AnswerStats> {
     const numPromptTokens = promptIds.length;
     const { maxModelLen, numKvBlocks, blockSize } = engine.info;
-    const room = Math.min(maxModelLen, numKvBlocks * blockSize) - numPromptTokens;
-    if (room < 1) {
+    const tokensLeft = Math.min(maxModelLen, numKvBlocks * blockSize) - numPromptTokens;
+    if (tokensLeft < 1) {
       throw new MillraceError(
         "context_length_exceeded",
-        `expected a prompt of fewer than ${numPromptTokens + room} tokens, got ${numPromptTokens}`,
+        `expected a prompt of fewer than ${numPromptTokens + tokensLeft} tokens, got ${numPromptTokens}`,
         { hint: "shorten the prompt, or start a new conversation" },
       );
     }
     const request = {
       promptIds: Int32Array.from(promptIds),
-      sampling: samplingFrom(seed === undefined ? flags : { ...flags, seed: BigInt(seed) }, samplingDefaults, room, [
-        ...tokenizer.stopIds,
-      ]),
+      sampling: samplingFrom(
+        seed === undefined ? flags : { ...flags, seed: BigInt(seed) },
+        samplingDefaults,
+        tokensLeft,
+        [...tokenizer.stopIds],
+      ),
       stopStrings: flags.stop ?? [],
       isStopIncluded: false,
       keepSpecial: false,

@@ -83,7 +83,7 @@ export function readTemplateFile(path: string): string {
 /** @param templatePath a file that replaces the model's own template */
 export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
   const [{ isHfFolder }, { AsyncTokenizer }, { tokenizerSource }] = await Promise.all([
-    import("../formats/huggingface/folder.js"),
+    import("../formats/hf/folder.js"),
     import("../text/async-tokenizer.js"),
     import("../text/tokenizer-source.js"),
   ]);
@@ -125,7 +125,7 @@ async function loadGgufText(path: string): Promise<LoadedText> {
 
 async function loadHfText(path: string): Promise<LoadedText> {
   const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }, { readHfSampling }] = await Promise.all([
-    import("../formats/huggingface/folder.js"),
+    import("../formats/hf/folder.js"),
     import("../text/hf/create-tokenizer.js"),
     import("../text/hf/chat-template.js"),
     import("../formats/sampling-defaults.js"),

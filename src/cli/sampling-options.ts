@@ -57,12 +57,12 @@ function collect(text: string, previous: readonly string[] | undefined): readonl
 
 /**
  * @param defaults what holds where no flag says otherwise
- * @param room output tokens that still fit behind the prompt
+ * @param tokensLeft output tokens that still fit behind the prompt
  */
 export function samplingFrom(
   flags: SamplingFlags,
   defaults: SamplingDefaults,
-  room: number,
+  tokensLeft: number,
   stopTokenIds: readonly number[],
 ): SamplingParams {
   const topP = flags.topP ?? defaults.top_p ?? 1;
@@ -77,7 +77,7 @@ export function samplingFrom(
     frequencyPenalty: 0,
     repetitionPenalty: defaults.repetition_penalty ?? 1,
     seed: flags.seed ?? randomBytes(8).readBigUInt64LE(),
-    maxTokens: Math.min(flags.maxTokens ?? room, room),
+    maxTokens: Math.min(flags.maxTokens ?? tokensLeft, tokensLeft),
     minTokens: 0,
     stopTokenIds,
     logitBias: [],

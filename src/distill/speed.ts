@@ -71,7 +71,11 @@ export async function compareSpeed(
     (pair) =>
       2 * pair.teacher.length <= teacher.info.maxModelLen && 2 * pair.student.length <= student.info.maxModelLen,
   );
-  const numSequences = Math.min(LOADED_SEQUENCES, room(teacher, roomy, "teacher"), room(student, roomy, "student"));
+  const numSequences = Math.min(
+    LOADED_SEQUENCES,
+    mostSequences(teacher, roomy, "teacher"),
+    mostSequences(student, roomy, "student"),
+  );
   /** Round 0 warms up; every other round goes the other way round. */
   const race = async (
     prompts: readonly PromptPair[],
@@ -125,7 +129,7 @@ export async function compareSpeed(
 }
 
 /** How many of the longest prompts the engine holds at once with what they generate. */
-function room({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
+function mostSequences({ info }: Engine, pairs: readonly PromptPair[], side: Side): number {
   const longest = Math.max(0, ...pairs.map((pair) => pair[side].length));
   const tokens = 2 * (longest + GEN_TOKENS) + info.blockSize;
   return longest === 0 ? 0 : Math.min(info.maxNumSeqs, Math.floor((info.numKvBlocks * info.blockSize) / tokens));

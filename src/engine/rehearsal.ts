@@ -19,8 +19,8 @@ export function measureStepCost(
 ): StepCost | undefined {
   if (speculative.method === "none" && maxStepMs === 0) return undefined;
   const { maxRows, maxLogitRows, tableStride } = parts.batch.capacity;
-  const room = Math.min(maxRows, maxLogitRows, tableStride * blockSize, parts.kv.numBlocks * blockSize);
-  return new StepCost((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, room));
+  const mostRows = Math.min(maxRows, maxLogitRows, tableStride * blockSize, parts.kv.numBlocks * blockSize);
+  return new StepCost((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, mostRows));
 }
 
 /** Milliseconds of a step that checks a draft so long that it has `numRows` rows. */

@@ -30,8 +30,8 @@ export class StepBatch {
   readonly positions: HostInts;
   /** Entries of the past that a row sees, its own included. */
   readonly kvLengths: HostInts;
-  /** The row's row in the block tables. */
-  readonly seats: HostInts;
+  /** The row of the block tables in which the sequence of a token has its blocks. */
+  readonly sequenceIndex: HostInts;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
   readonly kvSlots: readonly HostInts[];
   /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
@@ -50,7 +50,7 @@ export class StepBatch {
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
     this.kvLengths = ints(maxRows);
-    this.seats = ints(maxRows);
+    this.sequenceIndex = ints(maxRows);
     this.kvSlots = Array.from({ length: numGroups }, () => ints(maxRows));
     this.blockTables = Array.from({ length: numGroups }, () => ints(maxSeats * tableStride));
     this.logitRows = ints(maxLogitRows);

@@ -101,7 +101,7 @@ export function addRow(batch: StepBatch, sequence: Sequence, position: number, b
   batch.tokenIds.values[row] = sequence.tokens[position]!;
   batch.positions.values[row] = position;
   batch.kvLengths.values[row] = position + 1;
-  batch.seats.values[row] = sequence.seat;
+  batch.sequenceIndex.values[row] = sequence.seat;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {
     batch.kvSlots[group]!.values[row] = table[block]! * blockSize + (position % blockSize);

@@ -5,6 +5,8 @@ import { basename, dirname, join } from "node:path";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { acquireFileLock } from "../core/file-lock.js";
+import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./hf/folder.js";
+import { type JsonObject, parseJsonObject } from "./hf/json.js";
 import {
   chooseModel,
   chooseRepository,
@@ -27,8 +29,6 @@ import {
   writeCachedListing,
 } from "./hub/listing.js";
 import { HUB_PREFIX, type HubSpec, hubFolder, LOCK_NAME, parseHubSpec, refuseUnsafePath } from "./hub/spec.js";
-import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./huggingface/folder.js";
-import { type JsonObject, parseJsonObject } from "./huggingface/json.js";
 
 export type { DownloadProgress } from "./hub/download.js";
 

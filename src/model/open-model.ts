@@ -1,6 +1,6 @@
 /** Opens a model of either format: the engine's description of it, and its tensors. */
 import { readGguf } from "../formats/gguf/read.js";
-import { isHfFolder, readHfFolder } from "../formats/huggingface/folder.js";
+import { isHfFolder, readHfFolder } from "../formats/hf/folder.js";
 import { modelConfigFromGguf } from "./config.js";
 import { GgufSource, summarizeGguf } from "./gguf-source.js";
 import { openHfModel } from "./hf/open.js";

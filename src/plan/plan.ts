@@ -42,8 +42,8 @@ const lengthError = (message: string, hint: string): MillraceError =>
 
 /** Of more instances than requests some would stand idle. */
 function instanceCounts({ machine, load }: PlanRequest, width: number): readonly number[] {
-  const room = Math.floor(machine.count / width);
-  const most = "concurrency" in load ? Math.min(room, load.concurrency) : room;
+  const mostInstances = Math.floor(machine.count / width);
+  const most = "concurrency" in load ? Math.min(mostInstances, load.concurrency) : mostInstances;
   return Array.from({ length: most }, (_, i) => i + 1);
 }
 

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { readGguf } from "../formats/gguf/read.js";
-import { isHfFolder, readHfFolder } from "../formats/huggingface/folder.js";
+import { isHfFolder, readHfFolder } from "../formats/hf/folder.js";
 import { createTokenizer } from "./create-tokenizer.js";
 import { createHfTokenizer } from "./hf/create-tokenizer.js";
 import type { Tokenizer } from "./tokenizer.js";

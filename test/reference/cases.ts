@@ -41,7 +41,7 @@ function embedCases(): OpCase[] {
         label: `${type} [5, ${cols}]`,
         record: (bench) => {
           const weight = bench.weight(type, 5, cols, weightBytes(type, 5, cols, 1));
-          const out = bench.room(7 * cols);
+          const out = bench.unwritten(7 * cols);
           const ids = bench.i32([0, 4, 2, 2, 1, 3, 4]);
           bench.program.record("embed", { out, weight, ids, numRows: 7, scale: 1.5 });
           // Scale times quantum and minimum cancel in the _1 and _K types.
@@ -62,7 +62,7 @@ function rmsNormCases(): OpCase[] {
         record: (bench) => {
           const rows = [normals(width, 2), extremes(width, 3), new Float32Array(width), normals(width, 4)];
           const x = bench.f32(joined(rows));
-          const out = isInPlace ? x : bench.room(4 * width);
+          const out = isInPlace ? x : bench.unwritten(4 * width);
           const gain = bench.f32(normals(width, 5));
           bench.program.record("rmsNorm", { out, x, gain, numRows: 4, width, eps: 1e-5 });
           return [f32Result("out", out, { relative: 3e-6, absolute: 1e-30 })];
@@ -94,14 +94,14 @@ function gatedLinearCases(): OpCase[] {
         label: `${kind} of ${width} values`,
         record: (bench) => {
           const gate = extremes(width, 8).map((value, i) => (i % 5 === 0 ? value * 20 : value));
-          const [x, out] = [bench.f32([1]), bench.room(width)];
+          const [x, out] = [bench.f32([1]), bench.unwritten(width)];
           const layer = (values: Float32Array) => ({
             x,
             bias: NO_BUFFER,
             weight: bench.weight("F32", width, 1, new Uint8Array(values.buffer)),
           });
           const operands = gatedOperands(layer(gate), layer(normals(width, 9)));
-          bench.program.record("gatedLinear", { ...operands, out, room: bench.room(width), numRows: 1, kind });
+          bench.program.record("gatedLinear", { ...operands, out, room: bench.unwritten(width), numRows: 1, kind });
           // Left tails cancel against 1 before they vanish: gelu loses 1e-6 there.
           return [f32Result("out", out, { relative: 3e-6, absolute: 3e-6 })];
         },
@@ -117,9 +117,15 @@ function gatedLinearCases(): OpCase[] {
         weight: bench.weight(type, 37, 24, weightBytes(type, 37, 24, seed + 1)),
         bias: bench.f32(normals(37, seed + 2)),
       });
-      const out = bench.room(3 * 37);
+      const out = bench.unwritten(3 * 37);
       const operands = gatedOperands(layer("F32", 40), layer("F16", 50));
-      bench.program.record("gatedLinear", { ...operands, out, room: bench.room(3 * 37), numRows: 3, kind: "silu" });
+      bench.program.record("gatedLinear", {
+        ...operands,
+        out,
+        room: bench.unwritten(3 * 37),
+        numRows: 3,
+        kind: "silu",
+      });
       return [f32Result("out", out, { relative: 1e-5, absolute: 1e-5 })];
     },
   };
@@ -133,7 +139,7 @@ function ropeTableCases(): OpCase[] {
     record: (bench) => {
       const positions = [0, 1, 2, 4097, 131071, 1e6, 2 ** 24 + 1, 2 ** 31 - 1];
       const invFreq = Float32Array.from({ length: half }, (_, i) => 10000 ** (-i / half));
-      const out = bench.room(positions.length * half * 2);
+      const out = bench.unwritten(positions.length * half * 2);
       const inputs = { positions: bench.i32(positions), invFreq: bench.f32(invFreq) };
       bench.program.record("ropeTable", { ...inputs, out, numRows: positions.length, half, magnitude: 1.25 });
       return [f32Result("out", out, { relative: 0, absolute: 3e-7 })];
@@ -209,7 +215,7 @@ function gatherRowsCases(): OpCase[] {
     op: "gatherRows",
     label: `4 of 6 rows of ${width}`,
     record: (bench) => {
-      const out = bench.room(4 * width);
+      const out = bench.unwritten(4 * width);
       const [x, rows] = [bench.f32(extremes(6 * width, 14)), bench.i32([5, 0, 3, 3])];
       bench.program.record("gatherRows", { out, x, rows, numRows: 4, width });
       return [f32Result("out", out, EXACT)];
@@ -223,7 +229,7 @@ function linearCases(): OpCase[] {
     op: "linear",
     label: `F32 [3, 5], ${biasOrNone === NO_BUFFER ? "no bias" : "bias"}`,
     record: (bench) => {
-      const out = bench.room(2 * 3);
+      const out = bench.unwritten(2 * 3);
       const bias = biasOrNone === NO_BUFFER ? NO_BUFFER : bench.f32(normals(3, 15));
       const weight = bench.weight("F32", 3, 5, weightBytes("F32", 3, 5, 16));
       bench.program.record("linear", { out, x: bench.f32(normals(10, 17)), weight, bias, numRows: 2 });

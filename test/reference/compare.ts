@@ -145,8 +145,8 @@ export class Bench {
     return this.bytes(new Uint8Array(Float64Array.from(values).buffer));
   }
 
-  /** Room for `count` f32, all NaN, so that a value nobody wrote shows. */
-  room(count: number): BufferHandle {
+  /** Memory for `count` f32, all NaN, so that a value nobody wrote shows. */
+  unwritten(count: number): BufferHandle {
     return this.f32(new Float32Array(count).fill(Number.NaN));
   }
 

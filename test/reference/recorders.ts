@@ -74,7 +74,7 @@ export function recordAttention(
   { scale, window }: { readonly scale: number; readonly window: number },
 ): BufferHandle {
   const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
-  const out = bench.room(rows.length * shape.numHeads * shape.headDim);
+  const out = bench.unwritten(rows.length * shape.numHeads * shape.headDim);
   bench.program.record("pagedAttention", {
     ...shape,
     out,
@@ -170,10 +170,10 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
   });
   const outputs = {
     ids: bench.i32(rows.map(() => -1)),
-    logprobs: bench.room(rows.length),
+    logprobs: bench.unwritten(rows.length),
     ranks: bench.i32(rows.map(() => -1)),
     topIds: bench.i32(new Int32Array(rows.length * topStride).fill(-1)),
-    topLogprobs: bench.room(rows.length * topStride),
+    topLogprobs: bench.unwritten(rows.length * topStride),
   };
   bench.program.record("sample", {
     logits: bench.f32(joined(rows.map((row) => Float32Array.from(row.logits)))),

@@ -35,7 +35,7 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
   const bias = hasBias ? bench.f32(normals(n, 2)) : NO_BUFFER;
   return (x) => {
     const numRows = x.length / k;
-    const out = isAccumulating ? bench.f32(normals(numRows * n, 3)) : bench.room(numRows * n);
+    const out = isAccumulating ? bench.f32(normals(numRows * n, 3)) : bench.unwritten(numRows * n);
     let left = bench.f32(x);
     if (input.isPacked === true) {
       const format = packedActivations(type) as "row16";
@@ -50,10 +50,10 @@ function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32
 }
 
 function packed(bench: Bench, weight: WeightHandle, type: WeightType, n: number, k: number): WeightHandle {
-  const room = bench.bytes(new Uint8Array(packedByteLength(type, n, k)!));
-  bench.program.record("pack", { out: room, byteOffset: 0, weight });
+  const packedWeight = bench.bytes(new Uint8Array(packedByteLength(type, n, k)!));
+  bench.program.record("pack", { out: packedWeight, byteOffset: 0, weight });
   bench.run();
-  return bench.device.createWeight(room, 0, type, n, k, true);
+  return bench.device.createWeight(packedWeight, 0, type, n, k, true);
 }
 
 /**

@@ -158,7 +158,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       const record: readonly ((index: number) => void)[] = [
         (index) => bench.program.record("embed", { out: x, weight, ids: two(index), numRows: 2, scale: 1 }),
         (index) =>
-          bench.program.record("gatherRows", { out: bench.room(8), x, rows: two(index), numRows: 2, width: 4 }),
+          bench.program.record("gatherRows", { out: bench.unwritten(8), x, rows: two(index), numRows: 2, width: 4 }),
         (index) =>
           bench.program.record("ropeAndWriteKv", {
             ...SHAPE,
@@ -192,7 +192,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
   it("does not look at block table entries outside the window", () => {
     withBench(open(), (bench) => {
       const cache = bench.f32(new Float32Array(8).fill(3));
-      const out = bench.room(1);
+      const out = bench.unwritten(1);
       bench.program.record("pagedAttention", {
         ...ATTENDED,
         headDim: 1,

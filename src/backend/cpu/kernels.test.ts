@@ -84,7 +84,7 @@ for (const { isa, isMissing } of ISAS) {
         const cols = 128 * BLOCK_LAYOUT[type].numValues;
         const bytes = Uint8Array.from(integersBelow(256, rowByteLength(type, cols)!, 30));
         const got = withBench(Bench.native(isa), (bench) => {
-          const out = bench.room(cols);
+          const out = bench.unwritten(cols);
           const weight = bench.weight(type, 1, cols, bytes);
           bench.program.record("embed", { out, weight, ids: bench.i32([0]), numRows: 1, scale: 1 });
           bench.run();
@@ -183,7 +183,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
       const values = withBench(open(), (bench) => {
         const file = bench.device.mapFile(path);
         const weight = bench.device.createWeight(file, 64, "Q8_0", 2, 32);
-        const out = bench.room(64);
+        const out = bench.unwritten(64);
         bench.program.record("embed", { out, weight, ids: bench.i32([1, 0]), numRows: 2, scale: 1 });
         bench.run();
         bench.device.releaseWeight(weight);
@@ -191,7 +191,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
         return bench.readF32(out);
       });
       const wanted = withBench(Bench.reference(), (bench) => {
-        const out = bench.room(64);
+        const out = bench.unwritten(64);
         const weight = bench.weight("Q8_0", 2, 32, weightBytes("Q8_0", 2, 32, 1));
         bench.program.record("embed", { out, weight, ids: bench.i32([1, 0]), numRows: 2, scale: 1 });
         bench.run();
@@ -208,7 +208,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
       const source = bench.f32(normals(4, 1));
       const weight = bench.device.createWeight(source, 0, "F32", 2, 2);
       const record = (): void =>
-        bench.program.record("embed", { out: bench.room(2), weight, ids: bench.i32([1]), numRows: 1, scale: 1 });
+        bench.program.record("embed", { out: bench.unwritten(2), weight, ids: bench.i32([1]), numRows: 1, scale: 1 });
       record();
       bench.run();
       bench.device.release(source);
@@ -293,7 +293,7 @@ it("runs concurrent operations to the end before what depends on them", () => {
       withBench(one, (bench) => {
         const x = bench.f32(normals(m * k, 1));
         const outs = [2, 3, 4].map((seed, i) => {
-          const out = bench.room(m * n);
+          const out = bench.unwritten(m * n);
           const weight = bench.weight("F32", n, k, weightBytes("F32", n, k, seed));
           bench.program.record("linear", { out, x, weight, numRows: m }, { concurrent: i < 2 });
           return out;

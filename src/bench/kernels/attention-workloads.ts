@@ -2,7 +2,7 @@
 import type { BufferHandle } from "../../backend/device.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
-import type { Room, Workload } from "./workload.js";
+import type { Recording, Workload } from "./workload.js";
 
 /** The attention of the 1.1B models the benchmarks use. */
 const HEADS = { numHeads: 32, numKvHeads: 4, headDim: 64, blockSize: 16 } as const;
@@ -24,21 +24,21 @@ interface Batch {
 }
 
 /** Records the batch over `numCopies` sets of sequences. */
-function recordAttention(room: Room, batch: Batch, numCopies: number): void {
+function recordAttention(recording: Recording, batch: Batch, numCopies: number): void {
   const { shape, kvLengths, sequences, context, isShared } = batch;
   const numSequences = 1 + Math.max(...sequences);
   const stride = Math.ceil(context / shape.blockSize);
   const numTables = isShared ? 1 : numSequences;
   const cacheBytes = (numCopies * numTables * stride * shape.blockSize * entryBytes(shape)) / 2;
-  const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
+  const [keys, values] = [recording.filled(cacheBytes), recording.filled(cacheBytes)];
   const width = 4 * kvLengths.length * shape.numHeads * shape.headDim;
-  const [q, out] = [room.filled(width), room.filled(width)];
-  const [lengths, index] = [room.i32(kvLengths), room.i32(sequences)];
+  const [q, out] = [recording.filled(width), recording.filled(width)];
+  const [lengths, index] = [recording.i32(kvLengths), recording.i32(sequences)];
   for (let copy = 0; copy < numCopies; copy++) {
     const table = range(numTables * stride).map((i) => copy * numTables * stride + i);
-    const tables: BufferHandle = room.i32(isShared ? sequences.flatMap(() => table) : table);
+    const tables: BufferHandle = recording.i32(isShared ? sequences.flatMap(() => table) : table);
     const numRows = kvLengths.length;
-    room.program.record("pagedAttention", {
+    recording.program.record("pagedAttention", {
       ...shape,
       out,
       q,
@@ -67,9 +67,9 @@ export function decodeAttention(kvType: KvType, numSequences: number, context: n
     macs: 2 * numSequences * context * shape.numHeads * shape.headDim,
     mix: "float",
     bytes,
-    record: (room) => {
+    record: (recording) => {
       const numCopies = Math.max(2, Math.ceil(KV_BYTES / bytes));
-      recordAttention(room, batch, numCopies);
+      recordAttention(recording, batch, numCopies);
       return numCopies;
     },
   };
@@ -85,9 +85,9 @@ export function prefillAttention(kvType: KvType, numTokens: number): Workload {
     macs: 2 * numPairs * shape.numHeads * shape.headDim,
     mix: "float",
     bytes: 0,
-    record: (room) => {
+    record: (recording) => {
       const sequences = kvLengths.map(() => 0);
-      recordAttention(room, { shape, context: numTokens, kvLengths, sequences, isShared: false }, 1);
+      recordAttention(recording, { shape, context: numTokens, kvLengths, sequences, isShared: false }, 1);
       return 1;
     },
   };
@@ -103,17 +103,17 @@ export function writeKv(kvType: KvType, numTokens: number): Workload {
     macs: 0,
     mix: "float",
     bytes: 0,
-    record: (room) => {
+    record: (recording) => {
       const cacheBytes = (numTokens * entryBytes(shape)) / 2;
-      const [keys, values] = [room.filled(cacheBytes), room.filled(cacheBytes)];
-      const q = room.filled(4 * numTokens * numHeads * headDim);
+      const [keys, values] = [recording.filled(cacheBytes), recording.filled(cacheBytes)];
+      const q = recording.filled(4 * numTokens * numHeads * headDim);
       const [k, v] = [
-        room.filled(4 * numTokens * numKvHeads * headDim),
-        room.filled(4 * numTokens * numKvHeads * headDim),
+        recording.filled(4 * numTokens * numKvHeads * headDim),
+        recording.filled(4 * numTokens * numKvHeads * headDim),
       ];
-      const table = room.filled(4 * numTokens * 2 * half);
-      const slots = room.i32(range(numTokens));
-      room.program.record("ropeAndWriteKv", {
+      const table = recording.filled(4 * numTokens * 2 * half);
+      const slots = recording.i32(range(numTokens));
+      recording.program.record("ropeAndWriteKv", {
         ...shape,
         q,
         k,

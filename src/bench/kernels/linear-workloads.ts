@@ -6,7 +6,7 @@ import { Program } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Mix } from "./probes.js";
-import type { Room, Workload } from "./workload.js";
+import type { Recording, Workload } from "./workload.js";
 
 /** A feed-forward matrix of the 1.1B models the benchmarks use. */
 const WEIGHT_ROWS = 5632;
@@ -47,22 +47,22 @@ export function linearWorkload(type: TensorType, numRows: number): Workload {
     macs,
     bytes,
     mix: mixOf(type),
-    record: (room) => {
+    record: (recording) => {
       const fitting = Math.floor(MAX_MACS / macs);
       const numWeights = Math.max(MIN_WEIGHTS, Math.min(fitting, Math.ceil(WEIGHT_BYTES / bytes)));
-      const x = inputOf(room, type, numRows);
-      const out = room.filled(4 * numRows * WEIGHT_ROWS);
-      const weights = weightsOf(room, type, numWeights, fileBytes);
-      for (const weight of weights) room.program.record("linear", { out, x, weight, numRows });
+      const x = inputOf(recording, type, numRows);
+      const out = recording.filled(4 * numRows * WEIGHT_ROWS);
+      const weights = weightsOf(recording, type, numWeights, fileBytes);
+      for (const weight of weights) recording.program.record("linear", { out, x, weight, numRows });
       return numWeights;
     },
   };
 }
 
 /** Weights as the engine keeps them, each in memory of its own: packed where the type has a packed form. */
-function weightsOf(room: Room, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
-  const { device } = room;
-  const source = room.filled(numWeights * fileBytes);
+function weightsOf(recording: Recording, type: TensorType, numWeights: number, fileBytes: number): WeightHandle[] {
+  const { device } = recording;
+  const source = recording.filled(numWeights * fileBytes);
   const rows = Array.from({ length: numWeights }, (_, index) =>
     device.createWeight(source, index * fileBytes, type, WEIGHT_ROWS, WEIGHT_COLS),
   );
@@ -81,13 +81,13 @@ function weightsOf(room: Room, type: TensorType, numWeights: number, fileBytes: 
 }
 
 /** [numRows, WEIGHT_COLS] in the format that the type's weights take. */
-function inputOf(room: Room, type: TensorType, numRows: number): BufferHandle {
-  const x = room.filled(4 * numRows * WEIGHT_COLS);
+function inputOf(recording: Recording, type: TensorType, numRows: number): BufferHandle {
+  const x = recording.filled(4 * numRows * WEIGHT_COLS);
   const format = packedActivations(type);
   if (format === undefined || format === "f32") return x;
-  const quantized = room.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
+  const quantized = recording.device.allocate(numRows * activationRowBytes(format, WEIGHT_COLS));
   const program = new Program();
   program.record("quantize", { out: quantized, x, numRows, width: WEIGHT_COLS, format });
-  room.device.submit(program.words, program.numWords);
+  recording.device.submit(program.words, program.numWords);
   return quantized;
 }

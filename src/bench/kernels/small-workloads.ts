@@ -5,7 +5,7 @@ import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backen
 import { activationRowBytes } from "../../backend/packing.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import type { Room, Workload } from "./workload.js";
+import type { Recording, Workload } from "./workload.js";
 
 const WIDTH = 2048;
 const EPS = 1e-5;
@@ -14,13 +14,13 @@ const NUM_RUNS = 16;
 
 const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;
 
-function repeated(op: string, shape: string, prepare: (room: Room) => () => void): Workload {
+function repeated(op: string, shape: string, prepare: (recording: Recording) => () => void): Workload {
   return {
     op,
     shape,
     ...UNBOUND,
-    record: (room) => {
-      const run = prepare(room);
+    record: (recording) => {
+      const run = prepare(recording);
       for (let index = 0; index < NUM_RUNS; index++) run();
       return NUM_RUNS;
     },
@@ -30,23 +30,23 @@ function repeated(op: string, shape: string, prepare: (room: Room) => () => void
 export function elementwiseWorkloads(numRows: number): Workload[] {
   const rows = `${numRows} × `;
   return [
-    repeated("rmsNorm", `${rows}${WIDTH}`, (room) => {
-      const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
-      const gain = room.filled(4 * WIDTH);
-      return () => room.program.record("rmsNorm", { out, x, gain, numRows, width: WIDTH, eps: EPS });
+    repeated("rmsNorm", `${rows}${WIDTH}`, (recording) => {
+      const [x, out] = [recording.filled(4 * numRows * WIDTH), recording.filled(4 * numRows * WIDTH)];
+      const gain = recording.filled(4 * WIDTH);
+      return () => recording.program.record("rmsNorm", { out, x, gain, numRows, width: WIDTH, eps: EPS });
     }),
-    repeated("add", `${rows}${WIDTH}`, (room) => {
-      const [x, out] = [room.filled(4 * numRows * WIDTH), room.filled(4 * numRows * WIDTH)];
-      return () => room.program.record("add", { out, x, numRows, width: WIDTH });
+    repeated("add", `${rows}${WIDTH}`, (recording) => {
+      const [x, out] = [recording.filled(4 * numRows * WIDTH), recording.filled(4 * numRows * WIDTH)];
+      return () => recording.program.record("add", { out, x, numRows, width: WIDTH });
     }),
   ];
 }
 
 export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRows: number): Workload {
-  return repeated(`quantize ${format}`, `${numRows} × ${WIDTH}`, (room) => {
-    const x = room.filled(4 * numRows * WIDTH);
-    const out = room.device.allocate(numRows * activationRowBytes(format, WIDTH));
-    return () => room.program.record("quantize", { out, x, numRows, width: WIDTH, format });
+  return repeated(`quantize ${format}`, `${numRows} × ${WIDTH}`, (recording) => {
+    const x = recording.filled(4 * numRows * WIDTH);
+    const out = recording.device.allocate(numRows * activationRowBytes(format, WIDTH));
+    return () => recording.program.record("quantize", { out, x, numRows, width: WIDTH, format });
   });
 }
 
@@ -54,12 +54,12 @@ const EMBED_ROWS = 32_000;
 
 export function embedWorkload(type: TensorType, numRows: number): Workload {
   const { blockSize, blockBytes } = TENSOR_TYPES[type];
-  return repeated(`embed ${type}`, `${numRows} × ${WIDTH}`, (room) => {
-    const source = room.filled((EMBED_ROWS * WIDTH * blockBytes) / blockSize);
-    const weight = room.device.createWeight(source, 0, type, EMBED_ROWS, WIDTH);
-    const ids = room.i32(Array.from({ length: numRows }, (_, i) => (i * 7919) % EMBED_ROWS));
-    const out = room.filled(4 * numRows * WIDTH);
-    return () => room.program.record("embed", { out, weight, ids, numRows, scale: 1 });
+  return repeated(`embed ${type}`, `${numRows} × ${WIDTH}`, (recording) => {
+    const source = recording.filled((EMBED_ROWS * WIDTH * blockBytes) / blockSize);
+    const weight = recording.device.createWeight(source, 0, type, EMBED_ROWS, WIDTH);
+    const ids = recording.i32(Array.from({ length: numRows }, (_, i) => (i * 7919) % EMBED_ROWS));
+    const out = recording.filled(4 * numRows * WIDTH);
+    return () => recording.program.record("embed", { out, weight, ids, numRows, scale: 1 });
   });
 }
 
@@ -73,7 +73,7 @@ const SAMPLING = {
 
 export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] {
   return Object.entries(SAMPLING).map(([name, settings]) =>
-    repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (room) => {
+    repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (recording) => {
       const params = new Float64Array(numRows * SAMPLE_PARAMS);
       for (let row = 0; row < numRows; row++) {
         const asked = { topP: 1, repetitionPenalty: 1, maskStart: -1, seedLow: row, position: row, ...settings };
@@ -81,11 +81,11 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
           params[row * SAMPLE_PARAMS + SAMPLE_PARAM[param as keyof typeof SAMPLE_PARAM]] = value;
         }
       }
-      const logits = normalLogits(room, numRows * vocabSize);
-      const four = (): BufferHandle => room.filled(4 * numRows);
+      const logits = normalLogits(recording, numRows * vocabSize);
+      const four = (): BufferHandle => recording.filled(4 * numRows);
       const topStride = 5;
       const buffers = {
-        params: room.f64(params),
+        params: recording.f64(params),
         history: four(),
         biasIds: four(),
         biasValues: four(),
@@ -94,19 +94,19 @@ export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] 
         outIds: four(),
         outLogprobs: four(),
         outRanks: four(),
-        topIds: room.filled(4 * numRows * topStride),
-        topLogprobs: room.filled(4 * numRows * topStride),
+        topIds: recording.filled(4 * numRows * topStride),
+        topLogprobs: recording.filled(4 * numRows * topStride),
         topStride,
       };
-      return () => room.program.record("sample", { ...buffers, logits, numRows, vocabSize });
+      return () => recording.program.record("sample", { ...buffers, logits, numRows, vocabSize });
     }),
   );
 }
 
 /** Logits spread as a model's are (normal, deviation 3): how many survive a filter decides what the sampler costs. */
-function normalLogits(room: Room, count: number): BufferHandle {
-  const buffer = room.filled(4 * count);
-  const logits = new Float32Array(room.device.view(buffer));
+function normalLogits(recording: Recording, count: number): BufferHandle {
+  const buffer = recording.filled(4 * count);
+  const logits = new Float32Array(recording.device.view(buffer));
   let state = 1;
   const uniform = (): number => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

@@ -15,11 +15,11 @@ export interface Workload {
   /** Bytes of one run that must come from memory; 0 where they come from a cache. */
   readonly bytes: number;
   /** Puts operands into the device's memory and records some runs, each over operands of its own where they shall come from memory. */
-  record(room: Room): number;
+  record(recording: Recording): number;
 }
 
 /** A device's memory and the program under construction. */
-export class Room {
+export class Recording {
   readonly program = new Program();
 
   constructor(readonly device: Device) {}
@@ -51,9 +51,9 @@ const MIN_SAMPLES = 3;
 
 /** Median seconds of one run; programs are submitted until `minSeconds` have passed. Takes the device's memory, so give it one of its own. */
 export function secondsOf(workload: Workload, device: Device, minSeconds: number): number {
-  const room = new Room(device);
-  const numRuns = workload.record(room);
-  const { program } = room;
+  const recording = new Recording(device);
+  const numRuns = workload.record(recording);
+  const { program } = recording;
   device.submit(program.words, program.numWords);
   const samples: number[] = [];
   for (let total = 0; total < minSeconds || samples.length < MIN_SAMPLES; ) {

@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import type { HfFolder } from "../../formats/huggingface/folder.js";
+import type { HfFolder } from "../../formats/hf/folder.js";
 import type { OpenModel } from "../../model/model.js";
 import { formatBytes, formatCount, formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
@@ -102,7 +102,7 @@ interface StoredTensor {
 }
 
 async function factsOf(path: string): Promise<ModelFacts> {
-  const { isHfFolder, readHfFolder } = await import("../../formats/huggingface/folder.js");
+  const { isHfFolder, readHfFolder } = await import("../../formats/hf/folder.js");
   if (isHfFolder(path)) return hfFacts(readHfFolder(path));
   const { readGguf } = await import("../../formats/gguf/read.js");
   return ggufFacts(readGguf(path));

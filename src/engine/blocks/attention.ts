@@ -42,7 +42,7 @@ export function allocateAttentionScratch(
 /** What a layer has stored of the past, for a reader with queries of its own. */
 export interface LayerPast {
   readonly cache: LayerCache;
-  /** i32 [seats, tableStride] */
+  /** i32 [sequences, tableStride] */
   readonly blockTables: BufferHandle;
   readonly tableStride: number;
   /** 0 = everything is seen. */
@@ -102,7 +102,7 @@ export class Attention {
   attend(program: Program, batch: StepBatch, rows: Rows): void {
     const { headDim, numHeads, attentionScale, width, rmsEps } = this.config;
     const { attended, normed } = this.scratch;
-    const { numRows, query, kvLengths, seats } = rows;
+    const { numRows, query, kvLengths, sequenceIndex } = rows;
     const { keys, values, shape, group } = this.cache;
     program.record("pagedAttention", {
       out: attended,
@@ -110,7 +110,7 @@ export class Attention {
       keyCache: keys,
       valueCache: values,
       kvLengths: kvLengths.buffer,
-      sequenceIndex: seats.buffer,
+      sequenceIndex: sequenceIndex.buffer,
       blockTables: batch.blockTables[group]!.buffer,
       tableStride: batch.capacity.tableStride,
       numRows,

@@ -38,11 +38,11 @@ export class FeedForward {
   record(program: Program, rows: Rows): void {
     const { width, ffWidth, rmsEps, activation } = this.config;
     const { ffNorm, gate, up, down, ffPostNorm } = this.weights;
-    const { normed, gate: out, up: room } = this.scratch;
+    const { normed, gate: out, up: scratch } = this.scratch;
     const { hidden, numRows } = rows;
     recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
     const [toGate, toUp] = this.products.operands(program, normed, [gate, up], numRows, width);
-    program.record("gatedLinear", { out, room, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
+    program.record("gatedLinear", { out, room: scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
     addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, ffWidth, down, ffPostNorm);
   }
 }

@@ -13,7 +13,7 @@ export interface Rows {
   readonly query: BufferHandle;
   /** i32 [numRows] */
   readonly kvLengths: HostInts;
-  readonly seats: HostInts;
+  readonly sequenceIndex: HostInts;
   /** Those whose logits, and whose hidden states are wanted. */
   readonly logitRows: HostInts;
   readonly hiddenTaps: HostInts;
@@ -40,7 +40,7 @@ export class LastRows {
       hidden: device.allocate(capacity * this.#width * 4),
       query: device.allocate(capacity * this.#queryWidth * 4),
       kvLengths: ints(),
-      seats: ints(),
+      sequenceIndex: ints(),
       logitRows: ints(),
       hiddenTaps: ints(),
     };
@@ -52,7 +52,7 @@ export class LastRows {
    */
   layOut(batch: StepBatch): number {
     const { numRows, numLogitRows, numHiddenTaps } = batch;
-    const { kvLengths, seats, logitRows, hiddenTaps } = this.#gathered;
+    const { kvLengths, sequenceIndex, logitRows, hiddenTaps } = this.#gathered;
     const most = Math.min(numRows, this.capacity);
     let count = 0;
     for (let i = 0, j = 0; i < numLogitRows || j < numHiddenTaps; count++) {
@@ -62,7 +62,7 @@ export class LastRows {
       const row = Math.min(logitRow, tap);
       this.#rows.values[count] = row;
       kvLengths.values[count] = batch.kvLengths.values[row]!;
-      seats.values[count] = batch.seats.values[row]!;
+      sequenceIndex.values[count] = batch.sequenceIndex.values[row]!;
       if (logitRow === row) logitRows.values[i++] = count;
       if (tap === row) hiddenTaps.values[j++] = count;
     }

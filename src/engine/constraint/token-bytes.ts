@@ -1,6 +1,6 @@
 /** What grammars see of each token, and which end an answer, read from the model's own tokenizer. */
 import { readGguf } from "../../formats/gguf/read.js";
-import { isHfFolder, readHfFolder } from "../../formats/huggingface/folder.js";
+import { isHfFolder, readHfFolder } from "../../formats/hf/folder.js";
 import { createTokenizer } from "../../text/create-tokenizer.js";
 import { SPECIAL_BYTE } from "../../text/grammar/markers.js";
 import { createHfTokenizer } from "../../text/hf/create-tokenizer.js";

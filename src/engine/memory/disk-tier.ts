@@ -177,7 +177,7 @@ export class DiskTier {
 
   #receive(message: FromDiskWriter): void {
     if (message.kind === "flushed") this.#numFlushes--;
-    else if (message.kind === "room") {
+    else if (message.kind === "tidied") {
       this.#stats.numBytes = message.numBytes;
       this.#stats.numEvicted += message.numEvicted;
     } else {

@@ -18,18 +18,18 @@ export type ToDiskWriter =
 export type FromDiskWriter =
   /** One write is through, well or not. */
   | { readonly kind: "written"; readonly key: string; readonly isStored: boolean; readonly problem?: string }
-  | { readonly kind: "room"; readonly numBytes: number; readonly numEvicted: number }
+  | { readonly kind: "tidied"; readonly numBytes: number; readonly numEvicted: number }
   | { readonly kind: "flushed" };
 
 /** The folder is looked through again after this share of its size was written. */
-const ROOM_SHARE = 1 / 32;
+const TIDY_SHARE = 1 / 32;
 
 function run({ root, maxBytes, folder, port }: DiskWriterData): void {
   const send = (message: FromDiskWriter) => port.postMessage(message);
   let numBytesSince = 0;
   const tidy = () => {
     // A little less than allowed, so that the writes until the next look fit too.
-    send({ kind: "room", ...makeRoom(root, maxBytes * (1 - ROOM_SHARE)) });
+    send({ kind: "tidied", ...makeRoom(root, maxBytes * (1 - TIDY_SHARE)) });
     numBytesSince = 0;
   };
   tidy();
@@ -37,7 +37,7 @@ function run({ root, maxBytes, folder, port }: DiskWriterData): void {
     if (message.kind === "flush") return send({ kind: "flushed" });
     const { key, payload } = message;
     try {
-      if (numBytesSince + payload.length > maxBytes * ROOM_SHARE) tidy();
+      if (numBytesSince + payload.length > maxBytes * TIDY_SHARE) tidy();
       writeBlock(folder, key, payload);
       numBytesSince += payload.length;
       send({ kind: "written", key, isStored: true });

@@ -70,7 +70,7 @@ export class EagleLayer {
     this.#noSlots = slots.buffer;
   }
 
-  /** hidden [rows, width] += what the rows' positions, `kvLengths` and `seats` let them see, and then the feed-forward of that. */
+  /** hidden [rows, width] += what the rows' positions, `kvLengths` and `sequenceIndex` let them see, and then the feed-forward of that. */
   record(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, queryWidth, ffWidth, rmsEps } = this.sizes;
     const { numRows } = batch;
@@ -92,7 +92,7 @@ export class EagleLayer {
     this.products.multiply(program, hidden, this.#gate, down, numRows, ffWidth, ADDED);
   }
 
-  #attend(program: Program, { positions, kvLengths, seats, numRows }: StepBatch): void {
+  #attend(program: Program, { positions, kvLengths, sequenceIndex, numRows }: StepBatch): void {
     const { rope, isNeox, blockTables, tableStride, window } = this.past;
     const { keys, values, shape } = this.past.cache;
     const { invFreq, half, magnitude } = rope;
@@ -123,7 +123,7 @@ export class EagleLayer {
       keyCache: keys,
       valueCache: values,
       kvLengths: kvLengths.buffer,
-      sequenceIndex: seats.buffer,
+      sequenceIndex: sequenceIndex.buffer,
       blockTables,
       tableStride,
       numRows,

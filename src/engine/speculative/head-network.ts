@@ -102,7 +102,7 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
   new Float32Array(device.view(ones)).fill(1);
   const weight = device.createWeight(device.allocate(width * 4), 0, "F32", width, 1);
   const one = { x: device.allocate(maxRows * 4), weight, bias: ones };
-  const room = device.allocate(maxRows * width * 4);
+  const scratch = device.allocate(maxRows * width * 4);
   return {
     name: "medusa",
     config,
@@ -112,7 +112,7 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
     recordInput(program, hidden, states, { numRows }, depth) {
       const { weight, bias } = blocks[depth]!;
       const operands = gatedOperands({ x: states.buffer, weight, bias }, one);
-      program.record("gatedLinear", { out: hidden, room, numRows, kind: "silu", ...operands });
+      program.record("gatedLinear", { out: hidden, room: scratch, numRows, kind: "silu", ...operands });
       program.record("add", { out: hidden, x: states.buffer, numRows, width });
     },
   };

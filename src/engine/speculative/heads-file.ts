@@ -5,7 +5,7 @@ import type { Device } from "../../backend/device.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { isHfFolder } from "../../formats/huggingface/folder.js";
+import { isHfFolder } from "../../formats/hf/folder.js";
 import { MODEL_LIMITS, type ModelConfig, Reader } from "../../model/config.js";
 import { GgufSource, summarizeGguf } from "../../model/gguf-source.js";
 import { type Binder, bindTensors } from "../blocks/weights.js";

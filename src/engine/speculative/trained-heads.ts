@@ -163,7 +163,7 @@ export class TrainedHeads implements BatchDrafter {
     // The model has stored what it has computed: all but the text's last token.
     batch.kvLengths.values[row] = numTokens - 1;
     // In the model's block tables.
-    batch.seats.values[row] = seat;
+    batch.sequenceIndex.values[row] = seat;
     batch.logitRows.values[batch.numLogitRows++] = row;
     if (this.network.readsOwn) batch.hiddenTaps.values[batch.numHiddenTaps++] = row;
     this.#sourceRows.values[row] = source;

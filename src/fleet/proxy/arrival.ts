@@ -12,7 +12,7 @@ import type { UpstreamConnections } from "./upstream-connections.js";
 export interface ExchangeContext {
   readonly options: ProxyOptions;
   readonly router: Router;
-  readonly room: WaitingRoom;
+  readonly waitingRoom: WaitingRoom;
   readonly connections: UpstreamConnections;
   readonly keySourceOf: (model: string) => KeySource;
   readonly responses: ResponseState;

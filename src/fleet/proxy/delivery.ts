@@ -57,10 +57,10 @@ export class Delivery {
 
   /** Rejects with what the client is told where no instance answers. */
   async run(): Promise<Delivered> {
-    const { room } = this.context;
+    const { waitingRoom } = this.context;
     for (let isRetry = false; !this.#isAbandoned; isRetry = true) {
       const entrant = { ...this.sendable.entrant, excluded: this.#excluded, isRetry };
-      const lease = await room.enter(entrant, (leave) => {
+      const lease = await waitingRoom.enter(entrant, (leave) => {
         this.#leaveRoom = leave;
       });
       if (this.#isAbandoned) {
@@ -140,9 +140,9 @@ export class Delivery {
 
   /** A free seat elsewhere that nobody waits for. */
   #hedge(first: Lease): Lease | undefined {
-    const { router, room } = this.context;
+    const { router, waitingRoom } = this.context;
     const { request } = this.sendable.entrant;
-    if (this.#isAbandoned || this.#numLeft === 0 || room.numWaiting(request.model) > 0) return undefined;
+    if (this.#isAbandoned || this.#numLeft === 0 || waitingRoom.numWaiting(request.model) > 0) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
     this.observer.hedged?.(lease.upstream.id);

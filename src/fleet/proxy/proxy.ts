@@ -53,14 +53,14 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const text = new TextKeySource();
   const keySourceOf = (model: string) => options.keySource?.(model) ?? text;
   const tokensPerBlock = (model: string) => keySourceOf(model).tokensPerBlock;
-  const onRoom = () => room.admit();
+  const onRoom = () => waitingRoom.admit();
   const caches = new CacheWatch(options.pool, ({ engine }) => ADAPTERS[engine].kvEventsPath);
   const blocksOf = (upstream: Upstream) => caches.blocksOf(upstream);
   const router = new Router(options.pool, options.routing, tokensPerBlock, onRoom, now, blocksOf);
-  const room = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
+  const waitingRoom = new WaitingRoom(router, options.limits, options.demand ?? (() => false), options.modelOf);
   const connections = new UpstreamConnections(options.timeouts.connectMs, now);
   const responses = new ResponseState(new ResponseStore(options.responseLimits));
-  const door = new Door({ options, router, room, connections, keySourceOf, responses });
+  const door = new Door({ options, router, waitingRoom, connections, keySourceOf, responses });
   const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
   server.on("clientError", (error, socket) =>
     answerBadRequest(options.logger, error, socket as Socket, door.unanswered),
@@ -81,7 +81,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   return {
     url: `http://${shownHost(options.host)}:${port}`,
     port,
-    numWaiting: (model) => room.numWaiting(model),
+    numWaiting: (model) => waitingRoom.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
     breakerState: (id) => router.breakerState(id),
     async drain() {

@@ -1,7 +1,7 @@
 /** Groups file names into models (a GGUF file, a split set, a folder of safetensors) and picks the one a user means. */
 import { MillraceError } from "../../core/errors.js";
 import { parseSplitName, splitName } from "../gguf/split-names.js";
-import { CONFIG_NAME } from "../huggingface/folder.js";
+import { CONFIG_NAME } from "../hf/folder.js";
 
 export interface ModelFiles {
   /** Path without the shard number and without ".gguf". */

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
-import { isHfFolder, weightFilesOf } from "../huggingface/folder.js";
+import { isHfFolder, weightFilesOf } from "../hf/folder.js";
 import { chooseModel, groupModels } from "./choose.js";
 import { inCache, LISTING_NAME } from "./listing.js";
 import { HUB_PREFIX, hubFolder, LOCK_NAME, parseHubSpec } from "./spec.js";

@@ -1,7 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { Architecture } from "../../formats/architectures.js";
-import type { HfFolder } from "../../formats/huggingface/folder.js";
+import type { HfFolder } from "../../formats/hf/folder.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 

@@ -1,6 +1,6 @@
 /** From a model folder to the engine's description of it and its tensors under the loader's names. */
 import { join } from "node:path";
-import type { HfFolder } from "../../formats/huggingface/folder.js";
+import type { HfFolder } from "../../formats/hf/folder.js";
 import type { OpenModel } from "../model.js";
 import { modelConfigFromHf } from "./config.js";
 import { HfNames } from "./names.js";

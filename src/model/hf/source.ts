@@ -4,7 +4,7 @@ import type { Device, FileHandle } from "../../backend/device.js";
 import type { MatrixPlace, TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
-import type { HfFolder } from "../../formats/huggingface/folder.js";
+import type { HfFolder } from "../../formats/hf/folder.js";
 import { openFile, readExactly } from "../../formats/read-file.js";
 import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { HfModelConfig } from "./config.js";

@@ -31,13 +31,13 @@ interface GenerationPlan {
 function resolveMaxTokens(plan: GenerationPlan, info: EngineInfo): number {
   const { maxModelLen } = info;
   const numPromptTokens = plan.promptIds.length;
-  const room = maxModelLen - numPromptTokens;
-  const kvRoom = info.numKvBlocks * info.blockSize - numPromptTokens;
-  const wanted = plan.maxTokens ?? Math.max(Math.min(room, kvRoom), 1);
-  if (room < 0 || (room === 0 && wanted > 0)) {
+  const tokensLeft = maxModelLen - numPromptTokens;
+  const kvTokensLeft = info.numKvBlocks * info.blockSize - numPromptTokens;
+  const wanted = plan.maxTokens ?? Math.max(Math.min(tokensLeft, kvTokensLeft), 1);
+  if (tokensLeft < 0 || (tokensLeft === 0 && wanted > 0)) {
     throw contextExceeded(maxModelLen, numPromptTokens, wanted, plan.promptField);
   }
-  return Math.min(wanted, room);
+  return Math.min(wanted, tokensLeft);
 }
 
 /** Each as it is written at the beginning of a text, and behind a blank where that makes another token of it. */

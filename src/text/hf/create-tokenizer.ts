@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { type JsonObject, readJsonFile, shownValue } from "../../formats/huggingface/json.js";
+import { type JsonObject, readJsonFile, shownValue } from "../../formats/hf/json.js";
 import { ByteLevelBpe } from "../byte-level-bpe.js";
 import { infillTokensByText } from "../infill-tokens.js";
 import type { MergePair } from "../merge-table.js";

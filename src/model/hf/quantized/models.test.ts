@@ -8,7 +8,7 @@ import { type ExpectedLogprobs, expectLogprobs } from "../../../../test/helpers/
 import { loadKernels } from "../../../backend/cpu/load.js";
 import type { BufferHandle } from "../../../backend/device.js";
 import { dequantizeRow, rowByteLength } from "../../../formats/dequantize.js";
-import { readHfFolder } from "../../../formats/huggingface/folder.js";
+import { readHfFolder } from "../../../formats/hf/folder.js";
 import { HfNames } from "../names.js";
 import { openHfModel } from "../open.js";
 
