@@ -87,3 +87,12 @@ test("a thread that ends fails the body that it was at; another thread reads the
   await whenEnded;
   expect(ended).toEqual(["a0: internal_error", "b0", "a1"]);
 });
+
+test("a thread that cannot start fails the body that it was for; the next body tries again", async () => {
+  vi.spyOn(Worker.prototype, "ref").mockImplementationOnce(() => {
+    throw new Error("no thread left");
+  });
+  const { ended, whenEnded } = send(new BodyQueue(), ["a0", "a1", "b0"]);
+  await whenEnded;
+  expect(ended).toEqual(["a0: internal_error", "a1", "b0"]);
+});

@@ -45,7 +45,7 @@ export class FairThread<Job, Answer> {
     return this.#turns.waitingOf(tenant).reduce((sum, { terms }) => sum + terms.cost, 0);
   }
 
-  /** Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job. */
+  /** Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job or cannot start. */
   run(job: Job, terms: JobTerms): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const waiting = { job, terms, resolve, reject };
@@ -68,27 +68,37 @@ export class FairThread<Job, Answer> {
       this.#worker?.unref();
       return;
     }
-    this.#worker ??= this.#startThread();
-    // As long as a job is in the thread, the process stays.
-    this.#worker.ref();
     const { job, terms } = this.#current;
-    this.#worker.postMessage(job, terms.moved ?? []);
+    try {
+      this.#worker ??= this.#startThread();
+      // As long as a job is in the thread, the process stays.
+      this.#worker.ref();
+      this.#worker.postMessage(job, terms.moved ?? []);
+    } catch (thrown) {
+      // The system may have no thread left. The next job tries again.
+      const error = this.#failure(String(thrown));
+      this.#finish((waiting) => waiting.reject(error));
+    }
   }
 
   #startThread(): Worker {
-    const { script, workerData, name } = this.options;
+    const { script, workerData } = this.options;
     const worker = new Worker(join(packageRoot(), "dist/src", script), { workerData });
     const onEnd = (reason: string) => {
       // An error comes before the end, by which another thread has its place.
       if (this.#worker !== worker) return;
       this.#worker = undefined;
-      const error = new MillraceError("internal_error", `expected ${name} to go on, got: ${reason}`);
+      const error = this.#failure(reason);
       this.#finish((waiting) => waiting.reject(error));
     };
     worker.on("message", (answer: Answer) => this.#finish((waiting) => waiting.resolve(answer)));
     worker.on("error", (error) => onEnd(String(error)));
     worker.on("exit", () => onEnd("it ended"));
     return worker;
+  }
+
+  #failure(got: string): MillraceError {
+    return new MillraceError("internal_error", `expected ${this.options.name} to go on, got: ${got}`);
   }
 
   #finish(settle: (waiting: Waiting<Job, Answer>) => void): void {

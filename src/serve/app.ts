@@ -14,6 +14,7 @@ import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
 import { readChatFormat } from "./chat-format.js";
 import { chatPage } from "./chat-page.js";
 import type { AppContext, AppEnv, AppOptions, Lifecycle, ServeContext } from "./context.js";
+import { onDisconnect } from "./disconnect.js";
 import { respondWithError } from "./error-response.js";
 import { kvEvents } from "./kv-events.js";
 import { createMetrics } from "./metrics.js";
@@ -239,10 +240,8 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
-    return route.handler(
-      c,
-      tenant === "" ? context : { ...context, asyncTokenizer: context.asyncTokenizer.of(tenant) },
-    );
+    const asyncTokenizer = context.asyncTokenizer.of(tenant, (leave) => onDisconnect(c, leave));
+    return route.handler(c, { ...context, asyncTokenizer });
   });
 }
 

@@ -1,9 +1,14 @@
 /** Real sockets behaving badly: gone, half-closed, slow, pipelined, huge; and the server's own end. */
 import { connect, type Socket } from "node:net";
+import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { FakeEngineOptions } from "../../test/helpers/fake-engine.js";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
+import { fixture } from "../../test/helpers/fixtures.js";
 import { holdBodies, largeBody } from "../../test/helpers/held-bodies.js";
+import { FairThread } from "../core/fair-thread.js";
+import { AsyncTokenizer } from "../text/async-tokenizer.js";
+import { loadTokenizer, tokenizerSource } from "../text/tokenizer-source.js";
 import { type AppOptions, DEFAULT_LIMITS } from "./context.js";
 import { startServer } from "./server.js";
 
@@ -53,6 +58,28 @@ const endless = { prompt: "a", max_tokens: 4000 };
 const short = { prompt: "ab", max_tokens: 2 };
 
 describe("a client that goes away", () => {
+  it("has no long text of its own tokenized", async () => {
+    const source = tokenizerSource(fixture("models/stories260k.gguf"));
+    await start({}, { asyncTokenizer: new AsyncTokenizer(loadTokenizer(source), source) });
+    const { postMessage } = Worker.prototype;
+    let letGo = () => {};
+    const post = vi.spyOn(Worker.prototype, "postMessage").mockImplementation(function (this: Worker, message) {
+      letGo = () => postMessage.call(this, message);
+    });
+    const tokenize = request({ prompt: "Once upon a time ".repeat(2000) }, "/tokenize");
+    const [stays, goes] = [await open(), await open()];
+    stays.socket.write(tokenize);
+    await until(() => post.mock.calls.length === 1, "the first text to reach the thread");
+    const run = vi.spyOn(FairThread.prototype, "run");
+    goes.socket.write(tokenize);
+    await until(() => run.mock.calls.length === 1, "the second text to wait");
+    goes.socket.destroy();
+    await until(() => fake.lines.some(({ fields }) => fields.code === "client_closed"), "the request to end");
+    letGo();
+    await until(() => stays.received().includes('"count":'), "the first answer");
+    expect(post).toHaveBeenCalledOnce();
+  });
+
   it.each([true, false])("aborts its request at once (stream: %s)", async (stream) => {
     await start({ stepsByItself: false });
     const client = await open();

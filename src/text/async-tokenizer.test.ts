@@ -2,11 +2,14 @@
 import { copyFileSync, mkdtempSync, renameSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { Worker } from "node:worker_threads";
+import { afterEach, expect, test, vi } from "vitest";
 import { fixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { AsyncTokenizer } from "./async-tokenizer.js";
 import { tokenText } from "./token-text.js";
 import { loadTokenizer, tokenizerSource } from "./tokenizer-source.js";
+
+afterEach(() => vi.restoreAllMocks());
 
 const MODEL = fixture("models/stories260k.gguf");
 const OTHER = join(repositoryRoot(), "models/mill-base.gguf");
@@ -106,4 +109,21 @@ test("tenants take turns at the thread", async () => {
   });
   await Promise.all(jobs);
   expect(ended).toEqual(["a", "b", "a", "a", "a"]);
+});
+
+test("a text whose client goes before its turn is never encoded; every watch ends with its job", async () => {
+  const { encoder } = encoderOf(MODEL);
+  const post = vi.spyOn(Worker.prototype, "postMessage");
+  const leave: (() => void)[] = [];
+  const endWatch = vi.fn();
+  const watched = encoder.of("", (call) => {
+    leave.push(call);
+    return endWatch;
+  });
+  const [first, second, third] = [1, 2, 3].map(() => watched.encode([long], options));
+  leave[1]!();
+  await expect(second).rejects.toMatchObject({ code: "client_closed" });
+  await Promise.all([first, third]);
+  expect(post).toHaveBeenCalledTimes(2);
+  expect(endWatch).toHaveBeenCalledTimes(3);
 });

@@ -12,10 +12,16 @@ import type { FromTokenizerThread } from "./tokenizer-thread.js";
 /** Characters, or ids, that the caller's thread takes on: some ten milliseconds at the most. */
 const MAX_SHORT_JOB = 16 * 1024;
 
+type TokenizerThread = FairThread<Job, FromTokenizerThread>;
+
+/** Calls `leave` when the client has gone, at once if it already has. @returns the call that ends the watch */
+type DepartureWatch = (leave: () => void) => () => void;
+
 export class AsyncTokenizer {
   /** Those of all tenants share it; without a thread: the caller's does it all. */
-  #shared: { thread: FairThread<Job, FromTokenizerThread> | undefined };
+  #shared: { thread: TokenizerThread | undefined };
   #tenant = "";
+  #watch: DepartureWatch | undefined;
 
   /** @param source of the tokenizer; absent: the caller's thread does it all */
   constructor(
@@ -26,11 +32,15 @@ export class AsyncTokenizer {
     this.#shared = { thread: source && new FairThread(options) };
   }
 
-  /** The same for a tenant: long jobs take turns between tenants. */
-  of(tenant: string): AsyncTokenizer {
+  /**
+   * The same for a tenant's request: long jobs take turns between tenants, and a job that waits for its turn is dropped when the client goes.
+   * @param watch absent: the jobs are done whoever goes
+   */
+  of(tenant: string, watch?: DepartureWatch): AsyncTokenizer {
     const own = new AsyncTokenizer(this.tokenizer);
     own.#shared = this.#shared;
     own.#tenant = tenant;
+    own.#watch = watch;
     return own;
   }
 
@@ -60,12 +70,23 @@ export class AsyncTokenizer {
     const cost = jobSize(job);
     const { thread } = this.#shared;
     if (thread !== undefined && cost > MAX_SHORT_JOB) {
-      const answer = await thread.run(job, { tenant: this.#tenant, cost });
+      const answer = await this.#runElsewhere(thread, job, cost);
       if (answer.kind === "done") return answer.result;
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
       // Files that cannot be read a second time, or are others by now, must not change what is served.
       this.#shared.thread = undefined;
     }
     return runJob(this.tokenizer, job);
+  }
+  async #runElsewhere(thread: TokenizerThread, job: Job, cost: number): Promise<FromTokenizerThread> {
+    let endWatch = () => {};
+    const onWait = (leave: () => void) => {
+      endWatch = this.#watch?.(leave) ?? endWatch;
+    };
+    try {
+      return await thread.run(job, { tenant: this.#tenant, cost, onWait });
+    } finally {
+      endWatch();
+    }
   }
 }
