@@ -53,7 +53,11 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
   ["prompt_tokens_total", "Prompt tokens processed", (stats) => stats.numPromptTokens],
   ["generation_tokens_total", "Tokens generated", (stats) => stats.numGenerationTokens],
   ["kv_read_bytes_total", "Bytes of K and V that attention read", (stats) => stats.kvBytesRead],
-  ["kv_unshared_bytes_total", "What it would have read without sharing", (stats) => stats.kvBytesUnshared],
+  [
+    "kv_unshared_bytes_total",
+    "Bytes of K and V that attention would have read without sharing",
+    (stats) => stats.kvBytesUnshared,
+  ],
   ["spec_decode_num_drafts_total", "Drafts that were checked", (stats) => stats.speculation.numDrafts],
   ["spec_decode_num_draft_tokens_total", "Tokens drafted", (stats) => stats.speculation.numDraftTokens],
   [
@@ -61,7 +65,7 @@ const COUNTERS: readonly (readonly [name: string, help: string, value: (stats: E
     "Drafted tokens that were right",
     (stats) => stats.speculation.numAcceptedTokens,
   ],
-  ["constrained_requests_total", "Requests with a required format", (stats) => stats.constraints.numRequests],
+  ["constrained_requests_total", "Requests whose answer must have a form", (stats) => stats.constraints.numRequests],
   ["grammar_compilations_total", "Grammars compiled", (stats) => stats.constraints.numCompiled],
   ["grammar_cache_hits_total", "Grammars that were compiled already", (stats) => stats.constraints.numCacheHits],
   ["grammar_compile_seconds_total", "Time spent on grammars", (stats) => stats.constraints.compileMs / 1000],
@@ -224,7 +228,7 @@ export function createMetrics(engine: Engine, modelName: string): ServeMetrics {
   const histograms = createHistograms(registry);
   const finished = new Counter({
     name: "millrace:request_success_total",
-    help: "Requests that ended, by how",
+    help: "Ended requests, by finish reason",
     labelNames: ["finished_reason"],
     registers: [registry],
   });

@@ -115,31 +115,31 @@ function createRequestMetrics(registry: Registry) {
   return {
     requests: new Counter({
       name: `${prefix}requests_total`,
-      help: "Requests by how they ended: answered, broken, failed, cancelled",
+      help: "Ended requests, by outcome: answered, broken, failed, cancelled",
       labelNames: ["model", "instance", "outcome"],
       registers,
     }),
     refused: new Counter({
       name: `${prefix}refused_total`,
-      help: "Requests turned away before it was known what they want, by error code",
+      help: "Requests refused before their model was known, by error code",
       labelNames: ["code"],
       registers,
     }),
     retries: new Counter({
       name: `${prefix}retries_total`,
-      help: "Requests that an instance did not take and another got",
+      help: "Requests that an instance did not take, and that another instance got",
       labelNames: ["model", "instance"],
       registers,
     }),
     hedges: new Counter({
       name: `${prefix}hedges_total`,
-      help: "Requests that were sent to an instance as well, since another had not begun to answer",
+      help: "Requests also sent to this instance, since another had not begun to answer",
       labelNames: ["model", "instance"],
       registers,
     }),
     hedgesWon: new Counter({
       name: `${prefix}hedges_won_total`,
-      help: "Those of them whose answer came from that instance",
+      help: "Hedged requests whose answer came from this instance",
       labelNames: ["model", "instance"],
       registers,
     }),
@@ -159,7 +159,7 @@ function createRequestMetrics(registry: Registry) {
     }),
     matched: new Histogram({
       name: `${prefix}prefix_matched_fraction`,
-      help: "Share of the prompt that the chosen instance had computed before, as routing believes",
+      help: "Share of the prompt that routing believed the chosen instance to have cached",
       labelNames: ["model"],
       buckets: TENTHS,
       registers,
