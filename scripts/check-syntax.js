@@ -21,14 +21,10 @@ function bare(expression) {
   return WRAPPERS.includes(expression.kind) ? bare(expression.expression) : expression;
 }
 
-/** Files that other work changes at the moment; their spread literals are written out with it. */
-const NOT_YET = ["src/backend/ops.ts"];
-
 /** A spread literal packs fields into lines as the formatter would not, and hides misspelt fields from the compiler. */
 function spreadLiterals(sources) {
   const problems = [];
   for (const [path, file] of sources) {
-    if (NOT_YET.includes(path)) continue;
     const visit = (node) => {
       if (isSpreadAssignment(node) || isSpreadElement(node)) {
         const spread = bare(node.expression);

@@ -147,7 +147,9 @@ export const OPS = {
     operands: {
       out: { kind: "f32", shape: "[numRows, weight.rows]", access: "reads and writes", note: "read when `accumulate`" },
       x: {
-        ...{ kind: "activations", shape: "[numRows, weight.cols]", access: "reads" },
+        kind: "activations",
+        shape: "[numRows, weight.cols]",
+        access: "reads",
         note: "f32; with a packed weight, rows that `quantize` wrote in the format the weight's type needs",
       },
       weight: { kind: "weight", shape: "[N, K]" },
@@ -273,11 +275,15 @@ export const OPS = {
         note: "ids whose logit becomes −inf, at each row's banStart",
       },
       masks: {
-        ...{ kind: "i32", shape: "[*]", access: "reads" },
+        kind: "i32",
+        shape: "[*]",
+        access: "reads",
         note: "at each row's maskStart, ceil(V / 32) words whose bits say which ids may come (bit i of word w: id 32w + i)",
       },
       outIds: {
-        ...{ kind: "i32", shape: "[numRows]", access: "writes" },
+        kind: "i32",
+        shape: "[numRows]",
+        access: "writes",
         note: "−1 where all logits are NaN or −∞: the row has then no log-probability or rank",
       },
       outLogprobs: { kind: "f32", shape: "[numRows]", access: "writes" },
