@@ -14,7 +14,7 @@ test("prompts are read with the model's tokenizer", async () => {
   const read = await loadPromptReader(specWith(["--threads", "1", "--kv-cache-dtype", "int8"]));
   const { tokenizer } = await loadTextSide(bundledModelPath());
   const ids = tokenizer.encode(body.prompt, { addSpecial: true, parseSpecial: true });
-  expect(Array.from((await read!("/v1/completions", body, ""))!.prompts[0]!)).toEqual(Array.from(ids));
+  expect(Array.from((await read!("/v1/completions", body, { tenant: "" }))!.prompts[0]!)).toEqual(Array.from(ids));
 });
 
 test("another program, and caches that are kept apart by key, cannot be told", async () => {

@@ -240,7 +240,7 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const keyTenant = checkKey(c.req.header("Authorization"), c.req.header("x-api-key"));
     const tenant = tenantOf(c, context.apiKeys.length, keyTenant);
     c.set("tenant", tenant);
-    const asyncTokenizer = context.asyncTokenizer.of(tenant, (leave) => onDisconnect(c, leave));
+    const asyncTokenizer = context.asyncTokenizer.of({ tenant, watch: (leave) => onDisconnect(c, leave) });
     return route.handler(c, { ...context, asyncTokenizer });
   });
 }

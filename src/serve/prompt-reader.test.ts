@@ -5,6 +5,7 @@ import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { createApp } from "./app.js";
 import { createPromptReader } from "./prompt-reader.js";
 
+const nobody = { tenant: "" };
 const user = { role: "user", content: "what do mills grind?" };
 const tool = { type: "function", function: { name: "look_up", parameters: { type: "object", properties: {} } } };
 const flatTool = { type: "function", name: "look_up", parameters: { type: "object", properties: {} } };
@@ -37,7 +38,7 @@ describe.each([
 ])("template with %s", (_, chatTemplate) => {
   test.each(REQUESTS)("%s %j", async (path, body) => {
     const { engine, options } = fakeAppOptions({}, { chatTemplate });
-    const read = await createPromptReader(options)(path, structuredClone(body), "");
+    const read = await createPromptReader(options)(path, structuredClone(body), nobody);
     const response = await createApp(options).request(path, { method: "POST", body: JSON.stringify(body) });
     expect(response.status, await response.text()).toBe(200);
     const numChoices = (body.n as number | undefined) ?? 1;
@@ -49,8 +50,8 @@ describe.each([
 
 test("what the engine will refuse, or is no prompt, is not read", async () => {
   const read = createPromptReader(fakeAppOptions().options);
-  expect(await read("/v1/chat/completions", { messages: "none" }, "")).toBeUndefined();
-  expect(await read("/v1/chat/completions", { messages: [] }, "")).toBeUndefined();
-  expect(await read("/v1/completions", { prompt: [99_999] }, "")).toBeUndefined();
-  expect(await read("/tokenize", { prompt: "x" }, "")).toBeUndefined();
+  expect(await read("/v1/chat/completions", { messages: "none" }, nobody)).toBeUndefined();
+  expect(await read("/v1/chat/completions", { messages: [] }, nobody)).toBeUndefined();
+  expect(await read("/v1/completions", { prompt: [99_999] }, nobody)).toBeUndefined();
+  expect(await read("/tokenize", { prompt: "x" }, nobody)).toBeUndefined();
 });

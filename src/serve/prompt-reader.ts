@@ -3,7 +3,7 @@
  * beginning. The rest of the request is not looked at.
  */
 import type { RequestLogger } from "../core/request-logger.js";
-import { AsyncTokenizer } from "../text/async-tokenizer.js";
+import { AsyncTokenizer, type JobOwner } from "../text/async-tokenizer.js";
 import type { Tokenizer } from "../text/tokenizer.js";
 import { planConversation } from "./anthropic/conversation.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
@@ -58,7 +58,7 @@ const READERS: Readonly<Record<string, Reader>> = {
 /** @returns undefined of a path without prompts, and of a request that the engine will refuse */
 export function createPromptReader(
   source: PromptSource,
-): (path: string, body: Body, tenant: string) => Promise<RequestPrompts | undefined> {
+): (path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined> {
   const context: PromptContext = {
     tokenizer: source.tokenizer,
     chatTemplate: source.chatTemplate,
@@ -70,9 +70,9 @@ export function createPromptReader(
     unknownFields: "warn",
     logger: SILENT,
   };
-  return async (path, body, tenant) => {
+  return async (path, body, owner) => {
     try {
-      return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(tenant) }, body);
+      return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(owner) }, body);
     } catch {
       return undefined;
     }

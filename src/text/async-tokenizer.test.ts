@@ -104,7 +104,7 @@ test("tenants take turns at the thread", async () => {
   const { encoder } = encoderOf(MODEL);
   const ended: string[] = [];
   const jobs = ["a", "a", "a", "a", "b"].map(async (tenant) => {
-    await encoder.of(tenant).encode([long], options);
+    await encoder.of({ tenant }).encode([long], options);
     ended.push(tenant);
   });
   await Promise.all(jobs);
@@ -116,10 +116,11 @@ test("a text whose client goes before its turn is never encoded; every watch end
   const post = vi.spyOn(Worker.prototype, "postMessage");
   const leave: (() => void)[] = [];
   const endWatch = vi.fn();
-  const watched = encoder.of("", (call) => {
+  const watch = (call: () => void) => {
     leave.push(call);
     return endWatch;
-  });
+  };
+  const watched = encoder.of({ tenant: "", watch });
   const [first, second, third] = [1, 2, 3].map(() => watched.encode([long], options));
   leave[1]!();
   await expect(second).rejects.toMatchObject({ code: "client_closed" });

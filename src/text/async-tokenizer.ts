@@ -14,14 +14,18 @@ const MAX_SHORT_JOB = 16 * 1024;
 
 type TokenizerThread = FairThread<Job, FromTokenizerThread>;
 
-/** Calls `leave` when the client has gone, at once if it already has. @returns the call that ends the watch */
-type DepartureWatch = (leave: () => void) => () => void;
+/** Whose request a job is for. */
+export interface JobOwner {
+  /** Long jobs take turns between tenants. */
+  readonly tenant: string;
+  /** Calls `leave` when the client has gone, at once if it already has; returns the call that ends the watch. Absent: the job is done whoever goes. */
+  readonly watch?: (leave: () => void) => () => void;
+}
 
 export class AsyncTokenizer {
   /** Those of all tenants share it; without a thread: the caller's does it all. */
   #shared: { thread: TokenizerThread | undefined };
-  #tenant = "";
-  #watch: DepartureWatch | undefined;
+  #owner: JobOwner = { tenant: "" };
 
   /** @param source of the tokenizer; absent: the caller's thread does it all */
   constructor(
@@ -32,15 +36,11 @@ export class AsyncTokenizer {
     this.#shared = { thread: source && new FairThread(options) };
   }
 
-  /**
-   * The same for a tenant's request: long jobs take turns between tenants, and a job that waits for its turn is dropped when the client goes.
-   * @param watch absent: the jobs are done whoever goes
-   */
-  of(tenant: string, watch?: DepartureWatch): AsyncTokenizer {
+  /** The same for one request: a job that waits for its turn is dropped when the client goes. */
+  of(owner: JobOwner): AsyncTokenizer {
     const own = new AsyncTokenizer(this.tokenizer);
     own.#shared = this.#shared;
-    own.#tenant = tenant;
-    own.#watch = watch;
+    own.#owner = owner;
     return own;
   }
 
@@ -79,12 +79,13 @@ export class AsyncTokenizer {
     return runJob(this.tokenizer, job);
   }
   async #runElsewhere(thread: TokenizerThread, job: Job, cost: number): Promise<FromTokenizerThread> {
+    const { tenant, watch } = this.#owner;
     let endWatch = () => {};
     const onWait = (leave: () => void) => {
-      endWatch = this.#watch?.(leave) ?? endWatch;
+      endWatch = watch?.(leave) ?? endWatch;
     };
     try {
-      return await thread.run(job, { tenant: this.#tenant, cost, onWait });
+      return await thread.run(job, { tenant, cost, onWait });
     } finally {
       endWatch();
     }

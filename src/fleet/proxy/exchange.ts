@@ -15,8 +15,8 @@ import { logFailure, respondWithError } from "./respond.js";
 export class Exchange {
   #observer: RequestObserver | undefined;
   #delivery: Delivery | undefined;
-  /** Gives up waiting until the body is read. */
-  #leaveBodies = () => {};
+  /** Gives up waiting for the thread that reads the body, or the one that tokenizes the prompt. */
+  #leaveThread = () => {};
   #isGone = false;
   #farewell: MillraceError | undefined;
 
@@ -29,7 +29,7 @@ export class Exchange {
   abandon(error?: MillraceError): void {
     this.#isGone = true;
     this.#farewell ??= error;
-    this.#leaveBodies();
+    this.#leaveThread();
     this.#delivery?.abandon(error);
   }
 
@@ -60,7 +60,9 @@ export class Exchange {
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
-    const terms = { route, path, bytes, body, headers, keySource: keySourceOf(model), defaultOutputTokens, cacheScope };
+    const keySource = keySourceOf(model);
+    const owner = { tenant, watch: this.#watch };
+    const terms = { route, path, bytes, body, headers, keySource, defaultOutputTokens, cacheScope, owner };
     const request = await routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body) };
     return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
@@ -81,13 +83,18 @@ export class Exchange {
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
     }
     const bytes = await readIncoming(incoming, this.context.options.limits);
-    const onWait = (leave: () => void) => {
-      this.#leaveBodies = leave;
-    };
-    const read = await readBody(bytes, { path: this.arrival.path, tenant, onWait });
-    this.#leaveBodies = () => {};
+    const read = await readBody(bytes, { path: this.arrival.path, tenant, onWait: this.#watch });
+    this.#leaveThread = () => {};
     return read;
   }
+
+  readonly #watch = (leave: () => void): (() => void) => {
+    if (this.#isGone) leave();
+    else this.#leaveThread = leave;
+    return () => {
+      this.#leaveThread = () => {};
+    };
+  };
 
   #conclude({ result, instanceId }: Delivered): void {
     const { logger, pool } = this.context.options;

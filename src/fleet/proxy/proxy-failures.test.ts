@@ -11,6 +11,7 @@ import {
   type TestFleet,
   until,
 } from "../../../test/helpers/stand-in.js";
+import { type KeySource, TextKeySource } from "../routing/key-source.js";
 
 let fleet: TestFleet;
 afterEach(async () => {
@@ -59,6 +60,27 @@ describe("a client that leaves", () => {
     expect(watched.ended[0]!.outcome).toBe("cancelled");
     expect(proxy.numInFlight("a")).toBe(0);
     expect(pool.failures).toEqual([]);
+  });
+
+  test("while its prompt waits to be tokenized: it gives up its tenant's turn", async () => {
+    const authorize = () => ({ tenant: "mine" });
+    const tenants: string[] = [];
+    const keysOf: KeySource["keysOf"] = (body, path, numBytes, scope, owner) => {
+      tenants.push(owner!.tenant);
+      return new Promise((resolve) => {
+        owner!.watch!(() => resolve(new TextKeySource().keysOf(body, path, numBytes, scope)));
+      });
+    };
+    const keySource = () => ({ tokensPerBlock: 16, keysOf });
+    const { post, standIns, watched } = await start([ok], { proxy: { authorize, keySource } });
+    const leaving = new AbortController();
+    post(chat, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => tenants.length === 1);
+    leaving.abort();
+    await until(() => watched.ended.length === 1);
+    expect(watched.ended[0]!.outcome).toBe("cancelled");
+    expect(tenants).toEqual(["mine"]);
+    expect(standIns[0]!.received).toEqual([]);
   });
 
   test("while its large body waits to be read: it is not, and other keys' are read in turn", async () => {

@@ -18,6 +18,7 @@ function termsOf(body: RequestBody, path = "/v1/chat/completions", headers: Reco
     keySource,
     defaultOutputTokens: 256,
     cacheScope: "",
+    owner: { tenant: "" },
   };
   return routedRequest("m", terms, { ...DEFAULT_ROUTING, policy: "session" });
 }

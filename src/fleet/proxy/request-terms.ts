@@ -1,6 +1,7 @@
 /** What routing needs to know of a request, read from its JSON. Whether the rest makes sense is for the engine to say. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
+import type { JobOwner } from "../../text/async-tokenizer.js";
 import { type KeySource, type RequestBody, withoutPrefix } from "../routing/key-source.js";
 import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 import type { Route } from "./routes.js";
@@ -18,6 +19,7 @@ interface RequestTerms {
   readonly defaultOutputTokens: number;
   /** Whose cached prefixes it may use; "": everybody's. */
   readonly cacheScope: string;
+  readonly owner: JobOwner;
 }
 
 /**
@@ -46,7 +48,7 @@ export async function routedRequest(
   return {
     model,
     prefix: route.isGeneration
-      ? await terms.keySource.keysOf(body, terms.path, terms.bytes.length, terms.cacheScope)
+      ? await terms.keySource.keysOf(body, terms.path, terms.bytes.length, terms.cacheScope, terms.owner)
       : withoutPrefix(terms.bytes.length),
     outputTokens: route.isGeneration ? numSequences * outputTokens(body, terms.defaultOutputTokens) : 0,
     numSequences,

@@ -1,4 +1,5 @@
 /** Names the blocks of a request's prompt, so that routing can tell which instance has computed its beginning before. */
+import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 
 /** A request's JSON, as parsed. */
@@ -18,8 +19,14 @@ export interface PrefixKeys {
 /** Text for engines whose tokenizer we do not have; token ids, exactly as the engine's own cache names them, where we do. */
 export interface KeySource {
   readonly tokensPerBlock: number;
-  /** @param path of the request @param numBytes of its body @param scope whose prefixes it may use; "" or absent: everybody's */
-  keysOf(body: RequestBody, path: string, numBytes: number, scope?: string): PrefixKeys | Promise<PrefixKeys>;
+  /** @param path of the request @param numBytes of its body @param scope whose prefixes it may use; "" or absent: everybody's @param owner absent: nobody's */
+  keysOf(
+    body: RequestBody,
+    path: string,
+    numBytes: number,
+    scope?: string,
+    owner?: JobOwner,
+  ): PrefixKeys | Promise<PrefixKeys>;
 }
 
 /** English, code and JSON have between three and five. */

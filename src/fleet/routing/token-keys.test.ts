@@ -1,5 +1,5 @@
 /** When a prompt is read as tokens, and when by its text. */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { TextKeySource } from "./key-source.js";
 import { TokenKeySource } from "./token-keys.js";
 
@@ -23,4 +23,11 @@ test("prompts of many bytes, or of many messages or items, are named by their te
   }
   expect(await source.keysOf({ prompt: "a" }, path, 256 * 1024 + 1)).not.toHaveProperty("blockSize");
   expect(numRead).toBe(5);
+});
+
+test("the reader hears whose request it is, also where prefixes are everybody's", async () => {
+  const read = vi.fn(async () => undefined);
+  const owner = { tenant: "mine", watch: () => () => {} };
+  await new TokenKeySource(read, 16, new TextKeySource()).keysOf({ prompt: "a" }, "/v1/completions", 10, "", owner);
+  expect(read).toHaveBeenCalledWith("/v1/completions", { prompt: "a" }, owner);
 });

@@ -1,4 +1,5 @@
 /** Keys of token blocks, for models whose prompts the fleet can make itself: the very names under which their engines' caches have them. */
+import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-source.js";
 
@@ -6,7 +7,7 @@ import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-so
 export type PromptReader = (
   path: string,
   body: RequestBody,
-  tenant: string,
+  owner: JobOwner,
 ) => Promise<{ readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined>;
 
 /** Longer requests are named by their text: making tokens of them would take longer than routing by tokens saves. */
@@ -29,8 +30,14 @@ export class TokenKeySource implements KeySource {
   ) {}
 
   /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
-  async keysOf(body: RequestBody, path: string, numBytes: number, scope = ""): Promise<PrefixKeys> {
-    const request = isReadable(body, numBytes) ? await this.read(path, body, scope) : undefined;
+  async keysOf(
+    body: RequestBody,
+    path: string,
+    numBytes: number,
+    scope = "",
+    owner: JobOwner = { tenant: "" },
+  ): Promise<PrefixKeys> {
+    const request = isReadable(body, numBytes) ? await this.read(path, body, owner) : undefined;
     const first = request?.prompts[0];
     if (request === undefined || first === undefined) return this.byText.keysOf(body, path, numBytes, scope);
     const blockSize = this.tokensPerBlock;
