@@ -10,7 +10,8 @@ const MANIFEST = JSON.stringify({ dependencies: { zod: "1" }, devDependencies: {
 function runCheck(script: string, root: string): { exitCode: number | null; stderr: string; stdout: string } {
   const path = join(repositoryRoot(), "scripts", script);
   const { status, stderr, stdout } = spawnSync(process.execPath, [path, root], { encoding: "utf8" });
-  return { exitCode: status, stderr, stdout };
+  // The compiler's own process says so, at times, when the script ends it (scripts/syntax.js).
+  return { exitCode: status, stderr: stderr.replace(/^context canceled\n/m, ""), stdout };
 }
 
 describe("check-layers", () => {
