@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { BenchReport } from "../bench/report/schema.js";
 import type { Planned } from "../bench/run/plan.js";
-import type { Target } from "../bench/run/target.js";
+import type { ServerUnderTest } from "../bench/run/target.js";
 import { MillraceError } from "../core/errors.js";
 import { type OutputFlags, resumedReport } from "./bench-options.js";
 import { benchView } from "./bench-view.js";
@@ -14,7 +14,7 @@ import { withoutRepeats } from "./stop-signal.js";
 export interface MeasureJob {
   /** Left out: as many as there are physical cores. */
   readonly numThreads?: number | undefined;
-  readonly targets: readonly Target[];
+  readonly targets: readonly ServerUnderTest[];
   readonly planned: Planned;
   readonly isFreshEachRun?: boolean;
 }

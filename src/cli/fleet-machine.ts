@@ -4,7 +4,7 @@ import { toMillraceError } from "../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { Split } from "../fleet/instance-plan.js";
-import type { Machine } from "../fleet/specs.js";
+import type { FleetMachine } from "../fleet/specs.js";
 import { cpusByCore } from "./cpu.js";
 import { addEngineOptions } from "./engine-options.js";
 import { writtenFlags } from "./fleet-flags.js";
@@ -36,7 +36,7 @@ interface Moment {
 
 async function splitFor(
   model: ModelEntry,
-  cores: Machine["cores"],
+  cores: FleetMachine["cores"],
   startStage: StartStage,
   { isServing }: Moment,
 ): Promise<Split> {
@@ -77,7 +77,7 @@ async function fetchModels(config: FleetConfig, startStage: StartStage): Promise
   }
 }
 
-export async function machineFor(config: FleetConfig, startStage: StartStage, moment: Moment): Promise<Machine> {
+export async function machineFor(config: FleetConfig, startStage: StartStage, moment: Moment): Promise<FleetMachine> {
   await fetchModels(config, startStage);
   const cores = cpusByCore();
   const splits = new Map<string, Split>();

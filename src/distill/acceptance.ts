@@ -1,7 +1,7 @@
 /** How many of a drafter's guesses come true, by their place in the draft. */
 import type { SpeculationStats } from "../engine/speculative/stats.js";
 
-export interface Acceptance {
+export interface MeasuredAcceptance {
   /** Share of all drafts whose guess at each place was accepted, and so those before it. */
   readonly byPosition: readonly number[];
   readonly numDrafts: number;
@@ -10,7 +10,7 @@ export interface Acceptance {
 }
 
 /** Of drafts of up to `numPositions` tokens. */
-export function acceptanceOf(stats: SpeculationStats, numPositions: number): Acceptance {
+export function acceptanceOf(stats: SpeculationStats, numPositions: number): MeasuredAcceptance {
   const { numDrafts, numAcceptedTokens, numAcceptedTokensPerPosition } = stats;
   const shareOf = (count: number): number => (numDrafts === 0 ? 0 : count / numDrafts);
   return {

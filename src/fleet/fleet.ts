@@ -21,12 +21,12 @@ import { type LoadPromptReader, PromptKeys } from "./prompt-keys.js";
 import { type RunningProxy, startProxy } from "./proxy/proxy.js";
 import { proxyLimits, proxyTimeouts, routingOf } from "./proxy-settings.js";
 import type { KeySource } from "./routing/key-source.js";
-import { type Machine, type PlannedModel, planModels } from "./specs.js";
+import { type FleetMachine, type PlannedModel, planModels } from "./specs.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface FleetOptions {
   readonly config: FleetConfig;
-  readonly machine: Machine;
+  readonly machine: FleetMachine;
   readonly logger: Logger;
   readonly logFolder: string;
   /** What reads the prompts of a model's requests; absent: routing goes by their text. */
@@ -142,7 +142,7 @@ export class Fleet {
   }
 
   /** Applies what differs; streams go on. One reload at a time. */
-  reload(config: FleetConfig, machine: Machine): Promise<Reload> {
+  reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
     const done = this.#reloading.then(() => this.#apply(config, machine));
     this.#reloading = done.catch(() => {});
     return done;
@@ -211,7 +211,7 @@ export class Fleet {
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf });
   }
 
-  async #apply(config: FleetConfig, machine: Machine): Promise<Reload> {
+  async #apply(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
     const planned = planModels(config, machine);
     const before = new Map(this.#planned.map((each) => [each.spec.name, each]));
     const added = planned.filter(({ spec }) => !before.has(spec.name));

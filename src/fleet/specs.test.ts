@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { checkConfig } from "./config/read-config.js";
 import type { Split } from "./instance-plan.js";
-import { type Machine, type PlannedModel, planModels } from "./specs.js";
+import { type FleetMachine, type PlannedModel, planModels } from "./specs.js";
 
 const CORES = [
   [0, 4],
@@ -14,7 +14,7 @@ const CORES = [
 function planned(model: string, more = "", splits: readonly [string, Split][] = [], cores = CORES): PlannedModel {
   const { config, problems } = checkConfig(`${more}\nmodels: [{ name: m, ${model} }]`, { SECRET: "s3cret" });
   if (config === undefined) expect.fail(JSON.stringify(problems));
-  const machine: Machine = { cores, splits: new Map(splits), millraceSeats: 64 };
+  const machine: FleetMachine = { cores, splits: new Map(splits), millraceSeats: 64 };
   return planModels(config, machine)[0]!;
 }
 

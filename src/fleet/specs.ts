@@ -7,7 +7,7 @@ import { estimateBytes } from "./memory.js";
 import type { ModelSpec } from "./model-spec.js";
 
 /** What the machine has, and what was measured on it. */
-export interface Machine {
+export interface FleetMachine {
   /** CPUs of each physical core that may be used, or none where only their number is given, by a quota; empty: not known. */
   readonly cores: readonly (readonly number[])[];
   /** For models with `instances: auto`. */
@@ -42,10 +42,10 @@ function boundsOf({ instances, load, model }: ModelEntry, split: Split | undefin
   return { min: load === "on-demand" ? 0 : min, max };
 }
 
-const isNamed = (cores: Machine["cores"]): boolean => cores.some((cpus) => cpus.length > 0);
+const isNamed = (cores: FleetMachine["cores"]): boolean => cores.some((cpus) => cpus.length > 0);
 
 /** Cores of all instances, and how many of them are each one's; undefined: nothing is divided. */
-function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: Machine) {
+function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: FleetMachine) {
   const { engine, cores, coresPerInstance, name } = config;
   const all = cores?.map((cpu) => [cpu]) ?? machine;
   // Those that are asked for are kept to even where instances have to share them.
@@ -62,7 +62,7 @@ function specOf(
   config: ModelEntry,
   { drain }: FleetConfig["timeouts"],
   bounds: { min: number; max: number },
-  machine: Machine,
+  machine: FleetMachine,
 ): ModelSpec {
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
   const share = coresOf(config, bounds.max, machine);
@@ -108,7 +108,7 @@ function rulesOf(config: FleetConfig, { autoscale }: ModelEntry, bounds: { min: 
   };
 }
 
-export function planModels(config: FleetConfig, machine: Machine): readonly PlannedModel[] {
+export function planModels(config: FleetConfig, machine: FleetMachine): readonly PlannedModel[] {
   return config.models.map((model) => {
     const bounds = boundsOf(model, machine.splits.get(model.name));
     const estimated = model.model === undefined ? 0 : estimateBytes(model.model, model.options.kvCacheMemoryBytes);

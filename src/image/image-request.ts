@@ -2,7 +2,7 @@
 import type { FleetConfig } from "../fleet/config/schema.js";
 
 export const TARGETS = ["docker", "compose", "cloud-init", "packer", "systemd", "kubernetes"] as const;
-export type Target = (typeof TARGETS)[number];
+export type ImageTarget = (typeof TARGETS)[number];
 
 export interface ImageFile {
   /** Relative, with slashes. */
@@ -39,7 +39,7 @@ export interface ImageFleet {
 }
 
 export interface ImageRequest {
-  readonly target: Target;
+  readonly target: ImageTarget;
   readonly packages: readonly PackageSource[];
   /** Where the machine listens; of a container, where it is published. */
   readonly host: string;

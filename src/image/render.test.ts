@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import { slugOf } from "./image-fleet.js";
-import { type ImageRequest, TARGETS, type Target } from "./image-request.js";
+import { type ImageRequest, type ImageTarget, TARGETS } from "./image-request.js";
 import { BUNDLED_MODEL } from "./machine.js";
 import { renderImage } from "./render.js";
 import { shellWord } from "./systemd.js";
@@ -26,7 +26,7 @@ const NVIDIA = `models:
     gpus-per-instance: 2
 `;
 
-const requestFor = (target: Target, more: Partial<ImageRequest> = {}): ImageRequest => ({
+const requestFor = (target: ImageTarget, more: Partial<ImageRequest> = {}): ImageRequest => ({
   target,
   packages: [{ kind: "spec", spec: "millrace@0.1.0" }],
   host: "0.0.0.0",
@@ -37,7 +37,7 @@ const requestFor = (target: Target, more: Partial<ImageRequest> = {}): ImageRequ
 });
 
 function render(
-  target: Target,
+  target: ImageTarget,
   text: string,
   more: Partial<ImageRequest> = {},
   name = "plan.yaml",
@@ -49,7 +49,7 @@ function render(
 }
 
 /** millrace.yaml as it arrives on the machine. */
-function configIn(target: Target, files: Record<string, string>): string {
+function configIn(target: ImageTarget, files: Record<string, string>): string {
   const userData = files["user-data"] ?? files["cidata/user-data"];
   if (userData !== undefined) return parse(userData).write_files[0].content;
   if (target === "kubernetes") return parse(files["config-map.yaml"]!).data["millrace.yaml"];

@@ -3,11 +3,11 @@ import { MillraceError } from "../core/errors.js";
 import { cloudInitFiles, packerFiles } from "./cloud-init.js";
 import { composeFiles, dockerFiles } from "./docker.js";
 import { type FleetSource, imageFleetOf } from "./image-fleet.js";
-import type { ImageFile, ImageFleet, ImageRequest, Target } from "./image-request.js";
+import type { ImageFile, ImageFleet, ImageRequest, ImageTarget } from "./image-request.js";
 import { kubernetesFiles } from "./kubernetes.js";
 import { systemdFiles } from "./systemd.js";
 
-const RENDERERS: Readonly<Record<Target, (fleet: ImageFleet, request: ImageRequest) => ImageFile[]>> = {
+const RENDERERS: Readonly<Record<ImageTarget, (fleet: ImageFleet, request: ImageRequest) => ImageFile[]>> = {
   docker: dockerFiles,
   compose: composeFiles,
   "cloud-init": cloudInitFiles,

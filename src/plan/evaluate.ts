@@ -3,7 +3,7 @@ import { costOf } from "./cost.js";
 import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { kvBytes } from "./model-shape.js";
-import { type Drafting, type Prediction, predict, type Traffic } from "./predict.js";
+import { type Drafting, type InstanceTraffic, type Prediction, predict } from "./predict.js";
 import type { Cost, PlanCandidate, PlanRequest } from "./request.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
@@ -35,7 +35,7 @@ const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
 /** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
 const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.depth ?? 0);
 
-function trafficOf(request: PlanRequest, instances: number): Traffic {
+function trafficOf(request: PlanRequest, instances: number): InstanceTraffic {
   const { inputTokens, outputTokens, prefixShare, load } = request;
   const each =
     "concurrency" in load

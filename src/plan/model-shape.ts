@@ -1,5 +1,5 @@
 /** What a plan must know of a model, and the arithmetic on it: parameters, bytes of weights and of keys and values, multiply-adds per token. */
-import type { KvType, Quantization } from "./data/quantizations.js";
+import type { PlannedKvType, Quantization } from "./data/quantizations.js";
 
 export interface Experts {
   readonly count: number;
@@ -138,7 +138,7 @@ function kvValuesPerLayer({ latent, numKvHeads, headDim }: ModelShape): number {
 }
 
 /** Bytes of keys and values of one sequence of `numTokens` tokens. */
-export function kvBytes(model: ModelShape, kv: KvType, numTokens: number): number {
+export function kvBytes(model: ModelShape, kv: PlannedKvType, numTokens: number): number {
   const windowed = model.window?.numLayers ?? 0;
   const inWindow = Math.min(numTokens, model.window?.numTokens ?? 0);
   const layerTokens = (model.numLayers - windowed) * numTokens + windowed * inWindow;

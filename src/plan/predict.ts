@@ -4,7 +4,7 @@ import { tableParameters } from "./model-shape.js";
 import { DECODE, type PlannedInstance, type StepWork, stepTime } from "./step-time.js";
 
 /** Of one instance. Either as many requests are always there, or so many come in a second. */
-export interface Traffic {
+export interface InstanceTraffic {
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Share of prompt tokens that the prefix cache has. */
@@ -79,7 +79,7 @@ interface Times {
 function promptSteps(
   instance: PlannedInstance,
   base: StepWork,
-  { inputTokens, prefixHit }: Traffic,
+  { inputTokens, prefixHit }: InstanceTraffic,
   { maxNumBatchedTokens }: Limits,
   arrivalsPerStep: number,
 ): { readonly seconds: number; readonly stepsEach: number } {
@@ -101,7 +101,7 @@ function promptSteps(
 
 function timesAt(
   instance: PlannedInstance,
-  traffic: Traffic,
+  traffic: InstanceTraffic,
   limits: Limits,
   drafting: Drafting | undefined,
   numDecoding: number,
@@ -139,7 +139,7 @@ interface State extends Times {
 /** @param population requests that are ever there at once: nobody waits for himself */
 function stateAt(
   instance: PlannedInstance,
-  traffic: Traffic,
+  traffic: InstanceTraffic,
   limits: Limits,
   drafting: Drafting | undefined,
   numDecoding: number,
@@ -176,7 +176,12 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
 }
 
 /** @param limits with at least one seat */
-export function predict(instance: PlannedInstance, traffic: Traffic, limits: Limits, drafting?: Drafting): Prediction {
+export function predict(
+  instance: PlannedInstance,
+  traffic: InstanceTraffic,
+  limits: Limits,
+  drafting?: Drafting,
+): Prediction {
   const { load, outputTokens } = traffic;
   const isClosed = "concurrency" in load;
   const population = isClosed ? load.concurrency : Number.POSITIVE_INFINITY;

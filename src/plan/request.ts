@@ -1,7 +1,7 @@
 /** What a plan is asked for, and what it answers. */
 import type { Efficiencies } from "./data/constants.js";
 import type { DatedPrice } from "./data/prices.js";
-import type { KvType, KvTypeId, Quantization, QuantizationId } from "./data/quantizations.js";
+import type { KvTypeId, PlannedKvType, Quantization, QuantizationId } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
 import type { MemoryPlan } from "./memory.js";
 import type { ModelShape } from "./model-shape.js";
@@ -99,7 +99,7 @@ export interface Cost {
 export interface PlanCandidate {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;
-  readonly kv: KvType;
+  readonly kv: PlannedKvType;
   readonly tensorParallel: number;
   readonly instances: number;
   readonly drafting: Drafting | undefined;

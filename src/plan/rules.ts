@@ -3,7 +3,13 @@ import { MillraceError } from "../core/errors.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { QUALITY } from "./data/constants.js";
 import { LISTED_MODEL_TYPES } from "./data/engine-models.js";
-import { KV_TYPES, type KvType, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
+import {
+  KV_TYPES,
+  type PlannedKvType,
+  QUANTIZATIONS,
+  type Quantization,
+  type QuantizationId,
+} from "./data/quantizations.js";
 import type { Machine } from "./device.js";
 import { evidenceText } from "./evidence.js";
 import type { ModelShape } from "./model-shape.js";
@@ -230,7 +236,7 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
 const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
 /** What this engine keeps keys and values in on this device, widest first. */
-export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly KvType[] {
+export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
   if (machine.kind === "cpu" || engine === "llama-server") return [KV_TYPES["16"], KV_TYPES.int8];
   return machine.device.flops.fp8 === undefined ? [KV_TYPES["16"]] : [KV_TYPES["16"], KV_TYPES.fp8];
 }

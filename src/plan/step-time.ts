@@ -1,6 +1,6 @@
 /** How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce cost beside. Pure functions. */
 import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
-import type { KvType, Quantization } from "./data/quantizations.js";
+import type { PlannedKvType, Quantization } from "./data/quantizations.js";
 import type { Machine } from "./device.js";
 import { linkOf } from "./hardware.js";
 import {
@@ -16,7 +16,7 @@ import {
 export interface PlannedInstance {
   readonly model: ModelShape;
   readonly quantization: Quantization;
-  readonly kv: KvType;
+  readonly kv: PlannedKvType;
   readonly machine: Machine;
   /** Devices that share each layer. */
   readonly tensorParallel: number;

@@ -5,14 +5,14 @@
 import { errorFromRecord } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
-import { type Encoded, type Job, type JobResult, jobSize, runJob, type TokenList } from "./tokenizer-job.js";
+import { type Encoded, type JobResult, jobSize, runJob, type TokenizerJob, type TokenList } from "./tokenizer-job.js";
 import type { TokenizerSource } from "./tokenizer-source.js";
 import type { FromTokenizerThread } from "./tokenizer-thread.js";
 
 /** Characters, or ids, that the caller's thread takes on: some ten milliseconds at the most. */
 const MAX_SHORT_JOB = 16 * 1024;
 
-type TokenizerThread = FairThread<Job, FromTokenizerThread>;
+type TokenizerThread = FairThread<TokenizerJob, FromTokenizerThread>;
 
 /** Whose request a job is for. */
 export interface JobOwner {
@@ -66,7 +66,7 @@ export class AsyncTokenizer {
     return this.#run({ kind: "decode", ids }) as Promise<string>;
   }
 
-  async #run(job: Job): Promise<JobResult> {
+  async #run(job: TokenizerJob): Promise<JobResult> {
     const cost = jobSize(job);
     const { thread } = this.#shared;
     if (thread !== undefined && cost > MAX_SHORT_JOB) {
@@ -78,7 +78,7 @@ export class AsyncTokenizer {
     }
     return runJob(this.tokenizer, job);
   }
-  async #runElsewhere(thread: TokenizerThread, job: Job, cost: number): Promise<FromTokenizerThread> {
+  async #runElsewhere(thread: TokenizerThread, job: TokenizerJob, cost: number): Promise<FromTokenizerThread> {
     const { tenant, watch } = this.#owner;
     let endWatch = () => {};
     const onWait = (leave: () => void) => {

@@ -2,7 +2,7 @@
 import { tokenText } from "./token-text.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
 
-export type Job =
+export type TokenizerJob =
   | {
       readonly kind: "encode";
       readonly texts: readonly string[];
@@ -34,7 +34,7 @@ export type JobResult = readonly Encoded[] | TokenList | string;
 const utf8 = new TextEncoder();
 
 /** Characters of texts, or ids: what a job's time grows with. */
-export function jobSize(job: Job): number {
+export function jobSize(job: TokenizerJob): number {
   switch (job.kind) {
     case "encode":
       return job.texts.reduce((sum, text) => sum + text.length, 0);
@@ -46,7 +46,7 @@ export function jobSize(job: Job): number {
 }
 
 /** Throws what the tokenizer throws. */
-export function runJob(tokenizer: Tokenizer, job: Job): JobResult {
+export function runJob(tokenizer: Tokenizer, job: TokenizerJob): JobResult {
   switch (job.kind) {
     case "encode":
       return job.texts.map((text) => encode(tokenizer, text, job.options, job.maxTokens));

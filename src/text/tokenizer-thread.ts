@@ -2,7 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../core/errors.js";
 import type { Tokenizer } from "./tokenizer.js";
-import { buffersOf, type Job, type JobResult, runJob } from "./tokenizer-job.js";
+import { buffersOf, type JobResult, runJob, type TokenizerJob } from "./tokenizer-job.js";
 import { loadTokenizer, type TokenizerSource } from "./tokenizer-source.js";
 
 export type FromTokenizerThread =
@@ -22,7 +22,7 @@ function read(): Tokenizer | undefined {
   }
 }
 
-function answerTo(job: Job): FromTokenizerThread {
+function answerTo(job: TokenizerJob): FromTokenizerThread {
   tokenizer ??= read();
   if (tokenizer === undefined) return { kind: "unusable" };
   try {
@@ -32,7 +32,7 @@ function answerTo(job: Job): FromTokenizerThread {
   }
 }
 
-parentPort?.on("message", (job: Job) => {
+parentPort?.on("message", (job: TokenizerJob) => {
   const answer = answerTo(job);
   parentPort!.postMessage(answer, answer.kind === "done" ? buffersOf(answer.result) : []);
 });

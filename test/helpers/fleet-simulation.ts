@@ -3,9 +3,9 @@
  * instance's cache does not hold (one prompt at a time), then take a fixed time per output token. Time is virtual, so a run is the same every time.
  */
 import type { EngineMetrics } from "../../src/fleet/adapters/adapter.js";
+import { GuessedIndex } from "../../src/fleet/routing/guessed-index.js";
 import type { PrefixKeys } from "../../src/fleet/routing/key-source.js";
 import type { RoutingPolicyName } from "../../src/fleet/routing/policies.js";
-import { PrefixIndex } from "../../src/fleet/routing/prefix-index.js";
 import { DEFAULT_ROUTING, type Lease, Router, type RoutingOptions } from "../../src/fleet/routing/router.js";
 import { TestPool, upstreamOf } from "./fleet-pool.js";
 
@@ -50,7 +50,7 @@ interface Running {
 }
 
 class SimulatedInstance {
-  readonly cache = new PrefixIndex(CACHE_BLOCKS);
+  readonly cache = new GuessedIndex(CACHE_BLOCKS);
   readonly waiting: Running[] = [];
   numRunning = 0;
   prefillFreeMs = 0;

@@ -2,7 +2,7 @@
 import type { BufferHandle } from "../../backend/device.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
-import type { Recording, Workload } from "./workload.js";
+import type { KernelWorkload, Recording } from "./workload.js";
 
 /** The attention of the 1.1B models the benchmarks use. */
 const HEADS = { numHeads: 32, numKvHeads: 4, headDim: 64, blockSize: 16 } as const;
@@ -56,7 +56,12 @@ function recordAttention(recording: Recording, batch: Batch, numCopies: number):
 }
 
 /** @param isShared all sequences see the same entries, as after a long common prompt */
-export function decodeAttention(kvType: KvType, numSequences: number, context: number, isShared = false): Workload {
+export function decodeAttention(
+  kvType: KvType,
+  numSequences: number,
+  context: number,
+  isShared = false,
+): KernelWorkload {
   const shape = { ...HEADS, kvType };
   const bytes = (isShared ? 1 : numSequences) * context * entryBytes(shape);
   const sequences = range(numSequences);
@@ -75,7 +80,7 @@ export function decodeAttention(kvType: KvType, numSequences: number, context: n
   };
 }
 
-export function prefillAttention(kvType: KvType, numTokens: number): Workload {
+export function prefillAttention(kvType: KvType, numTokens: number): KernelWorkload {
   const shape = { ...HEADS, kvType };
   const kvLengths = range(numTokens).map((i) => i + 1);
   const numPairs = kvLengths.reduce((sum, length) => sum + length, 0);
@@ -93,7 +98,7 @@ export function prefillAttention(kvType: KvType, numTokens: number): Workload {
   };
 }
 
-export function writeKv(kvType: KvType, numTokens: number): Workload {
+export function writeKv(kvType: KvType, numTokens: number): KernelWorkload {
   const shape = { ...HEADS, kvType };
   const { numHeads, numKvHeads, headDim } = shape;
   const half = headDim / 2;

@@ -3,9 +3,9 @@ import type { GgufFile } from "../../formats/gguf/types.js";
 import { weightBytesPerStep } from "./decode-roofline.js";
 import { resultOf, workloadsOf } from "./kernel-bench.js";
 import { linearWorkload } from "./linear-workloads.js";
-import type { Workload } from "./workload.js";
+import type { KernelWorkload } from "./workload.js";
 
-const WORKLOAD: Workload = { op: "o", shape: "s", macs: 4e9, mix: "wide", bytes: 1e9, record: () => 1 };
+const WORKLOAD: KernelWorkload = { op: "o", shape: "s", macs: 4e9, mix: "wide", bytes: 1e9, record: () => 1 };
 
 describe("the roofline share is of whichever ceiling takes longer", () => {
   test("memory", () => {

@@ -6,7 +6,7 @@ import { decodeAttention, prefillAttention, writeKv } from "./attention-workload
 import { linearWorkload } from "./linear-workloads.js";
 import type { Mix, Probes } from "./probes.js";
 import { elementwiseWorkloads, embedWorkload, quantizeWorkload, sampleWorkloads } from "./small-workloads.js";
-import { secondsOf, type Workload } from "./workload.js";
+import { type KernelWorkload, secondsOf } from "./workload.js";
 
 const OP_GROUPS = ["linear", "attention", "sample", "small"] as const;
 export type OpGroup = (typeof OP_GROUPS)[number];
@@ -40,8 +40,8 @@ export interface KernelBenchResult {
 const FORMATS = ["blocks32", "blocks256", "row16", "centred32"] as const;
 const VOCABULARIES = [32_000, 151_936];
 
-export function workloadsOf(spec: KernelBenchSpec): Workload[] {
-  const byGroup: Readonly<Record<OpGroup, () => Workload[]>> = {
+export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
+  const byGroup: Readonly<Record<OpGroup, () => KernelWorkload[]>> = {
     linear: () => spec.types.flatMap((type) => spec.numRows.map((numRows) => linearWorkload(type, numRows))),
     attention: () => [
       decodeAttention("f16", 1, 4096),
@@ -75,7 +75,7 @@ export function benchKernels(
   });
 }
 
-function measure(workload: Workload, spec: KernelBenchSpec, probes: Probes): KernelBenchResult {
+function measure(workload: KernelWorkload, spec: KernelBenchSpec, probes: Probes): KernelBenchResult {
   const ceilings = () => ({
     bytesPerS: workload.bytes > 0 ? probes.readBytesPerS() : Number.POSITIVE_INFINITY,
     macsPerS: workload.macs > 0 ? probes.macsPerS(workload.mix) : Number.POSITIVE_INFINITY,
@@ -96,7 +96,7 @@ function measure(workload: Workload, spec: KernelBenchSpec, probes: Probes): Ker
 }
 
 export function resultOf(
-  { op, shape, mix, macs, bytes }: Workload,
+  { op, shape, mix, macs, bytes }: KernelWorkload,
   seconds: number,
   ceiling: { readonly bytesPerS: number; readonly macsPerS: number },
 ): KernelBenchResult {

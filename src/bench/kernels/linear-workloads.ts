@@ -6,7 +6,7 @@ import { Program } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Mix } from "./probes.js";
-import type { Recording, Workload } from "./workload.js";
+import type { KernelWorkload, Recording } from "./workload.js";
 
 /** A feed-forward matrix of the 1.1B models the benchmarks use. */
 const WEIGHT_ROWS = 5632;
@@ -36,7 +36,7 @@ const MIX_OF: Readonly<Partial<Record<TensorType, Mix>>> = {
 
 export const mixOf = (type: TensorType): Mix => MIX_OF[type] ?? "float";
 
-export function linearWorkload(type: TensorType, numRows: number): Workload {
+export function linearWorkload(type: TensorType, numRows: number): KernelWorkload {
   const { blockSize, blockBytes } = TENSOR_TYPES[type];
   const fileBytes = ((WEIGHT_ROWS * WEIGHT_COLS) / blockSize) * blockBytes;
   const bytes = packedByteLength(type, WEIGHT_ROWS, WEIGHT_COLS) ?? fileBytes;

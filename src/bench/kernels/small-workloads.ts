@@ -5,7 +5,7 @@ import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backen
 import { activationRowBytes } from "../../backend/packing.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import type { Recording, Workload } from "./workload.js";
+import type { KernelWorkload, Recording } from "./workload.js";
 
 const WIDTH = 2048;
 const EPS = 1e-5;
@@ -14,7 +14,7 @@ const NUM_RUNS = 16;
 
 const UNBOUND = { macs: 0, mix: "float", bytes: 0 } as const;
 
-function repeated(op: string, shape: string, prepare: (recording: Recording) => () => void): Workload {
+function repeated(op: string, shape: string, prepare: (recording: Recording) => () => void): KernelWorkload {
   return {
     op,
     shape,
@@ -27,7 +27,7 @@ function repeated(op: string, shape: string, prepare: (recording: Recording) => 
   };
 }
 
-export function elementwiseWorkloads(numRows: number): Workload[] {
+export function elementwiseWorkloads(numRows: number): KernelWorkload[] {
   const rows = `${numRows} × `;
   return [
     repeated("rmsNorm", `${rows}${WIDTH}`, (recording) => {
@@ -42,7 +42,7 @@ export function elementwiseWorkloads(numRows: number): Workload[] {
   ];
 }
 
-export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRows: number): Workload {
+export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRows: number): KernelWorkload {
   return repeated(`quantize ${format}`, `${numRows} × ${WIDTH}`, (recording) => {
     const x = recording.filled(4 * numRows * WIDTH);
     const out = recording.device.allocate(numRows * activationRowBytes(format, WIDTH));
@@ -52,7 +52,7 @@ export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRo
 
 const EMBED_ROWS = 32_000;
 
-export function embedWorkload(type: TensorType, numRows: number): Workload {
+export function embedWorkload(type: TensorType, numRows: number): KernelWorkload {
   const { blockSize, blockBytes } = TENSOR_TYPES[type];
   return repeated(`embed ${type}`, `${numRows} × ${WIDTH}`, (recording) => {
     const source = recording.filled((EMBED_ROWS * WIDTH * blockBytes) / blockSize);
@@ -71,7 +71,7 @@ const SAMPLING = {
   "temperature, top-p, log-probabilities": { numTop: 5, temperature: 0.8, topP: 0.95 },
 } as const satisfies Record<string, Partial<Record<keyof typeof SAMPLE_PARAM, number>>>;
 
-export function sampleWorkloads(vocabSize: number, numRows: number): Workload[] {
+export function sampleWorkloads(vocabSize: number, numRows: number): KernelWorkload[] {
   return Object.entries(SAMPLING).map(([name, settings]) =>
     repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (recording) => {
       const params = new Float64Array(numRows * SAMPLE_PARAMS);

@@ -5,7 +5,7 @@ import { Program } from "../../backend/program.js";
 import { median } from "../../core/statistics.js";
 import type { Mix } from "./probes.js";
 
-export interface Workload {
+export interface KernelWorkload {
   readonly op: string;
   readonly shape: string;
   /** Multiply-adds of one run; 0 where they are not what costs. */
@@ -50,7 +50,7 @@ const ORDINARY_BYTE = 0x2c;
 const MIN_SAMPLES = 3;
 
 /** Median seconds of one run; programs are submitted until `minSeconds` have passed. Takes the device's memory, so give it one of its own. */
-export function secondsOf(workload: Workload, device: Device, minSeconds: number): number {
+export function secondsOf(workload: KernelWorkload, device: Device, minSeconds: number): number {
   const recording = new Recording(device);
   const numRuns = workload.record(recording);
   const { program } = recording;

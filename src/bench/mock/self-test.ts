@@ -4,7 +4,7 @@ import { median } from "../../core/statistics.js";
 import type { LoadGenerator } from "../load/generator.js";
 import type { LoopLag } from "../load/loop-watch.js";
 import type { RequestRecord } from "../load/record.js";
-import type { ServerFacts } from "../workload/traffic.js";
+import type { ProbedServer } from "../workload/traffic.js";
 import type { MockActual } from "./mock-server.js";
 import { startMock } from "./start-mock.js";
 
@@ -17,7 +17,7 @@ const REQUESTS_PER_STREAM = 6;
 const SEED = 1;
 
 /** As probing the mock would find it. */
-export const MOCK_FACTS: ServerFacts = {
+export const MOCK_FACTS: ProbedServer = {
   model: "mock",
   hasCompletions: true,
   hasChat: true,

@@ -2,7 +2,7 @@
 import { median } from "../../core/statistics.js";
 import type { Ceilings, ModelWork } from "./schema.js";
 
-export interface Traffic {
+export interface MeanTraffic {
   /** Sequences that decode together, and so share each reading of the weights. */
   readonly concurrency: number;
   /** Of a request, on average; prompt tokens that the cache had are not among the computed ones. */
@@ -15,7 +15,7 @@ export interface Traffic {
 export const ATTENTION_MIX = "float";
 
 /** Output tokens per second at most, a token a step for each sequence: drafts that are accepted can exceed it. Undefined where a ceiling was not measured. */
-export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traffic: Traffic): number | undefined {
+export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traffic: MeanTraffic): number | undefined {
   const { concurrency, promptTokens, computedPromptTokens, outputTokens } = traffic;
   if (readings.length === 0 || outputTokens === 0) return undefined;
   const middle = (value: (reading: Ceilings["readings"][number]) => number) => median(readings.map(value));

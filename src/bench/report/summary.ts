@@ -4,7 +4,7 @@ import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
-import { rooflineTokensPerS, type Traffic } from "./roofline.js";
+import { type MeanTraffic, rooflineTokensPerS } from "./roofline.js";
 import type { BenchReport, BenchRun, BenchTarget, Distribution, PlannedCell } from "./schema.js";
 
 /** The median of a cell's runs, with the interval of their mean on a logarithmic scale. */
@@ -153,7 +153,7 @@ function summaryOf(
 }
 
 /** Of the requests that were answered, as those of one size. */
-function trafficOf({ load }: PlannedCell, runs: readonly BenchRun[]): Traffic {
+function trafficOf({ load }: PlannedCell, runs: readonly BenchRun[]): MeanTraffic {
   const sum = (value: (run: BenchRun) => number) => runs.reduce((total, run) => total + value(run), 0);
   const each = (value: (metrics: BenchRun["metrics"]) => number) =>
     sum((run) => value(run.metrics)) /

@@ -8,13 +8,13 @@ import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
 import { notesOn, type Planned } from "./plan.js";
 import { isCutShort, Runner, type RunnerEvents } from "./runner.js";
-import { aboutTarget, inCommon, type LiveTarget, openTarget, type Target } from "./target.js";
+import { aboutTarget, inCommon, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
 
 /** Begins the note of what was in the way. */
 const ENDED_EARLY = "Ended early";
 
 export interface BenchJob {
-  readonly targets: readonly Target[];
+  readonly targets: readonly ServerUnderTest[];
   readonly planned: Planned;
   readonly numWorkers: number;
   readonly isPolling: boolean;

@@ -13,7 +13,7 @@ import { seedFrom } from "../random.js";
 import type { BenchReport, BenchRequest, BenchRun } from "../report/schema.js";
 import type { Cell } from "../workload/scenarios.js";
 import { warmUpOf } from "../workload/workload.js";
-import { isAlive, type LiveTarget, openTarget, type Target } from "./target.js";
+import { isAlive, type LiveTarget, openTarget, type ServerUnderTest } from "./target.js";
 
 export interface RunnerEvents {
   onRunStart(place: RunPlace): void;
@@ -62,7 +62,7 @@ export class Runner {
 
   /** @param report is added to; runs that it has already are not made again */
   constructor(
-    private readonly targets: readonly Target[],
+    private readonly targets: readonly ServerUnderTest[],
     private readonly live: readonly LiveTarget[],
     private readonly generator: LoadGenerator,
     private readonly report: BenchReport,
@@ -177,7 +177,7 @@ export class Runner {
   }
 }
 
-function isUnder({ name }: Target, { targets }: Cell): boolean {
+function isUnder({ name }: ServerUnderTest, { targets }: Cell): boolean {
   return targets === undefined || targets.includes(name);
 }
 

@@ -3,10 +3,10 @@ import { basename } from "node:path";
 import type { BenchTarget, ModelWork } from "../report/schema.js";
 import { listModels, probeServer, type ServerAddress } from "../workload/probe.js";
 import type { ServerShape } from "../workload/scenarios.js";
-import type { ServerFacts } from "../workload/traffic.js";
+import type { ProbedServer } from "../workload/traffic.js";
 import { type Launch, type LaunchedServer, launchServer } from "./launch.js";
 
-export interface Target {
+export interface ServerUnderTest {
   readonly name: string;
   /** Undefined: it is launched. */
   readonly url?: string | undefined;
@@ -23,7 +23,7 @@ export interface Target {
 export interface LiveTarget {
   readonly name: string;
   readonly address: ServerAddress;
-  readonly facts: ServerFacts;
+  readonly facts: ProbedServer;
   readonly version: string | undefined;
   /** Of a server that was started for it, without paths. */
   readonly command: string | undefined;
@@ -39,10 +39,10 @@ export interface LiveTarget {
  * @param known what probing has shown before: it is not probed again
  */
 export async function openTarget(
-  target: Target,
+  target: ServerUnderTest,
   shape: ServerShape | undefined,
   signal: AbortSignal,
-  known?: ServerFacts,
+  known?: ProbedServer,
 ): Promise<LiveTarget> {
   signal.throwIfAborted();
   const { name, launch, model, apiKey, timeoutMs } = target;
@@ -95,8 +95,8 @@ async function versionOf({ url }: ServerAddress): Promise<string | undefined> {
 }
 
 /** What servers that are compared can all be asked for in the same way; how long a token is, and which ids there are, stays each one's own. */
-export function inCommon(all: readonly ServerFacts[]): ServerFacts[] {
-  const every = (has: (facts: ServerFacts) => boolean) => all.every(has);
+export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
+  const every = (has: (facts: ProbedServer) => boolean) => all.every(has);
   const hasCompletions = every((facts) => facts.hasCompletions);
   const takesIds = hasCompletions && every((facts) => facts.tokenIds.length > 0);
   return all.map((facts) => ({

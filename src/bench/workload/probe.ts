@@ -7,7 +7,7 @@ import { LoopWatch } from "../load/loop-watch.js";
 import type { RequestRecord } from "../load/record.js";
 import { Random } from "../random.js";
 import { prose } from "./prose.js";
-import type { ServerFacts } from "./traffic.js";
+import type { ProbedServer } from "./traffic.js";
 
 export interface ServerAddress {
   /** Without an endpoint's path. */
@@ -32,7 +32,7 @@ const ONE_WORD_QUESTION = "What is the capital of France? Answer with one word."
 const LOOK_UP_MS = 10_000;
 
 /** Throws peer_failed when nothing that can be measured answers. @param signal aborted: nothing more is waited for */
-export async function probeServer(address: ServerAddress, signal?: AbortSignal): Promise<ServerFacts> {
+export async function probeServer(address: ServerAddress, signal?: AbortSignal): Promise<ProbedServer> {
   const prober = new Prober(address);
   const onAbort = () => void prober.close();
   signal?.addEventListener("abort", onAbort);
@@ -88,7 +88,7 @@ class Prober {
     await this.#pool.destroy();
   }
 
-  async probe(): Promise<ServerFacts> {
+  async probe(): Promise<ProbedServer> {
     const listed = await listModels(this.address);
     if (listed === undefined) throw this.#failed("nothing that answers /v1/models");
     const { models, status } = listed;

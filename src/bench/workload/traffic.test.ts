@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SCENARIOS } from "./scenarios.js";
-import { type ServerFacts, sessionsOf } from "./traffic.js";
+import { type ProbedServer, sessionsOf } from "./traffic.js";
 import type { Workload } from "./workload.js";
 
-const FACTS: ServerFacts = {
+const FACTS: ProbedServer = {
   model: "m",
   hasCompletions: true,
   hasChat: true,
@@ -17,7 +17,7 @@ const FACTS: ServerFacts = {
 };
 const TEXT_ONLY = { ...FACTS, tokenIds: [] };
 
-function bodies(workload: Workload, server: ServerFacts, seed: number, session: number, answers = ["", "one", "two"]) {
+function bodies(workload: Workload, server: ProbedServer, seed: number, session: number, answers = ["", "one", "two"]) {
   const { next } = sessionsOf({ workload, server, seed })(session);
   return answers.flatMap((answer) => {
     const turn = next(answer);

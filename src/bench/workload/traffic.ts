@@ -5,7 +5,7 @@ import { prose, question, searchResults, sourceFile } from "./prose.js";
 import type { Entry, Length, Message, Workload } from "./workload.js";
 
 /** What probing a server has shown (probe.ts). */
-export interface ServerFacts {
+export interface ProbedServer {
   /** The name that requests carry. */
   readonly model: string;
   readonly hasCompletions: boolean;
@@ -23,7 +23,7 @@ export interface ServerFacts {
 
 export interface Traffic {
   readonly workload: Workload;
-  readonly server: ServerFacts;
+  readonly server: ProbedServer;
   readonly seed: number;
 }
 
@@ -81,7 +81,7 @@ type Kind<K extends Workload["kind"]> = Extract<Workload, { readonly kind: K }>;
 
 class Writer {
   constructor(
-    private readonly server: ServerFacts,
+    private readonly server: ProbedServer,
     private readonly seed: number,
   ) {}
 

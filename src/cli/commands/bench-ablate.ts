@@ -3,7 +3,7 @@ import { Command, Option } from "commander";
 import type { CellWishes } from "../../bench/ablation/cells.js";
 import type { Layers } from "../../bench/ablation/variants.js";
 import type { Planned } from "../../bench/run/plan.js";
-import type { Target } from "../../bench/run/target.js";
+import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
@@ -161,7 +161,12 @@ async function planOf(wishes: CellWishes, layers: Layers, rounds: number, numThr
   return { cells, plan: { scenario: "ablation", ...plan } };
 }
 
-async function targetsOf(flags: AblateFlags, layers: Layers, { cells }: Planned, threads: number): Promise<Target[]> {
+async function targetsOf(
+  flags: AblateFlags,
+  layers: Layers,
+  { cells }: Planned,
+  threads: number,
+): Promise<ServerUnderTest[]> {
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
   const [{ flagsOf, INT8_KV, variantsOf }, { millraceServer }, { openModel }, { kvBytesPerToken }] = await Promise.all([
     import("../../bench/ablation/variants.js"),

@@ -1,7 +1,7 @@
 /** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours; and others beside it. */
 import { Command } from "commander";
 import type { Planned } from "../../bench/run/plan.js";
-import type { Target } from "../../bench/run/target.js";
+import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
 import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
 import { measureServers } from "../bench-report.js";
@@ -52,7 +52,7 @@ export function benchRunCommand(): Command {
 }
 
 /** @param text [NAME=]URL. Throws invalid_option. */
-export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeout">): Target {
+export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeout">): ServerUnderTest {
   const [, name, url = ""] = /^(?:([\w.-]+)=)?(.*)$/.exec(text) ?? [];
   if (!/^https?:/.test(url) || !URL.canParse(url)) {
     throw new MillraceError(
@@ -73,7 +73,7 @@ async function jobOf(
   flags: RunFlags,
   command: Command,
   planned: Planned,
-): Promise<{ readonly targets: Target[]; readonly planned: Planned }> {
+): Promise<{ readonly targets: ServerUnderTest[]; readonly planned: Planned }> {
   const peers = flags.peer.map((text) => urlTarget(text, flags));
   const rest = { apiKey: flags.apiKey, timeoutMs: 1000 * flags.timeout };
   if (flags.url !== undefined) {

@@ -1,11 +1,11 @@
 /** `millrace image render`: files that make a machine, a container or a cluster serve what a plan chose. */
 import { Command } from "commander";
-import { TARGETS, type Target } from "../../image/image-request.js";
+import { type ImageTarget, TARGETS } from "../../image/image-request.js";
 import { addImageOptions, type ImageFlags } from "../image/image-flags.js";
 import { oneOf } from "../option-values.js";
 
 interface RenderFlags extends ImageFlags {
-  readonly target: Target;
+  readonly target: ImageTarget;
   readonly out: string;
   readonly force?: boolean;
   readonly json?: boolean;

@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
-import type { Acceptance } from "../../distill/acceptance.js";
+import type { MeasuredAcceptance } from "../../distill/acceptance.js";
 import type { Corpora } from "../../distill/collection.js";
 import type { HeldOutLog } from "../../distill/trainer.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/speculative/config.js";
@@ -115,7 +115,7 @@ async function measureDrafts(
   { heldOut }: Corpora,
   startStage: StartStage,
   signal: AbortSignal,
-): Promise<Acceptance> {
+): Promise<MeasuredAcceptance> {
   const [{ acceptanceOf }, { runAll }] = await Promise.all([
     import("../../distill/acceptance.js"),
     import("../../distill/answers.js"),
@@ -152,7 +152,7 @@ interface Fitted {
   readonly name: string;
   readonly outPath: string;
   readonly corpora: Corpora;
-  readonly acceptance: Acceptance;
+  readonly acceptance: MeasuredAcceptance;
   readonly trained: HeldOutLog;
 }
 

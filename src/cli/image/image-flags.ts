@@ -7,11 +7,11 @@ import { MillraceError } from "../../core/errors.js";
 import { isLoopback } from "../../core/loopback.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import type { FleetSource } from "../../image/image-fleet.js";
-import type { ImageRequest, PackageSource, Target } from "../../image/image-request.js";
+import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
 import { integerIn, optionError } from "../option-values.js";
 
 export interface ImageFlags {
-  readonly target: Target;
+  readonly target: ImageTarget;
   readonly preset: string;
   readonly model?: string;
   readonly package: readonly string[];

@@ -1,6 +1,6 @@
 /** What to type after `image render`. */
 import { KEY_VARIABLE } from "../../image/image-fleet.js";
-import type { ImageFleet, ImageRequest, Target } from "../../image/image-request.js";
+import type { ImageFleet, ImageRequest, ImageTarget } from "../../image/image-request.js";
 import { STOP_SECONDS } from "../../image/machine.js";
 import { shellWord } from "../../image/systemd.js";
 
@@ -24,7 +24,7 @@ const step = (command: string, about: string): NextStep => ({ command, about });
 const keyStep = ({ variables }: ImageFleet, about: string): NextStep[] =>
   variables.includes(KEY_VARIABLE) ? [step("sudo cat /var/lib/millrace/api-key", about)] : [];
 
-const STEPS: Readonly<Record<Target, (facts: Facts) => readonly NextStep[]>> = {
+const STEPS: Readonly<Record<ImageTarget, (facts: Facts) => readonly NextStep[]>> = {
   docker: ({ out, fleet: { slug, numGpus, config, variables } }) => [
     step(`docker build -t millrace-${slug} ${out}`, "no compiler is needed"),
     step(

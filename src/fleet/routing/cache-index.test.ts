@@ -4,20 +4,20 @@ import { describe, expect, test } from "vitest";
 import { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CacheIndex } from "./cache-index.js";
 import { ExactIndex } from "./exact-index.js";
-import { PrefixIndex } from "./prefix-index.js";
+import { GuessedIndex } from "./guessed-index.js";
 
 const CAPACITY = 64;
 
 /** An index, and what makes a prompt known to it as computed. */
 function guessed() {
-  const index = new PrefixIndex(CAPACITY);
+  const index = new GuessedIndex(CAPACITY);
   return { index, compute: (keys: readonly number[]) => index.add(keys) };
 }
 
 /** Told of an engine that holds as much and throws out the oldest. */
 function told() {
   const blocks = new CachedBlocks([0], 16);
-  const held = new PrefixIndex(CAPACITY);
+  const held = new GuessedIndex(CAPACITY);
   const compute = (keys: readonly number[]) => {
     held.add(keys);
     const gone = blocks.snapshot().filter((key, i) => i % 2 === 0 && held.numMatched([key]) === 0);

@@ -1,4 +1,4 @@
-/** What routing asks of an instance's prefix cache, whether it guesses (prefix-index.ts) or was told (exact-index.ts). */
+/** What routing asks of an instance's prefix cache, whether it guesses (guessed-index.ts) or was told (exact-index.ts). */
 export interface CacheIndex {
   /** How many blocks are known, counted from the first. */
   numMatched(keys: readonly number[]): number;

@@ -4,8 +4,8 @@ import type { EngineMetrics } from "../adapters/adapter.js";
 import type { Capacity, Upstream } from "../upstream.js";
 import { type Breaker, CLOSED } from "./breaker.js";
 import { ExactIndex } from "./exact-index.js";
+import { GuessedIndex, indexBlocks } from "./guessed-index.js";
 import type { PrefixKeys } from "./key-source.js";
-import { indexBlocks, PrefixIndex } from "./prefix-index.js";
 
 /** Where an engine does not say: what load is measured against, not a limit. */
 const DEFAULT_SEATS = 16;
@@ -17,7 +17,7 @@ export class InstanceRecord {
   /** Of the process that this is about. */
   readonly starts: number;
   /** What it was sent. Kept in any case, as the instance may say nothing of its cache, or not at the moment. */
-  readonly index: PrefixIndex;
+  readonly index: GuessedIndex;
   readonly #exact: ExactIndex;
   breaker: Breaker = CLOSED;
   /** Sequences of ours. */
@@ -46,7 +46,7 @@ export class InstanceRecord {
     this.id = upstream.id;
     this.starts = upstream.starts;
     this.#capacity = upstream.capacity;
-    this.index = new PrefixIndex(indexBlocks(upstream.capacity, tokensPerBlock()));
+    this.index = new GuessedIndex(indexBlocks(upstream.capacity, tokensPerBlock()));
     this.#exact = new ExactIndex(blocks);
     this.observe(upstream, nowMs);
   }

@@ -10,12 +10,12 @@ import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { HfModelConfig } from "./config.js";
 import type { HfNames } from "./names.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
-import { QUANTIZED_PARTS, Quantization } from "./quantized/open.js";
+import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 
 export class HfSource implements TensorSource {
   readonly #files: readonly FileHandle[];
-  readonly #quantization: Quantization;
+  readonly #quantization: CheckpointQuantization;
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
@@ -25,7 +25,7 @@ export class HfSource implements TensorSource {
     private readonly names: HfNames,
     private readonly device: Device,
   ) {
-    this.#quantization = new Quantization(folder.config);
+    this.#quantization = new CheckpointQuantization(folder.config);
     this.#files = folder.files.shards.map((shard) => device.mapFile(shard.path));
     const { all, short, long } = model.ropeFactors;
     const computed = { "rope_freqs.weight": all, "rope_factors_short.weight": short, "rope_factors_long.weight": long };

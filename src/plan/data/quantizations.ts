@@ -184,7 +184,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
 
 export type KvTypeId = "16" | "fp8" | "int8";
 
-export interface KvType {
+export interface PlannedKvType {
   readonly id: KvTypeId;
   readonly label: string;
   readonly bytesPerValue: number;
@@ -193,7 +193,7 @@ export interface KvType {
   readonly evidence: string;
 }
 
-export const KV_TYPES: Readonly<Record<KvTypeId, KvType>> = {
+export const KV_TYPES: Readonly<Record<KvTypeId, PlannedKvType>> = {
   "16": {
     id: "16",
     label: "16 bits",

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../core/package-root.js";
-import type { Program } from "./jail.js";
+import type { ConfinedProgram } from "./jail.js";
 import { pythonProgram } from "./python.js";
 import { hasPython, runCode, whyUnconfined } from "./run-code.js";
 import { type Outcome, runProgram } from "./run-confined.js";
@@ -64,7 +64,7 @@ function expectUntouched(): void {
 const argumentsOf = (): string => JSON.stringify([target]);
 
 /** Node without context and permission model: the code runs as the main script, with all of Node's modules. */
-function nakedNode(code: string): Program {
+function nakedNode(code: string): ConfinedProgram {
   const program = typescriptProgram();
   const script = `const attack = async (target) => {${code}\n};
     attack(...${argumentsOf()}).then((got) => console.log(String(got)), (error) => console.log("refused: " + error.message));`;

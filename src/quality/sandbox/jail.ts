@@ -8,7 +8,7 @@
 import { execFileSync } from "node:child_process";
 import { dirname } from "node:path";
 
-export interface Program {
+export interface ConfinedProgram {
   readonly command: string;
   readonly args: readonly string[];
   /** Files and folders it must read, the command and its libraries among them. They have the same paths inside. */
@@ -70,7 +70,10 @@ exit $?
 const DROP_ROOT = `--reuid=${NOBODY} --regid=${NOBODY} --clear-groups --inh-caps=-all,+sys_admin --ambient-caps=-all,+sys_admin`;
 
 /** @param seconds after which the jail ends even if this process is no more */
-export function jailed(program: Program, seconds: number): { readonly command: string; readonly args: string[] } {
+export function jailed(
+  program: ConfinedProgram,
+  seconds: number,
+): { readonly command: string; readonly args: string[] } {
   const isRoot = process.geteuid?.() === 0;
   const namespaces = ["--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child"];
   const args = ["--signal=KILL", String(seconds), "unshare"];

@@ -1,6 +1,6 @@
 /** Generated Python: in a python3 of its own that may read nothing but its standard library. */
 import { spawnSync } from "node:child_process";
-import { librariesOf, type Program } from "./jail.js";
+import { type ConfinedProgram, librariesOf } from "./jail.js";
 
 const PROBE_TIMEOUT_MS = 10_000;
 const MAX_MEMORY_BYTES = 1 << 29;
@@ -102,16 +102,16 @@ modules = [getattr(module, "__file__", None) or "" for module in sys.modules.val
 print(json.dumps([sys.executable, paths, [path for path in modules if path.endswith(".so")]]))
 `;
 
-let program: Program | null | undefined;
+let program: ConfinedProgram | null | undefined;
 
 /** Looked for once, unless the machine was too busy to tell; undefined without python3. */
-export function pythonProgram(): Program | undefined {
+export function pythonProgram(): ConfinedProgram | undefined {
   if (program === undefined) program = findProgram();
   return program ?? undefined;
 }
 
 /** @returns null: there is none; undefined: nothing was heard in time */
-function findProgram(): Program | null | undefined {
+function findProgram(): ConfinedProgram | null | undefined {
   const { status, stdout, error } = spawnSync("python3", ["-I", "-S", "-c", DESCRIBE, USUAL_MODULES], {
     timeout: PROBE_TIMEOUT_MS,
     encoding: "utf8",

@@ -13,7 +13,7 @@ export type CallResult = { readonly value: unknown } | { readonly problem: strin
 /** All calls, or why none was made. */
 export type RunResult = readonly CallResult[] | { readonly problem: string };
 
-export interface Job {
+export interface SandboxJob {
   readonly code: string;
   /** Of the function to call. */
   readonly name: string;

@@ -1,7 +1,7 @@
 /** Runs generated code: in a jail, or where there is none and the user says so, without; else it is refused. */
 import { MillraceError } from "../../core/errors.js";
 import { pythonProgram } from "./python.js";
-import { type Job, type RunResult, readResults } from "./results.js";
+import { type RunResult, readResults, type SandboxJob } from "./results.js";
 import { runProgram } from "./run-confined.js";
 import { typescriptProgram } from "./typescript.js";
 
@@ -26,7 +26,7 @@ export const hasPython = (): boolean => pythonProgram() !== undefined;
  *
  * @throws MillraceError confinement_missing
  */
-export async function runCode(language: CodeLanguage, job: Job): Promise<RunResult> {
+export async function runCode(language: CodeLanguage, job: SandboxJob): Promise<RunResult> {
   const isConfined = await requireConfinement(language);
   const outcome = await runProgram(programOf(language), JSON.stringify(job), isConfined);
   if ("wallsMissing" in outcome) throw missing(outcome.wallsMissing);
@@ -57,7 +57,7 @@ export function whyUnconfined(language: CodeLanguage): Promise<string | undefine
 
 async function probe(language: CodeLanguage, onLate: () => void): Promise<string | undefined> {
   if (process.platform !== "linux") return `${process.platform} has no namespaces`;
-  const job: Job = { code: PROBES[language], name: "probe", calls: [[1]] };
+  const job: SandboxJob = { code: PROBES[language], name: "probe", calls: [[1]] };
   const outcome = await runProgram(programOf(language), JSON.stringify(job), true);
   if ("isLate" in outcome && outcome.isLate) onLate();
   if ("wallsMissing" in outcome) return outcome.wallsMissing;

@@ -2,7 +2,7 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, devNull } from "node:os";
-import { jailed, type Program, READY, toolEnvironment } from "./jail.js";
+import { type ConfinedProgram, jailed, READY, toolEnvironment } from "./jail.js";
 
 const MAX_PARALLEL = Math.max(1, Math.min(4, availableParallelism()));
 /** Programs wait and sleep, too; the limit of computing time is the program's own. */
@@ -23,7 +23,7 @@ let numRunning = 0;
 const waiting: (() => void)[] = [];
 
 /** @param isConfined whether the walls are put up */
-export async function runProgram(program: Program, input: string, isConfined: boolean): Promise<Outcome> {
+export async function runProgram(program: ConfinedProgram, input: string, isConfined: boolean): Promise<Outcome> {
   if (numRunning >= MAX_PARALLEL) await new Promise<void>((resolve) => waiting.push(resolve));
   else numRunning += 1;
   try {
@@ -71,7 +71,7 @@ function closesOnExec(descriptor: number): boolean {
   }
 }
 
-function runNow(program: Program, input: string, isConfined: boolean): Promise<Outcome> {
+function runNow(program: ConfinedProgram, input: string, isConfined: boolean): Promise<Outcome> {
   const { command, args } = isConfined ? jailed(program, TIMEOUT_MS / 1000 + 1) : program;
   const child = start(command, args, isConfined ? toolEnvironment() : {});
   return new Promise((resolve) => {

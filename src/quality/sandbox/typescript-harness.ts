@@ -6,7 +6,7 @@
 import { readFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import vm from "node:vm";
-import type { CallResult, Job, RunResult } from "./results.js";
+import type { CallResult, RunResult, SandboxJob } from "./results.js";
 
 const MAX_CALL_MS = 1000;
 /** For all calls together. */
@@ -18,7 +18,7 @@ interface TypeScriptCompiler {
   transformSync(source: string, options: { mode: "transform" }): { readonly code: string };
 }
 
-function run({ code, name, calls }: Job, compilerPath: string): RunResult {
+function run({ code, name, calls }: SandboxJob, compilerPath: string): RunResult {
   const timeout = Math.ceil(Math.min(MAX_CALL_MS, MAX_JOB_MS / (calls.length + 1)));
   const context = vm.createContext(Object.create(null), {
     codeGeneration: { strings: false, wasm: false },
@@ -70,7 +70,7 @@ function messageOf(thrown: unknown): string {
 }
 
 const [compilerPath = ""] = process.argv.slice(1);
-const job = JSON.parse(readFileSync(STDIN, "utf8")) as Job;
+const job = JSON.parse(readFileSync(STDIN, "utf8")) as SandboxJob;
 writeAll(JSON.stringify(run(job, compilerPath)));
 
 function writeAll(text: string): void {

@@ -3,7 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
-import { librariesOf, type Program } from "./jail.js";
+import { type ConfinedProgram, librariesOf } from "./jail.js";
 
 const HARNESS = "dist/src/quality/sandbox/typescript-harness.js";
 const HEAP_MB = 64;
@@ -14,14 +14,14 @@ const NUM_THREADS = 8;
 /** Distributions' builds of Node read parts of it from here. */
 const NODE_PARTS = "/usr/share/nodejs";
 
-let program: Program | undefined;
+let program: ConfinedProgram | undefined;
 
-export function typescriptProgram(): Program {
+export function typescriptProgram(): ConfinedProgram {
   program ??= makeProgram();
   return program;
 }
 
-function makeProgram(): Program {
+function makeProgram(): ConfinedProgram {
   const compiler = realpathSync(createRequire(import.meta.url).resolve("@swc/wasm-typescript"));
   const compilerFolder = dirname(compiler);
   const node = realpathSync(process.execPath);

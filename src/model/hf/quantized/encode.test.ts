@@ -10,7 +10,7 @@ import { JsonObject } from "../../../formats/hf/json.js";
 import { readSafetensors } from "../../../formats/safetensors/read.js";
 import { encodedType, encodeRows, halfBits } from "./encode.js";
 import { evenGrid, type QuantizedMatrix } from "./matrix.js";
-import { Quantization } from "./open.js";
+import { CheckpointQuantization } from "./open.js";
 import { LayerTensors } from "./tensors.js";
 
 const decodeHalf = (bits: number) => dequantizeRow("F16", new Uint8Array(Uint16Array.of(bits).buffer), 1)[0]!;
@@ -116,7 +116,7 @@ describe("a layer is refused when", () => {
     writeFileSync(path, bytes);
     const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as Record<string, object>;
     const json = { ...config, quantization_config: { ...config.quantization_config, ...settings } };
-    const quantization = new Quantization(new JsonObject(json, "config.json", ""));
+    const quantization = new CheckpointQuantization(new JsonObject(json, "config.json", ""));
     quantization.open(new LayerTensors(readSafetensors(folder), LAYER), shape);
   }
 
@@ -210,7 +210,7 @@ describe("a layer is refused when", () => {
     bytes.writeInt32LE(2, tensor.byteOffset + 12);
     writeFileSync(path, bytes);
     const json = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as Record<string, unknown>;
-    const quantization = new Quantization(new JsonObject(json, "config.json", ""));
+    const quantization = new CheckpointQuantization(new JsonObject(json, "config.json", ""));
     const openLayer = () => quantization.open(new LayerTensors(readSafetensors(folder), LAYER), [64, 64]);
     expect(openLayer).toThrow(/g_idx in 0\.\.1, got 2/);
   });

@@ -12,7 +12,7 @@ export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
 const DEFAULT_BLOCK: readonly [number, number] = [128, 128];
 
 /** Settings that change what the weights mean; read once for a model. */
-export class Quantization {
+export class CheckpointQuantization {
   readonly #json: JsonObject | undefined;
   readonly #method: string | undefined;
 

@@ -7,7 +7,7 @@ const DEFAULT_BLOCKS = 16_384;
 /** Removing in batches: looking for the oldest entry costs a walk over the holes that removed ones leave. */
 const SLACK = 1 / 8;
 
-export class PrefixIndex implements CacheIndex {
+export class GuessedIndex implements CacheIndex {
   /** Oldest use first. */
   readonly #keys = new Set<number>();
 

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { PrefixIndex } from "./prefix-index.js";
+import { GuessedIndex } from "./guessed-index.js";
 
 /** Chains in a tree: node n hangs from its number without the last digit, so chains share beginnings. */
 const chainOf = (node: string): number[] => Array.from(node, (_, i) => Number(`1${node.slice(0, i + 1)}`));
 const node = fc.string({ unit: fc.constantFrom("0", "1", "2"), minLength: 1, maxLength: 8 });
 
 test("knows what was added, from the first block on", () => {
-  const index = new PrefixIndex(100);
+  const index = new GuessedIndex(100);
   index.add([1, 2, 3]);
   expect(index.numMatched([1, 2, 3, 4])).toBe(3);
   expect(index.numMatched([1, 9, 3])).toBe(1);
@@ -17,7 +17,7 @@ test("knows what was added, from the first block on", () => {
 });
 
 test("the least recently used goes first", () => {
-  const index = new PrefixIndex(8);
+  const index = new GuessedIndex(8);
   index.add([1, 2, 3, 4]);
   index.add([5, 6, 7, 8]);
   index.add([1, 2, 3, 4]);
@@ -28,7 +28,7 @@ test("the least recently used goes first", () => {
 });
 
 test("a chain longer than the index keeps its beginning", () => {
-  const index = new PrefixIndex(4);
+  const index = new GuessedIndex(4);
   index.add([1, 2, 3, 4, 5, 6]);
   expect(index.numMatched([1, 2, 3, 4, 5, 6])).toBe(4);
 });
@@ -36,7 +36,7 @@ test("a chain longer than the index keeps its beginning", () => {
 test("never more than an eighth over its bound, and no block without the one it hangs from", () => {
   fc.assert(
     fc.property(fc.array(node, { maxLength: 200 }), fc.integer({ min: 8, max: 64 }), (nodes, maxBlocks) => {
-      const index = new PrefixIndex(maxBlocks);
+      const index = new GuessedIndex(maxBlocks);
       for (const each of nodes) {
         index.add(chainOf(each));
         expect(index.size).toBeLessThanOrEqual(maxBlocks * 1.125);
@@ -53,7 +53,7 @@ test("never more than an eighth over its bound, and no block without the one it 
 });
 
 test("ten thousand distinct prefixes of a hundred blocks do not outgrow it", () => {
-  const index = new PrefixIndex(16_384);
+  const index = new GuessedIndex(16_384);
   for (let prefix = 0; prefix < 10_000; prefix++) index.add(Array.from({ length: 100 }, (_, i) => prefix * 100 + i));
   expect(index.size).toBeLessThanOrEqual(16_384 * 1.125);
 });
