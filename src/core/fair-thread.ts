@@ -37,6 +37,7 @@ export class FairThread<Job, Answer> {
   #worker: Worker | undefined;
   /** In the thread, even if nobody waits for it any more. */
   #current: Waiting<Job, Answer> | undefined;
+  #endsWhenIdle = false;
 
   constructor(private readonly options: FairThreadOptions) {}
 
@@ -55,6 +56,12 @@ export class FairThread<Job, Answer> {
     });
   }
 
+  /** The thread ends when no job is left. A later job starts one that ends after it. */
+  end(): void {
+    this.#endsWhenIdle = true;
+    if (this.#current === undefined) this.#rest();
+  }
+
   #leave(waiting: Waiting<Job, Answer>): void {
     this.#turns.remove(waiting);
     const message = `expected the client to wait for ${this.options.name}, got a closed connection`;
@@ -65,7 +72,7 @@ export class FairThread<Job, Answer> {
     if (this.#current !== undefined) return;
     this.#current = this.#turns.next();
     if (this.#current === undefined) {
-      this.#worker?.unref();
+      this.#rest();
       return;
     }
     const { job, terms } = this.#current;
@@ -79,6 +86,15 @@ export class FairThread<Job, Answer> {
       const error = this.#failure(String(thrown));
       this.#finish((waiting) => waiting.reject(error));
     }
+  }
+
+  /** Without a job the thread does not keep the process. */
+  #rest(): void {
+    const worker = this.#worker;
+    worker?.unref();
+    if (!this.#endsWhenIdle) return;
+    this.#worker = undefined;
+    void worker?.terminate();
   }
 
   #startThread(): Worker {

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { modelSpec } from "../../test/helpers/fleet.js";
 import { upstreamOf } from "../../test/helpers/fleet-pool.js";
 import type { ModelSpec } from "./model-spec.js";
@@ -67,4 +67,17 @@ test("a model that is set up anew is read anew, whatever came of the old one", a
   finish(read);
   await Promise.resolve();
   expect((await ask()).blockSize).toBe(8);
+});
+
+test("the reader of a model that went is ended", async () => {
+  const end = vi.fn();
+  const { keys, ask } = keysWith(async () =>
+    Object.assign((...asked: Parameters<PromptReader>) => read(...asked), { end }),
+  );
+  await ask();
+  await new Promise(setImmediate);
+  expect((await ask()).blockSize).toBe(8);
+  expect(end).not.toHaveBeenCalled();
+  keys.forget(spec.name);
+  expect(end).toHaveBeenCalledOnce();
 });

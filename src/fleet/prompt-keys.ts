@@ -20,6 +20,7 @@ export class PromptKeys {
 
   /** The model went, or is set up otherwise now. */
   forget(model: string): void {
+    this.#readers.get(model)?.read?.end?.();
     this.#readers.delete(model);
   }
 

@@ -1,7 +1,8 @@
 /** A gateway reads the very tokens that the server gives its engine, whatever the API and whatever the request asks for beside its prompt. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
+import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { createApp } from "./app.js";
 import { createPromptReader } from "./prompt-reader.js";
 
@@ -54,4 +55,12 @@ test("what the engine will refuse, or is no prompt, is not read", async () => {
   expect(await read("/v1/chat/completions", { messages: [] }, nobody)).toBeUndefined();
   expect(await read("/v1/completions", { prompt: [99_999] }, nobody)).toBeUndefined();
   expect(await read("/tokenize", { prompt: "x" }, nobody)).toBeUndefined();
+});
+
+test("a reader that is ended ends its tokenizer's thread", () => {
+  const { options } = fakeAppOptions();
+  const asyncTokenizer = new AsyncTokenizer(options.tokenizer);
+  const end = vi.spyOn(asyncTokenizer, "end");
+  createPromptReader({ ...options, asyncTokenizer }).end();
+  expect(end).toHaveBeenCalledOnce();
 });

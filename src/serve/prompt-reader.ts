@@ -58,7 +58,7 @@ const READERS: Readonly<Record<string, Reader>> = {
 /** @returns undefined of a path without prompts, and of a request that the engine will refuse */
 export function createPromptReader(
   source: PromptSource,
-): (path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined> {
+): ((path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined>) & { readonly end: () => void } {
   const context: PromptContext = {
     tokenizer: source.tokenizer,
     chatTemplate: source.chatTemplate,
@@ -70,11 +70,12 @@ export function createPromptReader(
     unknownFields: "warn",
     logger: SILENT,
   };
-  return async (path, body, owner) => {
+  const read = async (path: string, body: Body, owner: JobOwner) => {
     try {
       return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(owner) }, body);
     } catch {
       return undefined;
     }
   };
+  return Object.assign(read, { end: () => context.asyncTokenizer.end() });
 }

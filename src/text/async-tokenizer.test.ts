@@ -60,11 +60,13 @@ test("where another file has taken the model's place, the tokenizer that was rea
   renameSync(`${path}.new`, path);
   const expected = Int32Array.from(tokenizer.encode(long, options));
   encode.mockClear();
+  const terminate = vi.spyOn(Worker.prototype, "terminate");
   expect(await Promise.all([encoder.encode([long], options), encoder.encode([long], options)])).toEqual([
     [{ ids: expected }],
     [{ ids: expected }],
   ]);
   expect(encode).toHaveBeenCalledTimes(2);
+  expect(terminate).toHaveBeenCalledOnce();
   expect(() => loadTokenizer({ path, state: "another" })).toThrow(
     expect.objectContaining({ code: "model_file_changed" }),
   );
@@ -127,4 +129,17 @@ test("a text whose client goes before its turn is never encoded; every watch end
   await Promise.all([first, third]);
   expect(post).toHaveBeenCalledTimes(2);
   expect(endWatch).toHaveBeenCalledTimes(3);
+});
+
+test("the thread of a tokenizer that is not needed any more ends after its jobs, and so does one that starts for a later job", async () => {
+  const { encoder } = encoderOf(MODEL);
+  const terminate = vi.spyOn(Worker.prototype, "terminate");
+  const jobs = [encoder.encode([long], options), encoder.encode([long], options)];
+  encoder.end();
+  expect(terminate).not.toHaveBeenCalled();
+  const [first, second] = await Promise.all(jobs);
+  expect(second).toEqual(first);
+  expect(terminate).toHaveBeenCalledOnce();
+  expect(await encoder.encode([long], options)).toEqual(first);
+  expect(terminate).toHaveBeenCalledTimes(2);
 });

@@ -66,6 +66,11 @@ export class AsyncTokenizer {
     return this.#run({ kind: "decode", ids }) as Promise<string>;
   }
 
+  /** For all requests: the model is not served any more. Jobs are still done, and then the thread's memory is free. */
+  end(): void {
+    this.#shared.thread?.end();
+  }
+
   async #run(job: TokenizerJob): Promise<JobResult> {
     const cost = jobSize(job);
     const { thread } = this.#shared;
@@ -75,6 +80,7 @@ export class AsyncTokenizer {
       if (answer.kind === "failed") throw errorFromRecord(answer.error);
       // Files that cannot be read a second time, or are others by now, must not change what is served.
       this.#shared.thread = undefined;
+      thread.end();
     }
     return runJob(this.tokenizer, job);
   }

@@ -4,11 +4,16 @@ import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-source.js";
 
 /** The prompts of a request, as its engine will make them; undefined where that is not known. */
-export type PromptReader = (
-  path: string,
-  body: RequestBody,
-  owner: JobOwner,
-) => Promise<{ readonly prompts: readonly ArrayLike<number>[]; readonly salt: string | undefined } | undefined>;
+export interface PromptReader {
+  (path: string, body: RequestBody, owner: JobOwner): Promise<Prompts | undefined>;
+  /** Frees what it holds beside memory, where it holds any. */
+  readonly end?: () => void;
+}
+
+interface Prompts {
+  readonly prompts: readonly ArrayLike<number>[];
+  readonly salt: string | undefined;
+}
 
 /** Longer requests are named by their text: making tokens of them would take longer than routing by tokens saves. */
 const MAX_READ_BYTES = 256 * 1024;
