@@ -146,22 +146,22 @@ const DELAY_FLOOR_MS = 0.2;
 
 /** Reasons that are the client's own. */
 export const READ_LATE = `the load generator read answers late by more than 1 % of the time per token (and ${1000 * DELAY_FLOOR_MS} µs), or of an answer's time`;
-export const SENT_LATE = "it sent requests late by more than 1 % of the time of an answer's tokens";
+export const SENT_LATE = "it sent requests late by more than 1 % of an answer's time";
 
 /**
  * Why a run does not count. An answer that is read late is late at each of its tokens, so this delay is held to the time per token; a request is sent once,
- * so that delay is held to the time of all the tokens of an answer. Both are typical delays: the longest ones are recorded beside them.
+ * so that delay is held to the time of the whole answer: TTFT begins when it is sent, and the rate of a client that waits for each answer is lower by
+ * that share. Both are typical delays: the longest ones are recorded beside them.
  * @param lagMs how long answers lay in the client
  */
 export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {
   if (metrics.ttftMs === undefined) return ["no request was answered"];
   const tpotMs = metrics.tpotMs?.percentiles.p50 ?? metrics.tpotMs?.mean ?? metrics.ttftMs.mean;
-  const tokensPerAnswer = Math.max(1, metrics.outputTokens / metrics.ttftMs.count);
   const sendDelayMs = metrics.sendDelayMs?.percentiles.p50 ?? 0;
   const answerMs = metrics.e2eMs?.percentiles.p50 ?? metrics.e2eMs?.mean ?? metrics.ttftMs.mean;
   const reasons: string[] = [];
   if (lagMs > maxLagMs(tpotMs, answerMs)) reasons.push(READ_LATE);
-  if (sendDelayMs > MAX_DELAY_SHARE * tpotMs * tokensPerAnswer) reasons.push(SENT_LATE);
+  if (sendDelayMs > MAX_DELAY_SHARE * answerMs) reasons.push(SENT_LATE);
   return reasons;
 }
 
