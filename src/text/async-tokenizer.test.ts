@@ -143,3 +143,11 @@ test("the thread of a tokenizer that is not needed any more ends after its jobs,
   expect(await encoder.encode([long], options)).toEqual(first);
   expect(terminate).toHaveBeenCalledTimes(2);
 });
+
+test("white space that makes longer tokens counts as these, so that no text which fits is refused", async () => {
+  // One token is an x with twenty line ends; every other character is one as well.
+  const encode = (text: string) => Array.from(text.match(/x\n{20}|./gs) ?? [], () => 7);
+  const here = new AsyncTokenizer({ encode } as never);
+  const [encoded] = await here.encode([`x${"\n".repeat(20)}`.repeat(1000)], options, 1000);
+  expect(encoded).toEqual({ ids: new Int32Array(1000).fill(7) });
+});

@@ -70,10 +70,13 @@ const SPACES = /[\s\u0085]+/g;
 /** A prompt of megabytes that no context holds is told by its first slices: all of it would take seconds. */
 function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxTokens: number): Encoded {
   const sliceLength = USUAL_TOKEN_LENGTH * maxTokens;
+  const count = (part: string) => tokenizer.encode(part, options).length;
   let numTokens = 0;
   for (let start = 0; text.length > sliceLength && start < text.length; start += sliceLength) {
-    const slice = tokenizer.encode(text.slice(start, start + sliceLength).replace(SPACES, " "), options);
-    numTokens += Math.max(0, slice.length - TOKENS_OF_A_CUT);
+    const slice = text.slice(start, start + sliceLength);
+    // Where white space belongs to longer tokens, the slice has fewer with all of it.
+    const least = Math.min(count(slice), count(slice.replace(SPACES, " ")));
+    numTokens += Math.max(0, least - TOKENS_OF_A_CUT);
     if (numTokens > maxTokens) return { ids: new Int32Array(), atLeast: numTokens };
   }
   return { ids: Int32Array.from(tokenizer.encode(text, options)) };
