@@ -38,12 +38,12 @@ afterEach(async () => {
   fleet = undefined;
 });
 
-function startWith(engine: EngineName, cachesPrefixes = true): Promise<TestFleet> {
+function startWith(engine: EngineName, cachesPrefixes = () => true): Promise<TestFleet> {
   const authorize: Authorize = (headers) => {
     const tenant = String(headers["x-api-key"]);
     return { tenant, cacheScope: SCOPES[tenant] };
   };
-  const proxy = { authorize, cachesPrefixes: () => cachesPrefixes };
+  const proxy = { authorize, cachesPrefixes };
   return startFleet([answerJson({})], { upstream: { engine }, proxy, limits: { maxWaitMs: 200 } });
 }
 
@@ -131,7 +131,7 @@ describe("a refusal", () => {
   it("is in the way of a message to an instance, whoever sends it", () => {
     const lease = { upstream: { engine: "tgi" }, target: {} } as never;
     const arrival = { incoming: { headers: {} }, route: routeOf("/v1/completions"), path: "/v1/completions" } as never;
-    const sendable = { bytes: Buffer.from("{}"), body: {}, cacheScope: SCOPES.one } as never;
+    const sendable = { bytes: Buffer.from("{}"), body: {}, cacheScope: () => SCOPES.one } as never;
     expect(() => messageTo(lease, arrival, sendable, undefined, undefined)).toThrow(
       expect.objectContaining({ code: "isolation_unsupported" }),
     );
@@ -141,8 +141,20 @@ describe("a refusal", () => {
     fleet = await startWith("tgi");
     expect((await ask("/v1/completions", "somebody")).received?.body).toMatchObject({ cache_salt: SCOPES.two });
     await fleet.stop();
-    fleet = await startWith("tgi", false);
+    fleet = await startWith("tgi", () => false);
     expect((await ask("/v1/completions", "one")).status).toBe(200);
+  });
+
+  it("holds for a request that waits while caching is turned on", async () => {
+    let caches = false;
+    fleet = await startWith("vllm", () => caches);
+    const { target } = fleet.pool.upstreams("m")[0]!;
+    fleet.pool.change("a", { state: "starting", isComing: true, target: undefined });
+    const asked = ask("/v1/chat/completions", "one", {});
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    caches = true;
+    fleet.pool.change("a", { state: "ready", isComing: false, target });
+    expect((await asked).received?.body.cache_salt).toMatch(/^[0-9a-f]{64}$/);
   });
 });
 

@@ -35,6 +35,6 @@ export interface Sendable {
   readonly entrant: Omit<Entrant, "excluded" | "isRetry">;
   /** What the answer is kept by, where the gateway keeps it. */
   readonly turn: OpenTurn | undefined;
-  /** Whose cached prefixes it may use; "": everybody's. */
-  readonly cacheScope: string;
+  /** Whose cached prefixes it may use; "": everybody's. Asked when it is sent: while it waits, a reload may turn caching on. */
+  readonly cacheScope: () => string;
 }

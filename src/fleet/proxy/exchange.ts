@@ -56,7 +56,8 @@ export class Exchange {
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
     const model = modelOf(body, options.pool.models(), options.modelOf);
-    const cacheScope = this.#cacheScope(caller, model);
+    const scope = () => this.#cacheScope(caller, model);
+    const cacheScope = scope();
     const start = { requestId, path, model, tenant, isStream: body.stream === true, headers };
     this.#observer = (options.observer ?? DEAF_OBSERVER).started(start);
     const { defaultOutputTokens } = options.limits;
@@ -65,10 +66,10 @@ export class Exchange {
     const terms = { route, path, bytes, body, headers, keySource, defaultOutputTokens, cacheScope, owner };
     const request = await routedRequest(model, terms, options.routing(model));
     const entrant = { request, tenant, priority: caller.priority ?? priorityOf(body) };
-    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope };
+    return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope: scope };
   }
 
-  /** "" where there is nothing to keep apart. Throws where that cannot be done, before the request waits for a seat. */
+  /** "" where there is nothing to keep apart. Throws where that cannot be done: before the request waits for a seat, and when it is sent. */
   #cacheScope({ cacheScope = "" }: Caller, model: string): string {
     const { options } = this.context;
     if (cacheScope === "" || options.cachesPrefixes?.(model) === false) return "";

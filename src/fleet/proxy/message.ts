@@ -26,8 +26,9 @@ export function messageTo(
 }
 
 /** How an engine is told whose cached prefixes a request may use. */
-function toldScope({ body, cacheScope }: Sendable, engine: EngineName, path: string) {
+function toldScope({ body, cacheScope: scopeNow }: Sendable, engine: EngineName, path: string) {
   const nothing = { cacheSalt: undefined, scopeHeader: [] };
+  const cacheScope = scopeNow();
   if (cacheScope === "") return nothing;
   assertApart(engine, path);
   const isolation = isolationAt(engine, path);
