@@ -1,5 +1,5 @@
 /**
- * Compiles the native kernels: native/{kernels,runtime,binding} into build/native/millrace.node with the system's C++ compiler, kernel files
+ * Compiles the native kernels: native/cpu/{kernels,runtime,binding} into build/native/millrace.node with the system's C++ compiler, kernel files
  * once per instruction set. Only what changed is compiled: a stamp beside each object holds the hash of its source, headers and flags.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -11,7 +11,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
-const NATIVE = path.join(ROOT, "native");
+const NATIVE = path.join(ROOT, "native", "cpu");
 const BASE_FLAGS = [
   "-std=c++17",
   "-fPIC",
@@ -80,7 +80,7 @@ function napiFlags() {
   }
 }
 
-/** Hash of everything under native/ that any source may include. */
+/** Hash of everything under native/cpu that any source may include. */
 function hashHeaders() {
   const hash = createHash("sha256");
   for (const folder of readdirSync(NATIVE).sort()) {

@@ -24,7 +24,7 @@ const TARGETS = {
       hashSources(
         root,
         ["native", "scripts/build-native.js"],
-        (path) => !path.startsWith("native/test/") && !path.startsWith("native/bench/"),
+        (path) => !/^native\/cpu\/(test|bench)\//.test(path),
         [process.platform, process.arch, process.env.CXX, process.env.CXXFLAGS].join(" "),
       ),
     build: buildKernels,
@@ -36,7 +36,7 @@ const TARGETS = {
       hashSources(
         root,
         ["native", "scripts/build-native.js"],
-        (path) => !path.startsWith("native/test/"),
+        (path) => !path.startsWith("native/cpu/test/"),
         [process.platform, process.arch, process.env.CXX, process.env.CXXFLAGS].join(" "),
       ),
     build: buildProbes,

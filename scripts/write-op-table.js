@@ -1,5 +1,5 @@
 /**
- * Writes what is made from the table of operations (src/backend/ops.ts): native/kernels/op_table.h and docs/reference/operations.md. A C++
+ * Writes what is made from the table of operations (src/backend/ops.ts): native/cpu/kernels/op_table.h and docs/reference/operations.md. A C++
  * compiler cannot read the table, and users of a package compile without this script, so both files are checked in.
  *
  *   node scripts/write-op-table.js           writes them
@@ -12,7 +12,7 @@ import swc from "@swc/wasm-typescript";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
-const HEADER = "native/kernels/op_table.h";
+const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
 /** The table alone: without its types it imports nothing. */

@@ -73,7 +73,7 @@ export interface Device {
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
   /** A hint: all of `file` is about to be read, again and again. */
   prefetch(file: FileHandle): void;
-  /** 16 hexadecimal digits that change when the bytes do (native/runtime/checksum.h). Throws `kernels_argument` when they do not all lie inside. */
+  /** 16 hexadecimal digits that change when the bytes do (native/cpu/runtime/checksum.h). Throws `kernels_argument` when they do not all lie inside. */
   checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string;
   /**
    * Throws `model_file_changed` when a mapped file has another size than when it was mapped, or was written to.

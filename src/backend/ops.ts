@@ -1,7 +1,7 @@
 /**
  * The operations of a recorded program, each described once: what it computes, and its operands in the order of their words. Types, the
  * recorder, the reference device's reader and the malformed-program tests are made from this table; `scripts/write-op-table.js` writes
- * native/kernels/op_table.h and docs/reference/operations.md from it. It imports nothing but types, so that the script can load it alone.
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. It imports nothing but types, so that the script can load it alone.
  *
  * Every matrix is row-major. A shape names integer operands, a weight's rows and cols, and constants of this file; `*` is any length.
  */

@@ -1,4 +1,4 @@
-/** Geometry of packed weights and of the activations they are multiplied with; the layouts themselves are in native/kernels/packed.h. */
+/** Geometry of packed weights and of the activations they are multiplied with; the layouts themselves are in native/cpu/kernels/packed.h. */
 import type { WeightType } from "../formats/dequantize.js";
 import type { ActivationFormat } from "./ops.js";
 

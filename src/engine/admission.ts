@@ -82,7 +82,7 @@ function checkLists({ allowedTokenIds, badWords = [] }: SamplingParams, vocabSiz
   }
 }
 
-/** What the kernels take (native/runtime/decode_sample.cc): a step they refuse would end the engine, and every other request with it. */
+/** What the kernels take (native/cpu/runtime/decode_sample.cc): a step they refuse would end the engine, and every other request with it. */
 function checkSampling(sampling: SamplingParams): void {
   checkNumber(sampling.temperature, 0, MAX_NUMBER, "temperature");
   checkNumber(sampling.topP, 0, MAX_NUMBER, "top_p");

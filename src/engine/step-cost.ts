@@ -2,7 +2,7 @@
 
 /**
  * Rows at which the curve is known; in between it is straight, beyond it goes on as it did last. From nine rows on weights are read in
- * tiles more than once, or unpacked first (native/kernels/linear_packed.cc): a step up that a straight line from eight would hide.
+ * tiles more than once, or unpacked first (native/cpu/kernels/linear_packed.cc): a step up that a straight line from eight would hide.
  */
 const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
 /** Share of a new observation in the anchors beside it, and in all others by its ratio. */

@@ -1,4 +1,4 @@
-/** The checksum of native/runtime/checksum.cc, spelled out. */
+/** The checksum of native/cpu/runtime/checksum.cc, spelled out. */
 const MASK = (1n << 64n) - 1n;
 const ODD = 0xd1342543de82ef95n;
 const NUM_LANES = 8;

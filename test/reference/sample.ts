@@ -240,7 +240,7 @@ function gumbel(seedHigh: number, seedLow: number, position: number, id: number)
 
 const MASK_64 = (1n << 64n) - 1n;
 
-/** 24 bits of the counter-based hash; the same integers as native/kernels. */
+/** 24 bits of the counter-based hash; the same integers as native/cpu/kernels. */
 function noiseBits(seedHigh: number, seedLow: number, position: number, id: number): number {
   const seed = (BigInt(seedHigh) << 32n) | BigInt(seedLow);
   const atPosition = mix64(seed + 0x9e3779b97f4a7c15n * (BigInt(position) + 1n));

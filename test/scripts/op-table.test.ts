@@ -13,7 +13,7 @@ const { renderAll, renderHeader, renderDocument } = (await import("../../scripts
 
 test("the kernels' header and the page of operations are what the table says", async () => {
   const files = await renderAll();
-  expect(files.map(([path]) => path)).toEqual(["native/kernels/op_table.h", "docs/reference/operations.md"]);
+  expect(files.map(([path]) => path)).toEqual(["native/cpu/kernels/op_table.h", "docs/reference/operations.md"]);
   for (const [path, content] of files) {
     expect(readFileSync(join(repositoryRoot(), path), "utf8"), `${path}: run node scripts/write-op-table.js`).toBe(
       content,

@@ -34,6 +34,6 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
     hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
   }
   device.destroy();
-  // When this fails: count kPackedLayoutVersion in native/kernels/packed.h up and put the new digest here.
+  // When this fails: count kPackedLayoutVersion in native/cpu/kernels/packed.h up and put the new digest here.
   expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "ecd1acc302673f8b"]);
 });

@@ -1,4 +1,4 @@
-/** The ceilings that kernels are held against, measured by an addon that no server loads (native/bench). */
+/** The ceilings that kernels are held against, measured by an addon that no server loads (native/cpu/bench). */
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { findAddon } from "../../backend/cpu/find.js";
@@ -8,7 +8,7 @@ import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";
 
-/** Instruction mixes of the products; order is the number the addon takes (native/bench/probes.h says what each issues). */
+/** Instruction mixes of the products; order is the number the addon takes (native/cpu/bench/probes.h says what each issues). */
 const MIXES = ["float", "narrow8", "narrow4", "scaled4", "wide"] as const;
 export type Mix = (typeof MIXES)[number];
 
