@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { wordsOf } from "../../test/reference/cases.js";
 import { Bench, withBench } from "../../test/reference/compare.js";
-import type { BufferHandle } from "./device.js";
+import type { BufferHandle } from "./handles.js";
 import { KV_OCTET, OP_NAMES, type OperandSpec, operandsIn, SAMPLE_PARAMS } from "./ops.js";
 import { HEADER_WORDS } from "./program.js";
 

@@ -5,7 +5,7 @@
  *
  * Every matrix is row-major. A shape names integer operands, a weight's rows and cols, and constants of this file; `*` is any length.
  */
-import type { BufferHandle, WeightHandle } from "./device.js";
+import type { BufferHandle, WeightHandle } from "./handles.js";
 
 /** Attention splits the KV range every this many positions, always (exactness rule E3). */
 export const ATTENTION_PART = 256;

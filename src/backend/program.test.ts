@@ -1,6 +1,6 @@
 /** What the recorder writes, and what it does not compile. */
 import { expect, it } from "vitest";
-import type { BufferHandle, WeightHandle } from "./device.js";
+import type { BufferHandle, WeightHandle } from "./handles.js";
 import { OP_NAMES, operandsIn } from "./ops.js";
 import { CONCURRENT, HEADER_WORDS, Program } from "./program.js";
 

@@ -1,6 +1,7 @@
 /** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
 import type { WeightType } from "../formats/dequantize.js";
-import type { BufferHandle, FileHandle } from "./device.js";
+import type { FileHandle } from "./cpu/kernels.js";
+import type { BufferHandle } from "./handles.js";
 
 /** Rows of a matrix as `createWeight` takes them. */
 export interface MatrixPlace {

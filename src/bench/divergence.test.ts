@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import type { KvType } from "../backend/ops.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import { EngineCore } from "../engine/engine-core.js";
@@ -26,7 +26,7 @@ describe("divergence", () => {
   test("of an engine from itself is nothing, however its prompts are cut; from int8 keys and values a little", async () => {
     const modelPath = join(folder, "model.gguf");
     writeRandomModel(modelPath, { architecture: "llama", width: 64, ff: 96, seed: 5, contextLength: 128 });
-    const device = loadKernels().createDevice({ numThreads: 2 });
+    const backend = createCpuBackend({ numThreads: 2 });
     const open = (kvCacheDtype: KvType, maxNumBatchedTokens: number) => {
       const shape = {
         modelPath,
@@ -36,7 +36,7 @@ describe("divergence", () => {
         speculative: NO_SPECULATION,
       };
       const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, kvCacheDtype, maxNumBatchedTokens };
-      return new EngineCore(openModel(modelPath), options, device, 0);
+      return new EngineCore(openModel(modelPath), options, backend, 0);
     };
     const engines = [open("f16", 128), open("f16", 7), open("int8", 128)] as const;
     const windows = [0, 1].map((w) => Array.from({ length: 100 }, (_, i) => (i * 97 + w * 31 + 13) % 300));
@@ -48,6 +48,6 @@ describe("divergence", () => {
     expect(other.meanKl).toBeLessThan(0.01);
     expect(other.maxKl).toBeGreaterThan(other.meanKl);
     await Promise.all(engines.map((engine) => engine.close()));
-    device.destroy();
+    backend.destroy();
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
 import { EngineCore } from "../engine/engine-core.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../engine/speculative/config.js";
@@ -16,10 +16,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test("answers every prompt once with both engines, and wants enough of them", async () => {
   const modelPath = join(folder, "model.gguf");
   writeRandomModel(modelPath, { architecture: "llama", width: 64, ff: 96, seed: 5, contextLength: 128 });
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   const open = (speculative: SpeculativeConfig) => {
     const shape = { modelPath, numThreads: 2, maxNumSeqs: 4, kvCacheMemoryBytes: 2 ** 22, speculative };
-    return new EngineCore(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, device, 0);
+    return new EngineCore(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, backend, 0);
   };
   const plain = open(NO_SPECULATION);
   const drafting = open({ ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram", isAdaptive: false });
@@ -38,5 +38,5 @@ test("answers every prompt once with both engines, and wants enough of them", as
   const few = [{ name: "few", prompts: prompts.slice(0, 7), stopTokenIds: [] }];
   expect(() => benchDrafts(plain, drafting, few, spec)).toThrow(/expected 20 prompts of "few", got 7/);
   await Promise.all([plain.close(), drafting.close()]);
-  device.destroy();
+  backend.destroy();
 });

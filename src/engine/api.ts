@@ -2,7 +2,6 @@
 
 import type { PackCacheOptions } from "../backend/cpu/packs/pack-cache.js";
 import type { ActivationDtype } from "../backend/cpu/weight-packer.js";
-import type { Isa } from "../backend/device.js";
 import type { KvType } from "../backend/ops.js";
 import type { MillraceError } from "../core/errors.js";
 import type { Pooling } from "../model/pooling.js";
@@ -222,7 +221,7 @@ export interface EngineInfo {
   readonly kvBytes: number;
   readonly kvCacheDtype: KvType;
   readonly numThreads: number;
-  readonly isa: Isa;
+  readonly isa: string;
 }
 
 /** A snapshot after the latest step; counters only grow. */

@@ -7,7 +7,7 @@ import { type Completion, collect, poolingRequest, request, runAlone } from "../
 import { leastKvBudget } from "../../test/helpers/kv-memory.js";
 import { type RandomModelOptions, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { openModel } from "../model/open-model.js";
 import { POOLINGS } from "../model/pooling.js";
@@ -24,12 +24,12 @@ function modelPath(options: RandomModelOptions): string {
 }
 
 function withCore<T>(path: string, options: Partial<EngineOptions>, use: (core: EngineCore) => T): T {
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   try {
     const fixed = { modelPath: path, numThreads: 2, maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
-    return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, device, 0));
+    return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

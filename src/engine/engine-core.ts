@@ -1,7 +1,7 @@
 /** The engine's loop, one turn at a time: schedule → lay out → compute → collect. Single-threaded and synchronous; `worker.ts` drives it. */
 
+import type { Backend } from "../backend/backend.js";
 import type { LoadReport } from "../backend/cpu/weight-packer.js";
-import type { Device } from "../backend/device.js";
 import { MillraceError } from "../core/errors.js";
 import type { OpenModel } from "../model/model.js";
 import type {
@@ -71,12 +71,12 @@ export class EngineCore {
   constructor(
     model: OpenModel,
     options: EngineOptions,
-    private readonly device: Device,
+    private readonly backend: Backend,
     freeBytes: number,
     report: LoadReport = { progress: () => {}, note: () => {}, mapped: () => {} },
     drafter?: Drafter,
   ) {
-    const parts = buildParts(model, options, device, freeBytes, report);
+    const parts = buildParts(model, options, backend, freeBytes, report);
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#sampler = parts.sampler;
@@ -100,7 +100,7 @@ export class EngineCore {
     this.#disk = openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = this.#disk;
     this.#cost = measureStepCost(parts, options);
-    const source = { target: model.config, options, device, report, drafter };
+    const source = { target: model.config, options, backend, report, drafter };
     this.#speculator = createSpeculator(parts, this.#cost, source);
     if (this.#cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
     this.#meter = new StepMeter(this.#cost, this.#pace);
@@ -243,7 +243,7 @@ export class EngineCore {
   }
 
   stats(): EngineStats {
-    const { read, unshared } = this.device.kvBytes();
+    const { read, unshared } = this.backend.kvBytes();
     return {
       numRunning: this.#scheduler.running.length,
       numWaiting: this.#scheduler.waiting.length + this.#constraints.numCompiling,

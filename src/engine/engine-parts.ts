@@ -1,7 +1,7 @@
 /** What an engine's steps work with, built to fit the model and the memory there is: weights, KV memory, the batch, the sampler, the grammar thread. */
 
+import type { Backend } from "../backend/backend.js";
 import type { LoadReport } from "../backend/cpu/weight-packer.js";
-import type { Device } from "../backend/device.js";
 import type { OpenModel } from "../model/model.js";
 import type { EngineInfo, EngineOptions } from "./api.js";
 import { loadWeights } from "./blocks/load-weights.js";
@@ -43,14 +43,14 @@ const GRAMMAR_TIMEOUT_MS = 10_000;
 export function buildParts(
   model: OpenModel,
   options: EngineOptions,
-  device: Device,
+  backend: Backend,
   freeBytes: number,
   report: LoadReport,
 ): EngineParts {
   const { config } = model;
   const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-  const { weights, numBytes } = loadWeights(model, options.modelPath, options, device, report);
+  const { weights, numBytes } = loadWeights(model, options.modelPath, options, backend.kernels, report);
   const isPaged = options.kvLayout === "paged";
   const groups = kvGroups(config, isPaged ? maxModelLen : 0);
   const windows = groups.map(({ window }) => window);
@@ -68,7 +68,7 @@ export function buildParts(
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs, tableStride };
-  const batch = new StepBatch({ ...capacity, numGroups: groups.length }, device);
+  const batch = new StepBatch({ ...capacity, numGroups: groups.length }, backend);
   const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
   const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
   const kv = new KvManager({
@@ -79,16 +79,16 @@ export function buildParts(
     isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
-  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups }, device);
+  const caches = new KvCaches(config, { kvType, blockSize, numBlocks, groups }, backend);
   const { weightType, numParameters, weightBytes } = model.summary;
   return {
     numGroups: groups.length,
     maxExtraLogitRows,
     batch,
-    sampler: new SamplerIo(device, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
+    sampler: new SamplerIo(backend, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
     caches,
-    transformer: new Transformer({ config, weights, device, caches, batch, maxModelLen }),
+    transformer: new Transformer({ config, weights, backend, caches, batch, maxModelLen }),
     kv,
     constraints: new Constraints(new GrammarLanes(options.modelPath, maskShape, GRAMMAR_TIMEOUT_MS)),
     info: {
@@ -106,8 +106,7 @@ export function buildParts(
       numKvBlocks: kv.numBlocks,
       kvBytes,
       kvCacheDtype: kvType,
-      numThreads: device.numThreads,
-      isa: device.isa,
+      ...backend.description,
     },
   };
 }

@@ -2,8 +2,8 @@ import { closeSync, openSync, renameSync, statSync, truncateSync, utimesSync, wr
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
+import type { KernelDevice } from "../backend/cpu/kernels.js";
 import { loadKernels } from "../backend/cpu/load.js";
-import type { Device } from "../backend/device.js";
 import { FileWatch } from "./file-watch.js";
 
 const COLS = 1024;
@@ -16,7 +16,7 @@ const FILE_BYTES = WEIGHT_AT + WEIGHT_BYTES + 2 ** 20;
 const CHANGED = expect.objectContaining({ code: "model_file_changed" });
 
 let path: string;
-let device: Device;
+let device: KernelDevice;
 let watch: FileWatch;
 
 beforeEach(() => {

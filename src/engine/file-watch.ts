@@ -1,7 +1,7 @@
 /** Watches over the files that an engine has mapped: whoever changes them under it would change its answers. */
 
+import type { FileHandle, KernelDevice } from "../backend/cpu/kernels.js";
 import type { PackCheck } from "../backend/cpu/packs/pack-check.js";
-import type { Device, FileHandle } from "../backend/device.js";
 import { WatchedFile } from "./watched-file.js";
 
 /** Between two looks at sizes and dates, which take a system call for each file. */
@@ -22,7 +22,7 @@ export class FileWatch {
   }
 
   /** The models' files, after they are loaded. Throws model_file_changed when one is not what it was when it was mapped. */
-  addModels(device: Device): void {
+  addModels(device: KernelDevice): void {
     const mapped = device.mappedFiles().filter(({ file }) => !this.#packs.includes(file));
     this.#models = mapped.flatMap((each) => {
       try {
@@ -38,7 +38,7 @@ export class FileWatch {
   }
 
   /** Throws model_file_changed when a file is not what it was. */
-  look(device: Device, nowMs: number): void {
+  look(device: KernelDevice, nowMs: number): void {
     if (nowMs - this.#lastLookMs < LOOK_EVERY_MS) return;
     this.#lastLookMs = nowMs;
     // A file that is cut off has lost pages that must not be summed, so sizes come first.

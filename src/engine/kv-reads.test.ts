@@ -6,7 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { type Completion, collect, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import type { KvType } from "../backend/ops.js";
 import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
@@ -16,12 +16,12 @@ const folder = mkdtempSync(join(tmpdir(), "millrace-kv-reads-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function withCore<T>(modelPath: string, options: Partial<EngineOptions>, use: (core: EngineCore) => T): T {
-  const device = loadKernels().createDevice({ numThreads: 2, sharesKvReads: options.shareKvReads ?? true });
+  const backend = createCpuBackend({ numThreads: 2, sharesKvReads: options.shareKvReads ?? true });
   try {
     const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 2, kvCacheMemoryBytes: 2 ** 25, ...options };
-    return use(new EngineCore(openModel(modelPath), all, device, 0));
+    return use(new EngineCore(openModel(modelPath), all, backend, 0));
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
@@ -31,12 +31,12 @@ function damagedModel(): string {
 
 function withCore(options: Partial<EngineOptions>, use: (core: EngineCore) => void): void {
   const path = damagedModel();
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   try {
     const fixed = { modelPath: path, numThreads: 2, maxModelLen: 128, kvCacheMemoryBytes: 2 ** 22 };
-    use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, device, 0));
+    use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

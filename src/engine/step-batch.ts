@@ -1,9 +1,10 @@
 /**
- * One step's inputs, for all sequences in it: the only batch type of the engine. The arrays live in device-visible buffers that are
+ * One step's inputs, for all sequences in it: the only batch type of the engine. The arrays live in backend-visible buffers that are
  * reused by every step. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
  * blocks fit in later without another type.
  */
-import type { BufferHandle, Device } from "../backend/device.js";
+import type { Backend } from "../backend/backend.js";
+import type { BufferHandle } from "../backend/handles.js";
 
 export interface StepCapacity {
   readonly maxRows: number;
@@ -14,7 +15,7 @@ export interface StepCapacity {
   readonly numGroups: number;
 }
 
-/** A device buffer with the host's view of it. */
+/** A backend buffer with the host's view of it. */
 export interface HostInts {
   readonly buffer: BufferHandle;
   readonly values: Int32Array;
@@ -43,9 +44,9 @@ export class StepBatch {
 
   constructor(
     readonly capacity: StepCapacity,
-    device: Device,
+    backend: Backend,
   ) {
-    const ints = (length: number) => allocateInts(device, length);
+    const ints = (length: number) => allocateInts(backend, length);
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
@@ -64,7 +65,7 @@ export class StepBatch {
   }
 }
 
-export function allocateInts(device: Device, length: number): HostInts {
-  const buffer = device.allocate(Math.max(1, length) * 4);
-  return { buffer, values: new Int32Array(device.view(buffer)) };
+export function allocateInts(backend: Backend, length: number): HostInts {
+  const buffer = backend.allocate(Math.max(1, length) * 4);
+  return { buffer, values: new Int32Array(backend.kernels.view(buffer)) };
 }

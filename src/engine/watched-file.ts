@@ -1,8 +1,8 @@
 /** One of a model's mapped files: whether it still holds what it held when the model was loaded, whatever its date. */
 import { closeSync, fstatSync, openSync } from "node:fs";
+import type { FileHandle, FilePart, KernelDevice, MappedFile } from "../backend/cpu/kernels.js";
 import { FILE_CHANGED_HINT } from "../backend/cpu/load.js";
 import { PIECE_BYTES } from "../backend/cpu/packs/pieces.js";
-import type { Device, FileHandle, FilePart, MappedFile } from "../backend/device.js";
 import { MillraceError } from "../core/errors.js";
 
 const SAMPLE_BYTES = 4096;
@@ -26,7 +26,7 @@ export class WatchedFile {
 
   /** Throws what the file system throws. */
   constructor(
-    private readonly device: Device,
+    private readonly device: KernelDevice,
     { file, path, parts }: MappedFile,
   ) {
     this.file = file;

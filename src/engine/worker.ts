@@ -1,7 +1,7 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { loadKernels } from "../backend/cpu/load.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { availableMemory } from "../core/available-memory.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { openModel } from "../model/open-model.js";
@@ -21,16 +21,16 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
     send({ kind: "progress", stage: "reading the model's header" });
     const model = openModel(options.modelPath);
     send({ kind: "progress", stage: "starting the kernels" });
-    const device = loadKernels().createDevice({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
+    const backend = createCpuBackend({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
-    if (options.cpuAffinity !== undefined) device.pinThreads(options.cpuAffinity);
+    if (options.cpuAffinity !== undefined) backend.kernels.pinThreads(options.cpuAffinity);
     const files = new FileWatch();
-    const core = new EngineCore(model, options, device, availableMemory(), {
+    const core = new EngineCore(model, options, backend, availableMemory(), {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
       mapped: (file, check) => files.addPack(file, check),
     });
-    files.addModels(device);
+    files.addModels(backend.kernels);
     const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
@@ -41,7 +41,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
       else {
         isStopping = true;
         void core.close().finally(() => {
-          device.destroy();
+          backend.destroy();
           files.close();
           process.exit(0);
         });
@@ -69,7 +69,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
       });
     const turn = () => {
       while (core.hasWork && !isStopping) {
-        files.look(device, performance.now());
+        files.look(backend.kernels, performance.now());
         pulse.turn(core.longestStepMs);
         sendStep(core.step());
         pulse.stepped();
@@ -90,7 +90,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
     );
     tidy();
     // An idle engine ends before a request comes to harm.
-    const look = () => guarded(() => isStopping || files.look(device, performance.now()));
+    const look = () => guarded(() => isStopping || files.look(backend.kernels, performance.now()));
     setInterval(look, IDLE_LOOK_MS).unref();
   } catch (thrown) {
     fail(toMillraceError(thrown, "engine_failed"));

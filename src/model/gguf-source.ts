@@ -1,6 +1,6 @@
 /** A GGUF file's tensors as the loader takes them: mapped where they lie. */
 import { closeSync, openSync, readSync } from "node:fs";
-import type { Device, FileHandle } from "../backend/device.js";
+import type { FileHandle, KernelDevice } from "../backend/cpu/kernels.js";
 import type { MatrixPlace, TensorSource } from "../backend/tensor-source.js";
 import { MillraceError } from "../core/errors.js";
 import { dequantizeRow } from "../formats/dequantize.js";
@@ -12,7 +12,7 @@ export class GgufSource implements TensorSource {
 
   constructor(
     private readonly gguf: GgufFile,
-    device: Device,
+    device: KernelDevice,
   ) {
     this.#files = gguf.shards.map((shard) => device.mapFile(shard.path));
   }

@@ -1,5 +1,5 @@
 /** A model whose headers were read, from a file of any format. */
-import type { Device } from "../backend/device.js";
+import type { KernelDevice } from "../backend/cpu/kernels.js";
 import type { TensorSource } from "../backend/tensor-source.js";
 import type { ModelConfig } from "./config.js";
 
@@ -17,5 +17,5 @@ export interface OpenModel {
   readonly summary: WeightSummary;
   /** The files that the tensors' values depend on. */
   readonly files: readonly string[];
-  tensorsFor(device: Device): TensorSource;
+  tensorsFor(device: KernelDevice): TensorSource;
 }

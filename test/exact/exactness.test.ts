@@ -9,8 +9,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadKernels } from "../../src/backend/cpu/load.js";
-import type { Device, Isa } from "../../src/backend/device.js";
+import type { Backend } from "../../src/backend/backend.js";
+import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
+import type { Isa } from "../../src/backend/cpu/kernels.js";
 import { KV_TYPES } from "../../src/backend/ops.js";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
 import type { EngineOptions, EngineRequest } from "../../src/engine/api.js";
@@ -165,7 +166,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
   expect(plain.core.takeFailures()).toEqual([]);
   await plain.core.close();
-  plain.device.destroy();
+  plain.backend.destroy();
   // With a disk, a second process finds what the first one left.
   for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
     const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? oracle : undefined);
@@ -195,7 +196,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
       totals.fromDisk += stats.prefixCacheDisk.numHits;
     } finally {
       await full.core.close();
-      full.device.destroy();
+      full.backend.destroy();
     }
   }
 }
@@ -273,18 +274,18 @@ function openCore(
   model: RandomModelOptions,
   options: Partial<EngineOptions>,
   drafter?: Drafter,
-): { core: EngineCore; device: Device } {
-  const device = loadKernels().createDevice({ isa, numThreads: options.numThreads ?? 1 });
+): { core: EngineCore; backend: Backend } {
+  const backend = createCpuBackend({ isa, numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
   const core = new EngineCore(
     openModel(path),
     { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
-    device,
+    backend,
     0,
     undefined,
     drafter,
   );
-  return { core, device };
+  return { core, backend };
 }
 
 function modelPath({ architecture, seed }: RandomModelOptions): string {

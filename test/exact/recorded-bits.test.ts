@@ -7,8 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { loadKernels } from "../../src/backend/cpu/load.js";
-import type { Isa } from "../../src/backend/device.js";
+import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
+import type { Isa } from "../../src/backend/cpu/kernels.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { NO_SPECULATION } from "../../src/engine/speculative/config.js";
@@ -51,7 +51,7 @@ afterAll(() => {
 });
 
 async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
-  const device = loadKernels().createDevice({ isa, numThreads: 2 });
+  const backend = createCpuBackend({ isa, numThreads: 2 });
   const options = {
     ...DEFAULT_ENGINE_OPTIONS,
     modelPath,
@@ -60,7 +60,7 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
     kvCacheMemoryBytes: KV_BYTES,
     speculative: NO_SPECULATION,
   };
-  const core = new EngineCore(openModel(modelPath), options, device, 0);
+  const core = new EngineCore(openModel(modelPath), options, backend, 0);
   const hash = createHash("sha256");
   const rng = new TestRng(26);
   const { vocabSize } = core.info;
@@ -71,7 +71,7 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
     hash.update(JSON.stringify([tokenIds, logprobs, promptLogprobs, pooled && [...pooled], finishReason]));
   }
   await core.close();
-  device.destroy();
+  backend.destroy();
   return hash.digest("hex").slice(0, 32);
 }
 

@@ -1,6 +1,6 @@
 /** What trained heads guess after given tokens, step by step as the engine computes them. */
 
-import { loadKernels } from "../../src/backend/cpu/load.js";
+import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { buildParts } from "../../src/engine/engine-parts.js";
 import { Sequence } from "../../src/engine/sequence.js";
@@ -33,17 +33,17 @@ export function guessesAfter(
   requests: readonly GuessRequest[],
   numTokens: number,
 ): readonly (readonly number[])[] {
-  const device = loadKernels().createDevice({ numThreads: 1 });
+  const backend = createCpuBackend({ numThreads: 1 });
   const silent = { progress: () => {}, note: () => {}, mapped: () => {} };
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);
-    const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, device, 0, silent);
+    const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, 0, silent);
     const { transformer, batch, weights } = parts;
     const target = { config: model.config, weights, transformer, batch };
-    const place = { device, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
+    const place = { backend, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
     const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
-    const heads = new TrainedHeads(network, target, options.maxNumSeqs, device);
+    const heads = new TrainedHeads(network, target, options.maxNumSeqs, backend);
     const sequences = requests.map(
       ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, numRight, stopTokenIds = [] }, seat) => {
         const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
@@ -79,6 +79,6 @@ export function guessesAfter(
     const goesOn = (index: number) => ++numMade[index]! < (requests[index]!.numGuesses ?? numTokens);
     return heads.propose(ready, numTokens, goesOn).map(({ tokens }) => [...tokens]);
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }

@@ -1,6 +1,6 @@
 /** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
 import { expect } from "vitest";
-import { loadKernels } from "../../src/backend/cpu/load.js";
+import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/model/open-model.js";
@@ -19,10 +19,10 @@ export interface ExpectedLogprobs {
 const TOLERANCE = 5e-5;
 
 export function expectLogprobs(path: string, expected: ExpectedLogprobs, tolerance = TOLERANCE): void {
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, device, 0);
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend, 0);
     const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: 3 });
     const { promptLogprobs } = runAlone(core, prompt);
     const scored = promptLogprobs!.slice(1).map((entry) => entry!);
@@ -35,6 +35,6 @@ export function expectLogprobs(path: string, expected: ExpectedLogprobs, toleran
       }
     }
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadKernels } from "../../src/backend/cpu/load.js";
-import type { Device } from "../../src/backend/device.js";
+import type { Backend } from "../../src/backend/backend.js";
+import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
 import { readTokenBytes } from "../../src/engine/constraint/token-bytes.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
@@ -37,7 +37,7 @@ interface RandomWriterOptions {
 export class RandomWriter implements AsyncDisposable {
   readonly core: EngineCore;
   readonly #folder = mkdtempSync(join(tmpdir(), "millrace-writer-"));
-  readonly #device: Device;
+  readonly #backend: Backend;
   readonly #options: RandomWriterOptions;
   readonly #stopTokenIds: readonly number[];
   readonly #texts: readonly Uint8Array[];
@@ -49,9 +49,9 @@ export class RandomWriter implements AsyncDisposable {
     const path = join(this.#folder, "model.gguf");
     const facts = { architecture: "llama", seed, contextLength: 1024 } as const;
     const model = writeRandomModel(path, { ...facts, ...(markers === undefined ? {} : { markers }) });
-    this.#device = loadKernels().createDevice({ numThreads: 1 });
+    this.#backend = createCpuBackend({ numThreads: 1 });
     const engineOptions = { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxNumSeqs: 32 };
-    this.core = new EngineCore(openModel(path), engineOptions, this.#device, 2 ** 28);
+    this.core = new EngineCore(openModel(path), engineOptions, this.#backend, 2 ** 28);
     this.#stopTokenIds = [model.eosTokenId];
     this.#texts = readTokenBytes(path).bytes.map((bytes) => (bytes[0] === SPECIAL_BYTE ? bytes.subarray(1) : bytes));
     this.#logitBias = this.#texts.flatMap((bytes, id) => {
@@ -79,7 +79,7 @@ export class RandomWriter implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.core.close();
-    this.#device.destroy();
+    this.#backend.destroy();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 

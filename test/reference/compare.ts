@@ -1,7 +1,8 @@
 /** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
 import { expect } from "vitest";
+import type { Isa, KernelDevice, KernelLibrary } from "../../src/backend/cpu/kernels.js";
 import { loadKernels } from "../../src/backend/cpu/load.js";
-import type { BufferHandle, Device, Isa, KernelLibrary, WeightHandle } from "../../src/backend/device.js";
+import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { Program } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, numberToF16, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";
 import { F16_SCALE_OFFSETS } from "../helpers/tensor-bytes.js";
@@ -111,10 +112,10 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
 
 /** A device with one program: puts data into buffers, records, runs, reads back. */
 export class Bench {
-  readonly device: Device;
+  readonly device: KernelDevice;
   readonly program = new Program();
 
-  constructor(device: Device) {
+  constructor(device: KernelDevice) {
     this.device = device;
   }
 

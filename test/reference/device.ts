@@ -1,9 +1,10 @@
 /**
- * The whole Device interface in plain TypeScript: the oracle the kernels are compared with and a device where nothing is compiled.
+ * The whole KernelDevice interface in plain TypeScript: the oracle the kernels are compared with and a device where nothing is compiled.
  * Clarity over speed. Arithmetic is in doubles and rounded once per stored value, so results differ from a kernel's by rounding only.
  */
 import { readFileSync } from "node:fs";
-import type { BufferHandle, Device, FileHandle, KvBytes, MappedFile, WeightHandle } from "../../src/backend/device.js";
+import type { FileHandle, KernelDevice, KvBytes, MappedFile } from "../../src/backend/cpu/kernels.js";
+import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
 import { packedByteLength } from "../../src/backend/packing.js";
 import { CONCURRENT, HEADER_WORDS } from "../../src/backend/program.js";
@@ -31,11 +32,11 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   pack,
 };
 
-export function createReferenceDevice(): Device {
+export function createReferenceDevice(): KernelDevice {
   return new ReferenceDevice();
 }
 
-class ReferenceDevice implements Device, HandleSpace {
+class ReferenceDevice implements KernelDevice, HandleSpace {
   readonly isa = "portable";
   readonly numThreads = 1;
   readonly #buffers = new Map<number, ArrayBuffer>();

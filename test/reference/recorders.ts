@@ -1,5 +1,5 @@
 /** Records the two operations with many inputs, attention and sampling, from a readable description of their rows. */
-import type { BufferHandle } from "../../src/backend/device.js";
+import type { BufferHandle } from "../../src/backend/handles.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../src/backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { type Bench, joined, shuffled } from "./compare.js";

@@ -1,4 +1,4 @@
-// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/device.ts). Translation only.
+// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/cpu/kernels.ts). Translation only.
 #include <node_api.h>
 
 #include <cstdio>

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createReferenceDevice } from "../../../test/reference/device.js";
-import type { BufferHandle, FileHandle } from "../device.js";
+import type { BufferHandle } from "../handles.js";
+import type { FileHandle } from "./kernels.js";
 import { loadKernels } from "./load.js";
 
 const devices = [loadKernels().createDevice({ numThreads: 1 }), createReferenceDevice()];

@@ -3,7 +3,7 @@ import { describe, expect, it, test } from "vitest";
 import { wordsOf } from "../../../test/reference/cases.js";
 import { Bench, expectSameBits, normals, withBench } from "../../../test/reference/compare.js";
 import { recordSample, type SampleRowInput } from "../../../test/reference/recorders.js";
-import type { BufferHandle } from "../device.js";
+import type { BufferHandle } from "../handles.js";
 import { CODES, OP_NAMES, type OperandSpec, operandsIn } from "../ops.js";
 import { HEADER_WORDS } from "../program.js";
 

@@ -17,7 +17,7 @@ import {
   withBench,
 } from "../../../test/reference/compare.js";
 import { BLOCK_LAYOUT, dequantizeRow, f16ToNumber, rowByteLength, WEIGHT_TYPES } from "../../formats/dequantize.js";
-import { type BufferHandle, NO_BUFFER } from "../device.js";
+import { type BufferHandle, NO_BUFFER } from "../handles.js";
 import { OP_NAMES, signatureOf } from "../ops.js";
 import { requireOurOperations } from "./load.js";
 

@@ -3,21 +3,20 @@
 import { createRequire } from "node:module";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
 import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
+import type { BufferHandle, WeightHandle } from "../handles.js";
+import { OP_NAMES, signatureOf } from "../ops.js";
+import { findAddon, missingHint } from "./find.js";
 import type {
-  BufferHandle,
   CpuFeatures,
-  Device,
   DeviceOptions,
   FileHandle,
   FilePart,
   Isa,
+  KernelDevice,
   KernelLibrary,
   KvBytes,
   MappedFile,
-  WeightHandle,
-} from "../device.js";
-import { OP_NAMES, signatureOf } from "../ops.js";
-import { findAddon, missingHint } from "./find.js";
+} from "./kernels.js";
 
 export const FILE_CHANGED_HINT =
   "start again; a file that is in use is replaced by moving another into its place, never written to";
@@ -78,7 +77,7 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
   };
 }
 
-function createDevice(addon: KernelLibrary, options: DeviceOptions): Device {
+function createDevice(addon: KernelLibrary, options: DeviceOptions): KernelDevice {
   const isa = options.isa ?? isaFromEnvironment();
   const device = guard(() => addon.createDevice({ ...options, ...(isa === undefined ? {} : { isa }) }));
   return new NativeDevice(device);
@@ -90,14 +89,14 @@ function isaFromEnvironment(): Isa | undefined {
   return isa === undefined || isa === "" ? undefined : (isa as Isa);
 }
 
-class NativeDevice implements Device {
+class NativeDevice implements KernelDevice {
   readonly isa: Isa;
   readonly numThreads: number;
-  readonly #native: Device;
+  readonly #native: KernelDevice;
   readonly #paths = new Map<number, string>();
   readonly #weightsInRows = new Map<WeightHandle, FilePart & { readonly source: number }>();
 
-  constructor(native: Device) {
+  constructor(native: KernelDevice) {
     this.#native = native;
     this.isa = native.isa;
     this.numThreads = native.numThreads;

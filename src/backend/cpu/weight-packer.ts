@@ -1,11 +1,12 @@
 /** Brings a model's matrices into the layout the kernels compute fastest with: from the cache of packs, into it, or into memory. */
 import { MillraceError } from "../../core/errors.js";
 import { rowByteLength } from "../../formats/dequantize.js";
-import type { BufferHandle, Device, FileHandle, WeightHandle } from "../device.js";
+import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
 import { packedActivations, packedByteLength } from "../packing.js";
 import { Program } from "../program.js";
 import type { MatrixPlace, MatrixSpec, TensorSource } from "../tensor-source.js";
+import type { FileHandle, KernelDevice } from "./kernels.js";
 import { contentHashOf, type FoundPack, type PackCache } from "./packs/pack-cache.js";
 import { matrixSum, PackCheck } from "./packs/pack-check.js";
 import type { PackedMatrix } from "./packs/pack-file.js";
@@ -63,7 +64,7 @@ export class WeightPacker {
   #lastReported = 0;
 
   constructor(
-    private readonly device: Device,
+    private readonly device: KernelDevice,
     private readonly source: TensorSource,
     private readonly options: PackerOptions,
   ) {

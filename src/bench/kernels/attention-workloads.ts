@@ -1,5 +1,5 @@
 /** `pagedAttention` while decoding and in prefill, and the operation that writes the KV memory it reads. */
-import type { BufferHandle } from "../../backend/device.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
 import type { KernelWorkload, Recording } from "./workload.js";

@@ -2,8 +2,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { findAddon } from "../../backend/cpu/find.js";
+import type { Isa } from "../../backend/cpu/kernels.js";
 import { loadKernels } from "../../backend/cpu/load.js";
-import type { Isa } from "../../backend/device.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";

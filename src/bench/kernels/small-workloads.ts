@@ -1,6 +1,6 @@
 /** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
 
-import type { BufferHandle } from "../../backend/device.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import { activationRowBytes } from "../../backend/packing.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";

@@ -1,6 +1,7 @@
 /** What a measured operation is made of, and how it is timed. */
 
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { KernelDevice } from "../../backend/cpu/kernels.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
 import { median } from "../../core/statistics.js";
 import type { Mix } from "./probes.js";
@@ -22,7 +23,7 @@ export interface KernelWorkload {
 export class Recording {
   readonly program = new Program();
 
-  constructor(readonly device: Device) {}
+  constructor(readonly device: KernelDevice) {}
 
   /** Memory full of small ordinary numbers, whichever type it is read as: no zeros, denormals, infinities or NaN to go faster or slower on. */
   filled(numBytes: number): BufferHandle {
@@ -50,7 +51,7 @@ const ORDINARY_BYTE = 0x2c;
 const MIN_SAMPLES = 3;
 
 /** Median seconds of one run; programs are submitted until `minSeconds` have passed. Takes the device's memory, so give it one of its own. */
-export function secondsOf(workload: KernelWorkload, device: Device, minSeconds: number): number {
+export function secondsOf(workload: KernelWorkload, device: KernelDevice, minSeconds: number): number {
   const recording = new Recording(device);
   const numRuns = workload.record(recording);
   const { program } = recording;

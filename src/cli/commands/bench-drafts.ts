@@ -64,14 +64,14 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const [
     { EngineCore },
     { openModel },
-    { loadKernels },
+    { createCpuBackend },
     { benchDrafts },
     { randomPrompts },
     { machineInfo, versions },
   ] = await Promise.all([
     import("../../engine/engine-core.js"),
     import("../../model/open-model.js"),
-    import("../../backend/cpu/load.js"),
+    import("../../backend/cpu/cpu-backend.js"),
     import("../../bench/drafts-bench.js"),
     import("../../bench/random-prompts.js"),
     import("../../bench/machine.js"),
@@ -86,7 +86,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const chats = flags.chats === undefined ? [] : await readSets(flags.chats, await loadTextSide(path));
   const sets = [...chats, { name: "random", prompts: random.map((ids) => [...ids]), stopTokenIds: [] }];
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const device = loadKernels().createDevice({ numThreads });
+  const backend = createCpuBackend({ numThreads });
   const stage = startStage("engines");
   const longest = Math.max(...sets.flatMap(({ prompts }) => prompts.map((ids) => ids.length)));
   const shape = {
@@ -98,7 +98,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
   };
   const open = (speculative: SpeculativeConfig) =>
-    new EngineCore(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, device, 2 ** 32);
+    new EngineCore(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend, 2 ** 32);
   const plain = open(NO_SPECULATION);
   const drafting = open(flags.speculativeConfig);
   stage.done(`${plain.info.architecture}, ${plain.info.weightType}, ${plain.info.isa}`);
@@ -110,7 +110,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const report = { model: name, speculativeConfig, spec, results, machine: machineInfo(), versions: versions() };
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
   await Promise.all([plain.close(), drafting.close()]);
-  device.destroy();
+  backend.destroy();
 }
 
 /** By family, in the order of the file, each prompt once. Throws file_unreadable, template_missing, and invalid_option naming the line. */

@@ -54,23 +54,23 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   ).filter((window) => window.length > 1);
   if (windows.length === 0)
     throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
-  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { loadKernels }, { divergenceOf }, about] =
+  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { createCpuBackend }, { divergenceOf }, about] =
     await Promise.all([
       import("../../engine/engine-core.js"),
       import("../../model/open-model.js"),
       import("../../model/config.js"),
-      import("../../backend/cpu/load.js"),
+      import("../../backend/cpu/cpu-backend.js"),
       import("../../bench/divergence.js"),
       import("../../bench/machine.js"),
     ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const device = loadKernels().createDevice({ numThreads });
+  const backend = createCpuBackend({ numThreads });
   const stage = startStage("engine");
   const model = openModel(path);
   const open = (kvCacheDtype: KvType) => {
     const shape = { modelPath: path, numThreads, maxModelLen: flags.window, maxNumSeqs: 1, kvCacheDtype };
     const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
-    return new EngineCore(model, options, device, 2 ** 32);
+    return new EngineCore(model, options, backend, 2 ** 32);
   };
   const reference = open(REFERENCE);
   const tested = open(flags.kvCacheDtype);
@@ -96,7 +96,7 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
       : `${tableOf(divergence, bytes, flags.kvCacheDtype)}\n`,
   );
   await Promise.all([reference.close(), tested.close()]);
-  device.destroy();
+  backend.destroy();
 }
 
 function tableOf(divergence: Divergence, bytes: { readonly reference: number; readonly tested: number }, type: string) {

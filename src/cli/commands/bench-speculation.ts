@@ -49,16 +49,21 @@ export function benchSpeculationCommand(): Command {
 async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
-  const [{ EngineCore }, { openModel }, { loadKernels }, { benchSpeculation, Outcomes }, { machineInfo, versions }] =
-    await Promise.all([
-      import("../../engine/engine-core.js"),
-      import("../../model/open-model.js"),
-      import("../../backend/cpu/load.js"),
-      import("../../bench/speculation-bench.js"),
-      import("../../bench/machine.js"),
-    ]);
+  const [
+    { EngineCore },
+    { openModel },
+    { createCpuBackend },
+    { benchSpeculation, Outcomes },
+    { machineInfo, versions },
+  ] = await Promise.all([
+    import("../../engine/engine-core.js"),
+    import("../../model/open-model.js"),
+    import("../../backend/cpu/cpu-backend.js"),
+    import("../../bench/speculation-bench.js"),
+    import("../../bench/machine.js"),
+  ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const device = loadKernels().createDevice({ numThreads });
+  const backend = createCpuBackend({ numThreads });
   const outcomes = new Outcomes();
   const stage = startStage("engine");
   const options = {
@@ -73,7 +78,14 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
   };
-  const core = new EngineCore(openModel(path), options, device, 2 ** 32, undefined, outcomes.drafter(flags.acceptance));
+  const core = new EngineCore(
+    openModel(path),
+    options,
+    backend,
+    2 ** 32,
+    undefined,
+    outcomes.drafter(flags.acceptance),
+  );
   stage.done(`${core.info.architecture}, ${core.info.weightType}, ${core.info.isa}`);
   const spec: SpeculationBenchSpec = { ...flags, batches: flags.batch, maxDraftTokens: flags.draftTokens };
   const results = benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {
@@ -88,7 +100,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     versions: versions(),
   };
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
-  device.destroy();
+  backend.destroy();
 }
 
 /** With the range of the rounds, where there are several. */

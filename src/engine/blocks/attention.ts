@@ -1,5 +1,6 @@
 /** A layer's attention: stores the keys and values of a step's rows, and adds to the residual stream what their queries find. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { LayerCache } from "../memory/kv-caches.js";
@@ -25,11 +26,11 @@ interface AttentionScratch {
 /** @param normed [M, width], which the feed-forward part uses as well */
 export function allocateAttentionScratch(
   { numHeads, numKvHeads, headDim }: ModelConfig,
-  device: Device,
+  backend: Backend,
   maxRows: number,
   normed: BufferHandle,
 ): AttentionScratch {
-  const floats = (width: number) => device.allocate(maxRows * width * 4);
+  const floats = (width: number) => backend.allocate(maxRows * width * 4);
   return {
     normed,
     query: floats(numHeads * headDim),

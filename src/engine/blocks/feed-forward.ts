@@ -1,5 +1,6 @@
 /** A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { Rows } from "./last-rows.js";
@@ -19,11 +20,11 @@ interface FeedForwardScratch {
 /** @param normed [M, width], which the attention uses as well */
 export function allocateFeedForwardScratch(
   { ffWidth }: ModelConfig,
-  device: Device,
+  backend: Backend,
   maxRows: number,
   normed: BufferHandle,
 ): FeedForwardScratch {
-  const floats = () => device.allocate(maxRows * ffWidth * 4);
+  const floats = () => backend.allocate(maxRows * ffWidth * 4);
   return { normed, gate: floats(), up: floats() };
 }
 

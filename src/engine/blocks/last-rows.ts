@@ -1,5 +1,6 @@
 /** The rows of a step that the last layer goes on for: those whose logits or hidden states are read. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { allocateInts, type HostInts, type StepBatch } from "../step-batch.js";
@@ -29,16 +30,16 @@ export class LastRows {
   /** @param capacity rows that there is memory for */
   constructor(
     { width, numHeads, headDim }: ModelConfig,
-    device: Device,
+    backend: Backend,
     private readonly capacity: number,
   ) {
     this.#width = width;
     this.#queryWidth = numHeads * headDim;
-    const ints = () => allocateInts(device, capacity);
+    const ints = () => allocateInts(backend, capacity);
     this.#rows = ints();
     this.#gathered = {
-      hidden: device.allocate(capacity * this.#width * 4),
-      query: device.allocate(capacity * this.#queryWidth * 4),
+      hidden: backend.allocate(capacity * this.#width * 4),
+      query: backend.allocate(capacity * this.#queryWidth * 4),
       kvLengths: ints(),
       sequenceIndex: ints(),
       logitRows: ints(),

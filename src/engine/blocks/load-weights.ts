@@ -1,9 +1,9 @@
 /** A model's weights as the transformer takes them: mapped, packed, or from the pack cache. */
 import { basename } from "node:path";
+import type { KernelDevice } from "../../backend/cpu/kernels.js";
 import { loadKernels } from "../../backend/cpu/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { type LoadReport, WeightPacker } from "../../backend/cpu/weight-packer.js";
-import type { Device } from "../../backend/device.js";
 import type { OpenModel } from "../../model/model.js";
 import type { EngineOptions } from "../api.js";
 import { bindWeights, type ModelWeights } from "./weights.js";
@@ -13,7 +13,7 @@ export function loadWeights(
   model: OpenModel,
   path: string,
   { activationDtype, packCache }: Pick<EngineOptions, "activationDtype" | "packCache">,
-  device: Device,
+  device: KernelDevice,
   report: LoadReport,
 ): { readonly weights: ModelWeights; readonly numBytes: number } {
   const source = model.tensorsFor(device);

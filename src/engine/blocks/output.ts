@@ -1,5 +1,6 @@
 /** The end of a step: tokens sampled from the rows that get logits, and the hidden states that readers tapped. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { StepCapacity } from "../step-batch.js";
@@ -20,16 +21,16 @@ export class Output {
   constructor(
     private readonly config: ModelConfig,
     private readonly weights: ModelWeights,
-    device: Device,
+    backend: Backend,
     { maxRows, maxLogitRows }: StepCapacity,
     private readonly products: Products,
   ) {
     const { width, vocabSize } = config;
-    this.#selected = device.allocate(maxLogitRows * width * 4);
-    this.#logits = device.allocate(maxLogitRows * vocabSize * 4);
-    this.#logitValues = new Float32Array(device.view(this.#logits));
-    this.tapped = device.allocate(maxRows * width * 4);
-    this.#tappedValues = new Float32Array(device.view(this.tapped));
+    this.#selected = backend.allocate(maxLogitRows * width * 4);
+    this.#logits = backend.allocate(maxLogitRows * vocabSize * 4);
+    this.#logitValues = new Float32Array(backend.kernels.view(this.#logits));
+    this.tapped = backend.allocate(maxRows * width * 4);
+    this.#tappedValues = new Float32Array(backend.kernels.view(this.tapped));
   }
 
   /** Samples at the first `numRows` of the logit rows. */

@@ -25,6 +25,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { repositoryRoot } from "../../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { loadKernels } from "../../backend/cpu/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { PackCheck } from "../../backend/cpu/packs/pack-check.js";
@@ -62,12 +63,12 @@ interface Load {
 
 /** Loads the model and takes a few tokens. */
 function load(path = model, packCache = { folder, maxBytes: BYTES }): Load {
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   const stages: string[] = [];
   const notes: string[] = [];
   try {
     const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24, packCache };
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, device, 0, {
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, 0, {
       progress: (stage) => stages.push(stage),
       note: (text) => notes.push(text),
       mapped: () => {},
@@ -75,7 +76,7 @@ function load(path = model, packCache = { folder, maxBytes: BYTES }): Load {
     const { tokenIds } = runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
     return { tokens: tokenIds, stages, notes };
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

@@ -1,5 +1,6 @@
 /** Products of rows with matrices, whose kernels may want the rows rounded to integers first; and the norm before them. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { ActivationFormat } from "../../backend/ops.js";
 import { activationRowBytes } from "../../backend/packing.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
@@ -32,7 +33,7 @@ export class Products {
 
   /** @param maxRows of any product */
   constructor(
-    private readonly device: Device,
+    private readonly backend: Backend,
     private readonly maxRows: number,
   ) {}
 
@@ -88,7 +89,7 @@ export class Products {
 
   #inputOf(format: Exclude<ActivationFormat, "f32">, cols: number): BufferHandle {
     const key = `${format} ${cols}`;
-    const known = this.#inputs.get(key) ?? this.device.allocate(this.maxRows * activationRowBytes(format, cols));
+    const known = this.#inputs.get(key) ?? this.backend.allocate(this.maxRows * activationRowBytes(format, cols));
     this.#inputs.set(key, known);
     return known;
   }

@@ -1,5 +1,5 @@
 /** The residual stream: what every sub-layer's output is added to, in some models normed first. */
-import type { BufferHandle } from "../../backend/device.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { Rows } from "./last-rows.js";
 import { ADDED, type Products, recordNorm } from "./products.js";

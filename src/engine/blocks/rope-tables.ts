@@ -1,5 +1,6 @@
 /** Cosines and sines of a step's positions, for each way in which the model's layers rotate. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { ropeFrequencies } from "../../model/rope.js";
@@ -19,7 +20,7 @@ export interface RopeTable {
 export function createRopeTables(
   { ropes }: ModelConfig,
   { ropeFactors, ropeFactorsShort, ropeFactorsLong }: ModelWeights,
-  device: Device,
+  backend: Backend,
   maxRows: number,
   maxModelLen: number,
 ): readonly RopeTable[] {
@@ -27,9 +28,9 @@ export function createRopeTables(
     const byLength = maxModelLen > rope.originalContextLength ? ropeFactorsLong : ropeFactorsShort;
     const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? ropeFactors);
     const half = invFreq.length;
-    const handle = device.allocate(invFreq.byteLength);
-    new Float32Array(device.view(handle)).set(invFreq);
-    return { table: device.allocate(maxRows * half * 8), invFreq: handle, half, magnitude };
+    const handle = backend.allocate(invFreq.byteLength);
+    new Float32Array(backend.kernels.view(handle)).set(invFreq);
+    return { table: backend.allocate(maxRows * half * 8), invFreq: handle, half, magnitude };
   });
 }
 

@@ -1,5 +1,6 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { KvCaches } from "../memory/kv-caches.js";
@@ -18,7 +19,7 @@ type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, 
 interface TransformerParts {
   readonly config: ModelConfig;
   readonly weights: ModelWeights;
-  readonly device: Device;
+  readonly backend: Backend;
   readonly caches: KvCaches;
   /** Every step is laid out in it. */
   readonly batch: StepBatch;
@@ -50,15 +51,15 @@ export class Transformer {
   readonly #query: BufferHandle;
 
   constructor(private readonly parts: TransformerParts) {
-    const { config, weights, device, caches, batch, maxModelLen } = parts;
+    const { config, weights, backend, caches, batch, maxModelLen } = parts;
     const { maxRows, maxLogitRows } = batch.capacity;
-    const products = new Products(device, Math.max(maxRows, maxLogitRows));
-    const normed = device.allocate(maxRows * config.width * 4);
-    const ofAttention = allocateAttentionScratch(config, device, maxRows, normed);
-    const ofFeedForward = allocateFeedForwardScratch(config, device, maxRows, normed);
-    this.#hidden = device.allocate(maxRows * config.width * 4);
+    const products = new Products(backend, Math.max(maxRows, maxLogitRows));
+    const normed = backend.allocate(maxRows * config.width * 4);
+    const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed);
+    const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
+    this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;
-    this.#ropes = createRopeTables(config, weights, device, maxRows, maxModelLen);
+    this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     this.#layers = weights.layers.map((layer, index) => {
       const { window, rope } = config.layers[index]!;
       const table = this.#ropes[rope]!;
@@ -67,8 +68,8 @@ export class Transformer {
         feedForward: new FeedForward(config, layer, ofFeedForward, products),
       };
     });
-    this.#last = new LastRows(config, device, maxLogitRows);
-    this.#output = new Output(config, weights, device, batch.capacity, products);
+    this.#last = new LastRows(config, backend, maxLogitRows);
+    this.#output = new Output(config, weights, backend, batch.capacity, products);
   }
 
   /**
@@ -76,7 +77,7 @@ export class Transformer {
    * @param variant of the input, for its recorder
    */
   forward(samples: SampleBuffers, variant = 0): void {
-    const { batch, device } = this.parts;
+    const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
     const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${variant}`;
@@ -86,7 +87,7 @@ export class Transformer {
     this.#recorded.delete(shape);
     this.#recorded.set(shape, program);
     if (this.#recorded.size > MAX_RECORDED) this.#recorded.delete(this.#recorded.keys().next().value!);
-    device.submit(program.words, program.numWords);
+    backend.submit(program.words, program.numWords);
   }
 
   #record(samples: SampleBuffers, variant: number, numLast: number): Program {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import type { ActivationDtype } from "../../backend/cpu/weight-packer.js";
 import { BLOCK_LAYOUT } from "../../formats/dequantize.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
@@ -28,15 +28,15 @@ const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
 function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): number[] {
   const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
   writeRandomModel(path, options);
-  const device = loadKernels().createDevice({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2 });
   try {
     const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
     const engineOptions = { modelPath: path, numThreads: 2, ...memory, activationDtype, kvCacheDtype: "f32" } as const;
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, device, 0);
+    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, backend, 0);
     const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
     return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

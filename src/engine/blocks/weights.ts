@@ -1,8 +1,9 @@
 /** Binds a model's tensors to device weights; the source checks that every tensor is there and has the shape the config implies. */
 
+import type { KernelDevice } from "../../backend/cpu/kernels.js";
 import { matrixKey, type PlacedWeight, type WeightPacker } from "../../backend/cpu/weight-packer.js";
-import type { BufferHandle, Device, WeightHandle } from "../../backend/device.js";
-import { NO_BUFFER } from "../../backend/device.js";
+import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
+import { NO_BUFFER } from "../../backend/handles.js";
 import type { ActivationFormat } from "../../backend/ops.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import type { ModelConfig } from "../../model/config.js";
@@ -49,7 +50,7 @@ export interface ModelWeights {
 export function bindWeights(
   source: TensorSource,
   config: ModelConfig,
-  device: Device,
+  device: KernelDevice,
   packer: WeightPacker,
 ): ModelWeights {
   return bindTensors(source, device, packer, (binder) => bindModel(binder, config));
@@ -58,7 +59,7 @@ export function bindWeights(
 /** What `bind` makes of the tensors it takes; it is called twice, the second time with those on the device. */
 export function bindTensors<T>(
   source: TensorSource,
-  device: Device,
+  device: KernelDevice,
   packer: WeightPacker,
   bind: (binder: Binder) => T,
 ): T {
@@ -165,7 +166,7 @@ class MatrixPlan implements Binder {
 class DeviceBinder implements Binder {
   constructor(
     private readonly source: TensorSource,
-    private readonly device: Device,
+    private readonly device: KernelDevice,
     private readonly placed: ReadonlyMap<string, PlacedWeight>,
   ) {}
 

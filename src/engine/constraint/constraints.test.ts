@@ -7,8 +7,8 @@ import { recipeOf } from "../../../test/helpers/constraint.js";
 import type { Completion } from "../../../test/helpers/engine-requests.js";
 import { collect, request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
-import type { Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
@@ -20,22 +20,22 @@ import { readTokenBytes } from "./token-bytes.js";
 
 let folder = "";
 let model: RandomModel;
-let device: Device;
+let backend: Backend;
 let core: EngineCore;
 let textOf: (completion: Completion | undefined) => string;
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-constraints-"));
   model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1, contextLength: 2048 });
-  device = loadKernels().createDevice({ numThreads: 1 });
+  backend = createCpuBackend({ numThreads: 1 });
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: model.path, numThreads: 1, maxNumSeqs: 8 };
-  core = new EngineCore(openModel(model.path), options, device, 2 ** 28);
+  core = new EngineCore(openModel(model.path), options, backend, 2 ** 28);
   const { bytes } = readTokenBytes(model.path);
   textOf = (completion) => Buffer.concat((completion?.tokenIds ?? []).map((id) => bytes[id]!)).toString("utf8");
 });
 afterAll(async () => {
   await core.close();
-  device.destroy();
+  backend.destroy();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api.js";
 import { EngineCore } from "../engine-core.js";
@@ -34,14 +34,14 @@ async function live<T>(
   notes: string[] = [],
 ): Promise<T> {
   const modelPath = options.modelPath ?? join(models, "model.gguf");
-  const device = loadKernels().createDevice({ numThreads: 1 });
+  const backend = createCpuBackend({ numThreads: 1 });
   const disk = { folder, maxBytes: 2 ** 30 };
   const all = { ...DEFAULT_ENGINE_OPTIONS, numThreads: 1, prefixCacheDisk: disk, speculative: NO_SPECULATION };
   const report = { progress: () => {}, note: (text: string) => notes.push(text), mapped: () => {} };
   const core = new EngineCore(
     openModel(modelPath),
     { ...all, kvCacheMemoryBytes: 2 ** 24, ...options, modelPath },
-    device,
+    backend,
     0,
     report,
   );
@@ -49,7 +49,7 @@ async function live<T>(
     return await use(core);
   } finally {
     await core.close();
-    device.destroy();
+    backend.destroy();
   }
 }
 

@@ -1,5 +1,6 @@
-/** Keys and values of all layers on the device, in blocks: what the KV manager's block numbers stand for. */
-import type { BufferHandle, Device } from "../../backend/device.js";
+/** Keys and values of all layers in blocks: what the KV manager's block numbers stand for. */
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import { type KvShape, kvEntryBytes } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
@@ -35,11 +36,11 @@ export class KvCaches implements BlockMemory {
   constructor(
     { layers, numHeads, numKvHeads, headDim }: ModelConfig,
     { kvType, blockSize, numBlocks, groups }: KvLayout,
-    private readonly device: Device,
+    private readonly backend: Backend,
   ) {
     const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
     this.#layerBlockBytes = blockSize * numKvHeads * kvEntryBytes(kvType, headDim);
-    const allocate = (group: number) => device.allocate(numBlocks[group]! * this.#layerBlockBytes);
+    const allocate = (group: number) => backend.allocate(numBlocks[group]! * this.#layerBlockBytes);
     this.#layers = layers.map((_, layer) => {
       const group = groups.findIndex((each) => each.layers.includes(layer));
       return { keys: allocate(group), values: allocate(group), shape, group };
@@ -58,14 +59,14 @@ export class KvCaches implements BlockMemory {
   copyOut(blocks: ArrayLike<number>, target: Uint8Array): void {
     const size = this.#layerBlockBytes;
     this.#buffers.forEach(({ group, buffer }, i) => {
-      this.device.read(buffer, blocks[group]! * size, target.subarray(i * size, (i + 1) * size));
+      this.backend.read(buffer, blocks[group]! * size, target.subarray(i * size, (i + 1) * size));
     });
   }
 
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void {
     const size = this.#layerBlockBytes;
     this.#buffers.forEach(({ group, buffer }, i) => {
-      this.device.write(buffer, blocks[group]! * size, source.subarray(i * size, (i + 1) * size));
+      this.backend.write(buffer, blocks[group]! * size, source.subarray(i * size, (i + 1) * size));
     });
   }
 }

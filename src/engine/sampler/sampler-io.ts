@@ -1,5 +1,5 @@
 /** Fills the sampler's inputs for a step's logit rows and reads its results back. What the numbers mean is in backend/ops.ts. */
-import type { Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import type { SampleBuffers } from "../../backend/program.js";
 import type { SamplingParams, TokenLogprob } from "../api.js";
@@ -46,17 +46,17 @@ export class SamplerIo {
   #shared: SharedLists = NOTHING_SHARED;
 
   constructor(
-    private readonly device: Device,
+    private readonly backend: Backend,
     capacity: { readonly maxLogitRows: number; readonly maxNumSeqs: number; readonly vocabSize: number },
   ) {
     this.#bars = new TokenBars(capacity.vocabSize);
     const { maxLogitRows, maxNumSeqs } = capacity;
-    const ints = (length: number) => allocateInts(device, length);
+    const ints = (length: number) => allocateInts(backend, length);
     const floats = (length: number) => {
-      const buffer = device.allocate(length * 4);
-      return { buffer, values: new Float32Array(device.view(buffer)) };
+      const buffer = backend.allocate(length * 4);
+      return { buffer, values: new Float32Array(backend.kernels.view(buffer)) };
     };
-    const params = device.allocate(maxLogitRows * SAMPLE_PARAMS * 8);
+    const params = backend.allocate(maxLogitRows * SAMPLE_PARAMS * 8);
     const history = ints(INITIAL_HISTORY_LENGTH);
     const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
     const biasValues = floats(maxNumSeqs * MAX_LOGIT_BIASES);
@@ -67,7 +67,7 @@ export class SamplerIo {
     const outRanks = ints(maxLogitRows);
     const topIds = ints(maxLogitRows * MAX_LOGPROBS);
     const topLogprobs = floats(maxLogitRows * MAX_LOGPROBS);
-    this.#params = new Float64Array(device.view(params));
+    this.#params = new Float64Array(backend.kernels.view(params));
     this.#history = history.values;
     this.#biasIds = biasIds.values;
     this.#biasValues = biasValues.values;
@@ -213,9 +213,9 @@ export class SamplerIo {
   /** Only rows with penalties need their history, so the buffer grows with what is really asked for. */
   #reserveHistory(length: number): void {
     if (length <= this.#history.length) return;
-    const { buffer, values } = allocateInts(this.device, Math.max(length, 2 * this.#history.length));
+    const { buffer, values } = allocateInts(this.backend, Math.max(length, 2 * this.#history.length));
     values.set(this.#history.subarray(0, this.#historyEnd));
-    this.device.release(this.#buffers.history);
+    this.backend.release(this.#buffers.history);
     this.#history = values;
     this.#buffers = { ...this.#buffers, history: buffer };
   }
@@ -224,9 +224,9 @@ export class SamplerIo {
     const start = this.#masksEnd;
     this.#masksEnd += words.length;
     if (this.#masksEnd > this.#masks.length) {
-      const { buffer, values } = allocateInts(this.device, Math.max(this.#masksEnd, 2 * this.#masks.length));
+      const { buffer, values } = allocateInts(this.backend, Math.max(this.#masksEnd, 2 * this.#masks.length));
       values.set(this.#masks.subarray(0, start));
-      this.device.release(this.#buffers.masks);
+      this.backend.release(this.#buffers.masks);
       this.#masks = values;
       this.#buffers = { ...this.#buffers, masks: buffer };
     }

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "vitest";
 import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference/sample.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import type { SAMPLE_PARAM } from "../../backend/ops.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, GREEDY_SAMPLING, type SamplingParams } from "../api.js";
@@ -11,7 +11,7 @@ import { EngineCore } from "../engine-core.js";
 import { NO_SPECULATION } from "../speculative/config.js";
 
 const modelPath = fixture("models/stories260k.gguf");
-const device = loadKernels().createDevice({ isa: "portable", numThreads: 1 });
+const backend = createCpuBackend({ isa: "portable", numThreads: 1 });
 const core = new EngineCore(
   openModel(modelPath),
   {
@@ -21,12 +21,12 @@ const core = new EngineCore(
     kvCacheMemoryBytes: 2 ** 24,
     speculative: NO_SPECULATION,
   },
-  device,
+  backend,
   0,
 );
 afterAll(async () => {
   await core.close();
-  device.destroy();
+  backend.destroy();
 });
 
 const PROMPT = [1, 403, 407, 261, 378, 403, 407, 261];

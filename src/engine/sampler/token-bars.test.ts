@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { GREEDY, request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
@@ -86,12 +86,12 @@ describe("answers", () => {
     isAdaptive: false,
   } as const;
   const withCore = <T>(options: object, use: (core: EngineCore) => T): T => {
-    const device = loadKernels().createDevice({ numThreads: 2 });
+    const backend = createCpuBackend({ numThreads: 2 });
     try {
       const fixed = { modelPath: path, numThreads: 2, maxModelLen: 256, kvCacheMemoryBytes: 2 ** 24 };
-      return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, device, 0));
+      return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
     } finally {
-      device.destroy();
+      backend.destroy();
     }
   };
   const answer = (sampling: Partial<SamplingParams>, options: object = {}) =>

@@ -1,7 +1,7 @@
 /** Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their guesses. */
 
+import type { Backend } from "../../backend/backend.js";
 import type { LoadReport } from "../../backend/cpu/weight-packer.js";
-import type { Device } from "../../backend/device.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { EngineOptions } from "../api.js";
 import type { EngineParts } from "../engine-parts.js";
@@ -18,7 +18,7 @@ import { TrainedHeads } from "./trained-heads.js";
 interface SpeculatorSource {
   readonly target: ModelConfig;
   readonly options: EngineOptions;
-  readonly device: Device;
+  readonly backend: Backend;
   readonly report: LoadReport;
   /** Instead of the one that the options name. */
   readonly drafter: Drafter | undefined;
@@ -40,16 +40,16 @@ export function createSpeculator(
 
 /** Heads where the method says so, or where it leaves that to the file. */
 function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSource): BatchDrafter {
-  const { target, options, device, report } = source;
+  const { target, options, backend, report } = source;
   const { method } = options.speculative;
   const { maxModelLen } = parts.info;
   const isHeads = ["heads", ...HEAD_KINDS].includes(method) || (method === "auto" && isHeadsFile(path));
   if (!isHeads) {
-    return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, device, report);
+    return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, backend, report);
   }
   const model = { config: target, weights: parts.weights, transformer: parts.transformer, batch: parts.batch };
   const { maxNumSeqs, activationDtype } = options;
-  const place = { device, maxRows: maxNumSeqs, report, activationDtype };
+  const place = { backend, maxRows: maxNumSeqs, report, activationDtype };
   const network = createHeadNetwork(readHeads(path, method, target), model, place);
-  return new TrainedHeads(network, model, maxNumSeqs, device);
+  return new TrainedHeads(network, model, maxNumSeqs, backend);
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Completion, collect, request } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
 import { EngineCore } from "../engine-core.js";
@@ -27,10 +27,10 @@ const SAMPLING: readonly Partial<SamplingParams>[] = [
 ];
 
 function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}) {
-  const device = loadKernels().createDevice({ numThreads: 1 });
+  const backend = createCpuBackend({ numThreads: 1 });
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
-    const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative, ...options }, device, 0);
+    const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative, ...options }, backend, 0);
     const completions = new Map<number, Completion>();
     SAMPLING.forEach((sampling, id) => {
       const ids = Array.from({ length: 20 + 30 * id }, (_, i) => (i * (id + 3)) % 97);
@@ -39,7 +39,7 @@ function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {
     while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
     return { completions, stats: core.stats() };
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 
@@ -69,11 +69,11 @@ describe("draft model", () => {
   });
 
   test("guesses up to the end of the context", () => {
-    const device = loadKernels().createDevice({ numThreads: 1 });
+    const backend = createCpuBackend({ numThreads: 1 });
     try {
       const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
       const answers = [NO_SPECULATION, guessedBy("model")].map((speculative) => {
-        const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative }, device, 0);
+        const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative }, backend, 0);
         const completions = new Map<number, Completion>();
         // 500 + 12 tokens are all that a context of 512 holds.
         for (const id of [0, 1])
@@ -84,7 +84,7 @@ describe("draft model", () => {
       expect(answers[1]).toEqual(answers[0]);
       expect(answers[1]!.get(0)!.tokenIds).toHaveLength(12);
     } finally {
-      device.destroy();
+      backend.destroy();
     }
   });
 

@@ -3,7 +3,7 @@
  * the filters of the sequence it guesses for, which is what makes the two agree at any temperature.
  */
 
-import type { Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelConfig } from "../../model/config.js";
@@ -57,7 +57,7 @@ export class DraftModel implements BatchDrafter {
     weights: ModelWeights,
     target: ModelConfig,
     private readonly capacity: DraftModelCapacity,
-    device: Device,
+    backend: Backend,
   ) {
     const { maxNumSeqs, maxModelLen, blockSize, numBlocks, kvType } = capacity;
     checkDraftModel(config, target, maxModelLen);
@@ -72,11 +72,11 @@ export class DraftModel implements BatchDrafter {
         tableStride: Math.ceil(maxModelLen / blockSize),
         numGroups: groups.length,
       },
-      device,
+      backend,
     );
-    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
-    const caches = new KvCaches(config, { kvType, blockSize, numBlocks: [numBlocks], groups }, device);
-    this.#transformer = new Transformer({ config, weights, device, caches, batch: this.#batch, maxModelLen });
+    this.#sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
+    const caches = new KvCaches(config, { kvType, blockSize, numBlocks: [numBlocks], groups }, backend);
+    this.#transformer = new Transformer({ config, weights, backend, caches, batch: this.#batch, maxModelLen });
     this.#kv = new KvManager({
       windows: groups.map(({ window }) => window),
       numBlocks: [numBlocks],

@@ -1,5 +1,5 @@
 /** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values that the model stored in one of its layers. */
-import type { BufferHandle } from "../../backend/device.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
 import { ADDED, type Products } from "../blocks/products.js";
@@ -54,9 +54,9 @@ export class EagleLayer {
     private readonly sizes: EagleSizes,
     private readonly past: LayerPast,
     private readonly products: Products,
-    { device, maxRows }: HeadsPlace,
+    { backend, maxRows }: HeadsPlace,
   ) {
-    const floats = (cols: number) => device.allocate(maxRows * cols * 4);
+    const floats = (cols: number) => backend.allocate(maxRows * cols * 4);
     const { width, queryWidth, ffWidth } = sizes;
     this.#normed = floats(width);
     this.#query = floats(queryWidth);
@@ -65,7 +65,7 @@ export class EagleLayer {
     this.#up = floats(ffWidth);
     this.#ropeTable = floats(2 * past.rope.half);
     this.#noKeys = floats(past.cache.shape.numKvHeads * past.cache.shape.headDim);
-    const slots = allocateInts(device, maxRows);
+    const slots = allocateInts(backend, maxRows);
     slots.values.fill(-1);
     this.#noSlots = slots.buffer;
   }

@@ -1,5 +1,5 @@
 /** The two kinds of trained heads, as what their networks compute before the output matrix. */
-import type { BufferHandle } from "../../backend/device.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { ADDED, Products } from "../blocks/products.js";
@@ -65,8 +65,8 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
     norm: binder.vector("eagle.norm.weight", width),
     output: isNarrow ? binder.linear("eagle.output", vocabSize, width) : target.weights.output,
   }));
-  const products = new Products(place.device, place.maxRows);
-  const embedded = place.device.allocate(place.maxRows * modelWidth * 4);
+  const products = new Products(place.backend, place.maxRows);
+  const embedded = place.backend.allocate(place.maxRows * modelWidth * 4);
   const past = target.transformer.past(pastLayer);
   const layer = new EagleLayer(own.layer, sizes, past, products, place);
   return {
@@ -91,18 +91,18 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
 function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
-  const { device, maxRows } = place;
+  const { backend, maxRows } = place;
   const config = headsConfig(file, target.config);
   const { width } = config;
   const blocks = bindHeads(file, place, "f32", (binder) =>
     Array.from({ length: file.depth }, (_, depth) => binder.linear(`heads.${depth}`, width, width)),
   );
   // The kernels know silu as a gate, and what it lets through here is 0 · 0 + 1.
-  const ones = device.allocate(width * 4);
-  new Float32Array(device.view(ones)).fill(1);
-  const weight = device.createWeight(device.allocate(width * 4), 0, "F32", width, 1);
-  const one = { x: device.allocate(maxRows * 4), weight, bias: ones };
-  const scratch = device.allocate(maxRows * width * 4);
+  const ones = backend.allocate(width * 4);
+  new Float32Array(backend.kernels.view(ones)).fill(1);
+  const weight = backend.kernels.createWeight(backend.allocate(width * 4), 0, "F32", width, 1);
+  const one = { x: backend.allocate(maxRows * 4), weight, bias: ones };
+  const scratch = backend.allocate(maxRows * width * 4);
   return {
     name: "medusa",
     config,

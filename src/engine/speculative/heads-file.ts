@@ -1,7 +1,7 @@
 /** Files of trained heads (architecture "mill-heads", written by models/training/heads.py): what they hold, checked against the model they guess for. */
 
+import type { Backend } from "../../backend/backend.js";
 import { type ActivationDtype, type LoadReport, WeightPacker } from "../../backend/cpu/weight-packer.js";
-import type { Device } from "../../backend/device.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
@@ -23,7 +23,7 @@ export interface HeadsFile {
 
 /** Where heads are computed. */
 export interface HeadsPlace {
-  readonly device: Device;
+  readonly backend: Backend;
   /** Of a batch. */
   readonly maxRows: number;
   readonly report: LoadReport;
@@ -114,12 +114,12 @@ export function eagleShape({ gguf }: HeadsFile, target: ModelConfig): EagleShape
  */
 export function bindHeads<T>(
   { gguf }: HeadsFile,
-  { device, report }: { readonly device: Device; readonly report: LoadReport },
+  { backend, report }: { readonly backend: Backend; readonly report: LoadReport },
   activationDtype: ActivationDtype,
   bind: (binder: Binder) => T,
 ): T {
-  const source = new GgufSource(gguf, device);
-  const packer = new WeightPacker(device, source, {
+  const source = new GgufSource(gguf, backend.kernels);
+  const packer = new WeightPacker(backend.kernels, source, {
     activationDtype,
     modelName: ARCHITECTURE,
     files: [],
@@ -127,7 +127,7 @@ export function bindHeads<T>(
     cache: undefined,
     report,
   });
-  return bindTensors(source, device, packer, bind);
+  return bindTensors(source, backend.kernels, packer, bind);
 }
 
 function architectureOf({ metadata }: GgufFile): string {

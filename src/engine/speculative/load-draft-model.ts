@@ -1,7 +1,7 @@
 /** Opens the model that `--speculative-config` names. */
 
+import type { Backend } from "../../backend/backend.js";
 import type { LoadReport } from "../../backend/cpu/weight-packer.js";
-import type { Device } from "../../backend/device.js";
 import type { ModelConfig } from "../../model/config.js";
 import { openModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api.js";
@@ -14,11 +14,11 @@ export function loadDraftModel(
   target: ModelConfig,
   options: EngineOptions,
   kv: { readonly maxModelLen: number; readonly numBlocks: number },
-  device: Device,
+  backend: Backend,
   report: LoadReport,
 ): DraftModel {
   const model = openModel(path);
-  const { weights } = loadWeights(model, path, options, device, report);
+  const { weights } = loadWeights(model, path, options, backend.kernels, report);
   const { maxNumSeqs, blockSize, kvCacheDtype: kvType } = options;
-  return new DraftModel(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, device);
+  return new DraftModel(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, backend);
 }

@@ -12,7 +12,7 @@ import {
   writeRandomHeads,
   writeRandomModel,
 } from "../../../test/helpers/random-model.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { openModel } from "../../model/open-model.js";
@@ -59,13 +59,13 @@ const SAMPLING: readonly Partial<SamplingParams>[] = [
 const promptOf = (id: number) => Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
 
 function withCore<T>(speculative: SpeculativeConfig, options: Partial<EngineOptions>, use: (core: EngineCore) => T): T {
-  const device = loadKernels().createDevice({ numThreads: 1 });
+  const backend = createCpuBackend({ numThreads: 1 });
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
     const asked = { ...all, speculative, ...options };
-    return use(new EngineCore(openModel(asked.modelPath), asked, device, 0));
+    return use(new EngineCore(openModel(asked.modelPath), asked, backend, 0));
   } finally {
-    device.destroy();
+    backend.destroy();
   }
 }
 

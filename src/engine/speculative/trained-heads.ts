@@ -4,7 +4,8 @@
  * nothing, and one found in the prefix cache or on disk is as good as one computed.
  * Like a draft model, heads sample with the noise and the filters of the sequence they guess for.
  */
-import type { BufferHandle, Device } from "../../backend/device.js";
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
 import { GREEDY_SAMPLING } from "../api.js";
 import { Transformer } from "../blocks/transformer.js";
 import { KvCaches, type KvLayout } from "../memory/kv-caches.js";
@@ -49,24 +50,24 @@ export class TrainedHeads implements BatchDrafter {
     private readonly network: HeadNetwork,
     private readonly model: Pick<HeadsTarget, "transformer" | "batch">,
     maxNumSeqs: number,
-    device: Device,
+    backend: Backend,
   ) {
     const { config, weights } = network;
     this.name = network.name;
     this.maxTokens = network.maxTokens;
     const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 0 };
-    this.#batch = new StepBatch(capacity, device);
-    this.#sampler = new SamplerIo(device, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
+    this.#batch = new StepBatch(capacity, backend);
+    this.#sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
     const modelWidth = model.transformer.width;
-    const kept = device.allocate(maxNumSeqs * modelWidth * 4);
-    this.#states = { buffer: kept, values: new Float32Array(device.view(kept)) };
-    this.#sourceRows = allocateInts(device, maxNumSeqs);
-    const states = device.allocate(maxNumSeqs * modelWidth * 4);
+    const kept = backend.allocate(maxNumSeqs * modelWidth * 4);
+    this.#states = { buffer: kept, values: new Float32Array(backend.kernels.view(kept)) };
+    this.#sourceRows = allocateInts(backend, maxNumSeqs);
+    const states = backend.allocate(maxNumSeqs * modelWidth * 4);
     this.#transformer = new Transformer({
       config,
       weights,
-      device,
-      caches: new KvCaches(config, NO_KV, device),
+      backend,
+      caches: new KvCaches(config, NO_KV, backend),
       batch: this.#batch,
       maxModelLen: 0,
       recordInput: (program, hidden, batch, depth) => {

@@ -1,6 +1,6 @@
 /** A model folder's tensors as the loader takes them: F32, F16 and BF16 matrices mapped where they lie, quantised ones converted without loss. */
 
-import type { Device, FileHandle } from "../../backend/device.js";
+import type { FileHandle, KernelDevice } from "../../backend/cpu/kernels.js";
 import type { MatrixPlace, TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
@@ -23,7 +23,7 @@ export class HfSource implements TensorSource {
     private readonly folder: HfFolder,
     private readonly model: HfModelConfig,
     private readonly names: HfNames,
-    private readonly device: Device,
+    private readonly device: KernelDevice,
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
     this.#files = folder.files.shards.map((shard) => device.mapFile(shard.path));

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { MillraceError } from "../../../core/errors.js";
-import type { Device, FileHandle } from "../../device.js";
 import { packedByteLength } from "../../packing.js";
+import type { FileHandle, KernelDevice } from "../kernels.js";
 import type { FoundPack } from "./pack-cache.js";
 import type { PackedMatrix } from "./pack-file.js";
 import { pieces } from "./pieces.js";
@@ -17,7 +17,7 @@ export class PackCheck {
   readonly #looking: Generator<void, void>;
 
   constructor(
-    private readonly device: Device,
+    private readonly device: KernelDevice,
     readonly file: FileHandle,
     private readonly pack: FoundPack,
   ) {

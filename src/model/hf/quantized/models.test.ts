@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { fixture } from "../../../../test/helpers/fixtures.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../../../test/helpers/hf-models.js";
 import { loadKernels } from "../../../backend/cpu/load.js";
-import type { BufferHandle } from "../../../backend/device.js";
+import type { BufferHandle } from "../../../backend/handles.js";
 import { dequantizeRow, rowByteLength } from "../../../formats/dequantize.js";
 import { readHfFolder } from "../../../formats/hf/folder.js";
 import { HfNames } from "../names.js";

@@ -1,18 +1,12 @@
 /**
- * The whole native surface in one file: memory, weights and one `submit()` that runs a recorded program of operations.
- * Recording is `program.ts`; loading the addon is `load.ts`; what each operation computes is said in `ops.ts` and,
- * as plain TypeScript, in `reference.ts`.
+ * The native surface of the CPU's kernels in one file: memory, files, weights and one `submit()` that runs a recorded program of operations.
+ * `load.ts` loads the addon; `cpu-backend.ts` is the backend over it.
  */
-import type { WeightType } from "../formats/dequantize.js";
+import type { WeightType } from "../../formats/dequantize.js";
+import type { BufferHandle, WeightHandle } from "../handles.js";
 
-/** Handle of memory the device owns. 0 is never a handle: optional operands pass it for "none". */
-export type BufferHandle = number & { readonly __buffer: unique symbol };
-/** Handle of a matrix [rows, cols] that `linear` and `embed` read. */
-export type WeightHandle = number & { readonly __weight: unique symbol };
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };
-
-export const NO_BUFFER = 0 as BufferHandle;
 
 /** Bytes of a file. */
 export interface FilePart {
@@ -46,11 +40,8 @@ export interface KvBytes {
   readonly unshared: number;
 }
 
-/**
- * One pool of kernel threads with its memory. Calls are synchronous and belong to one JavaScript thread.
- * A CPU is the only backend today; a GPU would stand behind the same interface, which is why operands are handles.
- */
-export interface Device {
+/** One pool of kernel threads with its memory. Calls are synchronous and belong to one JavaScript thread. */
+export interface KernelDevice {
   readonly isa: Isa;
   readonly numThreads: number;
   /** Zeroed memory, 64-byte aligned, committed by the OS when first touched. Throws `out_of_memory`. */
@@ -120,7 +111,7 @@ export interface CpuFeatures {
 
 /** What the addon exports. */
 export interface KernelLibrary {
-  createDevice(options: DeviceOptions): Device;
+  createDevice(options: DeviceOptions): KernelDevice;
   cpuFeatures(): CpuFeatures;
   /** `add(out, x, numRows, width)` and so on in the order of opcodes, to check that both sides of the boundary agree. */
   opSignatures(): readonly string[];
