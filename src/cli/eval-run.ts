@@ -4,7 +4,7 @@ import { seedOf } from "../distill/prompts.js";
 import type { ScoredChat } from "../quality/check.js";
 import { scoreAnswer } from "../quality/score-answer.js";
 import { wilsonInterval } from "../quality/wilson.js";
-import type { ChatTemplate } from "../text/chat-template.js";
+import type { ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds, type LocalSession } from "./local-session.js";
 
 export interface EvalTask {

@@ -7,8 +7,8 @@ import { MillraceError } from "../core/errors.js";
 import { packageRoot } from "../core/package-root.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { AsyncTokenizer } from "../text/async-tokenizer.js";
-import type { ChatTemplate, ChatTemplateOptions } from "../text/chat-template.js";
-import type { Tokenizer } from "../text/tokenizer.js";
+import type { ChatTemplate, ChatTemplateOptions } from "../text/template/chat-template.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 import { formatBytes } from "./format.js";
 import type { StartStage } from "./stages.js";
 
@@ -94,7 +94,7 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
     : loadGgufText(modelPath));
   const asyncTokenizer = new AsyncTokenizer(tokenizer, source);
   if (templatePath === undefined) return { tokenizer, asyncTokenizer, chatTemplate: chatTemplate(), readSampling };
-  const { ChatTemplate } = await import("../text/chat-template.js");
+  const { ChatTemplate } = await import("../text/template/chat-template.js");
   const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
   return { tokenizer, asyncTokenizer, chatTemplate: replacing, readSampling };
 }
@@ -113,8 +113,8 @@ interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
 async function loadGgufText(path: string): Promise<LoadedText> {
   const [{ readGguf }, { createTokenizer }, { readChatTemplate }, { readGgufSampling }] = await Promise.all([
     import("../formats/gguf/read.js"),
-    import("../text/create-tokenizer.js"),
-    import("../text/chat-template.js"),
+    import("../text/tokenizer/create-tokenizer.js"),
+    import("../text/template/chat-template.js"),
     import("../formats/sampling-defaults.js"),
   ]);
   const { metadata } = readGguf(path);

@@ -10,7 +10,7 @@ import { type Ask, type Collected, type Collecting, collectAnswers } from "../di
 import type { Corpora } from "../distill/collection.js";
 import { type Split, seedOf } from "../distill/prompts.js";
 import type { HeldOutLog } from "../distill/trainer.js";
-import type { ChatTemplate } from "../text/chat-template.js";
+import type { ChatTemplate } from "../text/template/chat-template.js";
 import { cpuCores, defaultNumThreads } from "./cpu.js";
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";
 import { chatPromptIds, type LocalSession, openLocalSession } from "./local-session.js";

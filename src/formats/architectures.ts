@@ -1,7 +1,7 @@
 /** Which models the embedded engine loads: asked by its loader, and by plans before they choose it. */
 import { MillraceError } from "../core/errors.js";
+import type { JsonObject } from "./files/json.js";
 import type { GgufMetadata } from "./gguf/types.js";
-import type { JsonObject } from "./hf/json.js";
 
 /** As GGUF files name them. */
 const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;

@@ -5,8 +5,8 @@ import { basename, dirname, join } from "node:path";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { acquireFileLock } from "../core/file-lock.js";
+import { type JsonObject, parseJsonObject } from "./files/json.js";
 import { CONFIG_NAME, isHfFolder, weightFilesOf } from "./hf/folder.js";
-import { type JsonObject, parseJsonObject } from "./hf/json.js";
 import {
   chooseModel,
   chooseRepository,

@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
+import { readJsonFile } from "./files/json.js";
 import type { GgufMetadata } from "./gguf/types.js";
-import { readJsonFile } from "./hf/json.js";
 
 /** Under the names of request fields; what is absent keeps the API's own default. */
 export interface SamplingDefaults {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { lastingSpeeds } from "../core/machine-speeds.js";
 import { median } from "../core/statistics.js";
-import { readJsonFile } from "../formats/hf/json.js";
+import { readJsonFile } from "../formats/files/json.js";
 import type { Efficiencies } from "./data/constants.js";
 import { KV_TYPES } from "./data/quantizations.js";
 import { ceilingsOf, type Machine } from "./device.js";

@@ -2,10 +2,10 @@
 import { basename, resolve } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { configModelType, ggufArchitecture, refusalOf } from "../formats/architectures.js";
+import { configError, type JsonObject } from "../formats/files/json.js";
 import { readGguf } from "../formats/gguf/read.js";
 import type { GgufFile } from "../formats/gguf/types.js";
 import { isHfFolder, readHfFolder } from "../formats/hf/folder.js";
-import { configError, type JsonObject } from "../formats/hf/json.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { fetchHubConfig, type ResolveOptions } from "../formats/hub.js";
 import { DTYPE_BITS } from "../formats/safetensors/types.js";

@@ -3,9 +3,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
-import { ChatTemplate } from "../text/chat-template.js";
-import { callOpening } from "../text/tool-calls/format.js";
-import { ToolCallParser } from "../text/tool-calls/tool-call-parser.js";
+import { callOpening } from "../text/answer/call-format.js";
+import { ToolCallParser } from "../text/answer/tool-call-parser.js";
+import { ChatTemplate } from "../text/template/chat-template.js";
 import { readChatFormat } from "./chat-format.js";
 
 const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");

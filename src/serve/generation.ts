@@ -12,12 +12,12 @@ import type {
   SamplingParams,
   TokenLogprob,
 } from "../engine/api.js";
-import { type AnswerPart, appendPart } from "../text/answer-part.js";
-import type { AnswerReader } from "../text/answer-reader.js";
+import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
+import type { AnswerReader } from "../text/answer/answer-reader.js";
 import { scopedSalt } from "../text/block-hash.js";
 import { StopStringMatcher } from "../text/stop-strings.js";
 import { StreamDecoder } from "../text/stream-decoder.js";
-import type { Tokenizer } from "../text/tokenizer.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
 import type { EngineTerms } from "./job-terms.js";
 

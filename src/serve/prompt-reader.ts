@@ -4,7 +4,7 @@
  */
 import type { RequestLogger } from "../core/request-logger.js";
 import { AsyncTokenizer, type JobOwner } from "../text/async-tokenizer.js";
-import type { Tokenizer } from "../text/tokenizer.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
 import { planConversation } from "./anthropic/conversation.js";
 import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { type ChatFormatSource, readChatFormat } from "./chat-format.js";

@@ -2,7 +2,7 @@
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { corsHeaders } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
-import { type AnswerPart, appendPart } from "../text/answer-part.js";
+import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";

@@ -4,7 +4,7 @@
  */
 import { errorFromRecord } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
-import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
+import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
 import { type Encoded, type JobResult, jobSize, runJob, type TokenizerJob, type TokenList } from "./tokenizer-job.js";
 import type { TokenizerSource } from "./tokenizer-source.js";
 import type { FromTokenizerThread } from "./tokenizer-thread.js";

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Metadata } from "../formats/gguf/metadata.js";
 import type { GgufValue } from "../formats/gguf/types.js";
-import { createTokenizer } from "./create-tokenizer.js";
 import { StreamDecoder } from "./stream-decoder.js";
-import type { Tokenizer } from "./tokenizer.js";
+import { createTokenizer } from "./tokenizer/create-tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 const WORDS = ["\u2581", "\u2581a", "é", "\u2581😀", "日本", "\ufeff"];
 const TEXTS = [

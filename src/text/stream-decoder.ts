@@ -1,6 +1,6 @@
 /** Turns token ids into text one by one; only whole characters come out. */
 
-import type { Tokenizer } from "./tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;

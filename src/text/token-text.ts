@@ -1,5 +1,5 @@
 /** Single tokens as texts of their own. */
-import type { Tokenizer } from "./tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

@@ -1,6 +1,6 @@
 /** Work for a tokenizer that may be long, as messages between threads; see async-tokenizer.ts. */
 import { tokenText } from "./token-text.js";
-import type { EncodeOptions, Tokenizer } from "./tokenizer.js";
+import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
 
 export type TokenizerJob =
   | {

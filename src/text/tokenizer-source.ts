@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { isHfFolder, readHfFolder } from "../formats/hf/folder.js";
-import { createTokenizer } from "./create-tokenizer.js";
 import { createHfTokenizer } from "./hf/create-tokenizer.js";
-import type { Tokenizer } from "./tokenizer.js";
+import { createTokenizer } from "./tokenizer/create-tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 export interface TokenizerSource {
   /** A file, or a folder. */

@@ -1,7 +1,7 @@
 /** The thread that does a tokenizer's long jobs, with a tokenizer of its own; see async-tokenizer.ts. */
 import { parentPort, workerData } from "node:worker_threads";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../core/errors.js";
-import type { Tokenizer } from "./tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
 import { buffersOf, type JobResult, runJob, type TokenizerJob } from "./tokenizer-job.js";
 import { loadTokenizer, type TokenizerSource } from "./tokenizer-source.js";
 

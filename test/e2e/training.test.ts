@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
-import { createTokenizer } from "../../src/text/create-tokenizer.js";
+import { createTokenizer } from "../../src/text/tokenizer/create-tokenizer.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { guessesAfter } from "../helpers/guesses.js";
 import { canTrain, python } from "../helpers/python.js";

@@ -1,5 +1,5 @@
 /** Small chat templates in the forms that models' own have: tools in a system message, calls and results as turns. */
-import { ChatTemplate } from "../../src/text/chat-template.js";
+import { ChatTemplate } from "../../src/text/template/chat-template.js";
 
 const TURNS = `{%- for m in messages %}
 {{- '<|im_start|>' + m.role + '\\n' }}

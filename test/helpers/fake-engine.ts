@@ -15,7 +15,7 @@ import type {
 import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
 import { NO_DISK_TIER } from "../../src/engine/memory/disk-tier.js";
 import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
-import { grammarOfRecipe } from "../../src/text/answer-recipe.js";
+import { grammarOfRecipe } from "../../src/text/answer/answer-recipe.js";
 import { type BlockChanges, CachedBlocks } from "../../src/text/cached-blocks.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";
 

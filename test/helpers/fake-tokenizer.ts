@@ -1,6 +1,6 @@
 /** A tokenizer without a model: one id per byte, a few special tokens, a space-prefixed word or two. */
 import { MillraceError } from "../../src/core/errors.js";
-import type { EncodeOptions, Tokenizer } from "../../src/text/tokenizer.js";
+import type { EncodeOptions, Tokenizer } from "../../src/text/tokenizer/tokenizer.js";
 
 export const BOS_ID = 256;
 export const EOS_ID = 257;

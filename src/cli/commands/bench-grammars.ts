@@ -65,7 +65,7 @@ async function runBenchGrammars(flags: BenchFlags): Promise<void> {
   const { path, name } = await locateModel(flags.model, stagesTo(process.stderr));
   const [{ benchGrammars }, { recipeText }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/grammar-bench.js"),
-    import("../../text/answer-recipe.js"),
+    import("../../text/answer/answer-recipe.js"),
     import("../../bench/machine.js"),
   ]);
   const cases = SCHEMAS.map(

@@ -2,7 +2,7 @@
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import type { ChatMessage, ChatTemplate } from "../../text/chat-template.js";
+import type { ChatMessage, ChatTemplate } from "../../text/template/chat-template.js";
 import { addCommonEngineOptions } from "../engine-options.js";
 import { describeSampling } from "../generation-config.js";
 import { chatPromptIds, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";

@@ -1,7 +1,7 @@
 /** `millrace tokenize`: the ids of a text, exactly as the model sees them. */
 import { isUtf8 } from "node:buffer";
 import { Command, Option } from "commander";
-import type { Tokenizer } from "../../text/tokenizer.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { formatTable } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
 import { readInput, readPiped } from "../read-input.js";

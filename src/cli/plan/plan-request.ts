@@ -1,6 +1,6 @@
 /** From the flags of `millrace plan` to a checked request: model, machine, prices and calibration. */
 import { MillraceError } from "../../core/errors.js";
-import { readJsonFile } from "../../formats/hf/json.js";
+import { readJsonFile } from "../../formats/files/json.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
 import { CPU_CORE_HOUR, type DatedPrice, GPU_HOUR } from "../../plan/data/prices.js";

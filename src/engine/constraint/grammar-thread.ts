@@ -1,7 +1,7 @@
 /** The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable: then the thread says so and ends. */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { errorToRecord, MillraceError } from "../../core/errors.js";
-import { grammarOfRecipe } from "../../text/answer-recipe.js";
+import { grammarOfRecipe } from "../../text/answer/answer-recipe.js";
 import { hasSignals, SIGNAL_TOKENS } from "../../text/grammar/string-length.js";
 import { MaskMemory, NOTHING, ONLY_STOP } from "./mask-memory.js";
 import type { ComputeMasks, FromGrammarThread, GrammarThreadData, OpenGrammar, ToGrammarThread } from "./messages.js";

@@ -1,10 +1,10 @@
 /** What grammars see of each token, and which end an answer, read from the model's own tokenizer. */
 import { readGguf } from "../../formats/gguf/read.js";
 import { isHfFolder, readHfFolder } from "../../formats/hf/folder.js";
-import { createTokenizer } from "../../text/create-tokenizer.js";
 import { SPECIAL_BYTE } from "../../text/grammar/markers.js";
 import { createHfTokenizer } from "../../text/hf/create-tokenizer.js";
-import type { Tokenizer } from "../../text/tokenizer.js";
+import { createTokenizer } from "../../text/tokenizer/create-tokenizer.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface TokenBytes {
   /** Text; for special tokens SPECIAL_BYTE and theirs. Empty for tokens that no grammar takes: those that end an answer, and those that are no text. */

@@ -4,9 +4,9 @@ import { expect, test } from "vitest";
 import { randomParameters } from "../../../test/helpers/random-schema.js";
 import { RandomWriter } from "../../../test/helpers/random-writer.js";
 import { TestRng } from "../../../test/helpers/rng.js";
-import { type AnswerPart, appendPart } from "../../text/answer-part.js";
-import { AnswerReader } from "../../text/answer-reader.js";
-import { REASONING_MARKERS } from "../../text/reasoning.js";
+import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
+import { AnswerReader } from "../../text/answer/answer-reader.js";
+import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
 import {
   type CallGrammarOptions,
   callOrFormGrammar,
@@ -14,11 +14,11 @@ import {
   freeCallGrammar,
   type GrammarFunction,
   type ReasoningStart,
-} from "../../text/tool-calls/call-grammar.js";
-import { callOpening, type ToolCallFormat } from "../../text/tool-calls/format.js";
-import { hermes } from "../../text/tool-calls/hermes.js";
-import { llama3Json } from "../../text/tool-calls/llama3-json.js";
-import { mistral } from "../../text/tool-calls/mistral.js";
+} from "../../text/answer/call-grammar.js";
+import { hermes } from "../../text/answer/hermes.js";
+import { llama3Json } from "../../text/answer/llama3-json.js";
+import { mistral } from "../../text/answer/mistral.js";
+import { REASONING_MARKERS } from "../../text/answer/reasoning.js";
 
 /** "form": the answer is a call or an object that keeps to FORM. */
 type Call = "named" | "any" | "free" | "form";

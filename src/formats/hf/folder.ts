@@ -2,9 +2,9 @@
 import { existsSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MillraceError } from "../../core/errors.js";
+import { type JsonObject, readJsonFile } from "../files/json.js";
 import { INDEX_NAME, readSafetensors, SINGLE_NAME, shardNamesOfIndex } from "../safetensors/read.js";
 import type { SafetensorsFiles } from "../safetensors/types.js";
-import { type JsonObject, readJsonFile } from "./json.js";
 
 export const CONFIG_NAME = "config.json";
 

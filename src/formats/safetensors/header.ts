@@ -3,7 +3,7 @@
  * (format: https://github.com/huggingface/safetensors#format). Every number is checked against the file before use.
  */
 import { MillraceError } from "../../core/errors.js";
-import { openFile, readExactly } from "../read-file.js";
+import { openFile, readExactly } from "../files/read-file.js";
 import { DTYPE_BITS, type Dtype, type SafetensorsTensor } from "./types.js";
 
 /** The format's own bound is 100 MB; published files stay below 2 MB, and the table costs a multiple of its text in memory. */

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { readJsonFile, shownValue } from "../hf/json.js";
+import { readJsonFile, shownValue } from "../files/json.js";
 import { readHeader } from "./header.js";
 import type { SafetensorsFiles, SafetensorsShard, SafetensorsTensor } from "./types.js";
 

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { damagedJson } from "../../../test/helpers/json-damage.js";
 import { MillraceError } from "../../core/errors.js";
-import { JsonObject } from "../../formats/hf/json.js";
+import { JsonObject } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../config.js";
 import { ropeFrequencies } from "../rope.js";
 import { modelConfigFromHf } from "./config.js";

@@ -1,7 +1,7 @@
 /** What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not served is refused. */
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
-import { JsonObject } from "../../formats/hf/json.js";
+import { JsonObject } from "../../formats/files/json.js";
 import { ropeFrequencies } from "../rope.js";
 import { modelConfigFromHf } from "./config.js";
 

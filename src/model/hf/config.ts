@@ -3,7 +3,7 @@
 import type { Activation } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { architectureOf, configModelType, type ModelType } from "../../formats/architectures.js";
-import { configError, type JsonObject } from "../../formats/hf/json.js";
+import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type LayerConfig, MODEL_LIMITS, type ModelConfig } from "../config.js";
 import { type RopeFactors, ropesFromHf } from "./rope.js";
 

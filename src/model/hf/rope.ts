@@ -3,7 +3,7 @@
  * as in transformers' modeling_rope_utils.
  */
 import { MillraceError } from "../../core/errors.js";
-import { configError, JsonObject } from "../../formats/hf/json.js";
+import { configError, JsonObject } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../config.js";
 import type { RopeConfig } from "../rope.js";
 

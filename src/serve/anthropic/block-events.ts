@@ -1,6 +1,6 @@
 /** An answer's content blocks: whole, and as stream events. A block is opened before its first delta, and closed before the next one opens. */
-import type { AnswerPart } from "../../text/answer-part.js";
-import { readArguments } from "../../text/tool-calls/read-arguments.js";
+import type { AnswerPart } from "../../text/answer/answer-part.js";
+import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerItem, addPart, textOfPart } from "../answer-items.js";
 
 export function streamEvent(type: string, fields: object): string {

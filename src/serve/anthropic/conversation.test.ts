@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import type { AnthropicErrorBody } from "../../core/error-body.js";
-import type { ChatTemplateInput } from "../../text/chat-template.js";
+import type { ChatTemplateInput } from "../../text/template/chat-template.js";
 import { createApp } from "../app.js";
 import type { UnknownFields } from "../context.js";
 

@@ -1,7 +1,7 @@
 /** The streamed form of a chat answer. What does not change from chunk to chunk is turned into JSON once. */
 
 import { errorBody } from "../../core/error-body.js";
-import type { AnswerPart } from "../../text/answer-part.js";
+import type { AnswerPart } from "../../text/answer/answer-part.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";
 import type { StreamFrames } from "../respond.js";
 import { finishReason, newCallId, reasoningFields } from "./chat-message.js";

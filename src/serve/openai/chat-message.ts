@@ -1,6 +1,6 @@
 /** What one choice of a chat answer says: the assistant's message of a whole answer, and why it ended. */
 import { randomUUID } from "node:crypto";
-import type { AnswerPart } from "../../text/answer-part.js";
+import type { AnswerPart } from "../../text/answer/answer-part.js";
 import type { GenerationEnd } from "../generation.js";
 import type { ChoiceResult } from "../respond.js";
 

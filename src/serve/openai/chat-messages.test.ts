@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../test/helpers/ask.js";
-import { ChatTemplate } from "../../text/chat-template.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 
 const turnsOf = (content: string): ChatTemplate =>
   new ChatTemplate(

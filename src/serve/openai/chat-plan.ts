@@ -1,10 +1,10 @@
 /** From a chat request to its prompt and the way its answer is read. */
 import { MillraceError } from "../../core/errors.js";
-import { AnswerReader } from "../../text/answer-reader.js";
-import { type AnswerRecipe, recipeText } from "../../text/answer-recipe.js";
+import { AnswerReader } from "../../text/answer/answer-reader.js";
+import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
+import type { CallGrammarOptions } from "../../text/answer/call-grammar.js";
+import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
-import { endsInsideReasoning, REASONING_END } from "../../text/reasoning.js";
-import type { CallGrammarOptions } from "../../text/tool-calls/call-grammar.js";
 import type { PromptContext } from "../context.js";
 import type { AnswerReading } from "../generation.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";

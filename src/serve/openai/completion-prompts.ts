@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/admission.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
-import type { Tokenizer } from "../../text/tokenizer.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "../code-points.js";
 import type { PromptContext } from "../context.js";
 import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated, wholeIds } from "./prompt-size.js";

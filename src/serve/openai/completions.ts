@@ -4,7 +4,7 @@ import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api.js";
-import { recipeText } from "../../text/answer-recipe.js";
+import { recipeText } from "../../text/answer/answer-recipe.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationUpdate, ScoredToken } from "../generation.js";

@@ -1,7 +1,7 @@
 /** Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's `prompt_logprobs`. */
 import type { TokenLogprob } from "../../engine/api.js";
 import { tokenText } from "../../text/token-text.js";
-import type { Tokenizer } from "../../text/tokenizer.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ScoredToken } from "../generation.js";
 
 /** JSON has no -Infinity; vLLM's floor is used. */

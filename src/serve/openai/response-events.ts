@@ -1,7 +1,7 @@
 /** The stream events of /v1/responses: each output item is opened before its first delta and done before the next one opens. Every event carries its number. */
 
 import { errorBody } from "../../core/error-body.js";
-import type { AnswerPart } from "../../text/answer-part.js";
+import type { AnswerPart } from "../../text/answer/answer-part.js";
 import { type AnswerItem, addPart, partsOf, textOfPart } from "../answer-items.js";
 import type { GenerationEnd, ScoredToken } from "../generation.js";
 import type { JobTotals } from "../job.js";

@@ -1,8 +1,8 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
 import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
-import { MAX_RECIPE_LENGTH } from "../../text/answer-recipe.js";
-import type { Tokenizer } from "../../text/tokenizer.js";
+import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../context.js";
 import type { AnswerReading, GenerationRequest } from "../generation.js";
 import { contextExceeded } from "./prompt-size.js";

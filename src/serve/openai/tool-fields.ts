@@ -1,8 +1,8 @@
 /** The fields of a request that are about tools: their schema, and what a request asks for with them. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { GrammarFunction } from "../../text/tool-calls/call-grammar.js";
-import { callOpening, type ToolCallFormat } from "../../text/tool-calls/format.js";
+import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
+import type { GrammarFunction } from "../../text/answer/call-grammar.js";
 import type { PromptContext } from "../context.js";
 import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";

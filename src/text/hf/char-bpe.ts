@@ -1,8 +1,8 @@
 /** BPE over characters with ranked merges, as tokenizer.json has it for SentencePiece models; what is no token becomes byte tokens. */
-import { BpeMerger } from "../bpe-merge.js";
-import { type MergePair, MergeTable } from "../merge-table.js";
-import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../vocabulary.js";
-import { WordCache } from "../word-cache.js";
+import { BpeMerger } from "../tokenizer/bpe-merge.js";
+import { type MergePair, MergeTable } from "../tokenizer/merge-table.js";
+import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
+import { WordCache } from "../tokenizer/word-cache.js";
 
 const UTF8 = new TextEncoder();
 

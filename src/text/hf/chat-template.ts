@@ -1,8 +1,8 @@
 /** The chat template of a model folder: a file of its own in newer folders, an entry of tokenizer_config.json in older ones. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { configError, type JsonObject, readTextFile } from "../../formats/hf/json.js";
-import { ChatTemplate, type ChatTemplateOptions } from "../chat-template.js";
+import { configError, type JsonObject, readTextFile } from "../../formats/files/json.js";
+import { ChatTemplate, type ChatTemplateOptions } from "../template/chat-template.js";
 import { readOptional, tokenText } from "./create-tokenizer.js";
 
 /** Undefined where the folder has none. */

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import type { ChatMessage } from "../chat-template.js";
+import type { ChatMessage } from "../template/chat-template.js";
 import { readHfChatTemplate } from "./chat-template.js";
 import { createHfTokenizer } from "./create-tokenizer.js";
 

@@ -8,16 +8,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { type JsonObject, readJsonFile, shownValue } from "../../formats/hf/json.js";
-import { ByteLevelBpe } from "../byte-level-bpe.js";
-import { infillTokensByText } from "../infill-tokens.js";
-import type { MergePair } from "../merge-table.js";
-import { parseMerges } from "../merge-table.js";
-import type { PieceEncoder } from "../piece-encoder.js";
-import { matchersOf, stopIdsByText, typesWithStops } from "../special-tokens.js";
-import { SubwordTokenizer } from "../subword-tokenizer.js";
-import type { Tokenizer } from "../tokenizer.js";
-import { corrupt, type Vocabulary } from "../vocabulary.js";
+import { type JsonObject, readJsonFile, shownValue } from "../../formats/files/json.js";
+import { ByteLevelBpe } from "../tokenizer/byte-level-bpe.js";
+import { infillTokensByText } from "../tokenizer/infill-tokens.js";
+import type { MergePair } from "../tokenizer/merge-table.js";
+import { parseMerges } from "../tokenizer/merge-table.js";
+import type { PieceEncoder } from "../tokenizer/piece-encoder.js";
+import { matchersOf, stopIdsByText, typesWithStops } from "../tokenizer/special-tokens.js";
+import { SubwordTokenizer } from "../tokenizer/subword-tokenizer.js";
+import type { Tokenizer } from "../tokenizer/tokenizer.js";
+import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { CharBpe } from "./char-bpe.js";
 import {
   type Normalize,

@@ -3,8 +3,8 @@
  * Semantics as in Hugging Face's tokenizers; any other kind, option or behaviour is refused.
  */
 import { MillraceError } from "../../core/errors.js";
-import { type JsonObject, shownValue } from "../../formats/hf/json.js";
-import { PRE_TOKENIZERS } from "../pre-tokenizer-table.js";
+import { type JsonObject, shownValue } from "../../formats/files/json.js";
+import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
 import { SPACE_MARK } from "./char-bpe.js";
 import { literal, translateRegex } from "./regex.js";
 

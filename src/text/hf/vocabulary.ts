@@ -1,6 +1,6 @@
 /** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every id the embedding has beside them. */
-import type { JsonObject } from "../../formats/hf/json.js";
-import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../vocabulary.js";
+import type { JsonObject } from "../../formats/files/json.js";
+import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { refuse } from "./pipeline.js";
 
 interface AddedToken {

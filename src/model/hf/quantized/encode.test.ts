@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fixture } from "../../../../test/helpers/fixtures.js";
 import { dequantizeRow } from "../../../formats/dequantize.js";
-import { JsonObject } from "../../../formats/hf/json.js";
+import { JsonObject } from "../../../formats/files/json.js";
 import { readSafetensors } from "../../../formats/safetensors/read.js";
 import { encodedType, encodeRows, halfBits } from "./encode.js";
 import { evenGrid, type QuantizedMatrix } from "./matrix.js";

@@ -1,6 +1,6 @@
 /** Finds out how a layer is quantised: by the tensors it has, and by config.json's quantization_config where those leave a question. */
 import { MillraceError } from "../../../core/errors.js";
-import { type JsonObject, shownValue } from "../../../formats/hf/json.js";
+import { type JsonObject, shownValue } from "../../../formats/files/json.js";
 import type { QuantizedMatrix } from "./matrix.js";
 import { openAwq, openGptq, openPackQuantized } from "./packed-words.js";
 import { openScaledBytes } from "./scaled-bytes.js";

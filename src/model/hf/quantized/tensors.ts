@@ -1,7 +1,7 @@
 /** Reads a quantised layer's tensors by name, with their shapes checked. */
 import { MillraceError } from "../../../core/errors.js";
 import { dequantizeRow } from "../../../formats/dequantize.js";
-import { openFile, readExactly, readInto } from "../../../formats/read-file.js";
+import { openFile, readExactly, readInto } from "../../../formats/files/read-file.js";
 import type { Dtype, SafetensorsFiles, SafetensorsTensor } from "../../../formats/safetensors/types.js";
 
 export class LayerTensors {

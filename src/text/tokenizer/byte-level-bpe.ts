@@ -1,6 +1,6 @@
 /** Byte-level BPE (GPT-2's): text is split into words, each word's UTF-8 bytes are merged by ranked pairs. */
 
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";
 import { alphabetToBytes, bytesToAlphabet, CHAR_BY_BYTE } from "./byte-alphabet.js";
 import { type MergePair, MergeTable, parseMerges } from "./merge-table.js";

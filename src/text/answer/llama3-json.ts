@@ -1,6 +1,7 @@
 /** Llama 3: `{"name": …, "parameters": {…}}` in place of an answer or behind `<|python_tag|>`; several are separated by `;` or white space. */
+
+import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";
-import type { ToolCallFormat } from "./format.js";
 
 const PYTHON_TAG = "<|python_tag|>";
 

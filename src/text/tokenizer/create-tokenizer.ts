@@ -1,7 +1,7 @@
 /** Makes the tokenizer a GGUF file's metadata describes. */
 
-import { MillraceError } from "../core/errors.js";
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { createByteLevelBpe } from "./byte-level-bpe.js";
 import { findInfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";

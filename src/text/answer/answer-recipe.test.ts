@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
+import { grammarOfSchema } from "../grammar/json-schema.js";
 import { grammarOfRecipe, MAX_RECIPE_LENGTH, recipeText } from "./answer-recipe.js";
-import { grammarOfSchema } from "./grammar/json-schema.js";
-import { forcedCallGrammar } from "./tool-calls/call-grammar.js";
-import { hermes } from "./tool-calls/hermes.js";
+import { forcedCallGrammar } from "./call-grammar.js";
+import { hermes } from "./hermes.js";
 
 const written = (recipe: Parameters<typeof recipeText>[0]) => grammarOfRecipe(recipeText(recipe));
 const schema = { type: "object", properties: { ü: { enum: [1, "日"] } }, required: ["ü"] };

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutting } from "../../test/helpers/cut-text.js";
+import { cutting } from "../../../test/helpers/cut-text.js";
 import { endsInsideReasoning, ReasoningSplitter } from "./reasoning.js";
 
 function split(pieces: readonly string[], startsInside = false) {

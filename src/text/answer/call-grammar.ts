@@ -7,8 +7,8 @@ import { schemaExpression } from "../grammar/json-schema.js";
 import { jsonSpace } from "../grammar/json-space.js";
 import { Markers } from "../grammar/markers.js";
 import { heldToObjects } from "../grammar/object-schema.js";
-import { REASONING_CLOSE, REASONING_OPEN } from "../reasoning.js";
-import type { ToolCallFormat } from "./format.js";
+import type { ToolCallFormat } from "./call-format.js";
+import { REASONING_CLOSE, REASONING_OPEN } from "./reasoning.js";
 
 export interface GrammarFunction {
   readonly name: string;

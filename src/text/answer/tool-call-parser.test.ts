@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
-import { type AnswerPart, appendPart } from "../answer-part.js";
-import { callOpening, type ToolCallFormat } from "./format.js";
-import { toolCallFormat } from "./formats.js";
+import { type AnswerPart, appendPart } from "./answer-part.js";
+import { callOpening, type ToolCallFormat } from "./call-format.js";
+import { toolCallFormat } from "./call-formats.js";
 import { hermes } from "./hermes.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";

@@ -1,6 +1,6 @@
 /** SentencePiece BPE: neighbours are joined when their text is a token, best score first; what is no token becomes byte tokens. */
 
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import { corrupt, parseByteToken, readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";

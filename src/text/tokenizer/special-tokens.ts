@@ -1,6 +1,6 @@
 /** Special tokens: which end a generation, which are matched in text, and the search for them. */
 
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 
 /** Texts that end a turn or a text in published models, whatever the metadata says (llama.cpp's list). */

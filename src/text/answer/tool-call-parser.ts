@@ -2,8 +2,8 @@
  * Takes the tool calls out of an answer's text as it comes. How the text is cut into pieces does not change the result, and text that turns out to be no
  * call comes out as content. A call counts from the moment its name and the start of its arguments are read; what breaks off later stays as far as it came.
  */
-import { type AnswerPart, appendPart } from "../answer-part.js";
-import type { CallRegion, CallSink, ToolCallFormat } from "./format.js";
+import { type AnswerPart, appendPart } from "./answer-part.js";
+import type { CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
 
 export interface ToolCallParserOptions {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MillraceError } from "../core/errors.js";
-import { Metadata } from "../formats/gguf/metadata.js";
-import type { GgufValue } from "../formats/gguf/types.js";
+import { MillraceError } from "../../core/errors.js";
+import { Metadata } from "../../formats/gguf/metadata.js";
+import type { GgufValue } from "../../formats/gguf/types.js";
 import { CHAR_BY_BYTE } from "./byte-alphabet.js";
 import { createTokenizer } from "./create-tokenizer.js";
 import type { Tokenizer } from "./tokenizer.js";

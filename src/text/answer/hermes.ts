@@ -1,6 +1,7 @@
 /** Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one element per call. */
+
+import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { CallObject } from "./call-object.js";
-import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./format.js";
 import { isJsonSpace } from "./json-scanner.js";
 
 const OPEN = "<tool_call>";

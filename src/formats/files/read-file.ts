@@ -1,6 +1,6 @@
 /** Opens files of unknown origin: regular ones only, and never more of them in memory than asked for. */
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
 
 interface OpenFile extends Disposable {
   readonly path: string;

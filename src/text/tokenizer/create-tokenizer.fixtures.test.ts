@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readGguf } from "../formats/gguf/read.js";
+import { readGguf } from "../../formats/gguf/read.js";
 import { createTokenizer } from "./create-tokenizer.js";
 import type { Tokenizer } from "./tokenizer.js";
 

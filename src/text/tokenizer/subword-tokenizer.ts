@@ -1,6 +1,6 @@
 /** The tokenizer over a checked vocabulary: special tokens, BOS and EOS, and decoding; a `PieceEncoder` does plain text. */
 
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
 import type { InfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import type { SpecialMatchers } from "./special-tokens.js";

@@ -1,6 +1,6 @@
 /** Splits text into the words that byte-level BPE merges within, by the rules a model was trained with. */
 
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
 import { PRE_TOKENIZERS, type PreTokenizer } from "./pre-tokenizer-table.js";
 
 /** The pre-tokenizer of `tokenizer.ggml.pre`; files older than that key mean "default". */

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { MillraceError } from "../core/errors.js";
-import { Metadata } from "../formats/gguf/metadata.js";
-import type { GgufValue } from "../formats/gguf/types.js";
+import { MillraceError } from "../../core/errors.js";
+import { Metadata } from "../../formats/gguf/metadata.js";
+import type { GgufValue } from "../../formats/gguf/types.js";
 import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
 
 /** What jinja2 with transformers' settings renders from the published templates (which stay out of this repository). */

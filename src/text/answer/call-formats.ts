@@ -1,5 +1,5 @@
 /** The formats by name, and which of them a chat template teaches its model. */
-import type { ToolCallFormat } from "./format.js";
+import type { ToolCallFormat } from "./call-format.js";
 import { hermes } from "./hermes.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";

@@ -2,8 +2,9 @@
  * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, and since its eleventh tokenizer `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
  * each call, with `[CALL_ID]…` between name and arguments in some.
  */
+
+import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { CallObject, CallObjects } from "./call-object.js";
-import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
 const OPEN = "[TOOL_CALLS]";

@@ -1,5 +1,5 @@
 /** The tokens that a model was trained with to write what stands between two texts: before the first, before the second, and where it begins. */
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 
 export interface InfillTokens {

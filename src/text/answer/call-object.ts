@@ -1,5 +1,5 @@
 /** Reads calls written as JSON objects, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
-import type { CallRegion, CallSink, CallStep } from "./format.js";
+import type { CallRegion, CallSink, CallStep } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
 /** Llama says parameters where the others say arguments. */

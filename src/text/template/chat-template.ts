@@ -1,8 +1,8 @@
 /** Renders a model's chat template (Jinja) the way transformers does; what a request may contain is the server's business. */
 
 import { Environment, parse, tokenize } from "@huggingface/jinja";
-import { MillraceError } from "../core/errors.js";
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import { NumberText, type Value } from "./jinja-values.js";
 import { strftime } from "./strftime.js";

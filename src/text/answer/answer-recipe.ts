@@ -2,16 +2,16 @@
  * What an answer must be, as data that travels as text: endpoints say it, and the thread that compiles grammars writes it out in EBNF, since writing a client's
  * schema can take long.
  */
-import { MillraceError } from "../core/errors.js";
-import { type AnswerForm, grammarOfForm, type PartForm } from "./grammar/answer-form.js";
-import { assertCompilable } from "./grammar/ebnf-size.js";
+import { MillraceError } from "../../core/errors.js";
+import { type AnswerForm, grammarOfForm, type PartForm } from "../grammar/answer-form.js";
+import { assertCompilable } from "../grammar/ebnf-size.js";
 import {
   type CallGrammarOptions,
   callOrFormGrammar,
   forcedCallGrammar,
   freeCallGrammar,
   type ReasoningStart,
-} from "./tool-calls/call-grammar.js";
+} from "./call-grammar.js";
 
 /** Calls: forced ones, of a named function or any; those that a model is free to make; or ones that may come in place of a form. */
 export type CallRecipe = CallGrammarOptions &

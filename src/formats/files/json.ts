@@ -1,7 +1,7 @@
 /** Typed access to the JSON files of a model folder. A value of the wrong type is refused with the file's name and its path in the file. */
 import { basename } from "node:path";
 import { MillraceError } from "../../core/errors.js";
-import { openFile, readExactly } from "../read-file.js";
+import { openFile, readExactly } from "./read-file.js";
 
 const MAX_CONFIG_BYTES = 4 * 1024 * 1024;
 

@@ -1,7 +1,7 @@
 /** Reads and checks the vocabulary part of a GGUF file's metadata: token texts, types, scores and the ids of special tokens. */
 
-import { MillraceError } from "../core/errors.js";
-import type { GgufMetadata } from "../formats/gguf/types.js";
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
 
 /** `tokenizer.ggml.token_type`, as llama.cpp numbers them. */
 export const TOKEN_TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 } as const;

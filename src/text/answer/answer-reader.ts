@@ -1,8 +1,8 @@
 /** Reads an answer's text as it comes: what is thought, what is said, what is called. */
 import { type AnswerPart, appendPart } from "./answer-part.js";
+import type { ToolCallFormat } from "./call-format.js";
 import { ReasoningSplitter } from "./reasoning.js";
-import type { ToolCallFormat } from "./tool-calls/format.js";
-import { ToolCallParser, type ToolCallParserOptions } from "./tool-calls/tool-call-parser.js";
+import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 interface AnswerReaderOptions {
   /** Absent: nothing is taken for reasoning. */
