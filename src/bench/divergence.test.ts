@@ -36,14 +36,14 @@ describe("divergence", () => {
         speculative: NO_SPECULATION,
       };
       const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, kvCacheDtype, maxNumBatchedTokens };
-      return new EngineCore(openModel(modelPath), options, backend, 0);
+      return EngineCore.create(openModel(modelPath), options, backend, 0);
     };
-    const engines = [open("f16", 128), open("f16", 7), open("int8", 128)] as const;
+    const engines = [await open("f16", 128), await open("f16", 7), await open("int8", 128)] as const;
     const windows = [0, 1].map((w) => Array.from({ length: 100 }, (_, i) => (i * 97 + w * 31 + 13) % 300));
-    const same = divergenceOf(engines[0], engines[1], windows);
+    const same = await divergenceOf(engines[0], engines[1], windows);
     expect(same).toMatchObject({ numTokens: 200, meanKl: 0, maxKl: 0, sameTop: 1 });
     expect(same.testedPerplexity).toBe(same.referencePerplexity);
-    const other = divergenceOf(engines[0], engines[2], windows);
+    const other = await divergenceOf(engines[0], engines[2], windows);
     expect(other.meanKl).toBeGreaterThan(0);
     expect(other.meanKl).toBeLessThan(0.01);
     expect(other.maxKl).toBeGreaterThan(other.meanKl);

@@ -17,12 +17,12 @@ export interface Divergence {
 }
 
 /** @param windows token ids; each is a text of its own, of at least two tokens */
-export function divergenceOf(
+export async function divergenceOf(
   reference: EngineCore,
   tested: EngineCore,
   windows: readonly (readonly number[])[],
   onWindow: (numTokens: number, meanKl: number) => void = () => {},
-): Divergence {
+): Promise<Divergence> {
   const kls: number[] = [];
   let numSame = 0;
   let referenceNll = 0;
@@ -30,9 +30,9 @@ export function divergenceOf(
   let numScored = 0;
   for (const ids of windows) {
     const expected: Float64Array[] = [];
-    reference.promptLogits(ids, (logits) => expected.push(logSoftmax(logits)));
+    await reference.promptLogits(ids, (logits) => expected.push(logSoftmax(logits)));
     let position = 0;
-    tested.promptLogits(ids, (logits) => {
+    await tested.promptLogits(ids, (logits) => {
       const p = expected[position]!;
       const q = logSoftmax(logits);
       kls.push(klOf(p, q));

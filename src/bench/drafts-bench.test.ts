@@ -19,13 +19,13 @@ test("answers every prompt once with both engines, and wants enough of them", as
   const backend = createCpuBackend({ numThreads: 2 });
   const open = (speculative: SpeculativeConfig) => {
     const shape = { modelPath, numThreads: 2, maxNumSeqs: 4, kvCacheMemoryBytes: 2 ** 22, speculative };
-    return new EngineCore(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, backend, 0);
+    return EngineCore.create(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, backend, 0);
   };
-  const plain = open(NO_SPECULATION);
-  const drafting = open({ ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram", isAdaptive: false });
+  const plain = await open(NO_SPECULATION);
+  const drafting = await open({ ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram", isAdaptive: false });
   const prompts = Array.from({ length: 24 }, (_, p) => Array.from({ length: 20 }, (_, i) => (p * 31 + (i % 4)) % 300));
   const spec = { batches: [1, 3], rounds: 3, promptsPerRound: 2, maxTokens: 24, temperature: 0 };
-  const results = benchDrafts(plain, drafting, [{ name: "loops", prompts, stopTokenIds: [] }], spec);
+  const results = await benchDrafts(plain, drafting, [{ name: "loops", prompts, stopTokenIds: [] }], spec);
   expect(results.map(({ batch, numTokens, rounds }) => [batch, numTokens, rounds.length])).toEqual([
     [1, 3 * 2 * 24, 3],
     [3, 3 * 3 * 24, 3],
@@ -36,7 +36,7 @@ test("answers every prompt once with both engines, and wants enough of them", as
     expect(acceptedShare).toBeGreaterThan(0);
   }
   const few = [{ name: "few", prompts: prompts.slice(0, 7), stopTokenIds: [] }];
-  expect(() => benchDrafts(plain, drafting, few, spec)).toThrow(/expected 20 prompts of "few", got 7/);
+  await expect(benchDrafts(plain, drafting, few, spec)).rejects.toThrow(/expected 20 prompts of "few", got 7/);
   await Promise.all([plain.close(), drafting.close()]);
   backend.destroy();
 });

@@ -49,13 +49,13 @@ export interface RunTimes {
 }
 
 /** @param plain, drafting idle engines of the same model */
-export function benchDrafts(
+export async function benchDrafts(
   plain: EngineCore,
   drafting: EngineCore,
   sets: readonly PromptSet[],
   spec: DraftsBenchSpec,
   onResult: (result: DraftsBenchResult) => void = () => {},
-): DraftsBenchResult[] {
+): Promise<DraftsBenchResult[]> {
   const perRoundOf = (batch: number) => Math.max(spec.promptsPerRound, batch);
   const numNeeded = spec.batches.reduce((sum, batch) => sum + (spec.rounds + 1) * perRoundOf(batch), 0);
   for (const { name, prompts } of sets) {
@@ -66,38 +66,40 @@ export function benchDrafts(
       { hint: "give more prompts, or ask for fewer rounds or batch sizes" },
     );
   }
-  return sets.flatMap((set) => {
+  const results: DraftsBenchResult[] = [];
+  for (const set of sets) {
     // Prompts are used up round by round and never come twice.
     let used = 0;
-    return spec.batches.map((batch) => {
+    for (const batch of spec.batches) {
       const perRound = perRoundOf(batch);
       const groups = Array.from({ length: spec.rounds + 1 }, (_, i) =>
         set.prompts.slice(used + i * perRound, used + (i + 1) * perRound),
       );
       used += groups.length * perRound;
-      const result = benchSet(plain, drafting, { ...set, groups }, batch, spec);
+      const result = await benchSet(plain, drafting, { ...set, groups }, batch, spec);
       onResult(result);
-      return result;
-    });
-  });
+      results.push(result);
+    }
+  }
+  return results;
 }
 
-function benchSet(
+async function benchSet(
   plain: EngineCore,
   drafting: EngineCore,
   set: PromptSet & { readonly groups: readonly (readonly (readonly number[])[])[] },
   batch: number,
   spec: DraftsBenchSpec,
-): DraftsBenchResult {
+): Promise<DraftsBenchResult> {
   const rounds: RoundTimes[] = [];
   let numTokens = 0;
   let before = drafting.stats().speculation;
-  set.groups.forEach((prompts, round) => {
+  for (const [round, prompts] of set.groups.entries()) {
     const run = (core: EngineCore) => runRound(core, prompts, set.stopTokenIds, batch, round, spec);
     // Every other round the other way round.
-    const second = round % 2 === 1 ? run(drafting) : undefined;
-    const first = run(plain);
-    const other = second ?? run(drafting);
+    const second = round % 2 === 1 ? await run(drafting) : undefined;
+    const first = await run(plain);
+    const other = second ?? (await run(drafting));
     assertSame(first.outputs, other.outputs);
     // Round 0 warms up.
     if (round === 0) before = drafting.stats().speculation;
@@ -105,7 +107,7 @@ function benchSet(
       rounds.push({ plain: first.times, drafting: other.times });
       numTokens += first.outputs.reduce((sum, tokens) => sum + tokens.length, 0);
     }
-  });
+  }
   const after = drafting.stats().speculation;
   const numDrafted = after.numDraftTokens - before.numDraftTokens;
   const ratioOf = (time: (times: RunTimes) => number) =>
@@ -131,14 +133,14 @@ interface Answer {
 }
 
 /** `batch` requests at once until all prompts are answered. */
-function runRound(
+async function runRound(
   core: EngineCore,
   prompts: readonly (readonly number[])[],
   stopTokenIds: readonly number[],
   batch: number,
   round: number,
   { maxTokens, temperature }: DraftsBenchSpec,
-): { readonly outputs: readonly (readonly number[])[]; readonly times: RunTimes } {
+): Promise<{ readonly outputs: readonly (readonly number[])[]; readonly times: RunTimes }> {
   const answers = prompts.map((): Answer => ({ tokens: [], firstMs: 0, lastMs: 0 }));
   let numAdded = 0;
   const addNext = (): void => {
@@ -151,7 +153,7 @@ function runRound(
   const startMs = performance.now();
   while (numAdded < Math.min(batch, prompts.length)) addNext();
   while (core.hasWork) {
-    const outputs = core.step();
+    const outputs = await core.step();
     const nowMs = performance.now();
     for (const { requestId, output } of outputs) {
       const answer = answers[requestId]!;

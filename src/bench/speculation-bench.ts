@@ -55,27 +55,29 @@ interface Run {
 }
 
 /** @param core an idle engine whose only drafter is `outcomes.drafter(spec.acceptance)` */
-export function benchSpeculation(
+export async function benchSpeculation(
   core: EngineCore,
   outcomes: Outcomes,
   spec: SpeculationBenchSpec,
   onResult: (result: SpeculationBenchResult) => void = () => {},
-): SpeculationBenchResult[] {
-  return spec.batches.map((batch) => {
-    const result = benchBatch(core, outcomes, spec, batch);
+): Promise<SpeculationBenchResult[]> {
+  const results: SpeculationBenchResult[] = [];
+  for (const batch of spec.batches) {
+    const result = await benchBatch(core, outcomes, spec, batch);
     onResult(result);
-    return result;
-  });
+    results.push(result);
+  }
+  return results;
 }
 
 const WARM_UP = 0;
 
-function benchBatch(
+async function benchBatch(
   core: EngineCore,
   outcomes: Outcomes,
   spec: SpeculationBenchSpec,
   batch: number,
-): SpeculationBenchResult {
+): Promise<SpeculationBenchResult> {
   const plain: number[] = [];
   const guessed: number[] = [];
   const bounds: number[] = [];
@@ -83,10 +85,10 @@ function benchBatch(
   let before = core.stats().speculation;
   for (let round = WARM_UP; round <= spec.rounds; round++) {
     outcomes.set(new Map());
-    const first = runBatch(core, spec, batch, round);
+    const first = await runBatch(core, spec, batch, round);
     const bound = boundOf(core, batch, spec);
     outcomes.set(first.outputs);
-    const second = runBatch(core, spec, batch, round);
+    const second = await runBatch(core, spec, batch, round);
     for (const [id, tokens] of first.outputs) {
       if (tokens.join() === second.outputs.get(id)?.join()) continue;
       throw new MillraceError(
@@ -119,7 +121,7 @@ function benchBatch(
 }
 
 /** The same ids and prompts in both runs of a round. */
-function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: number, round: number): Run {
+async function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: number, round: number): Promise<Run> {
   const { promptTokens, genTokens, temperature } = spec;
   const prompts = randomPrompts({ batch, promptTokens, sharedPrefix: 0, vocabSize: core.info.vocabSize }, round);
   const sampling = { ...GREEDY_SAMPLING, temperature, seed: BigInt(round), maxTokens: genTokens };
@@ -133,7 +135,7 @@ function runBatch(core: EngineCore, spec: SpeculationBenchSpec, batch: number, r
   let numAtStart = 0;
   let numTokens = 0;
   while (core.hasWork) {
-    for (const { requestId, output } of core.step()) {
+    for (const { requestId, output } of await core.step()) {
       outputs.get(requestId)!.push(...output.tokenIds);
       numTokens += output.tokenIds.length;
     }

@@ -3,7 +3,14 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
+import {
+  type Completion,
+  collect,
+  inTurn,
+  poolingRequest,
+  request,
+  runAlone,
+} from "../../test/helpers/engine-requests.js";
 import { leastKvBudget } from "../../test/helpers/kv-memory.js";
 import { type RandomModelOptions, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
@@ -23,11 +30,17 @@ function modelPath(options: RandomModelOptions): string {
   return path;
 }
 
-function withCore<T>(path: string, options: Partial<EngineOptions>, use: (core: EngineCore) => T): T {
+async function withCore<T>(
+  path: string,
+  options: Partial<EngineOptions>,
+  use: (core: EngineCore) => T | Promise<T>,
+): Promise<T> {
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const fixed = { modelPath: path, numThreads: 2, maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
-    return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
+    return await use(
+      await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0),
+    );
   } finally {
     backend.destroy();
   }
@@ -36,28 +49,28 @@ function withCore<T>(path: string, options: Partial<EngineOptions>, use: (core: 
 const rng = new TestRng(5);
 const randomIds = (length: number) => Array.from({ length }, () => rng.int(0, 299));
 
-function runTogether(core: EngineCore, requests: readonly EngineRequest[]): Map<number, Completion> {
+async function runTogether(core: EngineCore, requests: readonly EngineRequest[]): Promise<Map<number, Completion>> {
   const completions = new Map<number, Completion>();
   for (let step = 0; step < requests.length || core.hasWork; step++) {
     const arriving = requests[step];
     if (arriving !== undefined) core.add(step, arriving);
     if (!core.hasWork) continue;
-    for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
   }
   return completions;
 }
 
 describe("a pooled vector", () => {
-  it("of the last position is what the model's next token is chosen from", () => {
+  it("of the last position is what the model's next token is chosen from", async () => {
     const path = modelPath({ architecture: "qwen3", seed: 1 });
     const { tensors } = readGguf(path);
     const table = tensors.get("token_embd.weight")!;
     const [width = 0, vocabSize = 0] = table.shape;
     const bytes = readFileSync(path).subarray(table.byteOffset);
-    withCore(path, {}, (core) => {
+    await withCore(path, {}, async (core) => {
       const promptIds = randomIds(20);
-      const { tokenIds } = runAlone(core, request(promptIds, { maxTokens: 1 }));
-      const { pooled } = runAlone(core, poolingRequest(promptIds, "last"));
+      const { tokenIds } = await runAlone(core, request(promptIds, { maxTokens: 1 }));
+      const { pooled } = await runAlone(core, poolingRequest(promptIds, "last"));
       const scores = Array.from({ length: vocabSize }, (_, row) =>
         pooled!.reduce((sum, value, i) => sum + value * bytes.readFloatLE((row * width + i) * 4), 0),
       );
@@ -65,26 +78,26 @@ describe("a pooled vector", () => {
     });
   });
 
-  it("that is a mean is the mean of the prefixes' last ones", () => {
-    withCore(modelPath({ architecture: "llama", seed: 2 }), {}, (core) => {
+  it("that is a mean is the mean of the prefixes' last ones", async () => {
+    await withCore(modelPath({ architecture: "llama", seed: 2 }), {}, async (core) => {
       const promptIds = randomIds(37);
-      const { pooled } = runAlone(core, poolingRequest(promptIds, "mean"));
+      const { pooled } = await runAlone(core, poolingRequest(promptIds, "mean"));
       const sums = new Float64Array(core.info.embeddingWidth);
       for (let length = 1; length <= promptIds.length; length++) {
-        const last = runAlone(core, poolingRequest(promptIds.slice(0, length), "last")).pooled!;
+        const last = (await runAlone(core, poolingRequest(promptIds.slice(0, length), "last"))).pooled!;
         for (let i = 0; i < sums.length; i++) sums[i]! += last[i]!;
       }
       expect(pooled).toEqual(sums.map((sum) => sum / promptIds.length));
     });
   });
 
-  it("of the last position comes from the prefix cache, a mean does not", () => {
-    withCore(modelPath({ architecture: "llama", seed: 2 }), {}, (core) => {
+  it("of the last position comes from the prefix cache, a mean does not", async () => {
+    await withCore(modelPath({ architecture: "llama", seed: 2 }), {}, async (core) => {
       const promptIds = randomIds(50);
-      const first = runAlone(core, poolingRequest(promptIds, "last"));
-      const second = runAlone(core, poolingRequest(promptIds, "last"));
+      const first = await runAlone(core, poolingRequest(promptIds, "last"));
+      const second = await runAlone(core, poolingRequest(promptIds, "last"));
       expect(second).toEqual({ ...first, numCachedTokens: 48 });
-      expect(runAlone(core, poolingRequest(promptIds, "mean")).numCachedTokens).toBe(0);
+      expect((await runAlone(core, poolingRequest(promptIds, "mean"))).numCachedTokens).toBe(0);
     });
   });
 });
@@ -97,9 +110,9 @@ describe("the kind of pooling", () => {
     ["auto", 2, "last"],
     ["last", 1, "last"],
     ["mean", 0, "mean"],
-  ] as const)("of --pooling %s and code %i is %s", (pooling, poolingType, wanted) => {
+  ] as const)("of --pooling %s and code %i is %s", async (pooling, poolingType, wanted) => {
     const path = modelPath({ architecture: "llama", seed: 2, poolingType });
-    withCore(path, { pooling }, ({ info }) => expect(info.pooling).toBe(wanted));
+    await withCore(path, { pooling }, ({ info }) => expect(info.pooling).toBe(wanted));
   });
 });
 
@@ -108,7 +121,7 @@ describe("nothing else changes a bit", () => {
     { architecture: "llama", seed: 3, type: "Q4_0" },
     { architecture: "gemma3", seed: 4, type: "F16" },
   ];
-  it.each(models)("beside others, in chunks, pre-empted: $architecture $type", (model) => {
+  it.each(models)("beside others, in chunks, pre-empted: $architecture $type", async (model) => {
     const path = modelPath(model);
     const prefix = randomIds(40);
     const requests = Array.from({ length: 24 }, (_, index): EngineRequest => {
@@ -117,14 +130,14 @@ describe("nothing else changes a bit", () => {
       return pooling === undefined ? request(promptIds, { maxTokens: 30 }) : poolingRequest(promptIds, pooling);
     });
     const options = { maxNumSeqs: 1, enablePrefixCaching: false };
-    const alone = withCore(path, options, (core) => requests.map((each) => runAlone(core, each)));
+    const alone = await withCore(path, options, (core) => inTurn(requests, (each) => runAlone(core, each)));
     let numPreemptions = 0;
     for (const maxNumBatchedTokens of [9, 31, 200]) {
       const options = { ...DEFAULT_ENGINE_OPTIONS, maxNumSeqs: 8, maxModelLen: 128, maxNumBatchedTokens };
       const { kvBytes } = leastKvBudget(path, 9, options);
       const crowded = { maxNumSeqs: 8, maxNumBatchedTokens, kvCacheMemoryBytes: kvBytes };
-      withCore(path, crowded, (core) => {
-        const together = runTogether(core, requests);
+      await withCore(path, crowded, async (core) => {
+        const together = await runTogether(core, requests);
         alone.forEach((wanted, index) => {
           const got = together.get(index);
           expect(got?.tokenIds).toEqual(wanted.tokenIds);

@@ -1,4 +1,4 @@
-/** The engine's loop, one turn at a time: schedule → lay out → compute → collect. Single-threaded and synchronous; `worker.ts` drives it. */
+/** The engine's loop, one turn at a time: schedule → lay out → compute → collect. A step is awaited while the backend computes; `worker.ts` drives it. */
 
 import type { Backend } from "../backend/backend.js";
 import type { LoadReport } from "../backend/cpu/weight-packer.js";
@@ -47,6 +47,14 @@ export interface FailedRequest {
 /** Less would skip sequences whose masks were just about to be there. */
 const LEAST_PATIENCE_MS = 2;
 
+/** What an engine has only where its options ask for it. */
+interface OptionalParts {
+  readonly disk: DiskTier | undefined;
+  readonly cost: StepCost | undefined;
+  readonly speculator: Speculator | undefined;
+}
+
+/** `add`, `abort` and `close` are called between steps, never while one is under way. */
 export class EngineCore {
   readonly info: EngineInfo;
   readonly #scheduler: Scheduler;
@@ -65,23 +73,43 @@ export class EngineCore {
   #numGenerationTokens = 0;
 
   /**
+   * Loads the model's weights and learns how long its steps take.
    * @param freeBytes memory the KV cache may be planned against
    * @param drafter instead of the one that options.speculative names
    */
-  constructor(
+  static async create(
     model: OpenModel,
     options: EngineOptions,
-    private readonly backend: Backend,
+    backend: Backend,
     freeBytes: number,
     report: LoadReport = { progress: () => {}, note: () => {}, mapped: () => {} },
     drafter?: Drafter,
+  ): Promise<EngineCore> {
+    const parts = await buildParts(model, options, backend, freeBytes, report);
+    const disk = await openDiskTier(parts, options, model.files, report.note);
+    parts.kv.store = disk;
+    const cost = await measureStepCost(parts, options);
+    const source = { target: model.config, options, backend, report, drafter };
+    const speculator = await createSpeculator(parts, cost, source);
+    return new EngineCore(options, backend, parts, { disk, cost, speculator });
+  }
+
+  private constructor(
+    options: EngineOptions,
+    private readonly backend: Backend,
+    parts: EngineParts,
+    { disk, cost, speculator }: OptionalParts,
   ) {
-    const parts = buildParts(model, options, backend, freeBytes, report);
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#sampler = parts.sampler;
     this.#constraints = parts.constraints;
     this.info = parts.info;
+    this.#disk = disk;
+    this.#cost = cost;
+    this.#speculator = speculator;
+    if (cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(cost, options.maxStepMs);
+    this.#meter = new StepMeter(cost, this.#pace);
     this.#scheduler = new Scheduler(
       {
         maxNumSeqs: options.maxNumSeqs,
@@ -92,18 +120,8 @@ export class EngineCore {
       },
       parts.kv,
       createPolicy(options.schedulingPolicy),
-      {
-        promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most,
-        draft: (decoding, numRows, maxRows) => this.#speculator?.propose(decoding, numRows, maxRows),
-      },
+      { promptTokensBeside: (numDecoding, most) => this.#pace?.promptTokensBeside(numDecoding, most) ?? most },
     );
-    this.#disk = openDiskTier(parts, options, model.files, report.note);
-    parts.kv.store = this.#disk;
-    this.#cost = measureStepCost(parts, options);
-    const source = { target: model.config, options, backend, report, drafter };
-    this.#speculator = createSpeculator(parts, this.#cost, source);
-    if (this.#cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(this.#cost, options.maxStepMs);
-    this.#meter = new StepMeter(this.#cost, this.#pace);
   }
 
   get hasWork(): boolean {
@@ -130,8 +148,8 @@ export class EngineCore {
   }
 
   /** See rehearsal.ts. */
-  promptLogits(promptIds: readonly number[], read: (logits: Float32Array) => void): void {
-    promptLogits(this.#parts, promptIds, read);
+  promptLogits(promptIds: readonly number[], read: (logits: Float32Array) => void): Promise<void> {
+    return promptLogits(this.#parts, promptIds, read);
   }
 
   /** Work that can wait until no request does; true when there is more of it. */
@@ -146,20 +164,22 @@ export class EngineCore {
   }
 
   /** Computes the next tokens of all sequences that can go on. @returns their news; none while grammars or masks are awaited */
-  step(): StepOutput[] {
-    const scheduled = this.#schedule();
+  async step(): Promise<StepOutput[]> {
+    const scheduled = await this.#schedule();
     if (scheduled.length === 0) return [];
     const layout = this.#layOut(scheduled);
-    this.#compute();
+    await this.#compute();
     return this.#collect(layout);
   }
 
-  #schedule(): readonly ScheduledSequence[] {
+  async #schedule(): Promise<readonly ScheduledSequence[]> {
     this.#meter.enter();
     const { opened, failed } = this.#constraints.look();
     for (const sequence of opened) this.#scheduler.add(sequence);
     this.#fail(failed);
-    const planned = this.#scheduler.schedule();
+    const { decoding, numRows, maxDraftRows } = this.#scheduler.planDecoding();
+    if (maxDraftRows > 0) await this.#speculator?.propose(decoding, numRows, maxDraftRows);
+    const planned = this.#scheduler.planRest();
     if (planned.length > 0) return this.#withMasks(planned);
     if (this.#constraints.numCompiling > 0) this.#constraints.waitForGrammars();
     else if (this.#sequences.size > 0) {
@@ -175,8 +195,10 @@ export class EngineCore {
     return layout;
   }
 
-  #compute(): void {
-    this.#meter.kernels(() => this.#parts.transformer.forward(this.#sampler.buffers));
+  async #compute(): Promise<void> {
+    const { transformer, batch } = this.#parts;
+    await this.#meter.kernels(() => transformer.forward(this.#sampler.buffers));
+    if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }
 
   /** Moves every sequence forward by what its rows gave. */

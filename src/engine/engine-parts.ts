@@ -40,13 +40,13 @@ const GRAMMAR_TIMEOUT_MS = 10_000;
  * @param freeBytes memory the KV cache may be planned against
  * Throws what loading weights and checking options throws.
  */
-export function buildParts(
+export async function buildParts(
   model: OpenModel,
   options: EngineOptions,
   backend: Backend,
   freeBytes: number,
   report: LoadReport,
-): EngineParts {
+): Promise<EngineParts> {
   const { config } = model;
   const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);

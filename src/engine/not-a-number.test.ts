@@ -29,12 +29,17 @@ function damagedModel(): string {
   return path;
 }
 
-function withCore(options: Partial<EngineOptions>, use: (core: EngineCore) => void): void {
+async function withCore(
+  options: Partial<EngineOptions>,
+  use: (core: EngineCore) => void | Promise<void>,
+): Promise<void> {
   const path = damagedModel();
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const fixed = { modelPath: path, numThreads: 2, maxModelLen: 128, kvCacheMemoryBytes: 2 ** 22 };
-    use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
+    await use(
+      await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0),
+    );
   } finally {
     backend.destroy();
   }
@@ -44,9 +49,9 @@ const SOUND = [5, 6, 7, 5, 6, 7, 5, 6];
 const DAMAGED = [5, 6, DAMAGED_TOKEN, 7];
 
 for (const method of ["none", "ngram"] as const) {
-  it(`fails the request that meets them (drafts: ${method})`, () => {
-    withCore({ speculative: { ...NO_SPECULATION, method, isAdaptive: false } }, (core) => {
-      const wanted = runAlone(core, request(SOUND, { maxTokens: 12 }));
+  it(`fails the request that meets them (drafts: ${method})`, async () => {
+    await withCore({ speculative: { ...NO_SPECULATION, method, isAdaptive: false } }, async (core) => {
+      const wanted = await runAlone(core, request(SOUND, { maxTokens: 12 }));
       const completions = new Map<number, Completion>();
       core.add(1, request(SOUND, { maxTokens: 12 }));
       core.add(2, request(DAMAGED, { maxTokens: 12 }));
@@ -54,7 +59,7 @@ for (const method of ["none", "ngram"] as const) {
       core.add(4, poolingRequest(DAMAGED, "mean"));
       const failures = [];
       while (core.hasWork) {
-        for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+        for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
         failures.push(...core.takeFailures());
       }
       expect(failures.map(({ requestId, error }) => [requestId, error.code])).toEqual(

@@ -13,23 +13,23 @@ const MEASURED_STEPS = 2;
 const MAX_MEASURED_ROWS = 32;
 
 /** Undefined where nothing depends on it: measuring takes as long as a hundred tokens do. */
-export function measureStepCost(
+export async function measureStepCost(
   parts: EngineParts,
   { speculative, maxStepMs, blockSize }: EngineOptions,
-): StepCost | undefined {
+): Promise<StepCost | undefined> {
   if (speculative.method === "none" && maxStepMs === 0) return undefined;
   const { maxRows, maxLogitRows, tableStride } = parts.batch.capacity;
   const mostRows = Math.min(maxRows, maxLogitRows, tableStride * blockSize, parts.kv.numBlocks * blockSize);
-  return new StepCost((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, mostRows));
+  return StepCost.measured((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, mostRows));
 }
 
 /** Milliseconds of a step that checks a draft so long that it has `numRows` rows. */
-function measureStep(parts: EngineParts, numRows: number): number {
+async function measureStep(parts: EngineParts, numRows: number): Promise<number> {
   let fastest = Number.POSITIVE_INFINITY;
-  rehearse(parts, [0], numRows - 1, () => {
+  await rehearse(parts, [0], numRows - 1, async () => {
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      parts.transformer.forward(parts.sampler.buffers);
+      await parts.transformer.forward(parts.sampler.buffers);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
   });
@@ -37,41 +37,45 @@ function measureStep(parts: EngineParts, numRows: number): number {
 }
 
 /** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
-export function knownAnswer(parts: EngineParts): Uint8Array {
+export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
   const { transformer, caches, batch, sampler, info } = parts;
   const numTokens = Math.min(info.blockSize, batch.capacity.maxRows);
   const ids = Array.from({ length: numTokens }, (_, i) => (i * 7919 + 11) % info.vocabSize);
   const answer = new Uint8Array(caches.blockBytes + 4);
-  rehearse(parts, ids, 0, (blocks) => {
-    transformer.forward(sampler.buffers);
-    caches.copyOut(blocks, answer);
+  await rehearse(parts, ids, 0, async (blocks) => {
+    await transformer.forward(sampler.buffers);
+    await caches.copyOut(blocks, answer);
     new DataView(answer.buffer).setInt32(caches.blockBytes, sampler.tokenId(0) ?? -1);
   });
   return answer;
 }
 
 /**
- * Calls `read` with the logits [vocabSize] after each id, in order; they are gone after the call. For measuring, while there are no requests;
+ * Calls `read` with the logits [vocabSize] after each id, in order, in one array that the next call overwrites. For measuring, while there are no requests;
  * the ids must fit the context and the KV memory.
  */
-export function promptLogits(
+export async function promptLogits(
   parts: EngineParts,
   promptIds: readonly number[],
   read: (logits: Float32Array) => void,
-): void {
+): Promise<void> {
   const { batch, kv, transformer, sampler } = parts;
   const { maxRows, maxLogitRows } = batch.capacity;
   const sampling = { ...GREEDY_SAMPLING, maxTokens: 1, numPromptLogprobs: 0 };
   const sequence = new Sequence(-1, { promptIds: Int32Array.from(promptIds), sampling }, parts.numGroups, 0);
   sequence.seat = 0;
+  const logits = new Float32Array(parts.info.vocabSize);
   while (sequence.numComputedTokens < promptIds.length) {
     const numNewTokens = Math.min(maxRows, maxLogitRows, promptIds.length - sequence.numComputedTokens);
     if (!kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
       throw new Error(`expected KV memory for ${promptIds.length} tokens, got less`);
     }
     layOutStep(parts, [{ sequence, numNewTokens }], 0);
-    transformer.forward(sampler.buffers);
-    for (let row = 0; row < numNewTokens; row++) read(transformer.logitRow(row));
+    await transformer.forward(sampler.buffers);
+    for (let row = 0; row < numNewTokens; row++) {
+      await transformer.readLogits(row, logits);
+      read(logits);
+    }
     sequence.numComputedTokens += numNewTokens;
     kv.settle(sequence);
   }
@@ -79,12 +83,12 @@ export function promptLogits(
 }
 
 /** Lays out a step of a sequence that is none, with a draft of zeros, for `run` to compute; its first blocks are given to it. */
-function rehearse(
+async function rehearse(
   parts: EngineParts,
   promptIds: readonly number[],
   numDraftTokens: number,
-  run: (blocks: readonly number[]) => void,
-): void {
+  run: (blocks: readonly number[]) => Promise<void>,
+): Promise<void> {
   const numTokens = promptIds.length + numDraftTokens;
   const request = { promptIds: Int32Array.from(promptIds), sampling: { ...GREEDY_SAMPLING, maxTokens: numTokens } };
   const sequence = new Sequence(-1, request, parts.numGroups, 0);
@@ -92,6 +96,6 @@ function rehearse(
   sequence.setDraft(new Array<number>(numDraftTokens).fill(0));
   parts.kv.ensureCapacity(sequence, numTokens);
   layOutStep(parts, [{ sequence, numNewTokens: promptIds.length }], 0);
-  run(sequence.blockTables.map((table) => table[0]!));
+  await run(sequence.blockTables.map((table) => table[0]!));
   parts.kv.release(sequence);
 }

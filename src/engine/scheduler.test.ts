@@ -66,10 +66,7 @@ class Simulation {
       { ...world, maxExtraLogitRows: 4, isChunkedPrefillEnabled: true },
       this.kv,
       createPolicy(world.policy),
-      {
-        promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside),
-        draft: (decoding, _, maxRows) => this.#draft(decoding, maxRows),
-      },
+      { promptTokensBeside: (_, most) => Math.min(most, world.promptTokensBeside) },
     );
     this.#memory = numBlocks.map((count) => new Array<string>(count * blockSize).fill("never written"));
   }
@@ -100,7 +97,9 @@ class Simulation {
       if (cancelAtStep !== undefined && this.numSteps >= cancelAtStep) this.#end(id, sequence);
     }
     if (this.live.size === 0) return;
-    const scheduled = this.scheduler.schedule();
+    const { decoding, maxDraftRows } = this.scheduler.planDecoding();
+    if (maxDraftRows > 0) this.#draft(decoding, maxDraftRows);
+    const scheduled = this.scheduler.planRest();
     expect(scheduled.length).toBeGreaterThan(0);
     this.#checkShape(scheduled);
     for (const entry of scheduled) this.#compute(entry);
@@ -452,7 +451,7 @@ describe("scheduler and KV manager", () => {
       reservedTokens: 0,
     });
     const options = { maxNumSeqs: 8, maxNumBatchedTokens: 128, maxExtraLogitRows: 4 };
-    const advice = { promptTokensBeside: (_: number, most: number) => most, draft: () => {} };
+    const advice = { promptTokensBeside: (_: number, most: number) => most };
     const scheduler = new Scheduler(
       { ...options, isChunkedPrefillEnabled: true, isBatchingStatic: false },
       kv,
@@ -460,7 +459,8 @@ describe("scheduler and KV manager", () => {
       advice,
     );
     const step = () => {
-      for (const { sequence, numNewTokens } of scheduler.schedule()) {
+      scheduler.planDecoding();
+      for (const { sequence, numNewTokens } of scheduler.planRest()) {
         sequence.numComputedTokens += numNewTokens;
         kv.settle(sequence);
         if (sequence.numComputedTokens === sequence.numTokens) sequence.append(1);

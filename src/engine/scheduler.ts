@@ -25,12 +25,17 @@ export interface ScheduledSequence {
   readonly numNewTokens: number;
 }
 
-/** What else a step needs to know; each is asked once a step at most. */
+/** What else a step needs to know, asked once a step at most. */
 interface StepAdvice {
   /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. Not asked while requests wait for a seat. */
   promptTokensBeside(numDecodingRows: number, most: number): number;
-  /** Sets the drafts of sequences that decode: `numRows` rows are planned, `maxDraftRows` more would fit. */
-  draft(decoding: readonly Sequence[], numRows: number, maxDraftRows: number): void;
+}
+
+/** Sequences that decode and may get drafts: `numRows` rows are planned, `maxDraftRows` more would fit. */
+interface DraftRoom {
+  readonly decoding: readonly Sequence[];
+  readonly numRows: number;
+  readonly maxDraftRows: number;
 }
 
 export class Scheduler {
@@ -38,6 +43,7 @@ export class Scheduler {
   readonly waiting: Sequence[] = [];
   numPreemptions = 0;
   readonly #freeSeats: number[];
+  #plan: Plan | undefined;
 
   constructor(
     private readonly options: SchedulerOptions,
@@ -62,33 +68,49 @@ export class Scheduler {
     this.policy.remove(sequence);
   }
 
-  schedule(): ScheduledSequence[] {
-    const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled } = this.options;
-    const plan: Plan = { numTokens: maxNumBatchedTokens, numExtraLogits: maxExtraLogitRows, numNew: new Map() };
-    const preemptionsBefore = this.numPreemptions;
-    const byPolicy = this.#byPolicy;
-    this.running.sort(byPolicy);
-    this.waiting.sort(byPolicy);
+  /** The first half of a step's plan: a token of every sequence that decodes. @returns which of them may be drafted for before the second half */
+  planDecoding(): DraftRoom {
+    const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled, isBatchingStatic } = this.options;
+    this.running.sort(this.#byPolicy);
+    this.waiting.sort(this.#byPolicy);
     this.kv.beginStep();
-    const isIdle = this.running.length === 0;
     const prompts = this.running.filter((sequence) => numMissing(sequence) > 1);
-
+    const plan: Plan = {
+      numTokens: maxNumBatchedTokens,
+      numExtraLogits: maxExtraLogitRows,
+      numNew: new Map(),
+      prompts,
+      mayPrompt: maxNumBatchedTokens,
+      mayAdmit: this.running.length === 0 || !isBatchingStatic,
+      preemptionsBefore: this.numPreemptions,
+    };
+    this.#plan = plan;
     for (const sequence of [...this.running]) if (numMissing(sequence) === 1) this.#continue(sequence, plan);
     const decoding = [...plan.numNew.keys()];
-    if (decoding.length > 0) {
-      const all = this.options.isBatchingStatic ? prompts : [...prompts, ...this.waiting];
-      const wanted = Math.min(plan.numTokens, sumMissing(all));
-      // A seat that reads its prompt slowly is a seat that those who wait for one do not get.
-      const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
-      const mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
-      // What waits for memory needs no rows yet.
-      const numLikely = sumMissing([...prompts, ...this.#admissible()]);
-      this.#addDrafts(decoding, plan, Math.min(plan.numTokens, numLikely, mayPrompt));
-      plan.numTokens = Math.min(plan.numTokens, mayPrompt);
-    }
+    if (decoding.length === 0) return { decoding, numRows: 0, maxDraftRows: 0 };
+    const wanted = Math.min(plan.numTokens, sumMissing(isBatchingStatic ? prompts : [...prompts, ...this.waiting]));
+    // A seat that reads its prompt slowly is a seat that those who wait for one do not get.
+    const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
+    plan.mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
+    // What waits for memory needs no rows yet.
+    const numLikely = sumMissing([...prompts, ...this.#admissible()]);
+    const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.mayPrompt);
+    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting());
+    return {
+      decoding: decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
+      numRows: decoding.length + numPromptTokens,
+      maxDraftRows: Math.max(0, numLeft),
+    };
+  }
+
+  /** The second half: drafts as far as they fit, then prompts. */
+  planRest(): ScheduledSequence[] {
+    const plan = this.#plan!;
+    this.#takeDrafts(plan);
+    plan.numTokens = Math.min(plan.numTokens, plan.mayPrompt);
+    const { prompts, mayAdmit, preemptionsBefore } = plan;
     const hasPreempted = () => this.numPreemptions > preemptionsBefore;
-    const mayAdmit = isIdle || !this.options.isBatchingStatic;
-    this.#schedulePrompts(mayAdmit ? merge(prompts, this.waiting, byPolicy) : prompts, plan, hasPreempted);
+    this.#schedulePrompts(mayAdmit ? merge(prompts, this.waiting, this.#byPolicy) : prompts, plan, hasPreempted);
     return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
   }
 
@@ -197,16 +219,8 @@ export class Scheduler {
   }
 
   /** Drafts take what is left over: no other sequence's tokens, and no block that is not free. */
-  #addDrafts(decoding: readonly Sequence[], plan: Plan, numPromptTokens: number): void {
-    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting());
-    const numRows = decoding.length + numPromptTokens;
-    if (numLeft > 0)
-      this.advice.draft(
-        decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
-        numRows,
-        numLeft,
-      );
-    for (const sequence of decoding) {
+  #takeDrafts(plan: Plan): void {
+    for (const sequence of plan.numNew.keys()) {
       const numDraftTokens = Math.min(sequence.numDraftTokens, plan.numTokens, plan.numExtraLogits);
       const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
       sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
@@ -259,6 +273,13 @@ interface Plan {
   numTokens: number;
   numExtraLogits: number;
   readonly numNew: Map<Sequence, number>;
+  /** Of running sequences. */
+  readonly prompts: readonly Sequence[];
+  /** Tokens of prompts at most. */
+  mayPrompt: number;
+  readonly mayAdmit: boolean;
+  /** Preemptions before this step. */
+  readonly preemptionsBefore: number;
 }
 
 const numMissing = ({ numTokens, numComputedTokens }: Sequence): number => numTokens - numComputedTokens;

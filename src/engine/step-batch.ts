@@ -1,10 +1,8 @@
 /**
- * One step's inputs, for all sequences in it: the only batch type of the engine. The arrays live in backend-visible buffers that are
- * reused by every step. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
+ * One step's inputs, for all sequences in it: the only batch type of the engine. Every step reuses its arrays. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
  * blocks fit in later without another type.
  */
-import type { Backend } from "../backend/backend.js";
-import type { BufferHandle } from "../backend/handles.js";
+import type { Backend, HostBuffer } from "../backend/backend.js";
 
 export interface StepCapacity {
   readonly maxRows: number;
@@ -15,11 +13,7 @@ export interface StepCapacity {
   readonly numGroups: number;
 }
 
-/** A backend buffer with the host's view of it. */
-export interface HostInts {
-  readonly buffer: BufferHandle;
-  readonly values: Int32Array;
-}
+type Ints = HostBuffer<"i32">;
 
 export class StepBatch {
   /** Rows used in this step, of capacity.maxRows. */
@@ -27,26 +21,26 @@ export class StepBatch {
   numLogitRows = 0;
   numHiddenTaps = 0;
   /** [maxRows] each */
-  readonly tokenIds: HostInts;
-  readonly positions: HostInts;
+  readonly tokenIds: Ints;
+  readonly positions: Ints;
   /** Entries of the past that a row sees, its own included. */
-  readonly kvLengths: HostInts;
+  readonly kvLengths: Ints;
   /** The row of the block tables in which the sequence of a token has its blocks. */
-  readonly sequenceIndex: HostInts;
+  readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
-  readonly kvSlots: readonly HostInts[];
+  readonly kvSlots: readonly Ints[];
   /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
-  readonly blockTables: readonly HostInts[];
+  readonly blockTables: readonly Ints[];
   /** [maxLogitRows]: rows whose logits are wanted. */
-  readonly logitRows: HostInts;
+  readonly logitRows: Ints;
   /** [maxRows]: rows whose hidden state after the final norm is wanted, each once. */
-  readonly hiddenTaps: HostInts;
+  readonly hiddenTaps: Ints;
 
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
   ) {
-    const ints = (length: number) => allocateInts(backend, length);
+    const ints = (length: number) => backend.input("i32", length);
     const { maxRows, maxLogitRows, maxSeats, tableStride, numGroups } = capacity;
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
@@ -63,9 +57,4 @@ export class StepBatch {
     this.numLogitRows = 0;
     this.numHiddenTaps = 0;
   }
-}
-
-export function allocateInts(backend: Backend, length: number): HostInts {
-  const buffer = backend.allocate(Math.max(1, length) * 4);
-  return { buffer, values: new Int32Array(backend.kernels.view(buffer)) };
 }

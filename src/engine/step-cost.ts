@@ -15,13 +15,29 @@ export class StepCost {
   readonly #anchors: readonly number[];
   readonly #ms: Float64Array;
 
-  /** @param measure milliseconds of one step of so many rows; @param maxRows more are never asked for */
-  constructor(measure: (numRows: number) => number, maxRows: number) {
-    const anchors = ANCHORS.filter((rows) => rows <= maxRows);
-    this.#anchors = anchors;
-    this.#ms = Float64Array.from(anchors, measure);
-    // More rows never cost less; a single slow measurement does not count.
-    for (let i = anchors.length - 2; i >= 0; i--) this.#ms[i] = Math.min(this.#ms[i]!, this.#ms[i + 1]!);
+  /** @param msOf milliseconds of one step of so many rows; @param maxRows more are never asked for */
+  constructor(msOf: (numRows: number) => number, maxRows: number) {
+    this.#anchors = ANCHORS.filter((rows) => rows <= maxRows);
+    this.#ms = Float64Array.from(this.#anchors, msOf);
+    this.#straighten();
+  }
+
+  /** @param msOf computes a step of so many rows and resolves with its milliseconds */
+  static async measured(msOf: (numRows: number) => Promise<number>, maxRows: number): Promise<StepCost> {
+    const cost = new StepCost(() => 0, maxRows);
+    await cost.measure(msOf);
+    return cost;
+  }
+
+  /** As `measured`, of a cost that somebody holds already. */
+  async measure(msOf: (numRows: number) => Promise<number>): Promise<void> {
+    for (const [i, numRows] of this.#anchors.entries()) this.#ms[i] = await msOf(numRows);
+    this.#straighten();
+  }
+
+  /** More rows never cost less; a single slow measurement does not count. */
+  #straighten(): void {
+    for (let i = this.#ms.length - 2; i >= 0; i--) this.#ms[i] = Math.min(this.#ms[i]!, this.#ms[i + 1]!);
   }
 
   /** What is known reaches so far; beyond it is extrapolated. */

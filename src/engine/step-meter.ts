@@ -39,9 +39,9 @@ export class StepMeter {
     return this.#startMs;
   }
 
-  kernels(run: () => void): void {
+  async kernels(run: () => Promise<void>): Promise<void> {
     const startMs = performance.now();
-    run();
+    await run();
     this.kernelMs += performance.now() - startMs;
   }
 

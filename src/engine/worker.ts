@@ -15,7 +15,7 @@ const IDLE_LOOK_MS = 2000;
 /** Say what to do about a file. */
 const FILE_CODES: readonly ErrorCode[] = ["model_file_changed", "pack_damaged"];
 
-function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): void {
+async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): Promise<void> {
   const send = (message: FromWorker) => port.postMessage(message);
   try {
     send({ kind: "progress", stage: "reading the model's header" });
@@ -25,7 +25,7 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
     if (options.cpuAffinity !== undefined) backend.kernels.pinThreads(options.cpuAffinity);
     const files = new FileWatch();
-    const core = new EngineCore(model, options, backend, availableMemory(), {
+    const core = await EngineCore.create(model, options, backend, availableMemory(), {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
       mapped: (file, check) => files.addPack(file, check),
@@ -53,44 +53,55 @@ function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): vo
       const news = cacheChanges.length === 0 ? {} : { cacheChanges };
       send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news });
     };
-    const guarded = (work: () => void) => {
+    const guarded = async (work: () => void | Promise<void>) => {
       try {
-        work();
+        await work();
       } catch (thrown) {
         fail(failureOf(toMillraceError(thrown)));
       }
     };
     // What a busy engine left for later, in pieces between which mail is read.
     const tidy = () =>
-      guarded(() => {
+      void guarded(() => {
         if (core.hasWork || isStopping) return;
         const isLooking = files.tidy();
         if (core.tidy() || isLooking) setImmediate(tidy);
       });
-    const turn = () => {
+    // Mail that came during a step is in the inbox, and what nobody was told of yet in the port, behind it.
+    const inbox: ToWorker[] = [];
+    const readMail = () => {
+      for (const message of inbox.splice(0)) receive(message);
+      for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
+        receive(mail.message as ToWorker);
+      }
+    };
+    let isTurning = false;
+    const turn = async () => {
+      isTurning = true;
+      readMail();
       while (core.hasWork && !isStopping) {
         files.look(backend.kernels, performance.now());
         pulse.turn(core.longestStepMs);
-        sendStep(core.step());
+        sendStep(await core.step());
         pulse.stepped();
         files.tidy();
-        for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
-          receive(mail.message as ToWorker);
-        }
+        readMail();
       }
       // Aborts may have emptied the engine without a step to say so.
       sendStep([]);
+      isTurning = false;
       tidy();
     };
-    port.on("message", (message: ToWorker) =>
-      guarded(() => {
-        receive(message);
-        turn();
-      }),
-    );
+    port.on("message", (message: ToWorker) => {
+      inbox.push(message);
+      if (!isTurning) void guarded(turn);
+    });
     tidy();
     // An idle engine ends before a request comes to harm.
-    const look = () => guarded(() => isStopping || files.look(backend.kernels, performance.now()));
+    const look = () =>
+      void guarded(() => {
+        if (!isStopping && !isTurning) files.look(backend.kernels, performance.now());
+      });
     setInterval(look, IDLE_LOOK_MS).unref();
   } catch (thrown) {
     fail(toMillraceError(thrown, "engine_failed"));
@@ -108,4 +119,4 @@ function failureOf(error: MillraceError): MillraceError {
   return new MillraceError("engine_failed", `the engine stopped: ${error.message}`);
 }
 
-if (parentPort !== null) run(parentPort, workerData as WorkerData);
+if (parentPort !== null) void run(parentPort, workerData as WorkerData);

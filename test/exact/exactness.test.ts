@@ -120,7 +120,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   const kvCacheDtype = rng.pick(KV_TYPES);
   const activationDtype = rng.pick(["auto", "int8"] as const);
   const isa = rng.pick(ISAS_HERE);
-  const plain = openCore(isa, model, {
+  const plain = await openCore(isa, model, {
     kvCacheDtype,
     activationDtype,
     numThreads: 1,
@@ -163,15 +163,15 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
   const planned = planRequests(rng, plain.core.info.vocabSize);
-  for (const { request: engineRequest } of planned) outputs.push(runAlone(plain.core, engineRequest));
+  for (const { request: engineRequest } of planned) outputs.push(await runAlone(plain.core, engineRequest));
   expect(plain.core.takeFailures()).toEqual([]);
   await plain.core.close();
   plain.backend.destroy();
   // With a disk, a second process finds what the first one left.
   for (let run = 0; run < (fullOptions.prefixCacheDisk === undefined ? 1 : 2); run++) {
-    const full = openCore(isa, model, fullOptions, rng.chance(0.5) ? oracle : undefined);
+    const full = await openCore(isa, model, fullOptions, rng.chance(0.5) ? oracle : undefined);
     try {
-      const together = runTogether(full.core, planned);
+      const together = await runTogether(full.core, planned);
       planned.forEach(({ cancelAtStep }, index) => {
         const got = together.get(index);
         const what = `seed ${seed}, run ${run}, request ${index}, ${model.architecture}, ${isa}`;
@@ -215,7 +215,7 @@ function expectEqual(got: Completion | undefined, alone: Completion, isCancelled
   expect(got?.finishReason, what).toBe(alone.finishReason);
 }
 
-function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number, Completion> {
+async function runTogether(core: EngineCore, planned: readonly Planned[]): Promise<Map<number, Completion>> {
   const completions = new Map<number, Completion>();
   const lastStep = Math.max(
     ...planned.map(({ arriveAtStep, cancelAtStep }) => Math.max(arriveAtStep, cancelAtStep ?? 0)),
@@ -226,7 +226,7 @@ function runTogether(core: EngineCore, planned: readonly Planned[]): Map<number,
       if (cancelAtStep === step) core.abort(index);
     });
     if (!core.hasWork) continue;
-    for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
   }
   return completions;
 }
@@ -269,15 +269,15 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
   };
 }
 
-function openCore(
+async function openCore(
   isa: Isa,
   model: RandomModelOptions,
   options: Partial<EngineOptions>,
   drafter?: Drafter,
-): { core: EngineCore; backend: Backend } {
+): Promise<{ core: EngineCore; backend: Backend }> {
   const backend = createCpuBackend({ isa, numThreads: options.numThreads ?? 1 });
   const path = modelPath(model);
-  const core = new EngineCore(
+  const core = await EngineCore.create(
     openModel(path),
     { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
     backend,

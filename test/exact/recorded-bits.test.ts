@@ -60,13 +60,13 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
     kvCacheMemoryBytes: KV_BYTES,
     speculative: NO_SPECULATION,
   };
-  const core = new EngineCore(openModel(modelPath), options, backend, 0);
+  const core = await EngineCore.create(openModel(modelPath), options, backend, 0);
   const hash = createHash("sha256");
   const rng = new TestRng(26);
   const { vocabSize } = core.info;
   for (let i = 0; i < NUM_REQUESTS; i++) {
     const request = randomRequest(rng, randomIds(rng, rng.int(1, 120), vocabSize), vocabSize, false);
-    const { tokenIds, logprobs, promptLogprobs, pooled, finishReason } = runAlone(core, request);
+    const { tokenIds, logprobs, promptLogprobs, pooled, finishReason } = await runAlone(core, request);
     // JSON writes every bit of a finite double.
     hash.update(JSON.stringify([tokenIds, logprobs, promptLogprobs, pooled && [...pooled], finishReason]));
   }

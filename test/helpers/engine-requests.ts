@@ -46,9 +46,19 @@ export function collect(completions: Map<number, Completion>, requestId: number,
 }
 
 /** Runs one request alone to its end. */
-export function runAlone(core: EngineCore, engineRequest: EngineRequest): Completion {
+export async function runAlone(core: EngineCore, engineRequest: EngineRequest): Promise<Completion> {
   const completions = new Map<number, Completion>();
   core.add(1, engineRequest);
-  while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+  while (core.hasWork) for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
   return completions.get(1)!;
+}
+
+/** One after the other: an engine computes one test's requests at a time. */
+export async function inTurn<Item, Result>(
+  items: readonly Item[],
+  run: (item: Item, index: number) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (const [index, item] of items.entries()) results.push(await run(item, index));
+  return results;
 }

@@ -27,57 +27,59 @@ interface GuessRequest {
 }
 
 /** Guesses at what follows each of the texts, all together. */
-export function guessesAfter(
+export async function guessesAfter(
   modelPath: string,
   headsPath: string,
   requests: readonly GuessRequest[],
   numTokens: number,
-): readonly (readonly number[])[] {
+): Promise<readonly (readonly number[])[]> {
   const backend = createCpuBackend({ numThreads: 1 });
   const silent = { progress: () => {}, note: () => {}, mapped: () => {} };
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);
-    const parts = buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, 0, silent);
+    const parts = await buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, 0, silent);
     const { transformer, batch, weights } = parts;
     const target = { config: model.config, weights, transformer, batch };
     const place = { backend, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
     const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
-    const heads = new TrainedHeads(network, target, options.maxNumSeqs, backend);
-    const sequences = requests.map(
-      ({ ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, numRight, stopTokenIds = [] }, seat) => {
-        const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
-        const request = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
-        const sequence = new Sequence(seat, request, parts.numGroups, 0);
-        Object.assign(sequence, { seat, numAdmissions: 1 });
-        parts.kv.ensureCapacity(sequence, ids.length);
-        const compute = (numNewTokens: number, numRight: number, isSeen: boolean): void => {
-          const scheduled = [{ sequence, numNewTokens }];
-          layOutStep(parts, scheduled, 0);
-          if (isSeen) heads.tapHidden(scheduled);
-          parts.transformer.forward(parts.sampler.buffers);
-          sequence.numDraftTokens = 0;
-          sequence.numComputedTokens += numNewTokens + numRight;
-          // As if they had been sampled.
-          while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
-          if (isSeen) heads.takeHidden();
-        };
-        if (numSkipped > 0) compute(numSkipped, 0, false);
-        while (sequence.numComputedTokens < ids.length - 1) {
-          const { numTokens, numComputedTokens } = sequence;
-          const numNewTokens = Math.min(numTokens - numComputedTokens, chunk);
-          const isDecoding = numRight !== undefined && numComputedTokens === numTokens - 1;
-          const right = isDecoding ? ids.slice(numTokens, Math.min(numTokens + numRight, ids.length - 1)) : [];
-          if (isDecoding) sequence.setDraft([...right, (ids[numTokens + right.length]! + 1) % 97]);
-          compute(numNewTokens, right.length, true);
-        }
-        return sequence;
-      },
-    );
-    const ready = heads.ready(sequences);
+    const heads = await TrainedHeads.create(network, target, options.maxNumSeqs, backend);
+    const sequences: Sequence[] = [];
+    for (const [seat, request] of requests.entries()) {
+      const { ids, numSkipped = 0, chunk = ids.length, numPrompt = ids.length - 1, numRight } = request;
+      const { stopTokenIds = [] } = request;
+      const sampling = { ...GREEDY, maxTokens: 1000, stopTokenIds };
+      const engineRequest = { promptIds: Int32Array.from(ids.slice(0, numPrompt)), sampling };
+      const sequence = new Sequence(seat, engineRequest, parts.numGroups, 0);
+      Object.assign(sequence, { seat, numAdmissions: 1 });
+      parts.kv.ensureCapacity(sequence, ids.length);
+      const compute = async (numNewTokens: number, numRight: number, isSeen: boolean): Promise<void> => {
+        const scheduled = [{ sequence, numNewTokens }];
+        layOutStep(parts, scheduled, 0);
+        if (isSeen) heads.tapHidden(scheduled);
+        await parts.transformer.forward(parts.sampler.buffers);
+        await parts.transformer.readTapped();
+        sequence.numDraftTokens = 0;
+        sequence.numComputedTokens += numNewTokens + numRight;
+        // As if they had been sampled.
+        while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
+        if (isSeen) heads.takeHidden();
+      };
+      if (numSkipped > 0) await compute(numSkipped, 0, false);
+      while (sequence.numComputedTokens < ids.length - 1) {
+        const { numTokens, numComputedTokens } = sequence;
+        const numNewTokens = Math.min(numTokens - numComputedTokens, chunk);
+        const isDecoding = numRight !== undefined && numComputedTokens === numTokens - 1;
+        const right = isDecoding ? ids.slice(numTokens, Math.min(numTokens + numRight, ids.length - 1)) : [];
+        if (isDecoding) sequence.setDraft([...right, (ids[numTokens + right.length]! + 1) % 97]);
+        await compute(numNewTokens, right.length, true);
+      }
+      sequences.push(sequence);
+    }
+    const ready = await heads.ready(sequences);
     const numMade = requests.map(() => 0);
     const goesOn = (index: number) => ++numMade[index]! < (requests[index]!.numGuesses ?? numTokens);
-    return heads.propose(ready, numTokens, goesOn).map(({ tokens }) => [...tokens]);
+    return (await heads.propose(ready, numTokens, goesOn)).map(({ tokens }) => [...tokens]);
   } finally {
     backend.destroy();
   }

@@ -18,13 +18,13 @@ export interface ExpectedLogprobs {
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;
 
-export function expectLogprobs(path: string, expected: ExpectedLogprobs, tolerance = TOLERANCE): void {
+export async function expectLogprobs(path: string, expected: ExpectedLogprobs, tolerance = TOLERANCE): Promise<void> {
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend, 0);
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend, 0);
     const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: 3 });
-    const { promptLogprobs } = runAlone(core, prompt);
+    const { promptLogprobs } = await runAlone(core, prompt);
     const scored = promptLogprobs!.slice(1).map((entry) => entry!);
     expect(scored).toHaveLength(expected.logprobs.length);
     for (const [position, { logprob, top }] of scored.entries()) {

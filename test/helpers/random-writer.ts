@@ -33,26 +33,40 @@ interface RandomWriterOptions {
   readonly biases: Readonly<Record<string, number>>;
 }
 
-/** @example await using writer = new RandomWriter({ seed: 1, maxTokens: 100, biases: { "}": 5 } }); */
+/** @example await using writer = await RandomWriter.create({ seed: 1, maxTokens: 100, biases: { "}": 5 } }); */
 export class RandomWriter implements AsyncDisposable {
-  readonly core: EngineCore;
-  readonly #folder = mkdtempSync(join(tmpdir(), "millrace-writer-"));
+  readonly #folder: string;
   readonly #backend: Backend;
   readonly #options: RandomWriterOptions;
   readonly #stopTokenIds: readonly number[];
   readonly #texts: readonly Uint8Array[];
   readonly #logitBias: readonly (readonly [number, number])[];
 
-  constructor(options: RandomWriterOptions) {
-    const { seed, markers, biases } = options;
-    this.#options = options;
-    const path = join(this.#folder, "model.gguf");
+  static async create(options: RandomWriterOptions): Promise<RandomWriter> {
+    const { seed, markers } = options;
+    const folder = mkdtempSync(join(tmpdir(), "millrace-writer-"));
+    const path = join(folder, "model.gguf");
     const facts = { architecture: "llama", seed, contextLength: 1024 } as const;
     const model = writeRandomModel(path, { ...facts, ...(markers === undefined ? {} : { markers }) });
-    this.#backend = createCpuBackend({ numThreads: 1 });
+    const backend = createCpuBackend({ numThreads: 1 });
     const engineOptions = { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxNumSeqs: 32 };
-    this.core = new EngineCore(openModel(path), engineOptions, this.#backend, 2 ** 28);
-    this.#stopTokenIds = [model.eosTokenId];
+    const core = await EngineCore.create(openModel(path), engineOptions, backend, 2 ** 28);
+    return new RandomWriter(options, core, backend, folder, model.eosTokenId);
+  }
+
+  private constructor(
+    options: RandomWriterOptions,
+    readonly core: EngineCore,
+    backend: Backend,
+    folder: string,
+    eosTokenId: number,
+  ) {
+    this.#options = options;
+    this.#backend = backend;
+    this.#folder = folder;
+    const path = join(folder, "model.gguf");
+    const { biases } = options;
+    this.#stopTokenIds = [eosTokenId];
     this.#texts = readTokenBytes(path).bytes.map((bytes) => (bytes[0] === SPECIAL_BYTE ? bytes.subarray(1) : bytes));
     this.#logitBias = this.#texts.flatMap((bytes, id) => {
       const bias = biases[Buffer.from(bytes).toString("latin1")];
@@ -61,7 +75,7 @@ export class RandomWriter implements AsyncDisposable {
   }
 
   /** All at once, at temperature 1. What is not UTF-8 becomes U+FFFD. */
-  write(tasks: readonly WritingTask[]): readonly Written[] {
+  async write(tasks: readonly WritingTask[]): Promise<readonly Written[]> {
     const { maxTokens } = this.#options;
     tasks.forEach(({ grammar, seed }, index) => {
       const rest = { stopTokenIds: this.#stopTokenIds, logitBias: this.#logitBias };
@@ -71,7 +85,7 @@ export class RandomWriter implements AsyncDisposable {
     });
     const completions = new Map<number, Completion>();
     while (this.core.hasWork) {
-      for (const { requestId, output } of this.core.step()) collect(completions, requestId, output);
+      for (const { requestId, output } of await this.core.step()) collect(completions, requestId, output);
       for (const { error } of this.core.takeFailures()) throw error;
     }
     return tasks.map((_, index) => this.#read(completions.get(index + 1)!));

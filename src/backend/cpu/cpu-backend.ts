@@ -1,8 +1,11 @@
-/** The CPU as a backend: kernel threads, and memory that host and kernels share. */
-import type { Backend, BackendDescription } from "../backend.js";
+/** The CPU as a backend: kernel threads, the calling one among them, in memory that the host sees. A program has run when `submit` returns. */
+import type { Backend, BackendDescription, HostArrays, HostBuffer } from "../backend.js";
 import type { BufferHandle } from "../handles.js";
+import type { Program } from "../program.js";
 import type { DeviceOptions, KernelDevice, KvBytes } from "./kernels.js";
 import { loadKernels } from "./load.js";
+
+const ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array };
 
 /** Throws `kernels_missing` and `kernels_isa`. */
 export function createCpuBackend(options: DeviceOptions): CpuBackend {
@@ -21,20 +24,30 @@ export class CpuBackend implements Backend {
     return this.kernels.allocate(byteLength);
   }
 
+  input<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type> {
+    const buffer = this.kernels.allocate(Math.max(1, length) * ARRAYS[type].BYTES_PER_ELEMENT);
+    const values = new ARRAYS[type](this.kernels.view(buffer), 0, length);
+    return { buffer, values: values as HostArrays[Type] };
+  }
+
+  output<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type> {
+    return this.input(type, length);
+  }
+
   release(buffer: BufferHandle): void {
     this.kernels.release(buffer);
   }
 
-  read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void {
-    this.kernels.read(buffer, byteOffset, target);
+  async read(buffer: BufferHandle, byteOffset: number, target: ArrayBufferView): Promise<void> {
+    this.kernels.read(buffer, byteOffset, bytesOf(target));
   }
 
-  write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void {
-    this.kernels.write(buffer, byteOffset, source);
+  write(buffer: BufferHandle, byteOffset: number, source: ArrayBufferView): void {
+    this.kernels.write(buffer, byteOffset, bytesOf(source));
   }
 
-  submit(program: Float64Array, numWords: number): void {
-    this.kernels.submit(program, numWords);
+  async submit({ words, numWords }: Program): Promise<void> {
+    this.kernels.submit(words, numWords);
   }
 
   kvBytes(): KvBytes {
@@ -45,3 +58,6 @@ export class CpuBackend implements Backend {
     this.kernels.destroy();
   }
 }
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);

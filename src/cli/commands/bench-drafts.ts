@@ -98,12 +98,12 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
   };
   const open = (speculative: SpeculativeConfig) =>
-    new EngineCore(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend, 2 ** 32);
-  const plain = open(NO_SPECULATION);
-  const drafting = open(flags.speculativeConfig);
+    EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend, 2 ** 32);
+  const plain = await open(NO_SPECULATION);
+  const drafting = await open(flags.speculativeConfig);
   stage.done(`${plain.info.architecture}, ${plain.info.weightType}, ${plain.info.isa}`);
   const spec: DraftsBenchSpec = { ...flags, batches: flags.batch, promptsPerRound: flags.prompts };
-  const results = benchDrafts(plain, drafting, sets, spec, ({ set, batch, decoding }) => {
+  const results = await benchDrafts(plain, drafting, sets, spec, ({ set, batch, decoding }) => {
     process.stderr.write(`  ${set}, ${batch} at once: ${shownRatio(decoding)} plain decoding\n`);
   });
   const { speculativeConfig } = flags;

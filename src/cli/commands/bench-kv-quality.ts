@@ -70,12 +70,12 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   const open = (kvCacheDtype: KvType) => {
     const shape = { modelPath: path, numThreads, maxModelLen: flags.window, maxNumSeqs: 1, kvCacheDtype };
     const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
-    return new EngineCore(model, options, backend, 2 ** 32);
+    return EngineCore.create(model, options, backend, 2 ** 32);
   };
-  const reference = open(REFERENCE);
-  const tested = open(flags.kvCacheDtype);
+  const reference = await open(REFERENCE);
+  const tested = await open(flags.kvCacheDtype);
   stage.done(`${reference.info.architecture}, ${reference.info.weightType}, ${reference.info.isa}`);
-  const divergence = divergenceOf(reference, tested, windows, (numTokens, meanKl) => {
+  const divergence = await divergenceOf(reference, tested, windows, (numTokens, meanKl) => {
     process.stderr.write(`  ${numTokens} of ${ids.length} tokens, divergence ${meanKl.toFixed(5)}\n`);
   });
   const bytes = {

@@ -78,7 +78,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
   };
-  const core = new EngineCore(
+  const core = await EngineCore.create(
     openModel(path),
     options,
     backend,
@@ -88,7 +88,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   );
   stage.done(`${core.info.architecture}, ${core.info.weightType}, ${core.info.isa}`);
   const spec: SpeculationBenchSpec = { ...flags, batches: flags.batch, maxDraftTokens: flags.draftTokens };
-  const results = benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {
+  const results = await benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {
     process.stderr.write(`  batch ${batch}: ${ratio.toFixed(2)} × plain decoding\n`);
   });
   const report = {

@@ -1,9 +1,9 @@
 /** The rows of a step that the last layer goes on for: those whose logits or hidden states are read. */
-import type { Backend } from "../../backend/backend.js";
+import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
-import { allocateInts, type HostInts, type StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step-batch.js";
 
 /** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
 export interface Rows {
@@ -13,18 +13,18 @@ export interface Rows {
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
   /** i32 [numRows] */
-  readonly kvLengths: HostInts;
-  readonly sequenceIndex: HostInts;
+  readonly kvLengths: HostBuffer<"i32">;
+  readonly sequenceIndex: HostBuffer<"i32">;
   /** Those whose logits, and whose hidden states are wanted. */
-  readonly logitRows: HostInts;
-  readonly hiddenTaps: HostInts;
+  readonly logitRows: HostBuffer<"i32">;
+  readonly hiddenTaps: HostBuffer<"i32">;
 }
 
 export class LastRows {
   readonly #width: number;
   readonly #queryWidth: number;
   /** Their numbers in the batch. */
-  readonly #rows: HostInts;
+  readonly #rows: HostBuffer<"i32">;
   readonly #gathered: Omit<Rows, "numRows">;
 
   /** @param capacity rows that there is memory for */
@@ -35,7 +35,7 @@ export class LastRows {
   ) {
     this.#width = width;
     this.#queryWidth = numHeads * headDim;
-    const ints = () => allocateInts(backend, capacity);
+    const ints = () => backend.input("i32", capacity);
     this.#rows = ints();
     this.#gathered = {
       hidden: backend.allocate(capacity * this.#width * 4),

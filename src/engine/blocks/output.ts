@@ -13,24 +13,22 @@ export class Output {
   readonly #selected: BufferHandle;
   /** [maxLogitRows, vocabSize] */
   readonly #logits: BufferHandle;
-  readonly #logitValues: Float32Array;
   /** [maxRows, width]: hidden states of the latest step's taps after the final norm, until the next step. */
   readonly tapped: BufferHandle;
-  readonly #tappedValues: Float32Array;
+  /** The host's copy of them. */
+  #tappedValues = new Float32Array(0);
 
   constructor(
     private readonly config: ModelConfig,
     private readonly weights: ModelWeights,
-    backend: Backend,
+    private readonly backend: Backend,
     { maxRows, maxLogitRows }: StepCapacity,
     private readonly products: Products,
   ) {
     const { width, vocabSize } = config;
     this.#selected = backend.allocate(maxLogitRows * width * 4);
     this.#logits = backend.allocate(maxLogitRows * vocabSize * 4);
-    this.#logitValues = new Float32Array(backend.kernels.view(this.#logits));
     this.tapped = backend.allocate(maxRows * width * 4);
-    this.#tappedValues = new Float32Array(backend.kernels.view(this.tapped));
   }
 
   /** Samples at the first `numRows` of the logit rows. */
@@ -50,16 +48,22 @@ export class Output {
     this.#norm(program, this.tapped, numRows);
   }
 
-  /** [width]: of the latest step's tap `index`, until the next step. */
+  /** Fetches the hidden states of the first `numRows` tapped rows of the latest step. */
+  readTapped(numRows: number): Promise<void> {
+    const length = numRows * this.config.width;
+    if (length > this.#tappedValues.length) this.#tappedValues = new Float32Array(length);
+    return this.backend.read(this.tapped, 0, this.#tappedValues.subarray(0, length));
+  }
+
+  /** [width]: of tap `index`, as fetched last. */
   tappedRow(index: number): Float32Array {
     const { width } = this.config;
     return this.#tappedValues.subarray(index * width, (index + 1) * width);
   }
 
-  /** [vocabSize]: logits of the latest step's row `index`, until the next step. */
-  logitRow(index: number): Float32Array {
-    const { vocabSize } = this.config;
-    return this.#logitValues.subarray(index * vocabSize, (index + 1) * vocabSize);
+  /** Fetches the logits of the latest step's row `index` into `target` [vocabSize]. */
+  readLogits(index: number, target: Float32Array): Promise<void> {
+    return this.backend.read(this.#logits, index * target.byteLength, target);
   }
 
   /** In place. */

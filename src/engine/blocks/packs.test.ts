@@ -62,18 +62,18 @@ interface Load {
 }
 
 /** Loads the model and takes a few tokens. */
-function load(path = model, packCache = { folder, maxBytes: BYTES }): Load {
+async function load(path = model, packCache = { folder, maxBytes: BYTES }): Promise<Load> {
   const backend = createCpuBackend({ numThreads: 2 });
   const stages: string[] = [];
   const notes: string[] = [];
   try {
     const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24, packCache };
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, 0, {
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, 0, {
       progress: (stage) => stages.push(stage),
       note: (text) => notes.push(text),
       mapped: () => {},
     });
-    const { tokenIds } = runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
+    const { tokenIds } = await runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
     return { tokens: tokenIds, stages, notes };
   } finally {
     backend.destroy();
@@ -84,10 +84,10 @@ const packs = () => readdirSync(folder).filter((name) => name.endsWith(".pack"))
 const wasPacked = ({ stages }: Load) => stages.includes("packing the weights");
 
 describe("the pack cache", () => {
-  it("packs once, and answers the same from the pack as from memory", () => {
-    const first = load();
-    const second = load();
-    const inMemory = load(model, { folder: join(root, "none"), maxBytes: 1 });
+  it("packs once, and answers the same from the pack as from memory", async () => {
+    const first = await load();
+    const second = await load();
+    const inMemory = await load(model, { folder: join(root, "none"), maxBytes: 1 });
     expect([wasPacked(first), wasPacked(second), wasPacked(inMemory)]).toEqual([true, false, true]);
     expect(second.stages).toEqual([]);
     expect(second.tokens).toEqual(first.tokens);
@@ -96,22 +96,22 @@ describe("the pack cache", () => {
     expect(packs()).toHaveLength(1);
   });
 
-  it("knows the same content under another path and date, and other content under the same path", () => {
-    load();
+  it("knows the same content under another path and date, and other content under the same path", async () => {
+    await load();
     const copy = join(root, "copy.gguf");
     copyFileSync(model, copy);
-    expect(wasPacked(load(copy))).toBe(false);
+    expect(wasPacked(await load(copy))).toBe(false);
     expect(packs()).toHaveLength(1);
     const bytes = readFileSync(copy);
     bytes[bytes.length - 1]! ^= 1;
     writeFileSync(copy, bytes);
     utimesSync(copy, new Date(), new Date(Date.now() + 10_000));
-    expect(wasPacked(load(copy))).toBe(true);
+    expect(wasPacked(await load(copy))).toBe(true);
     expect(packs()).toHaveLength(2);
   });
 
-  it("takes damaged and cut-off packs for none", () => {
-    const { tokens } = load();
+  it("takes damaged and cut-off packs for none", async () => {
+    const { tokens } = await load();
     const pack = join(folder, packs()[0]!);
     const whole = readFileSync(pack);
     const damages: readonly (() => void)[] = [
@@ -123,26 +123,26 @@ describe("the pack cache", () => {
     ];
     for (const damage of damages) {
       damage();
-      const again = load();
+      const again = await load();
       expect(wasPacked(again)).toBe(true);
       expect(again.tokens).toEqual(tokens);
     }
   });
 
-  it("finds a flipped bit in a pack, says so and packs anew", () => {
-    const { tokens } = load();
+  it("finds a flipped bit in a pack, says so and packs anew", async () => {
+    const { tokens } = await load();
     const pack = join(folder, packs()[0]!);
     const whole = readFileSync(pack);
     whole[readPackTable(pack)!.matrices[40]!.byteOffset! + 12_345]! ^= 0x10;
     writeFileSync(pack, whole);
-    const again = load();
+    const again = await load();
     expect(again.notes).toEqual([expect.stringMatching(/damaged and are made anew: .*\.pack/)]);
     expect([wasPacked(again), again.tokens]).toEqual([true, tokens]);
-    expect(load().stages).toEqual([]);
+    expect((await load()).stages).toEqual([]);
   });
 
-  it("of a large pack, finds it while it serves already, and removes the pack", () => {
-    load();
+  it("of a large pack, finds it while it serves already, and removes the pack", async () => {
+    await load();
     const pack = join(folder, packs()[0]!);
     const found = { path: pack, table: readPackTable(pack)! };
     const device = loadKernels().createDevice({ numThreads: 1 });
@@ -169,34 +169,37 @@ describe("the pack cache", () => {
     }
   });
 
-  it.skipIf(process.getuid === undefined)("believes no pack that others can write, and none of another user", () => {
-    load();
-    chmodSync(folder, 0o777);
-    const shared = load();
-    expect([wasPacked(shared), shared.notes]).toEqual([
-      true,
-      [expect.stringMatching(/only this user can write.*chmod 700/)],
-    ]);
-    chmodSync(folder, 0o700);
-    const pack = join(folder, packs()[0]!);
-    chmodSync(pack, 0o666);
-    expect(wasPacked(load())).toBe(true);
-    expect(statSync(pack).mode & 0o777).toBe(0o600);
-    if (process.getuid!() !== 0) return;
-    chownSync(folder, 12_345, 12_345);
-    expect(load().notes).toEqual([expect.stringContaining("only this user can write")]);
-  });
+  it.skipIf(process.getuid === undefined)(
+    "believes no pack that others can write, and none of another user",
+    async () => {
+      await load();
+      chmodSync(folder, 0o777);
+      const shared = await load();
+      expect([wasPacked(shared), shared.notes]).toEqual([
+        true,
+        [expect.stringMatching(/only this user can write.*chmod 700/)],
+      ]);
+      chmodSync(folder, 0o700);
+      const pack = join(folder, packs()[0]!);
+      chmodSync(pack, 0o666);
+      expect(wasPacked(await load())).toBe(true);
+      expect(statSync(pack).mode & 0o777).toBe(0o600);
+      if (process.getuid!() !== 0) return;
+      chownSync(folder, 12_345, 12_345);
+      expect((await load()).notes).toEqual([expect.stringContaining("only this user can write")]);
+    },
+  );
 
-  it("packs into memory and says so where the folder cannot be written", () => {
+  it("packs into memory and says so where the folder cannot be written", async () => {
     const file = join(root, "a-file");
     writeFileSync(file, "");
-    const { tokens, notes } = load(model, { folder: join(file, "packed"), maxBytes: BYTES });
+    const { tokens, notes } = await load(model, { folder: join(file, "packed"), maxBytes: BYTES });
     expect(tokens).toHaveLength(8);
     expect(notes).toEqual([expect.stringMatching(/not kept.*(ENOTDIR|EEXIST)/)]);
   });
 
-  it("lists, makes room by removing the longest unused, and clears", () => {
-    load();
+  it("lists, makes room by removing the longest unused, and clears", async () => {
+    await load();
     const cache = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION);
     const [listed] = cache.list();
     expect(listed).toMatchObject({ model: "large", isCurrent: true });
@@ -204,36 +207,39 @@ describe("the pack cache", () => {
     expect(cache.list()).toEqual([]);
     expect(existsSync(writer.path)).toBe(true);
     expect(readdirSync(folder).filter((name) => name.endsWith(".ref"))).toHaveLength(1);
-    load();
+    await load();
     expect(cache.clear("unknown")).toEqual([]);
     expect(cache.clear("large")).toMatchObject([{ model: "large" }]);
     expect(readdirSync(folder).filter((name) => !name.endsWith(".tmp"))).toEqual([]);
   });
 
-  it.skipIf(!existsSync("/proc/self/clear_refs"))("loading takes little more memory than packed weights and KV", () => {
-    const kilobytes = (field: string) =>
-      Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "utf8"))![1]);
-    const kvBytes = 2 ** 24;
-    for (const packCache of [
-      { folder, maxBytes: BYTES },
-      { folder, maxBytes: BYTES },
-      { folder, maxBytes: 1 },
-    ]) {
-      // Sets the peak, VmHWM, back to the present size.
-      writeFileSync("/proc/self/clear_refs", "5");
-      const before = kilobytes("VmRSS");
-      load(model, packCache);
-      const grownBytes = (kilobytes("VmHWM") - before) * 1024;
-      expect(grownBytes).toBeLessThan(1.15 * (PACKED_BYTES + kvBytes));
-    }
-  });
+  it.skipIf(!existsSync("/proc/self/clear_refs"))(
+    "loading takes little more memory than packed weights and KV",
+    async () => {
+      const kilobytes = (field: string) =>
+        Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "utf8"))![1]);
+      const kvBytes = 2 ** 24;
+      for (const packCache of [
+        { folder, maxBytes: BYTES },
+        { folder, maxBytes: BYTES },
+        { folder, maxBytes: 1 },
+      ]) {
+        // Sets the peak, VmHWM, back to the present size.
+        writeFileSync("/proc/self/clear_refs", "5");
+        const before = kilobytes("VmRSS");
+        await load(model, packCache);
+        const grownBytes = (kilobytes("VmHWM") - before) * 1024;
+        expect(grownBytes).toBeLessThan(1.15 * (PACKED_BYTES + kvBytes));
+      }
+    },
+  );
 
-  it("needs no reference to use a pack, where none can be written", () => {
-    load();
+  it("needs no reference to use a pack, where none can be written", async () => {
+    await load();
     const [ref] = readdirSync(folder).filter((name) => name.endsWith(".ref"));
     rmSync(join(folder, ref!));
     mkdirSync(join(folder, ref!));
-    const again = load();
+    const again = await load();
     expect([wasPacked(again), again.notes]).toEqual([false, []]);
     expect(readdirSync(folder).sort()).toEqual([...packs(), ref].sort());
   });
@@ -254,8 +260,8 @@ describe("the pack cache", () => {
     expect(readdirSync(folder).sort()).toEqual(kept.sort());
   });
 
-  it("a pack of another layout is a miss", () => {
-    load();
+  it("a pack of another layout is a miss", async () => {
+    await load();
     const older = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION + 1);
     expect(older.find([model])).toBeUndefined();
     expect(older.list()).toMatchObject([{ isCurrent: false }]);

@@ -29,7 +29,7 @@ export function createRopeTables(
     const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? ropeFactors);
     const half = invFreq.length;
     const handle = backend.allocate(invFreq.byteLength);
-    new Float32Array(backend.kernels.view(handle)).set(invFreq);
+    backend.write(handle, 0, invFreq);
     return { table: backend.allocate(maxRows * half * 8), invFreq: handle, half, magnitude };
   });
 }

@@ -73,10 +73,11 @@ export class Transformer {
   }
 
   /**
-   * Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows.
+   * Computes the batch's rows, stores their keys and values, samples at the batch's logit rows and norms its tapped rows. The batch and the
+   * sampler's inputs stay as they are until that has ended.
    * @param variant of the input, for its recorder
    */
-  forward(samples: SampleBuffers, variant = 0): void {
+  forward(samples: SampleBuffers, variant = 0): Promise<void> {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const numLast = this.#last.layOut(batch);
@@ -87,7 +88,7 @@ export class Transformer {
     this.#recorded.delete(shape);
     this.#recorded.set(shape, program);
     if (this.#recorded.size > MAX_RECORDED) this.#recorded.delete(this.#recorded.keys().next().value!);
-    backend.submit(program.words, program.numWords);
+    return backend.submit(program);
   }
 
   #record(samples: SampleBuffers, variant: number, numLast: number): Program {
@@ -128,13 +129,18 @@ export class Transformer {
     return this.#output.tapped;
   }
 
-  /** [width]: hidden state of the latest step's tap `index`, until the next step. */
+  /** Fetches the hidden states of the latest step's taps. */
+  readTapped(): Promise<void> {
+    return this.#output.readTapped(this.parts.batch.numHiddenTaps);
+  }
+
+  /** [width]: hidden state of tap `index`, as fetched last. */
   tappedHidden(index: number): Float32Array {
     return this.#output.tappedRow(index);
   }
 
-  /** [vocabSize]: logits of the latest step's row `index`, until the next step. */
-  logitRow(index: number): Float32Array {
-    return this.#output.logitRow(index);
+  /** Fetches the logits of the latest step's row `index` into `target` [vocabSize]. */
+  readLogits(index: number, target: Float32Array): Promise<void> {
+    return this.#output.readLogits(index, target);
   }
 }

@@ -25,15 +25,15 @@ const SHAPE = { architecture: "llama", width: 256, ff: 512, seed: 7 } as const;
 const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
 
 /** Log-probabilities of a fixed text's tokens. */
-function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): number[] {
+async function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): Promise<number[]> {
   const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
   writeRandomModel(path, options);
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
     const engineOptions = { modelPath: path, numThreads: 2, ...memory, activationDtype, kvCacheDtype: "f32" } as const;
-    const core = new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, backend, 0);
-    const { promptLogprobs } = runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, backend, 0);
+    const { promptLogprobs } = await runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
     return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
   } finally {
     backend.destroy();
@@ -42,9 +42,9 @@ function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype 
 
 describe("a model file of", () => {
   for (const type of GGUF_TYPES.filter((name) => BLOCK_LAYOUT[name].numValues > 1)) {
-    it(`${type} scores a text as its values in F32 do`, () => {
-      const scores = scoresOf({ ...SHAPE, type });
-      const wanted = scoresOf({ ...SHAPE, type, isDequantised: true });
+    it(`${type} scores a text as its values in F32 do`, async () => {
+      const scores = await scoresOf({ ...SHAPE, type });
+      const wanted = await scoresOf({ ...SHAPE, type, isDequantised: true });
       // Room for activations in eight bits; a value read wrongly is off by whole nats.
       const errors = scores.map((score, i) => Math.abs(score - wanted[i]!));
       expect(Math.max(...errors)).toBeLessThan(0.5);
@@ -53,12 +53,12 @@ describe("a model file of", () => {
     });
   }
 
-  it("Q8_0 differs a little, and no more, where its activations have eight bits", () => {
+  it("Q8_0 differs a little, and no more, where its activations have eight bits", async () => {
     const options = { ...SHAPE, type: "Q8_0" } as const;
     const [wanted, sixteen, eight] = [
-      scoresOf({ ...options, isDequantised: true }),
-      scoresOf(options),
-      scoresOf(options, "int8"),
+      await scoresOf({ ...options, isDequantised: true }),
+      await scoresOf(options),
+      await scoresOf(options, "int8"),
     ];
     const worst = (scores: readonly number[]) => Math.max(...scores.map((score, i) => Math.abs(score - wanted[i]!)));
     expect(worst(sixteen)).toBeLessThan(0.01);

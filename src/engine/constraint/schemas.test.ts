@@ -31,13 +31,18 @@ const AWKWARD_TOKENS = [
 
 test("random outputs under random schemas are valid", async () => {
   const markers = { texts: AWKWARD_TOKENS, areSpecial: false };
-  await using writer = new RandomWriter({ seed: 3, maxTokens: 700, markers, biases: { '"': 5, "}": 5, "]": 5 } });
+  await using writer = await RandomWriter.create({
+    seed: 3,
+    maxTokens: 700,
+    markers,
+    biases: { '"': 5, "}": 5, "]": 5 },
+  });
   const rng = new TestRng(11);
   const schemas = Array.from({ length: NUM_SCHEMAS }, () => randomSchema(rng));
   const tasks = schemas.flatMap((schema) =>
     Array.from({ length: OUTPUTS_PER_SCHEMA }, (_, seed) => ({ grammar: grammarOfSchema(schema, "json"), seed })),
   );
-  const texts = writer.write(tasks);
+  const texts = await writer.write(tasks);
   const ajv = new Ajv2020.default({ strict: false });
   texts.forEach(({ text, isCut }, i) => {
     if (isCut) return;

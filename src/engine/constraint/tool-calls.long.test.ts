@@ -97,7 +97,7 @@ test.each(
   const texts = [...format.markers, ...REASONING_MARKERS];
   const toOpeners = Object.fromEntries(texts.map((text) => [text, 4]));
   const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
-  await using writer = new RandomWriter({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
+  await using writer = await RandomWriter.create({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
   const rng = new TestRng(12);
   const kinds: readonly Call[] = ["named", "any", "free", "form"];
   const tasks = kinds.flatMap((call) =>
@@ -107,7 +107,7 @@ test.each(
   const numCalls = { named: 0, any: 0, free: 0, form: 0 };
   let numInForm = 0;
   let numCut = 0;
-  writer.write(tasks.map(({ grammar }, seed) => ({ grammar, seed }))).forEach(({ text, isCut }, i) => {
+  (await writer.write(tasks.map(({ grammar }, seed) => ({ grammar, seed })))).forEach(({ text, isCut }, i) => {
     if (isCut) {
       numCut++;
       return;

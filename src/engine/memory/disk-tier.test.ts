@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { request, runAlone } from "../../../test/helpers/engine-requests.js";
+import { inTurn, request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
@@ -38,7 +38,7 @@ async function live<T>(
   const disk = { folder, maxBytes: 2 ** 30 };
   const all = { ...DEFAULT_ENGINE_OPTIONS, numThreads: 1, prefixCacheDisk: disk, speculative: NO_SPECULATION };
   const report = { progress: () => {}, note: (text: string) => notes.push(text), mapped: () => {} };
-  const core = new EngineCore(
+  const core = await EngineCore.create(
     openModel(modelPath),
     { ...all, kvCacheMemoryBytes: 2 ** 24, ...options, modelPath },
     backend,
@@ -130,7 +130,7 @@ describe("prefixes on disk", () => {
     const blockBytes = await live((core) => core.info.kvBytes / core.info.numKvBlocks);
     const maxBytes = 20 * blockBytes;
     const prompts = Array.from({ length: 8 }, (_, i) => PROMPT.map((id) => (id + i + 1) % 200));
-    await live((core) => prompts.map((ids) => runAlone(core, request(ids))), {
+    await live((core) => inTurn(prompts, (ids) => runAlone(core, request(ids))), {
       prefixCacheDisk: { folder, maxBytes },
     });
     await live(() => {}, { prefixCacheDisk: { folder, maxBytes } });
@@ -142,11 +142,11 @@ describe("prefixes on disk", () => {
   test("a folder that cannot be written is said once, and requests go on", async () => {
     const notes: string[] = [];
     await live(
-      (core) => {
+      async (core) => {
         // A file in the folder's place stops root too.
         rmSync(folder, { recursive: true });
         writeFileSync(folder, "");
-        expect(ask(core).tokenIds.length).toBe(16);
+        expect((await ask(core)).tokenIds.length).toBe(16);
       },
       {},
       notes,

@@ -43,7 +43,7 @@ export const NO_DISK_TIER: DiskTierStats = {
 export interface BlockMemory {
   readonly blockBytes: number;
   /** @param blocks one id per KV group */
-  copyOut(blocks: ArrayLike<number>, target: Uint8Array): void;
+  copyOut(blocks: ArrayLike<number>, target: Uint8Array): Promise<void>;
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void;
 }
 
@@ -64,6 +64,8 @@ export class DiskTier {
   readonly #port: MessagePort;
   /** Published, to be copied when there is time. */
   readonly #queue: PrefixNode[] = [];
+  /** Blocks that are being read out of memory. */
+  readonly #copies = new Set<Promise<void>>();
   readonly #keys = new WeakMap<PrefixNode, string>();
   #numPendingBytes = 0;
   #numFlushes = 0;
@@ -144,6 +146,7 @@ export class DiskTier {
   /** Resolves when everything published has been written or given up. */
   async flush(): Promise<void> {
     while (this.work()) {}
+    await Promise.all(this.#copies);
     this.#numFlushes++;
     this.#send({ kind: "flush" });
     while (this.#numFlushes > 0 && !this.#hasEnded) {
@@ -168,10 +171,15 @@ export class DiskTier {
       return 0;
     }
     const payload = new Uint8Array(blockBytes);
-    this.memory.copyOut(node.blocks, payload);
     this.#known.add(key);
     this.#numPendingBytes += blockBytes;
-    this.#send({ kind: "write", key, payload }, [payload.buffer]);
+    // Memory is read before later steps write to it, though the bytes arrive after them.
+    const isCopied = this.memory.copyOut(node.blocks, payload).then(
+      () => this.#send({ kind: "write", key, payload }, [payload.buffer]),
+      (thrown: Error) => this.#drop(key, thrown.message),
+    );
+    this.#copies.add(isCopied);
+    void isCopied.then(() => this.#copies.delete(isCopied));
     return blockBytes;
   }
 
@@ -180,18 +188,20 @@ export class DiskTier {
     else if (message.kind === "tidied") {
       this.#stats.numBytes = message.numBytes;
       this.#stats.numEvicted += message.numEvicted;
-    } else {
+    } else if (message.isStored) {
       this.#numPendingBytes -= this.memory.blockBytes;
-      if (message.isStored) {
-        this.#stats.numWritten++;
-        this.#stats.numBytes += this.memory.blockBytes;
-        return;
-      }
-      this.#known.delete(message.key);
-      this.#stats.numDropped++;
-      if (!this.#isNoted) this.note(`the prefix cache on disk cannot be written: ${message.problem}`);
-      this.#isNoted = true;
-    }
+      this.#stats.numWritten++;
+      this.#stats.numBytes += this.memory.blockBytes;
+    } else this.#drop(message.key, message.problem);
+  }
+
+  /** A block that was on its way is not stored. */
+  #drop(key: string, problem: string | undefined): void {
+    this.#numPendingBytes -= this.memory.blockBytes;
+    this.#known.delete(key);
+    this.#stats.numDropped++;
+    if (!this.#isNoted) this.note(`the prefix cache on disk cannot be written: ${problem}`);
+    this.#isNoted = true;
   }
 
   #send(message: ToDiskWriter, transfer: readonly ArrayBuffer[] = []): void {

@@ -56,11 +56,12 @@ export class KvCaches implements BlockMemory {
     return this.#layers[index]!;
   }
 
-  copyOut(blocks: ArrayLike<number>, target: Uint8Array): void {
+  async copyOut(blocks: ArrayLike<number>, target: Uint8Array): Promise<void> {
     const size = this.#layerBlockBytes;
-    this.#buffers.forEach(({ group, buffer }, i) => {
-      this.backend.read(buffer, blocks[group]! * size, target.subarray(i * size, (i + 1) * size));
-    });
+    const reads = this.#buffers.map(({ group, buffer }, i) =>
+      this.backend.read(buffer, blocks[group]! * size, target.subarray(i * size, (i + 1) * size)),
+    );
+    await Promise.all(reads);
   }
 
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void {

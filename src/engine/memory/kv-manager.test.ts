@@ -62,13 +62,14 @@ describe("a store", () => {
       },
       kv,
       createPolicy("fcfs"),
-      { promptTokensBeside: (_, most) => most, draft: () => {} },
+      { promptTokensBeside: (_, most) => most },
     );
     const sequence = new Sequence(1, request(IDS), 1, 0);
     scheduler.add(sequence);
     const numComputed = [];
     while (sequence.numComputedTokens < sequence.numTokens) {
-      for (const { numNewTokens } of scheduler.schedule()) {
+      scheduler.planDecoding();
+      for (const { numNewTokens } of scheduler.planRest()) {
         numComputed.push(numNewTokens);
         sequence.numComputedTokens += numNewTokens;
         kv.settle(sequence);

@@ -11,17 +11,19 @@ import { DiskTier } from "./disk-tier.js";
  * @param note told once when writing fails
  * @returns undefined where the options ask for none. Throws invalid_option when the folder cannot be used.
  */
-export function openDiskTier(
+export async function openDiskTier(
   parts: EngineParts,
   options: EngineOptions,
   files: readonly string[],
   note: (text: string) => void,
-): DiskTier | undefined {
+): Promise<DiskTier | undefined> {
   const { prefixCacheDisk, activationDtype } = options;
   if (prefixCacheDisk === undefined) return undefined;
   const { kvCacheDtype, blockSize, maxModelLen, isa } = parts.info;
   const facts = [fileFacts(files), kvCacheDtype, blockSize, maxModelLen, isa, activationDtype];
-  const hash = createHash("sha256").update(JSON.stringify(facts)).update(knownAnswer(parts));
+  const hash = createHash("sha256")
+    .update(JSON.stringify(facts))
+    .update(await knownAnswer(parts));
   return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.caches, note);
 }
 

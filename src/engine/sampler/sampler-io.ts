@@ -6,7 +6,6 @@ import type { SamplingParams, TokenLogprob } from "../api.js";
 import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
 import type { PositionMask } from "../constraint/mask-memory.js";
 import type { Sequence } from "../sequence.js";
-import { allocateInts } from "../step-batch.js";
 import { leavesOnly, TokenBars } from "./token-bars.js";
 
 const MODE_SAMPLE = 0;
@@ -51,23 +50,19 @@ export class SamplerIo {
   ) {
     this.#bars = new TokenBars(capacity.vocabSize);
     const { maxLogitRows, maxNumSeqs } = capacity;
-    const ints = (length: number) => allocateInts(backend, length);
-    const floats = (length: number) => {
-      const buffer = backend.allocate(length * 4);
-      return { buffer, values: new Float32Array(backend.kernels.view(buffer)) };
-    };
-    const params = backend.allocate(maxLogitRows * SAMPLE_PARAMS * 8);
+    const ints = (length: number) => backend.input("i32", length);
+    const params = backend.input("f64", maxLogitRows * SAMPLE_PARAMS);
     const history = ints(INITIAL_HISTORY_LENGTH);
     const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
-    const biasValues = floats(maxNumSeqs * MAX_LOGIT_BIASES);
+    const biasValues = backend.input("f32", maxNumSeqs * MAX_LOGIT_BIASES);
     const bannedIds = ints(maxNumSeqs * MAX_STOP_TOKENS);
     const masks = ints(0);
-    const outIds = ints(maxLogitRows);
-    const outLogprobs = floats(maxLogitRows);
-    const outRanks = ints(maxLogitRows);
-    const topIds = ints(maxLogitRows * MAX_LOGPROBS);
-    const topLogprobs = floats(maxLogitRows * MAX_LOGPROBS);
-    this.#params = new Float64Array(backend.kernels.view(params));
+    const outIds = backend.output("i32", maxLogitRows);
+    const outLogprobs = backend.output("f32", maxLogitRows);
+    const outRanks = backend.output("i32", maxLogitRows);
+    const topIds = backend.output("i32", maxLogitRows * MAX_LOGPROBS);
+    const topLogprobs = backend.output("f32", maxLogitRows * MAX_LOGPROBS);
+    this.#params = params.values;
     this.#history = history.values;
     this.#biasIds = biasIds.values;
     this.#biasValues = biasValues.values;
@@ -79,7 +74,7 @@ export class SamplerIo {
     this.#topIds = topIds.values;
     this.#topLogprobs = topLogprobs.values;
     this.#buffers = {
-      params,
+      params: params.buffer,
       history: history.buffer,
       biasIds: biasIds.buffer,
       biasValues: biasValues.buffer,
@@ -213,7 +208,7 @@ export class SamplerIo {
   /** Only rows with penalties need their history, so the buffer grows with what is really asked for. */
   #reserveHistory(length: number): void {
     if (length <= this.#history.length) return;
-    const { buffer, values } = allocateInts(this.backend, Math.max(length, 2 * this.#history.length));
+    const { buffer, values } = this.backend.input("i32", Math.max(length, 2 * this.#history.length));
     values.set(this.#history.subarray(0, this.#historyEnd));
     this.backend.release(this.#buffers.history);
     this.#history = values;
@@ -224,7 +219,7 @@ export class SamplerIo {
     const start = this.#masksEnd;
     this.#masksEnd += words.length;
     if (this.#masksEnd > this.#masks.length) {
-      const { buffer, values } = allocateInts(this.backend, Math.max(this.#masksEnd, 2 * this.#masks.length));
+      const { buffer, values } = this.backend.input("i32", Math.max(this.#masksEnd, 2 * this.#masks.length));
       values.set(this.#masks.subarray(0, start));
       this.backend.release(this.#buffers.masks);
       this.#masks = values;

@@ -12,7 +12,7 @@ import { NO_SPECULATION } from "../speculative/config.js";
 
 const modelPath = fixture("models/stories260k.gguf");
 const backend = createCpuBackend({ isa: "portable", numThreads: 1 });
-const core = new EngineCore(
+const core = await EngineCore.create(
   openModel(modelPath),
   {
     ...DEFAULT_ENGINE_OPTIONS,
@@ -34,7 +34,7 @@ const DEFAULTS: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 24 };
 const HOT = { temperature: 1.3, seed: 0x1_2345_6789n };
 
 /** What shows each field at work: by type, none can be forgotten. The first greedy tokens after the prompt are used below. */
-const greedy = generate(DEFAULTS).tokenIds;
+const greedy = (await generate(DEFAULTS)).tokenIds;
 const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<SamplingParams> } = {
   temperature: HOT,
   topK: { ...HOT, topK: 2 },
@@ -59,14 +59,14 @@ const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<Sampl
   numPromptLogprobs: { numPromptLogprobs: 2 },
 };
 
-function generate(sampling: SamplingParams) {
-  return runAlone(core, { promptIds: Int32Array.from(PROMPT), sampling });
+async function generate(sampling: SamplingParams) {
+  return await runAlone(core, { promptIds: Int32Array.from(PROMPT), sampling });
 }
 
 /** Of each position of a text: the engine's own. */
-function logitsOf(tokens: readonly number[]): Float64Array[] {
+async function logitsOf(tokens: readonly number[]): Promise<Float64Array[]> {
   const all: Float64Array[] = [];
-  core.promptLogits(tokens, (logits) => all.push(Float64Array.from(logits)));
+  await core.promptLogits(tokens, (logits) => all.push(Float64Array.from(logits)));
   return all;
 }
 
@@ -109,28 +109,28 @@ function rowOf(sampling: SamplingParams, output: readonly number[]): SampleRow {
 }
 
 /** What the reference sampler generates, each token from the engine's logits after those before it. */
-function expected(sampling: SamplingParams): number[] {
+async function expected(sampling: SamplingParams): Promise<number[]> {
   const output: number[] = [];
   while (output.length < sampling.maxTokens) {
-    output.push(chooseToken(logitsOf([...PROMPT, ...output]).at(-1)!, rowOf(sampling, output)));
+    output.push(chooseToken((await logitsOf([...PROMPT, ...output])).at(-1)!, rowOf(sampling, output)));
     if (sampling.stopTokenIds.includes(output.at(-1)!)) break;
   }
   return output;
 }
 
-test.each(Object.keys(CASES) as (keyof SamplingParams)[])("%s", (field) => {
+test.each(Object.keys(CASES) as (keyof SamplingParams)[])("%s", async (field) => {
   const sampling = { ...DEFAULTS, ...CASES[field] };
-  const completion = generate(sampling);
-  expect(completion.tokenIds).toEqual(expected(sampling));
+  const completion = await generate(sampling);
+  expect(completion.tokenIds).toEqual(await expected(sampling));
   const without = { ...sampling, [field]: DEFAULTS[field] };
-  expect(generate(without)).not.toEqual(completion);
+  expect(await generate(without)).not.toEqual(completion);
 });
 
-test("log-probabilities are those of the logits before any other parameter", () => {
+test("log-probabilities are those of the logits before any other parameter", async () => {
   const sampling = { ...DEFAULTS, ...HOT, frequencyPenalty: 0.5, topK: 5, numLogprobs: 3, numPromptLogprobs: 2 };
-  const { tokenIds, logprobs, promptLogprobs } = generate(sampling);
+  const { tokenIds, logprobs, promptLogprobs } = await generate(sampling);
   const tokens = [...PROMPT, ...tokenIds];
-  const logits = logitsOf(tokens);
+  const logits = await logitsOf(tokens);
   const scored = [...promptLogprobs!, ...logprobs];
   expect(scored).toHaveLength(tokens.length);
   expect(scored[0]).toBeNull();

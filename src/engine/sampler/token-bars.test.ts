@@ -85,35 +85,40 @@ describe("answers", () => {
     numSpeculativeTokens: 6,
     isAdaptive: false,
   } as const;
-  const withCore = <T>(options: object, use: (core: EngineCore) => T): T => {
+  const withCore = async <T>(options: object, use: (core: EngineCore) => T | Promise<T>): Promise<T> => {
     const backend = createCpuBackend({ numThreads: 2 });
     try {
       const fixed = { modelPath: path, numThreads: 2, maxModelLen: 256, kvCacheMemoryBytes: 2 ** 24 };
-      return use(new EngineCore(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0));
+      return await use(
+        await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0),
+      );
     } finally {
       backend.destroy();
     }
   };
   const answer = (sampling: Partial<SamplingParams>, options: object = {}) =>
-    withCore(options, (core) => runAlone(core, request([5, 6, 7, 5, 6, 7], { maxTokens: 60, ...sampling })).tokenIds);
+    withCore(
+      options,
+      async (core) => (await runAlone(core, request([5, 6, 7, 5, 6, 7], { maxTokens: 60, ...sampling }))).tokenIds,
+    );
 
-  it("keep to allowed tokens and leave bad words out, the same with drafts as without", () => {
+  it("keep to allowed tokens and leave bad words out, the same with drafts as without", async () => {
     const allowedTokenIds = [11, 12, 13, 14];
-    const free = answer({ allowedTokenIds });
+    const free = await answer({ allowedTokenIds });
     expect(free.every((token) => allowedTokenIds.includes(token))).toBe(true);
     for (const length of [1, 2, 3]) {
       const badWord = free.slice(10, 10 + length);
       const sampling = { allowedTokenIds, badWords: [badWord], temperature: 0 };
-      const plain = answer(sampling);
+      const plain = await answer(sampling);
       expect(`,${plain.join(",")},`).not.toContain(`,${badWord.join(",")},`);
       expect(plain).not.toEqual(free);
-      expect(answer(sampling, { speculative })).toEqual(plain);
+      expect(await answer(sampling, { speculative })).toEqual(plain);
       const drawn = { ...sampling, temperature: 1, seed: 5n };
-      expect(answer(drawn, { speculative })).toEqual(answer(drawn));
+      expect(await answer(drawn, { speculative })).toEqual(await answer(drawn));
     }
   });
 
-  it("end where nothing but the end is left, also before min_tokens", () => {
-    expect(answer({ allowedTokenIds: [9], stopTokenIds: [9], minTokens: 5 })).toEqual([9]);
+  it("end where nothing but the end is left, also before min_tokens", async () => {
+    expect(await answer({ allowedTokenIds: [9], stopTokenIds: [9], minTokens: 5 })).toEqual([9]);
   });
 });

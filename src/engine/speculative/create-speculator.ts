@@ -25,21 +25,21 @@ interface SpeculatorSource {
 }
 
 /** @returns undefined where the options ask for none. Throws what opening a draft model or heads throws. */
-export function createSpeculator(
+export async function createSpeculator(
   parts: EngineParts,
   cost: StepCost | undefined,
   source: SpeculatorSource,
-): Speculator | undefined {
+): Promise<Speculator | undefined> {
   const { speculative } = source.options;
   if (cost === undefined || speculative.method === "none") return undefined;
   const { draftModelPath: path } = speculative;
-  const model = path === undefined ? undefined : openBatchDrafter(path, parts, source);
+  const model = path === undefined ? undefined : await openBatchDrafter(path, parts, source);
   const lookup = isModelMethod(speculative.method) ? undefined : new TextLookup(speculative);
   return new Speculator(source.drafter ?? lookup, cost, speculative, model);
 }
 
 /** Heads where the method says so, or where it leaves that to the file. */
-function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSource): BatchDrafter {
+async function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSource): Promise<BatchDrafter> {
   const { target, options, backend, report } = source;
   const { method } = options.speculative;
   const { maxModelLen } = parts.info;
@@ -51,5 +51,5 @@ function openBatchDrafter(path: string, parts: EngineParts, source: SpeculatorSo
   const { maxNumSeqs, activationDtype } = options;
   const place = { backend, maxRows: maxNumSeqs, report, activationDtype };
   const network = createHeadNetwork(readHeads(path, method, target), model, place);
-  return new TrainedHeads(network, model, maxNumSeqs, backend);
+  return TrainedHeads.create(network, model, maxNumSeqs, backend);
 }

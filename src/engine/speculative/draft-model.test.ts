@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Completion, collect, request } from "../../../test/helpers/engine-requests.js";
+import { type Completion, collect, inTurn, request } from "../../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
@@ -26,17 +26,17 @@ const SAMPLING: readonly Partial<SamplingParams>[] = [
   { temperature: 1.3, seed: 8n, repetitionPenalty: 1.2, presencePenalty: 0.5, minTokens: 10 },
 ];
 
-function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}) {
+async function run(speculative: SpeculativeConfig, options: Partial<EngineOptions> = {}) {
   const backend = createCpuBackend({ numThreads: 1 });
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
-    const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative, ...options }, backend, 0);
+    const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative, ...options }, backend, 0);
     const completions = new Map<number, Completion>();
     SAMPLING.forEach((sampling, id) => {
       const ids = Array.from({ length: 20 + 30 * id }, (_, i) => (i * (id + 3)) % 97);
       core.add(id, request(ids, { ...sampling, maxTokens: 60, numLogprobs: 2 }));
     });
-    while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+    while (core.hasWork) for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
     return { completions, stats: core.stats() };
   } finally {
     backend.destroy();
@@ -52,9 +52,9 @@ const guessedBy = (name: string): SpeculativeConfig => ({
 });
 
 describe("draft model", () => {
-  test("a model that guesses for itself is always right, at any temperature and with any filter", () => {
-    const plain = run(NO_SPECULATION);
-    const guessed = run(guessedBy("model"));
+  test("a model that guesses for itself is always right, at any temperature and with any filter", async () => {
+    const plain = await run(NO_SPECULATION);
+    const guessed = await run(guessedBy("model"));
     expect(guessed.completions).toEqual(plain.completions);
     const { numDraftTokens, numAcceptedTokens } = guessed.stats.speculation;
     expect(numDraftTokens).toBeGreaterThan(100);
@@ -62,23 +62,24 @@ describe("draft model", () => {
     expect(guessed.stats.numSteps).toBeLessThan(plain.stats.numSteps / 4);
   });
 
-  test("another model's guesses are taken back without a trace", () => {
-    const { completions, stats } = run(guessedBy("other"));
-    expect(completions).toEqual(run(NO_SPECULATION).completions);
+  test("another model's guesses are taken back without a trace", async () => {
+    const { completions, stats } = await run(guessedBy("other"));
+    expect(completions).toEqual((await run(NO_SPECULATION)).completions);
     expect(stats.speculation.numDraftTokens).toBeGreaterThan(stats.speculation.numAcceptedTokens);
   });
 
-  test("guesses up to the end of the context", () => {
+  test("guesses up to the end of the context", async () => {
     const backend = createCpuBackend({ numThreads: 1 });
     try {
       const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
-      const answers = [NO_SPECULATION, guessedBy("model")].map((speculative) => {
-        const core = new EngineCore(openModel(pathOf("model")), { ...all, speculative }, backend, 0);
+      const answers = await inTurn([NO_SPECULATION, guessedBy("model")], async (speculative) => {
+        const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative }, backend, 0);
         const completions = new Map<number, Completion>();
         // 500 + 12 tokens are all that a context of 512 holds.
         for (const id of [0, 1])
           core.add(id, request(new Array<number>(500 - 3 * id).fill(7), { maxTokens: 12 + 3 * id }));
-        while (core.hasWork) for (const { requestId, output } of core.step()) collect(completions, requestId, output);
+        while (core.hasWork)
+          for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
         return completions;
       });
       expect(answers[1]).toEqual(answers[0]);
@@ -88,7 +89,7 @@ describe("draft model", () => {
     }
   });
 
-  test("refuses a draft model whose context is too short", () => {
-    expect(() => run(guessedBy("short"))).toThrow(/a context of 512 tokens, got 64/);
+  test("refuses a draft model whose context is too short", async () => {
+    await expect(run(guessedBy("short"))).rejects.toThrow(/a context of 512 tokens, got 64/);
   });
 });

@@ -52,15 +52,26 @@ export class DraftModel implements BatchDrafter {
   readonly #numGroups: number;
 
   /** Throws invalid_option when the draft model cannot stand in for `target`. */
-  constructor(
+  static async create(
     config: ModelConfig,
     weights: ModelWeights,
     target: ModelConfig,
+    capacity: DraftModelCapacity,
+    backend: Backend,
+  ): Promise<DraftModel> {
+    checkDraftModel(config, target, capacity.maxModelLen);
+    const model = new DraftModel(config, weights, capacity, backend);
+    await model.cost.measure((numRows) => model.#measure(numRows));
+    return model;
+  }
+
+  private constructor(
+    config: ModelConfig,
+    weights: ModelWeights,
     private readonly capacity: DraftModelCapacity,
     backend: Backend,
   ) {
     const { maxNumSeqs, maxModelLen, blockSize, numBlocks, kvType } = capacity;
-    checkDraftModel(config, target, maxModelLen);
     // Guesses are taken back, so that a window would see again what it had left behind: everything is kept.
     const groups = kvGroups(config, 0);
     this.#numGroups = groups.length;
@@ -87,11 +98,11 @@ export class DraftModel implements BatchDrafter {
     });
     this.#freeSeats = Array.from({ length: maxNumSeqs }, (_, i) => maxNumSeqs - 1 - i);
     const maxMeasured = Math.min(32, maxNumSeqs, maxModelLen, numBlocks * blockSize);
-    this.cost = new StepCost((numRows) => this.#measure(numRows), maxMeasured);
+    this.cost = new StepCost(() => 0, maxMeasured);
   }
 
   /** Computes what it lacks of the sequences, as much as one step may; returns those that can be guessed for now. */
-  ready(sequences: readonly Sequence[]): readonly Sequence[] {
+  async ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]> {
     const caughtUp: Sequence[] = [];
     const certain: Sequence[] = [];
     let numRowsLeft = MAX_ROWS;
@@ -111,14 +122,14 @@ export class DraftModel implements BatchDrafter {
       }
       if (sequence.numTokens - sequence.numComputedTokens <= 2) caughtUp.push(target);
     }
-    if (this.#batch.numRows > 0) this.#transformer.forward(this.#sampler.buffers);
+    if (this.#batch.numRows > 0) await this.#transformer.forward(this.#sampler.buffers);
     // Not those that hold guesses: what is published must stay.
     for (const sequence of certain) this.#kv.settle(sequence);
     return caughtUp;
   }
 
   /** Fewer for those that end before, or whose memory does not suffice. */
-  propose(targets: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[] {
+  async propose(targets: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
     const drafts = targets.map((): GrowingDraft => ({ tokens: [], chances: [] }));
     let active = targets.map((target, index) => ({ index, target, sequence: this.#shadows.get(target)!.sequence }));
     for (let i = 0; i < numTokens; i++) {
@@ -137,7 +148,7 @@ export class DraftModel implements BatchDrafter {
       }
       const { numRows } = this.#batch;
       const numGuesses = active.length;
-      this.#transformer.forward(this.#sampler.buffers);
+      await this.#transformer.forward(this.#sampler.buffers);
       active = active.filter(({ index, target, sequence }, row) => {
         const token = this.#sampler.tokenId(row);
         // A draft model that overflows guesses no further; what it serves goes on.
@@ -201,7 +212,7 @@ export class DraftModel implements BatchDrafter {
   }
 
   /** Milliseconds of a step of `numRows` sequences, as rows of one; before any sequence has come. */
-  #measure(numRows: number): number {
+  async #measure(numRows: number): Promise<number> {
     const sampling = { ...GREEDY_SAMPLING, maxTokens: 1 };
     const sequence = new Sequence(-1, { promptIds: new Int32Array(numRows), sampling }, this.#numGroups, 0);
     sequence.seat = 0;
@@ -217,7 +228,7 @@ export class DraftModel implements BatchDrafter {
         this.#sampler.addGuessRow(sequence, row + 1);
       }
       const startMs = performance.now();
-      this.#transformer.forward(this.#sampler.buffers);
+      await this.#transformer.forward(this.#sampler.buffers);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     this.#kv.release(sequence);

@@ -38,12 +38,12 @@ export interface BatchDrafter {
   /** Longest guess. */
   readonly maxTokens: number;
   /** Those of the sequences that it can guess for now. */
-  ready(sequences: readonly Sequence[]): readonly Sequence[];
+  ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]>;
   /**
    * At most numTokens guesses for each of `sequences`, which are ready.
    * @param goesOn asked after each guess for sequences[index] whether another one is wanted
    */
-  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[];
+  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]>;
   forget(sequence: Sequence): void;
   /** A step has been laid out: asks for the hidden states that it wants to see. */
   tapHidden?(scheduled: readonly ScheduledSequence[]): void;

@@ -4,7 +4,7 @@ import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
 import { ADDED, type Products } from "../blocks/products.js";
 import type { Binder, Linear } from "../blocks/weights.js";
-import { allocateInts, type StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
 
 interface EagleSizes {
@@ -65,9 +65,8 @@ export class EagleLayer {
     this.#up = floats(ffWidth);
     this.#ropeTable = floats(2 * past.rope.half);
     this.#noKeys = floats(past.cache.shape.numKvHeads * past.cache.shape.headDim);
-    const slots = allocateInts(backend, maxRows);
-    slots.values.fill(-1);
-    this.#noSlots = slots.buffer;
+    this.#noSlots = backend.allocate(maxRows * 4);
+    backend.write(this.#noSlots, 0, new Int32Array(maxRows).fill(-1));
   }
 
   /** hidden [rows, width] += what the rows' positions, `kvLengths` and `sequenceIndex` let them see, and then the feed-forward of that. */

@@ -99,7 +99,7 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
   );
   // The kernels know silu as a gate, and what it lets through here is 0 · 0 + 1.
   const ones = backend.allocate(width * 4);
-  new Float32Array(backend.kernels.view(ones)).fill(1);
+  backend.write(ones, 0, new Float32Array(width).fill(1));
   const weight = backend.kernels.createWeight(backend.allocate(width * 4), 0, "F32", width, 1);
   const one = { x: backend.allocate(maxRows * 4), weight, bias: ones };
   const scratch = backend.allocate(maxRows * width * 4);

@@ -9,16 +9,16 @@ import { loadWeights } from "../blocks/load-weights.js";
 import { DraftModel } from "./draft-model.js";
 
 /** Its KV memory holds as many tokens as the target's. Throws what opening a model throws, and invalid_option when the two do not fit. */
-export function loadDraftModel(
+export async function loadDraftModel(
   path: string,
   target: ModelConfig,
   options: EngineOptions,
   kv: { readonly maxModelLen: number; readonly numBlocks: number },
   backend: Backend,
   report: LoadReport,
-): DraftModel {
+): Promise<DraftModel> {
   const model = openModel(path);
   const { weights } = loadWeights(model, path, options, backend.kernels, report);
   const { maxNumSeqs, blockSize, kvCacheDtype: kvType } = options;
-  return new DraftModel(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, backend);
+  return DraftModel.create(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, backend);
 }

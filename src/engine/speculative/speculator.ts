@@ -78,9 +78,9 @@ export class Speculator {
    * Sets the drafts of `sequences`, all of which decode.
    * @param numRows rows the step computes without drafts; @param maxRows rows that drafts may add
    */
-  propose(sequences: readonly Sequence[], numRows: number, maxRows: number): void {
+  async propose(sequences: readonly Sequence[], numRows: number, maxRows: number): Promise<void> {
     if (!this.config.isAdaptive) {
-      this.#find(sequences, numRows, maxRows);
+      await this.#find(sequences, numRows, maxRows);
       return;
     }
     if (sequences.length === 0 || ++this.#numAsked % PLAIN_EVERY === 0) return;
@@ -91,7 +91,7 @@ export class Speculator {
     // What more rows would cost than are known is a guess.
     const numKnown = Math.max(0, this.cost.maxRows - numRows);
     const startMs = this.now();
-    const numDrafted = this.#find(sequences, numRows, Math.min(maxRows, numKnown));
+    const numDrafted = await this.#find(sequences, numRows, Math.min(maxRows, numKnown));
     const checkMs = this.cost.ms(numRows + numDrafted) - this.cost.ms(numRows);
     this.#account.add(startMs - this.now() - checkMs);
   }
@@ -103,14 +103,14 @@ export class Speculator {
   }
 
   /** Returns the rows that were added. */
-  #find(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): number {
+  async #find(sequences: readonly Sequence[], numRows: number, maxDraftRows: number): Promise<number> {
     const candidates = sequences.flatMap((sequence) => this.#candidateOf(sequence) ?? []);
     const spentMs = this.config.isAdaptive ? 0 : undefined;
     const numFound = this.#keepBest(candidates, sequences.length, numRows, maxDraftRows, spentMs);
     if (this.model === undefined || numFound === maxDraftRows) return numFound;
     const others = sequences.filter((sequence) => sequence.numDraftTokens === 0 && sequence.numTokensLeft > 1);
     const numLeft = maxDraftRows - numFound;
-    return numFound + this.#askModel(this.model, others, sequences.length, numRows + numFound, numLeft);
+    return numFound + (await this.#askModel(this.model, others, sequences.length, numRows + numFound, numLeft));
   }
 
   /**
@@ -141,14 +141,14 @@ export class Speculator {
   }
 
   /** Lets the draft model guess for the sequences nothing else was found for, as long as a further guess pays; returns how many tokens are to be checked. */
-  #askModel(
+  async #askModel(
     model: BatchDrafter,
     sequences: readonly Sequence[],
     numSequences: number,
     numRows: number,
     maxRows: number,
-  ): number {
-    const ready = model.ready(sequences);
+  ): Promise<number> {
+    const ready = await model.ready(sequences);
     if (ready.length === 0) return 0;
     const { numSpeculativeTokens, isAdaptive } = this.config;
     const fitting = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
@@ -169,7 +169,7 @@ export class Speculator {
     const most = isProbe ? Math.min(1, fitting) : fitting;
     const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
     const startMs = this.now();
-    const drafts = model.propose(ready, most, (index, chance, numActive) => {
+    const drafts = await model.propose(ready, most, (index, chance, numActive) => {
       const { expected, chances } = guessed[index]!;
       expected.push(requests[index]!.byModel.estimate(chance, this.#byModel.estimate(chance)));
       chances.push((chances.at(-1) ?? 1) * expected.at(-1)!);

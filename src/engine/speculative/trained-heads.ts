@@ -4,7 +4,7 @@
  * nothing, and one found in the prefix cache or on disk is as good as one computed.
  * Like a draft model, heads sample with the noise and the filters of the sequence they guess for.
  */
-import type { Backend } from "../../backend/backend.js";
+import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { GREEDY_SAMPLING } from "../api.js";
 import { Transformer } from "../blocks/transformer.js";
@@ -12,7 +12,7 @@ import { KvCaches, type KvLayout } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../scheduler.js";
 import { Sequence } from "../sequence.js";
-import { allocateInts, type HostInts, StepBatch } from "../step-batch.js";
+import { StepBatch } from "../step-batch.js";
 import { StepCost } from "../step-cost.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
@@ -38,19 +38,30 @@ export class TrainedHeads implements BatchDrafter {
   readonly #transformer: Transformer;
   readonly #seen = new Map<Sequence, Seen>();
   /** [maxNumSeqs, model's width]: by seat, the hidden state seen last. */
-  readonly #states: { readonly buffer: BufferHandle; readonly values: Float32Array };
+  readonly #states: BufferHandle;
   /** [maxNumSeqs]: for each row of the batch, the row with its state: of those seen last, or of what the network made in the step before. */
-  readonly #sourceRows: HostInts;
+  readonly #sourceRows: HostBuffer<"i32">;
   /** What was tapped in the present step, from the model's tap `#firstTap` on. */
   #tapped: { readonly sequence: Sequence; readonly position: number }[] = [];
   #firstTap = 0;
 
   /** @param model that `network` was made for */
-  constructor(
+  static async create(
+    network: HeadNetwork,
+    model: Pick<HeadsTarget, "transformer" | "batch">,
+    maxNumSeqs: number,
+    backend: Backend,
+  ): Promise<TrainedHeads> {
+    const heads = new TrainedHeads(network, model, maxNumSeqs, backend);
+    await heads.cost.measure((numRows) => heads.#measure(numRows));
+    return heads;
+  }
+
+  private constructor(
     private readonly network: HeadNetwork,
     private readonly model: Pick<HeadsTarget, "transformer" | "batch">,
     maxNumSeqs: number,
-    backend: Backend,
+    private readonly backend: Backend,
   ) {
     const { config, weights } = network;
     this.name = network.name;
@@ -60,8 +71,8 @@ export class TrainedHeads implements BatchDrafter {
     this.#sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
     const modelWidth = model.transformer.width;
     const kept = backend.allocate(maxNumSeqs * modelWidth * 4);
-    this.#states = { buffer: kept, values: new Float32Array(backend.kernels.view(kept)) };
-    this.#sourceRows = allocateInts(backend, maxNumSeqs);
+    this.#states = kept;
+    this.#sourceRows = backend.input("i32", maxNumSeqs);
     const states = backend.allocate(maxNumSeqs * modelWidth * 4);
     this.#transformer = new Transformer({
       config,
@@ -78,18 +89,18 @@ export class TrainedHeads implements BatchDrafter {
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
     });
-    this.cost = new StepCost((numRows) => this.#measure(numRows), Math.min(32, maxNumSeqs));
+    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs));
   }
 
   /** Those whose last hidden state is there, which it is after every step that they were part of. */
-  ready(sequences: readonly Sequence[]): readonly Sequence[] {
+  async ready(sequences: readonly Sequence[]): Promise<readonly Sequence[]> {
     return sequences.filter((sequence) => {
       const seen = this.#seen.get(sequence);
       return seen?.admission === sequence.numAdmissions && seen.position === sequence.numTokens - 2;
     });
   }
 
-  propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): readonly Draft[] {
+  async propose(sequences: readonly Sequence[], numTokens: number, goesOn: GoesOn): Promise<readonly Draft[]> {
     const drafts = sequences.map((): GrowingDraft => ({ tokens: [], chances: [] }));
     /** `row`: of the step before. */
     let active = sequences.map((sequence, index) => ({ index, sequence, row: index }));
@@ -101,7 +112,7 @@ export class TrainedHeads implements BatchDrafter {
         this.#addRow(sequence, tokens, this.#readsOwn(i) ? row : sequence.seat);
       }
       const numGuesses = active.length;
-      this.#forward(i);
+      await this.#forward(i);
       active = active
         .map(({ index, sequence }, row) => ({ index, sequence, row }))
         .filter(({ index, sequence, row }) => {
@@ -144,7 +155,8 @@ export class TrainedHeads implements BatchDrafter {
     this.#tapped.forEach(({ sequence, position }, index) => {
       // It has ended, or another token is the last that came true.
       if (sequence.seat < 0 || position !== sequence.numComputedTokens - 1) return;
-      this.#states.values.set(transformer.tappedHidden(this.#firstTap + index), sequence.seat * transformer.width);
+      const byteOffset = sequence.seat * transformer.width * 4;
+      this.backend.write(this.#states, byteOffset, transformer.tappedHidden(this.#firstTap + index));
       this.#seen.set(sequence, { admission: sequence.numAdmissions, position });
     });
   }
@@ -174,8 +186,8 @@ export class TrainedHeads implements BatchDrafter {
   }
 
   /** A layer's guesses after the first are all one program. */
-  #forward(depth: number): void {
-    this.#transformer.forward(this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
+  #forward(depth: number): Promise<void> {
+    return this.#transformer.forward(this.#sampler.buffers, this.network.readsOwn ? Math.min(1, depth) : depth);
   }
 
   /** A layer's first state is the model's, every later one its own. */
@@ -184,7 +196,7 @@ export class TrainedHeads implements BatchDrafter {
   }
 
   /** Milliseconds of one guess for each of `numRows` sequences; before any sequence has come. */
-  #measure(numRows: number): number {
+  async #measure(numRows: number): Promise<number> {
     this.#clear();
     for (let seat = 0; seat < numRows; seat++) {
       const request = { promptIds: Int32Array.of(0), sampling: { ...GREEDY_SAMPLING, maxTokens: 1 } };
@@ -193,7 +205,7 @@ export class TrainedHeads implements BatchDrafter {
     let fastest = Number.POSITIVE_INFINITY;
     for (let round = 0; round < MEASURED_STEPS; round++) {
       const startMs = performance.now();
-      this.#forward(0);
+      await this.#forward(0);
       fastest = Math.min(fastest, performance.now() - startMs);
     }
     return fastest;
