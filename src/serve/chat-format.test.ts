@@ -1,14 +1,15 @@
 /** What published templates show of their models, and that calls as they write them are read back. */
 import { existsSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
+import { fixturesDir } from "../../test/helpers/fixtures.js";
 import { callOpening } from "../text/answer/call-format.js";
 import { ToolCallParser } from "../text/answer/tool-call-parser.js";
 import { ChatTemplate } from "../text/template/chat-template.js";
 import { readChatFormat } from "./chat-format.js";
 
-const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");
+const root = fixturesDir();
 const folder = join(root, "templates");
 const isPresent = existsSync(folder);
 if (!isPresent)

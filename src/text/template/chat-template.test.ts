@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { fixturesDir } from "../../../test/helpers/fixtures.js";
 import { MillraceError } from "../../core/errors.js";
 import { Metadata } from "../../formats/gguf/metadata.js";
 import type { GgufValue } from "../../formats/gguf/types.js";
@@ -23,7 +24,7 @@ interface Expected {
 }
 
 const expected = JSON.parse(readFileSync(join(import.meta.dirname, "chat-template.expected.json"), "utf8")) as Expected;
-const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");
+const root = fixturesDir();
 const folder = join(root, "templates");
 const isPresent = existsSync(folder);
 if (!isPresent)

@@ -1,13 +1,14 @@
 /** The tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or ../shared/fixtures). */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { fixturesDir } from "../../../test/helpers/fixtures.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { createTokenizer } from "./create-tokenizer.js";
 import type { Tokenizer } from "./tokenizer.js";
 
-const root = process.env.MILLRACE_FIXTURES ?? resolve(import.meta.dirname, "../../../shared/fixtures");
+const root = fixturesDir();
 const folder = join(root, "tokenizers");
 const isPresent = existsSync(folder);
 if (!isPresent) console.warn(`SKIPPED: tokenizer vectors, because ${folder} does not exist (set MILLRACE_FIXTURES)`);
