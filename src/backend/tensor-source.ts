@@ -1,16 +1,5 @@
 /** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
 import type { WeightType } from "../formats/dequantize.js";
-import type { FileHandle } from "./cpu/kernels.js";
-import type { BufferHandle } from "./handles.js";
-
-/** Rows of a matrix as `createWeight` takes them. */
-export interface MatrixPlace {
-  readonly memory: FileHandle | BufferHandle;
-  readonly byteOffset: number;
-  readonly type: WeightType;
-  /** `memory` is a buffer made for this matrix alone; whoever lays the matrix out otherwise releases it. */
-  readonly isOwned?: boolean;
-}
 
 /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. */
 export interface MatrixSpec {
@@ -19,12 +8,33 @@ export interface MatrixSpec {
   readonly cols: number;
   readonly start: number;
   readonly rows: number;
+  /** Rows are looked up in it, or its products are exact: it keeps the values that it is stored with, whatever is faster. */
+  readonly keepsValues?: boolean;
 }
 
-export interface TensorSource {
+/** Rows that lie in a file, one after another. */
+interface StoredRows {
+  readonly type: WeightType;
+  readonly path: string;
+  readonly byteOffset: number;
+}
+
+/** Rows that no file has in a type that operations read. */
+interface ConvertedRows {
+  readonly type: WeightType;
+  /** Writes all of the rows, one after another, to the beginning of `target`, which has zeros so far. */
+  convert(target: ArrayBuffer): void;
+}
+
+export type MatrixRows = StoredRows | ConvertedRows;
+
+export interface MatrixSource {
+  /** Throws unless the matrix is there in that shape. */
+  matrix(spec: MatrixSpec): MatrixRows;
+}
+
+export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
-  /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. Throws unless the matrix is there in that shape. */
-  matrix(name: string, totalRows: number, cols: number, start: number, rows: number): MatrixPlace;
   /** A small tensor's values, f32 [length]. Throws unless it is there in that length. */
   values(name: string, length: number): Float32Array;
 }

@@ -36,7 +36,7 @@ describe("divergence", () => {
         speculative: NO_SPECULATION,
       };
       const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, kvCacheDtype, maxNumBatchedTokens };
-      return EngineCore.create(openModel(modelPath), options, backend, 0);
+      return EngineCore.create(openModel(modelPath), options, backend);
     };
     const engines = [await open("f16", 128), await open("f16", 7), await open("int8", 128)] as const;
     const windows = [0, 1].map((w) => Array.from({ length: 100 }, (_, i) => (i * 97 + w * 31 + 13) % 300));

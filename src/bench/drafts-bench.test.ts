@@ -19,7 +19,7 @@ test("answers every prompt once with both engines, and wants enough of them", as
   const backend = createCpuBackend({ numThreads: 2 });
   const open = (speculative: SpeculativeConfig) => {
     const shape = { modelPath, numThreads: 2, maxNumSeqs: 4, kvCacheMemoryBytes: 2 ** 22, speculative };
-    return EngineCore.create(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, backend, 0);
+    return EngineCore.create(openModel(modelPath), { ...DEFAULT_ENGINE_OPTIONS, ...shape }, backend);
   };
   const plain = await open(NO_SPECULATION);
   const drafting = await open({ ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram", isAdaptive: false });

@@ -1,7 +1,7 @@
 /** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { ACTIVATION_DTYPES } from "../backend/cpu/weight-packer.js";
+import { ACTIVATION_DTYPES } from "../backend/backend.js";
 import { KV_TYPES } from "../backend/ops.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../engine/api.js";

@@ -184,7 +184,7 @@ export async function collectCorpora(
 /** SHA-256 of what a model's path leads to: its shards, or a folder's weights and descriptions. */
 export async function modelHash(path: string, startStage: StartStage): Promise<string> {
   const [{ contentHashOf }, { readGguf }] = await Promise.all([
-    import("../backend/cpu/packs/pack-cache.js"),
+    import("../formats/content-hash.js"),
     import("../formats/gguf/read.js"),
   ]);
   const stage = startStage("checksum");

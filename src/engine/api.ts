@@ -1,7 +1,6 @@
 /** What the engine offers the main thread: requests of token ids in, token ids out, one callback per step. Text is `serve`'s business. */
 
-import type { PackCacheOptions } from "../backend/cpu/packs/pack-cache.js";
-import type { ActivationDtype } from "../backend/cpu/weight-packer.js";
+import type { BackendOptions } from "../backend/backend.js";
 import type { KvType } from "../backend/ops.js";
 import type { MillraceError } from "../core/errors.js";
 import type { Pooling } from "../model/pooling.js";
@@ -136,29 +135,21 @@ export interface EngineHandle {
 export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
 export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
 
-export interface EngineOptions {
+/** A backend takes its own part; the engine knows what the rest means. */
+export interface EngineOptions extends BackendOptions {
   /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */
   readonly modelPath: string;
-  readonly numThreads: number;
-  /** CPUs that kernel threads stay on, thread i on the i-th, around and around, thread 0 on any of them; undefined = wherever the OS puts them. */
-  readonly cpuAffinity: readonly number[] | undefined;
   /** Longest sequence, prompt and output together; undefined = the model's own context. */
   readonly maxModelLen: number | undefined;
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
   readonly kvCacheDtype: KvType;
-  /** auto: quantised weights are multiplied with activations rounded to integers; int8: to 8 bits also where auto takes 16; f32: none is rounded. */
-  readonly activationDtype: ActivationDtype;
-  /** Where packed weights are kept for the next start; undefined = nowhere. */
-  readonly packCache: PackCacheOptions | undefined;
   /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
   /** Where cached prefixes are kept beyond memory and beyond this process; undefined = nowhere. */
   readonly prefixCacheDisk: DiskTierOptions | undefined;
-  /** Attention reads blocks that several sequences begin with once per step; false: once per sequence, with the same results. */
-  readonly shareKvReads: boolean;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: SchedulingPolicyName;
   /** How long prompts may stretch a step in which others decode, in milliseconds; auto: in proportion to decoding alone; 0: as they like. */

@@ -6,8 +6,9 @@ test.each([
   { enablePrefixCaching: false },
   { kvLayout: "contiguous" } as const,
 ])("no disk without memory: %o", (more) => {
+  const backend = { kvBlockMultiple: 8 };
   const disk = { folder: "f", maxBytes: 1 };
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: "m", numThreads: 1, prefixCacheDisk: disk };
-  expect(() => checkOptions(options, 128, 128)).not.toThrow();
-  expect(() => checkOptions({ ...options, ...more }, 128, 128)).toThrow(/for --prefix-cache-disk/);
+  expect(() => checkOptions(options, backend, 128, 128)).not.toThrow();
+  expect(() => checkOptions({ ...options, ...more }, backend, 128, 128)).toThrow(/for --prefix-cache-disk/);
 });

@@ -1,6 +1,6 @@
 /** Whether the engine's options fit each other and the model. */
 
-import { KV_OCTET } from "../backend/ops.js";
+import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { EngineOptions } from "./api.js";
 
@@ -15,11 +15,16 @@ export function resolveMaxModelLen(asked: number | undefined, contextLength: num
 }
 
 /** Throws invalid_option. */
-export function checkOptions(options: EngineOptions, maxModelLen: number, numKvBlocks: number): void {
-  if (options.blockSize % KV_OCTET !== 0) {
+export function checkOptions(
+  options: EngineOptions,
+  { kvBlockMultiple }: Pick<Backend, "kvBlockMultiple">,
+  maxModelLen: number,
+  numKvBlocks: number,
+): void {
+  if (options.blockSize % kvBlockMultiple !== 0) {
     throw new MillraceError(
       "invalid_option",
-      `expected --block-size to be a multiple of ${KV_OCTET}, got ${options.blockSize}`,
+      `expected --block-size to be a multiple of ${kvBlockMultiple}, got ${options.blockSize}`,
     );
   }
   if (!options.enableChunkedPrefill && options.maxNumBatchedTokens < maxModelLen) {

@@ -1,7 +1,6 @@
 /** The engine's loop, one turn at a time: schedule → lay out → compute → collect. A step is awaited while the backend computes; `worker.ts` drives it. */
 
-import type { Backend } from "../backend/backend.js";
-import type { LoadReport } from "../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { OpenModel } from "../model/model.js";
 import type {
@@ -74,18 +73,16 @@ export class EngineCore {
 
   /**
    * Loads the model's weights and learns how long its steps take.
-   * @param freeBytes memory the KV cache may be planned against
    * @param drafter instead of the one that options.speculative names
    */
   static async create(
     model: OpenModel,
     options: EngineOptions,
     backend: Backend,
-    freeBytes: number,
-    report: LoadReport = { progress: () => {}, note: () => {}, mapped: () => {} },
+    report: LoadReport = { progress: () => {}, note: () => {} },
     drafter?: Drafter,
   ): Promise<EngineCore> {
-    const parts = await buildParts(model, options, backend, freeBytes, report);
+    const parts = await buildParts(model, options, backend, report);
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
     const cost = await measureStepCost(parts, options);

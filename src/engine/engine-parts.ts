@@ -1,7 +1,6 @@
 /** What an engine's steps work with, built to fit the model and the memory there is: weights, KV memory, the batch, the sampler, the grammar thread. */
 
-import type { Backend } from "../backend/backend.js";
-import type { LoadReport } from "../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../backend/backend.js";
 import type { OpenModel } from "../model/model.js";
 import type { EngineInfo, EngineOptions } from "./api.js";
 import { loadWeights } from "./blocks/load-weights.js";
@@ -36,34 +35,29 @@ const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
 /** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
 const GRAMMAR_TIMEOUT_MS = 10_000;
 
-/**
- * @param freeBytes memory the KV cache may be planned against
- * Throws what loading weights and checking options throws.
- */
+/** Rejects with what loading weights and checking options throws. */
 export async function buildParts(
   model: OpenModel,
   options: EngineOptions,
   backend: Backend,
-  freeBytes: number,
   report: LoadReport,
 ): Promise<EngineParts> {
   const { config } = model;
   const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
-  const { weights, numBytes } = loadWeights(model, options.modelPath, options, backend.kernels, report);
+  const weights = await loadWeights(model, options.modelPath, backend, report);
   const isPaged = options.kvLayout === "paged";
   const groups = kvGroups(config, isPaged ? maxModelLen : 0);
   const windows = groups.map(({ window }) => window);
   const { numBlocks, kvBytes } = planKvBudget(
-    config,
     groups,
-    kvType,
+    2 * config.numKvHeads * backend.kvEntryBytes(kvType, config.headDim),
     blockSize,
     { maxNumSeqs, maxModelLen, maxNumBatchedTokens },
-    freeBytes - numBytes,
+    backend.freeBytes(),
     options.kvCacheMemoryBytes,
   );
-  checkOptions(options, maxModelLen, numBlocks[mainGroup(windows)]!);
+  checkOptions(options, backend, maxModelLen, numBlocks[mainGroup(windows)]!);
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);

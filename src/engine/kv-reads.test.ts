@@ -20,10 +20,10 @@ async function withCore<T>(
   options: Partial<EngineOptions>,
   use: (core: EngineCore) => T | Promise<T>,
 ): Promise<T> {
-  const backend = createCpuBackend({ numThreads: 2, sharesKvReads: options.shareKvReads ?? true });
+  const backend = createCpuBackend({ numThreads: 2, ...options });
   try {
     const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 2, kvCacheMemoryBytes: 2 ** 25, ...options };
-    return await use(await EngineCore.create(openModel(modelPath), all, backend, 0));
+    return await use(await EngineCore.create(openModel(modelPath), all, backend));
   } finally {
     backend.destroy();
   }

@@ -37,9 +37,7 @@ async function withCore(
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const fixed = { modelPath: path, numThreads: 2, maxModelLen: 128, kvCacheMemoryBytes: 2 ** 22 };
-    await use(
-      await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0),
-    );
+    await use(await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend));
   } finally {
     backend.destroy();
   }

@@ -1,12 +1,10 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
-import { availableMemory } from "../core/available-memory.js";
+import { createBackend } from "../backend/create-backend.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { openModel } from "../model/open-model.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";
-import { FileWatch } from "./file-watch.js";
 import type { FromWorker, ToWorker, WorkerData } from "./messages.js";
 import { packOutputs } from "./messages.js";
 import { Pulse } from "./pulse.js";
@@ -21,16 +19,12 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
     send({ kind: "progress", stage: "reading the model's header" });
     const model = openModel(options.modelPath);
     send({ kind: "progress", stage: "starting the kernels" });
-    const backend = createCpuBackend({ numThreads: options.numThreads, sharesKvReads: options.shareKvReads });
+    const backend = createBackend(options);
     send({ kind: "progress", stage: "mapping weights, reserving KV memory" });
-    if (options.cpuAffinity !== undefined) backend.kernels.pinThreads(options.cpuAffinity);
-    const files = new FileWatch();
-    const core = await EngineCore.create(model, options, backend, availableMemory(), {
+    const core = await EngineCore.create(model, options, backend, {
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
-      mapped: (file, check) => files.addPack(file, check),
     });
-    files.addModels(backend.kernels);
     const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
 
@@ -42,7 +36,6 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
         isStopping = true;
         void core.close().finally(() => {
           backend.destroy();
-          files.close();
           process.exit(0);
         });
       }
@@ -64,8 +57,8 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
     const tidy = () =>
       void guarded(() => {
         if (core.hasWork || isStopping) return;
-        const isLooking = files.tidy();
-        if (core.tidy() || isLooking) setImmediate(tidy);
+        const isChecking = backend.tidy();
+        if (core.tidy() || isChecking) setImmediate(tidy);
       });
     // Mail that came during a step is in the inbox, and what nobody was told of yet in the port, behind it.
     const inbox: ToWorker[] = [];
@@ -80,11 +73,11 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
       isTurning = true;
       readMail();
       while (core.hasWork && !isStopping) {
-        files.look(backend.kernels, performance.now());
+        backend.checkFiles(performance.now());
         pulse.turn(core.longestStepMs);
         sendStep(await core.step());
         pulse.stepped();
-        files.tidy();
+        backend.tidy();
         readMail();
       }
       // Aborts may have emptied the engine without a step to say so.
@@ -100,7 +93,7 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
     // An idle engine ends before a request comes to harm.
     const look = () =>
       void guarded(() => {
-        if (!isStopping && !isTurning) files.look(backend.kernels, performance.now());
+        if (!isStopping && !isTurning) backend.checkFiles(performance.now());
       });
     setInterval(look, IDLE_LOOK_MS).unref();
   } catch (thrown) {

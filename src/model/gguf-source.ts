@@ -1,34 +1,22 @@
-/** A GGUF file's tensors as the loader takes them: mapped where they lie. */
+/** A GGUF file's tensors: where its matrices lie, and the values of small ones. */
 import { closeSync, openSync, readSync } from "node:fs";
-import type { FileHandle, KernelDevice } from "../backend/cpu/kernels.js";
-import type { MatrixPlace, TensorSource } from "../backend/tensor-source.js";
+import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
 import { MillraceError } from "../core/errors.js";
 import { dequantizeRow } from "../formats/dequantize.js";
 import type { GgufFile, GgufTensor } from "../formats/gguf/types.js";
 import type { WeightSummary } from "./model.js";
 
 export class GgufSource implements TensorSource {
-  readonly #files: readonly FileHandle[];
-
-  constructor(
-    private readonly gguf: GgufFile,
-    device: KernelDevice,
-  ) {
-    this.#files = gguf.shards.map((shard) => device.mapFile(shard.path));
-  }
+  constructor(private readonly gguf: GgufFile) {}
 
   has(name: string): boolean {
     return this.gguf.tensors.has(name);
   }
 
-  matrix(name: string, totalRows: number, cols: number, start: number): MatrixPlace {
+  matrix({ name, totalRows, cols, start }: MatrixSpec): MatrixRows {
     const tensor = this.#tensor(name, [cols, totalRows]);
-    const rowBytes = tensor.byteLength / totalRows;
-    return {
-      memory: this.#files[tensor.shard]!,
-      byteOffset: tensor.byteOffset + start * rowBytes,
-      type: tensor.type,
-    };
+    const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
+    return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
   }
 
   values(name: string, length: number): Float32Array {

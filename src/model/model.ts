@@ -1,5 +1,4 @@
 /** A model whose headers were read, from a file of any format. */
-import type { KernelDevice } from "../backend/cpu/kernels.js";
 import type { TensorSource } from "../backend/tensor-source.js";
 import type { ModelConfig } from "./config.js";
 
@@ -11,11 +10,12 @@ export interface WeightSummary {
   readonly weightBytes: number;
 }
 
-/** A model whose headers were read; its tensors are bound to a device when the engine asks for them. */
+/** A model whose headers were read; its tensors are looked for when the engine asks for them. */
 export interface OpenModel {
   readonly config: ModelConfig;
   readonly summary: WeightSummary;
   /** The files that the tensors' values depend on. */
   readonly files: readonly string[];
-  tensorsFor(device: KernelDevice): TensorSource;
+  /** Throws where the weights are stored in a way that is not read. */
+  tensors(): TensorSource;
 }

@@ -17,6 +17,6 @@ export function openModel(path: string): OpenModel {
     config: modelConfigFromGguf(gguf),
     summary: summarizeGguf(gguf),
     files: gguf.shards.map((shard) => shard.path),
-    tensorsFor: (device) => new GgufSource(gguf, device),
+    tensors: () => new GgufSource(gguf),
   };
 }

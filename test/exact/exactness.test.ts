@@ -275,13 +275,12 @@ async function openCore(
   options: Partial<EngineOptions>,
   drafter?: Drafter,
 ): Promise<{ core: EngineCore; backend: Backend }> {
-  const backend = createCpuBackend({ isa, numThreads: options.numThreads ?? 1 });
+  const backend = createCpuBackend({ numThreads: 1, ...options, isa });
   const path = modelPath(model);
   const core = await EngineCore.create(
     openModel(path),
     { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxModelLen: MAX_MODEL_LEN, ...options },
     backend,
-    0,
     undefined,
     drafter,
   );

@@ -60,7 +60,7 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
     kvCacheMemoryBytes: KV_BYTES,
     speculative: NO_SPECULATION,
   };
-  const core = await EngineCore.create(openModel(modelPath), options, backend, 0);
+  const core = await EngineCore.create(openModel(modelPath), options, backend);
   const hash = createHash("sha256");
   const rng = new TestRng(26);
   const { vocabSize } = core.info;

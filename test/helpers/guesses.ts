@@ -34,15 +34,15 @@ export async function guessesAfter(
   numTokens: number,
 ): Promise<readonly (readonly number[])[]> {
   const backend = createCpuBackend({ numThreads: 1 });
-  const silent = { progress: () => {}, note: () => {}, mapped: () => {} };
+  const silent = { progress: () => {}, note: () => {} };
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);
-    const parts = await buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, 0, silent);
+    const parts = await buildParts(model, { ...options, kvCacheDtype: "f32" }, backend, silent);
     const { transformer, batch, weights } = parts;
     const target = { config: model.config, weights, transformer, batch };
-    const place = { backend, maxRows: options.maxNumSeqs, report: silent, activationDtype: "auto" } as const;
-    const network = createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
+    const place = { backend, maxRows: options.maxNumSeqs, report: silent };
+    const network = await createHeadNetwork(readHeads(headsPath, "heads", model.config), target, place);
     const heads = await TrainedHeads.create(network, target, options.maxNumSeqs, backend);
     const sequences: Sequence[] = [];
     for (const [seat, request] of requests.entries()) {

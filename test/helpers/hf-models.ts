@@ -22,7 +22,7 @@ export async function expectLogprobs(path: string, expected: ExpectedLogprobs, t
   const backend = createCpuBackend({ numThreads: 2 });
   try {
     const options = { modelPath: path, numThreads: 2, kvCacheDtype: "f32", kvCacheMemoryBytes: 2 ** 22 } as const;
-    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend, 0);
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);
     const prompt = request(expected.tokens, { maxTokens: 1, numPromptLogprobs: 3 });
     const { promptLogprobs } = await runAlone(core, prompt);
     const scored = promptLogprobs!.slice(1).map((entry) => entry!);

@@ -13,10 +13,11 @@ export function leastKvBudget(modelPath: string, numBlocks: number, options: KvO
   const { config } = openModel(modelPath);
   const { kvCacheDtype, blockSize, maxModelLen } = options;
   const groups = kvGroups(config, maxModelLen);
-  const evenBytes = kvBytesPerToken(config, kvCacheDtype) * blockSize;
+  const tokenBytes = kvBytesPerToken(config, kvCacheDtype);
+  const evenBytes = tokenBytes * blockSize;
   // One layer's block at a time.
   for (let bytes = evenBytes; ; bytes += evenBytes / config.numLayers) {
-    const budget = planKvBudget(config, groups, kvCacheDtype, blockSize, options, 0, bytes);
+    const budget = planKvBudget(groups, tokenBytes / config.numLayers, blockSize, options, 0, bytes);
     if (Math.max(...budget.numBlocks) >= numBlocks) return budget;
   }
 }

@@ -49,8 +49,9 @@ export class RandomWriter implements AsyncDisposable {
     const facts = { architecture: "llama", seed, contextLength: 1024 } as const;
     const model = writeRandomModel(path, { ...facts, ...(markers === undefined ? {} : { markers }) });
     const backend = createCpuBackend({ numThreads: 1 });
-    const engineOptions = { ...DEFAULT_ENGINE_OPTIONS, modelPath: path, numThreads: 1, maxNumSeqs: 32 };
-    const core = await EngineCore.create(openModel(path), engineOptions, backend, 2 ** 28);
+    const shape = { modelPath: path, numThreads: 1, maxNumSeqs: 32, kvCacheMemoryBytes: 2 ** 26 };
+    const engineOptions = { ...DEFAULT_ENGINE_OPTIONS, ...shape };
+    const core = await EngineCore.create(openModel(path), engineOptions, backend);
     return new RandomWriter(options, core, backend, folder, model.eosTokenId);
   }
 

@@ -3,7 +3,8 @@
  * Clarity over speed. Arithmetic is in doubles and rounded once per stored value, so results differ from a kernel's by rounding only.
  */
 import { readFileSync } from "node:fs";
-import type { FileHandle, KernelDevice, KvBytes, MappedFile } from "../../src/backend/cpu/kernels.js";
+import type { KvBytes } from "../../src/backend/backend.js";
+import type { FileHandle, KernelDevice } from "../../src/backend/cpu/kernels.js";
 import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
 import { packedByteLength } from "../../src/backend/packing.js";
@@ -101,11 +102,6 @@ class ReferenceDevice implements KernelDevice, HandleSpace {
   unmapFile(file: FileHandle): void {
     this.#requireAlive();
     if (!this.#files.delete(file)) refuseHandle("unmapFile", "a file", file);
-  }
-
-  /** Files are copied: none is read where it lies. */
-  mappedFiles(): readonly MappedFile[] {
-    return [];
   }
 
   releasePages(): void {}

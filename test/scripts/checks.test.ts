@@ -49,6 +49,16 @@ describe("check-layers", () => {
       { "src/core/a.ts": 'import { h } from "../../test/helpers/h.js";' },
       /not test/,
     ],
+    [
+      "the CPU's backend in the engine",
+      { "src/engine/a.ts": 'import { b } from "../backend/cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
+      /only src\/backend\/create-backend\.ts/,
+    ],
+    [
+      "the CPU's backend where it is chosen",
+      { "src/backend/create-backend.ts": 'import { b } from "./cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
+      undefined,
+    ],
     ["an unknown layer", { "src/misc/a.ts": 'import "../core/a.js";' }, /misc is no known layer/],
     ["a declared package", { "src/core/a.ts": 'import { z } from "zod/v4";' }, undefined],
     ["an undeclared package", { "src/core/a.ts": 'import { z } from "@left/pad/deep";' }, /package @left\/pad is not/],

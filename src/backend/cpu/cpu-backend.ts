@@ -1,23 +1,76 @@
 /** The CPU as a backend: kernel threads, the calling one among them, in memory that the host sees. A program has run when `submit` returns. */
-import type { Backend, BackendDescription, HostArrays, HostBuffer } from "../backend.js";
-import type { BufferHandle } from "../handles.js";
-import type { Program } from "../program.js";
-import type { DeviceOptions, KernelDevice, KvBytes } from "./kernels.js";
+import { availableMemory } from "../../core/available-memory.js";
+import type {
+  Backend,
+  BackendDescription,
+  BackendOptions,
+  HostArrays,
+  HostBuffer,
+  KvBytes,
+  LoadReport,
+  ProductInputs,
+  WeightSet,
+} from "../backend.js";
+import type { BufferHandle, WeightHandle } from "../handles.js";
+import { type ActivationFormat, KV_OCTET, type KvType } from "../ops.js";
+import { kvEntryBytes, type Program } from "../program.js";
+import { FileWatch } from "./file-watch.js";
+import type { Isa, KernelDevice } from "./kernels.js";
 import { loadKernels } from "./load.js";
+import { PackCache } from "./packs/pack-cache.js";
+import { RoundedInputs } from "./product-inputs.js";
+import { WeightPacker } from "./weight-packer.js";
+
+type CpuOptions = Pick<BackendOptions, "numThreads"> &
+  Partial<BackendOptions> & {
+    /** Forces an instruction set. */
+    readonly isa?: Isa;
+  };
 
 const ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array };
 
 /** Throws `kernels_missing` and `kernels_isa`. */
-export function createCpuBackend(options: DeviceOptions): CpuBackend {
-  return new CpuBackend(loadKernels().createDevice(options));
+export function createCpuBackend(options: CpuOptions): CpuBackend {
+  const { numThreads, isa, cpuAffinity, shareKvReads, packCache, activationDtype = "auto" } = options;
+  const library = loadKernels();
+  const device = library.createDevice({
+    numThreads,
+    ...(isa === undefined ? {} : { isa }),
+    ...(shareKvReads === undefined ? {} : { sharesKvReads: shareKvReads }),
+  });
+  if (cpuAffinity !== undefined) device.pinThreads(cpuAffinity);
+  const cache = packCache && new PackCache(packCache, library.packedLayoutVersion());
+  return new CpuBackend(device, { activationDtype, cache });
 }
 
-export class CpuBackend implements Backend {
-  readonly description: BackendDescription;
+interface Packing {
+  readonly activationDtype: BackendOptions["activationDtype"];
+  readonly cache: PackCache | undefined;
+}
 
-  constructor(readonly kernels: KernelDevice) {
+class CpuBackend implements Backend {
+  readonly description: BackendDescription;
+  readonly kvBlockMultiple = KV_OCTET;
+  readonly #files: FileWatch;
+  /** What the rows that a packed weight is multiplied with must be. */
+  readonly #formats = new Map<WeightHandle, ActivationFormat>();
+  #freeBytes = availableMemory();
+
+  constructor(
+    private readonly kernels: KernelDevice,
+    private readonly packing: Packing,
+  ) {
     const { isa, numThreads } = kernels;
     this.description = { isa, numThreads };
+    this.#files = new FileWatch(kernels);
+  }
+
+  freeBytes(): number {
+    return this.#freeBytes;
+  }
+
+  kvEntryBytes(kvType: KvType, headDim: number): number {
+    return kvEntryBytes(kvType, headDim);
   }
 
   allocate(byteLength: number): BufferHandle {
@@ -50,11 +103,31 @@ export class CpuBackend implements Backend {
     this.kernels.submit(words, numWords);
   }
 
+  async place(weights: WeightSet, report: LoadReport): Promise<readonly WeightHandle[]> {
+    const packer = new WeightPacker(this.kernels, weights, { ...this.packing, report }, this.#files, this.#formats);
+    const placed = packer.place();
+    this.#freeBytes -= packer.numBytes;
+    return placed;
+  }
+
+  productInputs(maxRows: number): ProductInputs {
+    return new RoundedInputs(this.kernels, this.#formats, maxRows);
+  }
+
+  checkFiles(nowMs: number): void {
+    this.#files.look(nowMs);
+  }
+
+  tidy(): boolean {
+    return this.#files.tidy();
+  }
+
   kvBytes(): KvBytes {
     return this.kernels.kvBytes();
   }
 
   destroy(): void {
+    this.#files.close();
     this.kernels.destroy();
   }
 }

@@ -3,23 +3,11 @@
  * `load.ts` loads the addon; `cpu-backend.ts` is the backend over it.
  */
 import type { WeightType } from "../../formats/dequantize.js";
+import type { KvBytes } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };
-
-/** Bytes of a file. */
-export interface FilePart {
-  readonly byteOffset: number;
-  readonly byteLength: number;
-}
-
-export interface MappedFile {
-  readonly file: FileHandle;
-  readonly path: string;
-  /** What weights in rows read of it where it lies. */
-  readonly parts: readonly FilePart[];
-}
 
 export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "neon" | "neondot";
 
@@ -30,14 +18,6 @@ export interface DeviceOptions {
   readonly isa?: Isa;
   /** Attention reads blocks that several sequences begin with once per step (default); false: once per sequence, to measure the difference. */
   readonly sharesKvReads?: boolean;
-}
-
-/** Bytes of stored K and V, counted since the device was created. */
-export interface KvBytes {
-  /** What attention read. */
-  readonly read: number;
-  /** What it would have read had no sequence shared its reads with another. */
-  readonly unshared: number;
 }
 
 /** One pool of kernel threads with its memory. Calls are synchronous and belong to one JavaScript thread. */
@@ -56,7 +36,6 @@ export interface KernelDevice {
   /** Maps a file read-only. Throws `file_unreadable`. */
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
-  mappedFiles(): readonly MappedFile[];
   /**
    * A hint: the whole pages of `file` in the range stop counting as this process's memory, and are read again when touched.
    * `isEvicted`: the OS need not keep them either.

@@ -2,21 +2,12 @@
 
 import { createRequire } from "node:module";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
-import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
+import type { WeightType } from "../../formats/dequantize.js";
+import type { KvBytes } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import { OP_NAMES, signatureOf } from "../ops.js";
 import { findAddon, missingHint } from "./find.js";
-import type {
-  CpuFeatures,
-  DeviceOptions,
-  FileHandle,
-  FilePart,
-  Isa,
-  KernelDevice,
-  KernelLibrary,
-  KvBytes,
-  MappedFile,
-} from "./kernels.js";
+import type { CpuFeatures, DeviceOptions, FileHandle, Isa, KernelDevice, KernelLibrary } from "./kernels.js";
 
 export const FILE_CHANGED_HINT =
   "start again; a file that is in use is replaced by moving another into its place, never written to";
@@ -93,8 +84,6 @@ class NativeDevice implements KernelDevice {
   readonly isa: Isa;
   readonly numThreads: number;
   readonly #native: KernelDevice;
-  readonly #paths = new Map<number, string>();
-  readonly #weightsInRows = new Map<WeightHandle, FilePart & { readonly source: number }>();
 
   constructor(native: KernelDevice) {
     this.#native = native;
@@ -123,23 +112,11 @@ class NativeDevice implements KernelDevice {
   }
 
   mapFile(path: string): FileHandle {
-    const file = guard(() => this.#native.mapFile(path));
-    this.#paths.set(file, path);
-    return file;
+    return guard(() => this.#native.mapFile(path));
   }
 
   unmapFile(file: FileHandle): void {
     guard(() => this.#native.unmapFile(file));
-    this.#paths.delete(file);
-  }
-
-  mappedFiles(): readonly MappedFile[] {
-    const weights = [...this.#weightsInRows.values()];
-    return Array.from(this.#paths, ([file, path]) => ({
-      file: file as FileHandle,
-      path,
-      parts: weights.filter(({ source }) => source === file),
-    }));
   }
 
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void {
@@ -170,17 +147,11 @@ class NativeDevice implements KernelDevice {
     cols: number,
     isPacked = false,
   ): WeightHandle {
-    const weight = guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
-    const isInRows = this.#paths.has(source) && !isPacked;
-    if (isInRows) {
-      this.#weightsInRows.set(weight, { source, byteOffset, byteLength: rows * rowByteLength(type, cols)! });
-    }
-    return weight;
+    return guard(() => this.#native.createWeight(source, byteOffset, type, rows, cols, isPacked));
   }
 
   releaseWeight(weight: WeightHandle): void {
     guard(() => this.#native.releaseWeight(weight));
-    this.#weightsInRows.delete(weight);
   }
 
   submit(program: Float64Array, numWords: number): void {

@@ -1,49 +1,38 @@
 /** Brings a model's matrices into the layout the kernels compute fastest with: from the cache of packs, into it, or into memory. */
 import { MillraceError } from "../../core/errors.js";
-import { rowByteLength } from "../../formats/dequantize.js";
+import { contentHashOf } from "../../formats/content-hash.js";
+import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
+import type { ActivationDtype, LoadReport, WeightSet } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
 import { packedActivations, packedByteLength } from "../packing.js";
 import { Program } from "../program.js";
-import type { MatrixPlace, MatrixSpec, TensorSource } from "../tensor-source.js";
+import type { MatrixSpec } from "../tensor-source.js";
+import type { FileWatch } from "./file-watch.js";
 import type { FileHandle, KernelDevice } from "./kernels.js";
-import { contentHashOf, type FoundPack, type PackCache } from "./packs/pack-cache.js";
+import type { FoundPack, PackCache } from "./packs/pack-cache.js";
 import { matrixSum, PackCheck } from "./packs/pack-check.js";
 import type { PackedMatrix } from "./packs/pack-file.js";
 import { PIECE_BYTES, pieces, ROWS_PER_GROUP } from "./packs/pieces.js";
+import type { FilePart, MappedFile } from "./watched-file.js";
 
-/**
- * auto: integers for quantised weights, of 16 bits beside weights of eight; int8: of eight bits beside these too, which is faster where the CPU
- * multiplies bytes; f32: activations stay as they are, at a fraction of the speed.
- */
-export const ACTIVATION_DTYPES = ["auto", "int8", "f32"] as const;
-export type ActivationDtype = (typeof ACTIVATION_DTYPES)[number];
-
-export interface PlacedWeight {
-  readonly weight: WeightHandle;
-  /** What the left operand of `linear` must be. */
-  readonly activations: ActivationFormat;
+interface ModelFile extends MappedFile {
+  readonly parts: FilePart[];
 }
 
 interface PackerOptions {
   readonly activationDtype: ActivationDtype;
-  /** What the model is called in the cache's list. */
-  readonly modelName: string;
-  /** The files that the matrices' values depend on. */
-  readonly files: readonly string[];
-  readonly weightBytes: number;
   readonly cache: PackCache | undefined;
   readonly report: LoadReport;
 }
 
-/** What whoever waits for a model hears. */
-export interface LoadReport {
-  /** fraction from 0 to 1 */
-  progress(stage: string, fraction?: number): void;
-  /** Something that works, but not as well as it should. */
-  note(text: string): void;
-  /** A pack is mapped from now on. @param check what is left to be looked at of it, where it is large */
-  mapped(file: FileHandle, check: PackCheck | undefined): void;
+/** Rows of a matrix as `createWeight` takes them. */
+interface MatrixPlace {
+  readonly memory: FileHandle | BufferHandle;
+  readonly byteOffset: number;
+  readonly type: WeightType;
+  /** The file that `memory` is; undefined: a buffer for this matrix alone, of no use where the matrix is laid out otherwise. */
+  readonly mapped: ModelFile | undefined;
 }
 
 /** Below this a model is packed in less time than it takes to look for it. */
@@ -52,39 +41,51 @@ const MIN_CACHED_BYTES = 2 ** 26;
 const CHECKED_FIRST_BYTES = 2 ** 31;
 const REPORT_STEP = 0.02;
 
-export const matrixKey = ({ name, start }: MatrixSpec): string => `${name} ${start}`;
-
 export class WeightPacker {
   /** Bytes the packed matrices take, in memory or in the mapped pack. */
   numBytes = 0;
-  readonly #placed = new Map<string, PlacedWeight>();
+  readonly #placed = new Map<MatrixSpec, WeightHandle>();
+  /** By path. */
+  readonly #mapped = new Map<string, ModelFile>();
   readonly #program = new Program();
   readonly #isLarge: boolean;
+  readonly #cache: PackCache | undefined;
   #numPackedSourceBytes = 0;
   #lastReported = 0;
 
   constructor(
     private readonly device: KernelDevice,
-    private readonly source: TensorSource,
+    private readonly weights: WeightSet,
     private readonly options: PackerOptions,
+    private readonly watch: FileWatch,
+    /** Receives what the left operand of products with a weight must be, where it is not f32. */
+    private readonly formats: Map<WeightHandle, ActivationFormat>,
   ) {
-    this.#isLarge = options.weightBytes >= MIN_CACHED_BYTES;
+    this.#isLarge = weights.numBytes >= MIN_CACHED_BYTES;
+    this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;
   }
 
-  /** Every matrix by its key, packed where its type has a packed form. */
-  place(matrices: readonly MatrixSpec[]): ReadonlyMap<string, PlacedWeight> {
-    if (this.options.activationDtype === "f32") {
-      for (const spec of matrices) this.#placeInRows(spec, this.#find(spec));
-    } else if (!this.#placeFromCache(matrices)) {
-      for (const spec of matrices) if (!this.#placed.has(matrixKey(spec))) this.#packIntoMemory(spec);
+  /** Every matrix in turn, packed where its type has a packed form. */
+  place(): readonly WeightHandle[] {
+    const { matrices } = this.weights;
+    const arePacked = this.options.activationDtype !== "f32";
+    const [packed, inRows] = [
+      matrices.filter(({ keepsValues }) => arePacked && keepsValues !== true),
+      matrices.filter(({ keepsValues }) => !arePacked || keepsValues === true),
+    ];
+    if (packed.length > 0 && !this.#placeFromCache(packed)) {
+      for (const spec of packed) if (!this.#placed.has(spec)) this.#packIntoMemory(spec);
     }
-    return this.#placed;
+    for (const spec of inRows) this.#placeInRows(spec, this.#find(spec));
+    this.watch.addModel([...this.#mapped.values()]);
+    return matrices.map((spec) => this.#placed.get(spec)!);
   }
 
   /** False, after a note, where the cache cannot serve: packing into memory always can. */
   #placeFromCache(matrices: readonly MatrixSpec[]): boolean {
-    const { cache, files } = this.options;
-    if (cache === undefined || !this.#isLarge) return false;
+    const { files } = this.weights;
+    const cache = this.#cache;
+    if (cache === undefined) return false;
     try {
       const known = cache.find(files);
       if (known !== undefined && this.#bindPack(known, matrices)) return true;
@@ -123,7 +124,7 @@ export class WeightPacker {
     if (!this.#isWhole({ path, table }, file)) return false;
     table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {
       const spec = matrices[index]!;
-      if (this.#placed.has(matrixKey(spec))) return;
+      if (this.#placed.has(spec)) return;
       if (byteOffset === undefined) this.#placeInRows(spec, this.#find(spec));
       else this.#placePacked(spec, file, { byteOffset, type });
       this.numBytes += byteOffset === undefined ? 0 : packedByteLength(type, rows, cols)!;
@@ -138,7 +139,7 @@ export class WeightPacker {
     const isLeftForLater = pack.table.fileBytes > CHECKED_FIRST_BYTES;
     try {
       while (!isLeftForLater && check.step()) {}
-      report.mapped(file, isLeftForLater ? check : undefined);
+      this.watch.addPack(file, isLeftForLater ? check : undefined);
       return true;
     } catch (thrown) {
       if (!(thrown instanceof MillraceError && thrown.code === "pack_damaged")) throw thrown;
@@ -150,15 +151,15 @@ export class WeightPacker {
 
   /** Undefined when nothing is there to be packed. Throws what the file system throws. */
   #writePack(cache: PackCache, contentHash: string, matrices: readonly MatrixSpec[]): FoundPack | undefined {
-    const { files, modelName, weightBytes } = this.options;
-    using writer = cache.begin(contentHash, weightBytes, matrices.length);
+    const { files, name, numBytes } = this.weights;
+    using writer = cache.begin(contentHash, numBytes, matrices.length);
     const staging = this.device.allocate(PIECE_BYTES + this.#largestGroup(matrices));
     try {
       const table = matrices.map((spec) => this.#packIntoFile(spec, writer, staging));
       if (table.every(({ byteOffset }) => byteOffset === undefined)) return undefined;
       this.options.report.progress("keeping the packed weights");
       const layoutVersion = cache.layoutVersion;
-      writer.finish({ layoutVersion, contentHash, model: modelName, matrices: table });
+      writer.finish({ layoutVersion, contentHash, model: name, matrices: table });
       return cache.commit(writer, contentHash, files);
     } finally {
       this.device.release(staging);
@@ -222,13 +223,13 @@ export class WeightPacker {
     this.device.submit(this.#program.words, this.#program.numWords);
     this.device.releaseWeight(inRows);
     const numBytes = numRows * rowBytes;
-    if (place.isOwned !== true && this.#isLarge) {
+    if (place.mapped !== undefined && this.#isLarge) {
       // Where the pack is kept, nobody will read the model's own rows again: they need not crowd the pack out of the OS's cache.
-      const isEvicted = this.options.cache !== undefined;
-      this.device.releasePages(place.memory as FileHandle, byteOffset, numBytes, isEvicted);
+      const isEvicted = this.#cache !== undefined;
+      this.device.releasePages(place.mapped.file, byteOffset, numBytes, isEvicted);
     }
     this.#numPackedSourceBytes += numBytes;
-    this.#steps("packing the weights")(Math.min(1, this.#numPackedSourceBytes / this.options.weightBytes));
+    this.#steps("packing the weights")(Math.min(1, this.#numPackedSourceBytes / this.weights.numBytes));
     return packedByteLength(place.type, numRows, cols)!;
   }
 
@@ -240,20 +241,36 @@ export class WeightPacker {
     // Packed they are the same; the type says what they are multiplied with.
     const multiplied = type === "Q8_0" && this.options.activationDtype === "int8" ? "Q8_0_INT8" : type;
     const weight = this.device.createWeight(memory, byteOffset, multiplied, spec.rows, spec.cols, true);
-    this.#placed.set(matrixKey(spec), { weight, activations: packedActivations(multiplied)! });
+    this.#placed.set(spec, weight);
+    this.formats.set(weight, packedActivations(multiplied)!);
   }
 
-  #placeInRows(spec: MatrixSpec, { memory, byteOffset, type }: MatrixPlace): void {
-    const weight = this.device.createWeight(memory, byteOffset, type, spec.rows, spec.cols);
-    this.#placed.set(matrixKey(spec), { weight, activations: "f32" });
+  #placeInRows(spec: MatrixSpec, { memory, byteOffset, type, mapped }: MatrixPlace): void {
+    const { rows, cols } = spec;
+    this.#placed.set(spec, this.device.createWeight(memory, byteOffset, type, rows, cols));
+    mapped?.parts.push({ byteOffset, byteLength: rows * rowByteLength(type, cols)! });
   }
 
-  #find({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixPlace {
-    return this.source.matrix(name, totalRows, cols, start, rows);
+  #find(spec: MatrixSpec): MatrixPlace {
+    const rows = this.weights.source.matrix(spec);
+    const { type } = rows;
+    if ("path" in rows) {
+      const mapped = this.#map(rows.path);
+      return { memory: mapped.file, byteOffset: rows.byteOffset, type, mapped };
+    }
+    const memory = this.device.allocate(spec.rows * rowByteLength(type, spec.cols)!);
+    rows.convert(this.device.view(memory));
+    return { memory, byteOffset: 0, type, mapped: undefined };
   }
 
-  #drop({ memory, isOwned }: MatrixPlace): void {
-    if (isOwned === true) this.device.release(memory as BufferHandle);
+  #map(path: string): ModelFile {
+    const known = this.#mapped.get(path) ?? { file: this.device.mapFile(path), path, parts: [] };
+    this.#mapped.set(path, known);
+    return known;
+  }
+
+  #drop({ memory, mapped }: MatrixPlace): void {
+    if (mapped === undefined) this.device.release(memory as BufferHandle);
   }
 
   #largestGroup(matrices: readonly MatrixSpec[]): number {

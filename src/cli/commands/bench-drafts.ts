@@ -64,14 +64,14 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const [
     { EngineCore },
     { openModel },
-    { createCpuBackend },
+    { createBackend },
     { benchDrafts },
     { randomPrompts },
     { machineInfo, versions },
   ] = await Promise.all([
     import("../../engine/engine-core.js"),
     import("../../model/open-model.js"),
-    import("../../backend/cpu/cpu-backend.js"),
+    import("../../backend/create-backend.js"),
     import("../../bench/drafts-bench.js"),
     import("../../bench/random-prompts.js"),
     import("../../bench/machine.js"),
@@ -86,7 +86,6 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const chats = flags.chats === undefined ? [] : await readSets(flags.chats, await loadTextSide(path));
   const sets = [...chats, { name: "random", prompts: random.map((ids) => [...ids]), stopTokenIds: [] }];
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const backend = createCpuBackend({ numThreads });
   const stage = startStage("engines");
   const longest = Math.max(...sets.flatMap(({ prompts }) => prompts.map((ids) => ids.length)));
   const shape = {
@@ -97,8 +96,9 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     maxModelLen: Math.min(model.config.contextLength, longest + flags.maxTokens),
     packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
   };
+  const backend = createBackend({ ...DEFAULT_ENGINE_OPTIONS, ...shape });
   const open = (speculative: SpeculativeConfig) =>
-    EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend, 2 ** 32);
+    EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend);
   const plain = await open(NO_SPECULATION);
   const drafting = await open(flags.speculativeConfig);
   stage.done(`${plain.info.architecture}, ${plain.info.weightType}, ${plain.info.isa}`);

@@ -54,23 +54,23 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   ).filter((window) => window.length > 1);
   if (windows.length === 0)
     throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
-  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { createCpuBackend }, { divergenceOf }, about] =
+  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { createBackend }, { divergenceOf }, about] =
     await Promise.all([
       import("../../engine/engine-core.js"),
       import("../../model/open-model.js"),
       import("../../model/config.js"),
-      import("../../backend/cpu/cpu-backend.js"),
+      import("../../backend/create-backend.js"),
       import("../../bench/divergence.js"),
       import("../../bench/machine.js"),
     ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const backend = createCpuBackend({ numThreads });
+  const backend = createBackend({ numThreads });
   const stage = startStage("engine");
   const model = openModel(path);
   const open = (kvCacheDtype: KvType) => {
     const shape = { modelPath: path, numThreads, maxModelLen: flags.window, maxNumSeqs: 1, kvCacheDtype };
     const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
-    return EngineCore.create(model, options, backend, 2 ** 32);
+    return EngineCore.create(model, options, backend);
   };
   const reference = await open(REFERENCE);
   const tested = await open(flags.kvCacheDtype);

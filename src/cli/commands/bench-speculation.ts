@@ -49,21 +49,15 @@ export function benchSpeculationCommand(): Command {
 async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
-  const [
-    { EngineCore },
-    { openModel },
-    { createCpuBackend },
-    { benchSpeculation, Outcomes },
-    { machineInfo, versions },
-  ] = await Promise.all([
-    import("../../engine/engine-core.js"),
-    import("../../model/open-model.js"),
-    import("../../backend/cpu/cpu-backend.js"),
-    import("../../bench/speculation-bench.js"),
-    import("../../bench/machine.js"),
-  ]);
+  const [{ EngineCore }, { openModel }, { createBackend }, { benchSpeculation, Outcomes }, { machineInfo, versions }] =
+    await Promise.all([
+      import("../../engine/engine-core.js"),
+      import("../../model/open-model.js"),
+      import("../../backend/create-backend.js"),
+      import("../../bench/speculation-bench.js"),
+      import("../../bench/machine.js"),
+    ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const backend = createCpuBackend({ numThreads });
   const outcomes = new Outcomes();
   const stage = startStage("engine");
   const options = {
@@ -78,11 +72,11 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
     speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
   };
+  const backend = createBackend(options);
   const core = await EngineCore.create(
     openModel(path),
     options,
     backend,
-    2 ** 32,
     undefined,
     outcomes.drafter(flags.acceptance),
   );

@@ -1,6 +1,6 @@
 /** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
 import { Command } from "commander";
-import type { CachedPack, PackCache } from "../../backend/cpu/packs/pack-cache.js";
+import type { CachedPack, PackCache } from "../../backend/create-backend.js";
 import { MillraceError } from "../../core/errors.js";
 import { packFolder } from "../engine-options.js";
 import { formatBytes, formatTable } from "../format.js";
@@ -26,11 +26,8 @@ export function cacheCommand(): Command {
 }
 
 async function openCache(): Promise<PackCache> {
-  const [{ PackCache }, { loadKernels }] = await Promise.all([
-    import("../../backend/cpu/packs/pack-cache.js"),
-    import("../../backend/cpu/load.js"),
-  ]);
-  return new PackCache({ folder: packFolder(), maxBytes: 0 }, loadKernels().packedLayoutVersion());
+  const { openPackCache } = await import("../../backend/create-backend.js");
+  return openPackCache(packFolder());
 }
 
 function runList(cache: PackCache, flags: CacheFlags): void {

@@ -155,10 +155,10 @@ async function findCompiler(): Promise<DoctorReport["compiler"]> {
 
 async function loadedKernels(): Promise<DoctorReport["kernels"]> {
   try {
-    const { loadKernels } = await import("../../backend/cpu/load.js");
-    const device = loadKernels().createDevice({ numThreads: 1 });
-    const { isa } = device;
-    device.destroy();
+    const { createBackend } = await import("../../backend/create-backend.js");
+    const backend = createBackend({ numThreads: 1 });
+    const { isa } = backend.description;
+    backend.destroy();
     return { isLoaded: true, isa };
   } catch (thrown) {
     const { code, message, hint } = toMillraceError(thrown);

@@ -208,7 +208,8 @@ async function describeModel(
     const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
     const memory = KV_TYPES.map((kvType): KvReport => {
       const bytesPerToken = kvBytesPerToken(config, kvType);
-      const { kvBytes } = planKvBudget(config, groups, kvType, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
+      const entryBytes = bytesPerToken / numLayers;
+      const { kvBytes } = planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
     const windows = config.layers.map((layer) => layer.window).filter((window) => window > 0);

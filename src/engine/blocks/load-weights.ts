@@ -1,30 +1,21 @@
-/** A model's weights as the transformer takes them: mapped, packed, or from the pack cache. */
+/** A model's weights as the transformer takes them, placed by the backend. */
 import { basename } from "node:path";
-import type { KernelDevice } from "../../backend/cpu/kernels.js";
-import { loadKernels } from "../../backend/cpu/load.js";
-import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
-import { type LoadReport, WeightPacker } from "../../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { OpenModel } from "../../model/model.js";
-import type { EngineOptions } from "../api.js";
-import { bindWeights, type ModelWeights } from "./weights.js";
+import { bindModel, bindTensors, type ModelWeights } from "./weights.js";
 
-/** numBytes: memory that packed weights take beside the model's file. */
 export function loadWeights(
   model: OpenModel,
   path: string,
-  { activationDtype, packCache }: Pick<EngineOptions, "activationDtype" | "packCache">,
-  device: KernelDevice,
+  backend: Backend,
   report: LoadReport,
-): { readonly weights: ModelWeights; readonly numBytes: number } {
-  const source = model.tensorsFor(device);
-  const packer = new WeightPacker(device, source, {
-    activationDtype,
-    modelName: basename(path).replace(/\.gguf$/, ""),
-    files: model.files,
-    weightBytes: model.summary.weightBytes,
-    cache: packCache && new PackCache(packCache, loadKernels().packedLayoutVersion()),
-    report,
-  });
-  const weights = bindWeights(source, model.config, device, packer);
-  return { weights, numBytes: packer.numBytes };
+): Promise<ModelWeights> {
+  const { config, files, summary } = model;
+  const tensors = {
+    name: basename(path).replace(/\.gguf$/, ""),
+    files,
+    numBytes: summary.weightBytes,
+    source: model.tensors(),
+  };
+  return bindTensors(tensors, backend, report, (binder) => bindModel(binder, config));
 }

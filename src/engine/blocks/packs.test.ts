@@ -26,6 +26,7 @@ import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { repositoryRoot } from "../../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
+import { FileWatch } from "../../backend/cpu/file-watch.js";
 import { loadKernels } from "../../backend/cpu/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { PackCheck } from "../../backend/cpu/packs/pack-check.js";
@@ -33,7 +34,6 @@ import { readPackTable } from "../../backend/cpu/packs/pack-file.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
 import { EngineCore } from "../engine-core.js";
-import { FileWatch } from "../file-watch.js";
 
 const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
 const BYTES = 2 ** 30;
@@ -63,15 +63,14 @@ interface Load {
 
 /** Loads the model and takes a few tokens. */
 async function load(path = model, packCache = { folder, maxBytes: BYTES }): Promise<Load> {
-  const backend = createCpuBackend({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2, packCache });
   const stages: string[] = [];
   const notes: string[] = [];
   try {
-    const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24, packCache };
-    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, 0, {
+    const own = { modelPath: path, numThreads: 2, maxModelLen: 64, kvCacheMemoryBytes: 2 ** 24 };
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, {
       progress: (stage) => stages.push(stage),
       note: (text) => notes.push(text),
-      mapped: () => {},
     });
     const { tokenIds } = await runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
     return { tokens: tokenIds, stages, notes };
@@ -147,7 +146,7 @@ describe("the pack cache", () => {
     const found = { path: pack, table: readPackTable(pack)! };
     const device = loadKernels().createDevice({ numThreads: 1 });
     try {
-      const watch = new FileWatch();
+      const watch = new FileWatch(device);
       const file = device.mapFile(pack);
       watch.addPack(file, new PackCheck(device, file, found));
       let numSteps = 1;
@@ -157,7 +156,7 @@ describe("the pack cache", () => {
       whole[whole.length - 5]! ^= 1;
       writeFileSync(pack, whole);
       // Its date is other starts' to set: the bytes tell.
-      watch.look(device, 0);
+      watch.look(0);
       watch.addPack(file, new PackCheck(device, file, found));
       const lookAtAll = () => {
         while (watch.tidy()) {}

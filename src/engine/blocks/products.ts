@@ -1,8 +1,6 @@
-/** Products of rows with matrices, whose kernels may want the rows rounded to integers first; and the norm before them. */
-import type { Backend } from "../../backend/backend.js";
+/** Products of rows with matrices, from rows as the backend prepares them; and the norm before them. */
+import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
-import type { ActivationFormat } from "../../backend/ops.js";
-import { activationRowBytes } from "../../backend/packing.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
 import type { Linear } from "./weights.js";
 
@@ -28,14 +26,12 @@ export function recordNorm(program: Program, out: BufferHandle, x: BufferHandle,
 }
 
 export class Products {
-  /** Rounded rows, by format and columns. */
-  readonly #inputs = new Map<string, BufferHandle>();
+  readonly #inputs: ProductInputs;
 
   /** @param maxRows of any product */
-  constructor(
-    private readonly backend: Backend,
-    private readonly maxRows: number,
-  ) {}
+  constructor(backend: Backend, maxRows: number) {
+    this.#inputs = backend.productInputs(maxRows);
+  }
 
   /** out [rows, outputs] = (+) x [rows, cols] · linearᵀ */
   multiply(
@@ -74,24 +70,9 @@ export class Products {
     numRows: number,
     cols: number,
   ): readonly LinearOperands[] {
-    const rounded = new Map<ActivationFormat, BufferHandle>();
-    return linears.map(({ weight, bias, activations }) => {
-      if (activations === "f32") return { x, weight, bias };
-      let input = rounded.get(activations);
-      if (input === undefined) {
-        input = this.#inputOf(activations, cols);
-        program.record("quantize", { out: input, x, numRows, width: cols, format: activations });
-        rounded.set(activations, input);
-      }
-      return { x: input, weight, bias };
-    });
-  }
-
-  #inputOf(format: Exclude<ActivationFormat, "f32">, cols: number): BufferHandle {
-    const key = `${format} ${cols}`;
-    const known = this.#inputs.get(key) ?? this.backend.allocate(this.maxRows * activationRowBytes(format, cols));
-    this.#inputs.set(key, known);
-    return known;
+    const weights = linears.map(({ weight }) => weight);
+    const inputs = this.#inputs.prepare(program, x, weights, numRows, cols);
+    return linears.map(({ weight, bias }, i) => ({ x: inputs[i]!, weight, bias }));
   }
 }
 

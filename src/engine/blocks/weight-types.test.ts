@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { request, runAlone } from "../../../test/helpers/engine-requests.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
+import type { ActivationDtype } from "../../backend/backend.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
-import type { ActivationDtype } from "../../backend/cpu/weight-packer.js";
 import { BLOCK_LAYOUT } from "../../formats/dequantize.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
@@ -28,11 +28,11 @@ const PROMPT = Int32Array.from({ length: 64 }, (_, i) => (i * 97 + 13) % 300);
 async function scoresOf(options: RandomModelOptions, activationDtype: ActivationDtype = "auto"): Promise<number[]> {
   const path = join(folder, `${options.type}-${options.isDequantised ?? false}.gguf`);
   writeRandomModel(path, options);
-  const backend = createCpuBackend({ numThreads: 2 });
+  const backend = createCpuBackend({ numThreads: 2, activationDtype });
   try {
     const memory = { maxModelLen: 128, kvCacheMemoryBytes: 2 ** 24 };
-    const engineOptions = { modelPath: path, numThreads: 2, ...memory, activationDtype, kvCacheDtype: "f32" } as const;
-    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, backend, 0);
+    const engineOptions = { modelPath: path, numThreads: 2, ...memory, kvCacheDtype: "f32" } as const;
+    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...engineOptions }, backend);
     const { promptLogprobs } = await runAlone(core, request(PROMPT, { maxTokens: 1, numPromptLogprobs: 0 }));
     return promptLogprobs!.slice(1).map((logprob) => logprob!.logprob);
   } finally {

@@ -1,18 +1,13 @@
-/** Binds a model's tensors to device weights; the source checks that every tensor is there and has the shape the config implies. */
+/** Binds a model's tensors to weights of the backend; the source checks that every tensor is there and has the shape the config implies. */
 
-import type { KernelDevice } from "../../backend/cpu/kernels.js";
-import { matrixKey, type PlacedWeight, type WeightPacker } from "../../backend/cpu/weight-packer.js";
-import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
-import { NO_BUFFER } from "../../backend/handles.js";
-import type { ActivationFormat } from "../../backend/ops.js";
+import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
+import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import type { ModelConfig } from "../../model/config.js";
 
 export interface Linear {
   /** [outputs, inputs] */
   readonly weight: WeightHandle;
-  /** What the inputs must be. */
-  readonly activations: ActivationFormat;
   /** f32 [outputs] or NO_BUFFER */
   readonly bias: BufferHandle;
 }
@@ -47,28 +42,23 @@ export interface ModelWeights {
   readonly ropeFactorsLong: Float32Array | undefined;
 }
 
-export function bindWeights(
-  source: TensorSource,
-  config: ModelConfig,
-  device: KernelDevice,
-  packer: WeightPacker,
-): ModelWeights {
-  return bindTensors(source, device, packer, (binder) => bindModel(binder, config));
-}
+/** A model's tensors, and what is said about them. */
+type TensorSet = Omit<WeightSet, "matrices"> & { readonly source: TensorSource };
 
-/** What `bind` makes of the tensors it takes; it is called twice, the second time with those on the device. */
-export function bindTensors<T>(
-  source: TensorSource,
-  device: KernelDevice,
-  packer: WeightPacker,
+/** What `bind` makes of the tensors it takes; it is called twice, the second time with those that the backend has placed. */
+export async function bindTensors<T>(
+  tensors: TensorSet,
+  backend: Backend,
+  report: LoadReport,
   bind: (binder: Binder) => T,
-): T {
-  const plan = new MatrixPlan(source);
+): Promise<T> {
+  const plan = new MatrixPlan(tensors.source);
   bind(plan);
-  return bind(new DeviceBinder(source, device, packer.place(plan.matrices)));
+  const placed = await backend.place({ ...tensors, matrices: plan.matrices }, report);
+  return bind(new PlacedBinder(tensors.source, backend, placed));
 }
 
-function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
+export function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
@@ -124,14 +114,14 @@ export interface Binder {
   has(name: string): boolean;
   /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], with the same part of `<name>.bias` if there is one. */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
-  /** A matrix to look rows up in. */
+  /** A matrix that keeps the values it is stored with: to look rows up in, or for exact products. */
   rows(name: string, rows: number, cols: number): WeightHandle;
   vector(name: string, length: number): BufferHandle;
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
 }
 
-/** Binds nothing: collects the matrices of the linear layers, so that they can be packed in one go. */
+/** Binds nothing: collects the matrices, so that the backend can place all in one go. */
 class MatrixPlan implements Binder {
   readonly matrices: MatrixSpec[] = [];
 
@@ -143,10 +133,11 @@ class MatrixPlan implements Binder {
 
   linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
     this.matrices.push({ name: `${name}.weight`, totalRows, cols, start, rows });
-    return { weight: 0 as WeightHandle, activations: "f32", bias: NO_BUFFER };
+    return { weight: 0 as WeightHandle, bias: NO_BUFFER };
   }
 
-  rows(): WeightHandle {
+  rows(name: string, rows: number, cols: number): WeightHandle {
+    this.matrices.push({ name: `${name}.weight`, totalRows: rows, cols, start: 0, rows, keepsValues: true });
     return 0 as WeightHandle;
   }
 
@@ -163,26 +154,28 @@ class MatrixPlan implements Binder {
   }
 }
 
-class DeviceBinder implements Binder {
+class PlacedBinder implements Binder {
+  #numBound = 0;
+
+  /** @param placed the plan's matrices, which are asked for again in the same order */
   constructor(
     private readonly source: TensorSource,
-    private readonly device: KernelDevice,
-    private readonly placed: ReadonlyMap<string, PlacedWeight>,
+    private readonly backend: Backend,
+    private readonly placed: readonly WeightHandle[],
   ) {}
 
   has(name: string): boolean {
     return this.source.has(name);
   }
 
-  linear(name: string, totalRows: number, cols: number, start = 0, rows = totalRows): Linear {
-    const placed = this.placed.get(matrixKey({ name: `${name}.weight`, totalRows, cols, start, rows }))!;
-    if (!this.has(`${name}.bias`)) return { ...placed, bias: NO_BUFFER };
-    return { ...placed, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
+  linear(name: string, totalRows: number, _cols: number, start = 0, rows = totalRows): Linear {
+    const weight = this.rows();
+    if (!this.has(`${name}.bias`)) return { weight, bias: NO_BUFFER };
+    return { weight, bias: this.#upload(this.values(`${name}.bias`, totalRows).subarray(start, start + rows)) };
   }
 
-  rows(name: string, rows: number, cols: number): WeightHandle {
-    const { memory, byteOffset, type } = this.source.matrix(`${name}.weight`, rows, cols, 0, rows);
-    return this.device.createWeight(memory, byteOffset, type, rows, cols);
+  rows(): WeightHandle {
+    return this.placed[this.#numBound++]!;
   }
 
   optionalVector(name: string, length: number): BufferHandle | undefined {
@@ -198,8 +191,8 @@ class DeviceBinder implements Binder {
   }
 
   #upload(values: Float32Array): BufferHandle {
-    const buffer = this.device.allocate(values.byteLength);
-    new Float32Array(this.device.view(buffer)).set(values);
+    const buffer = this.backend.allocate(values.byteLength);
+    this.backend.write(buffer, 0, values);
     return buffer;
   }
 }

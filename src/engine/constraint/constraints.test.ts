@@ -28,8 +28,9 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "millrace-constraints-"));
   model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1, contextLength: 2048 });
   backend = createCpuBackend({ numThreads: 1 });
-  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath: model.path, numThreads: 1, maxNumSeqs: 8 };
-  core = await EngineCore.create(openModel(model.path), options, backend, 2 ** 28);
+  const shape = { modelPath: model.path, numThreads: 1, maxNumSeqs: 8, kvCacheMemoryBytes: 2 ** 26 };
+  const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape };
+  core = await EngineCore.create(openModel(model.path), options, backend);
   const { bytes } = readTokenBytes(model.path);
   textOf = (completion) => Buffer.concat((completion?.tokenIds ?? []).map((id) => bytes[id]!)).toString("utf8");
 });

@@ -37,12 +37,11 @@ async function live<T>(
   const backend = createCpuBackend({ numThreads: 1 });
   const disk = { folder, maxBytes: 2 ** 30 };
   const all = { ...DEFAULT_ENGINE_OPTIONS, numThreads: 1, prefixCacheDisk: disk, speculative: NO_SPECULATION };
-  const report = { progress: () => {}, note: (text: string) => notes.push(text), mapped: () => {} };
+  const report = { progress: () => {}, note: (text: string) => notes.push(text) };
   const core = await EngineCore.create(
     openModel(modelPath),
     { ...all, kvCacheMemoryBytes: 2 ** 24, ...options, modelPath },
     backend,
-    0,
     report,
   );
   try {

@@ -19,6 +19,7 @@ function configWith(windows: readonly number[]): ModelConfig {
   const layers = windows.map((window) => ({ window, rope: 0 }));
   return { ...base, numLayers: layers.length, layers };
 }
+const entryBytes = (config: ModelConfig) => kvBytesPerToken(config, "f16") / config.numLayers;
 const BLOCK_SIZE = 16;
 const DEMAND = { maxNumSeqs: 64, maxModelLen: 8192, maxNumBatchedTokens: 512 };
 /** The 1B Gemma 3: four of 26 layers attend to everything. */
@@ -33,7 +34,7 @@ describe("KV groups", () => {
   test("the same memory holds at least 2.5 times as many long sequences of a model with windows", () => {
     const bytes = 4096 * BLOCK_SIZE * kvBytesPerToken(GEMMA3, "f16");
     const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
-    const { numBlocks } = planKvBudget(GEMMA3, groups, "f16", BLOCK_SIZE, DEMAND, 0, bytes);
+    const { numBlocks } = planKvBudget(groups, entryBytes(GEMMA3), BLOCK_SIZE, DEMAND, 0, bytes);
     const [main, windowed] = numBlocks as [number, number];
     const numSequences = Math.min(
       Math.floor(main / (4096 / BLOCK_SIZE)),
@@ -45,7 +46,7 @@ describe("KV groups", () => {
   test("weights that leave no memory are named as the reason", () => {
     const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
     for (const freeBytes of [-(2 ** 30), 0, 1]) {
-      expect(() => planKvBudget(GEMMA3, groups, "f16", BLOCK_SIZE, DEMAND, freeBytes, undefined)).toThrow(
+      expect(() => planKvBudget(groups, entryBytes(GEMMA3), BLOCK_SIZE, DEMAND, freeBytes, undefined)).toThrow(
         /got 0 bytes, a quarter of what is free beside the weights/,
       );
     }
@@ -63,7 +64,7 @@ describe("KV groups", () => {
         const config = configWith(windows);
         const groups = kvGroups(config, demand.maxModelLen);
         const evenBytes = BLOCK_SIZE * kvBytesPerToken(config, "f16");
-        const budget = planKvBudget(config, groups, "f16", BLOCK_SIZE, demand, 0, numEven * evenBytes);
+        const budget = planKvBudget(groups, entryBytes(config), BLOCK_SIZE, demand, 0, numEven * evenBytes);
         expect(budget.kvBytes).toBeLessThanOrEqual(numEven * evenBytes);
         // One more block of the main group may take one of every other.
         expect(budget.kvBytes).toBeGreaterThan((numEven - 1) * evenBytes);

@@ -1,7 +1,5 @@
 /** KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). */
 
-import type { KvType } from "../../backend/ops.js";
-import { kvEntryBytes } from "../../backend/program.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelConfig } from "../../model/config.js";
 import { blocksAtOnce } from "./windows.js";
@@ -47,18 +45,18 @@ const CACHE_FACTOR = 2;
 /**
  * How many blocks the KV memory holds. Without an explicit size: room for every seat at full length, at most a quarter of the free memory.
  * A window never gets so few blocks that a sequence which fits the main group could not be computed alone.
+ * @param entryBytes of a token's keys and values in one layer
  * @param explicitBytes what the user asked for, or undefined
  */
 export function planKvBudget(
-  config: ModelConfig,
   groups: readonly KvGroupSpec[],
-  kvType: KvType,
+  entryBytes: number,
   blockSize: number,
   demand: KvDemand,
   freeBytes: number,
   explicitBytes: number | undefined,
 ): KvBudget {
-  const layerBytes = 2 * config.numKvHeads * kvEntryBytes(kvType, config.headDim) * blockSize;
+  const layerBytes = entryBytes * blockSize;
   const main = mainGroup(groups.map(({ window }) => window));
   const blocksBeside = (numMain: number) =>
     groups.map(({ window }, group) => (group === main ? numMain : windowBlocks(window, numMain, blockSize, demand)));

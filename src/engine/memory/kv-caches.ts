@@ -2,7 +2,7 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
-import { type KvShape, kvEntryBytes } from "../../backend/program.js";
+import type { KvShape } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { BlockMemory } from "./disk-tier.js";
 import type { KvGroupSpec } from "./groups.js";
@@ -39,7 +39,7 @@ export class KvCaches implements BlockMemory {
     private readonly backend: Backend,
   ) {
     const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
-    this.#layerBlockBytes = blockSize * numKvHeads * kvEntryBytes(kvType, headDim);
+    this.#layerBlockBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
     const allocate = (group: number) => backend.allocate(numBlocks[group]! * this.#layerBlockBytes);
     this.#layers = layers.map((_, layer) => {
       const group = groups.findIndex((each) => each.layers.includes(layer));

@@ -22,7 +22,6 @@ const core = await EngineCore.create(
     speculative: NO_SPECULATION,
   },
   backend,
-  0,
 );
 afterAll(async () => {
   await core.close();

@@ -90,7 +90,7 @@ describe("answers", () => {
     try {
       const fixed = { modelPath: path, numThreads: 2, maxModelLen: 256, kvCacheMemoryBytes: 2 ** 24 };
       return await use(
-        await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend, 0),
+        await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...fixed, ...options }, backend),
       );
     } finally {
       backend.destroy();

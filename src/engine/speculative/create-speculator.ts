@@ -1,7 +1,6 @@
 /** Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their guesses. */
 
-import type { Backend } from "../../backend/backend.js";
-import type { LoadReport } from "../../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { EngineOptions } from "../api.js";
 import type { EngineParts } from "../engine-parts.js";
@@ -48,8 +47,8 @@ async function openBatchDrafter(path: string, parts: EngineParts, source: Specul
     return loadDraftModel(path, target, options, { maxModelLen, numBlocks: parts.kv.numBlocks }, backend, report);
   }
   const model = { config: target, weights: parts.weights, transformer: parts.transformer, batch: parts.batch };
-  const { maxNumSeqs, activationDtype } = options;
-  const place = { backend, maxRows: maxNumSeqs, report, activationDtype };
-  const network = createHeadNetwork(readHeads(path, method, target), model, place);
+  const { maxNumSeqs } = options;
+  const place = { backend, maxRows: maxNumSeqs, report };
+  const network = await createHeadNetwork(readHeads(path, method, target), model, place);
   return TrainedHeads.create(network, model, maxNumSeqs, backend);
 }

@@ -30,7 +30,7 @@ async function run(speculative: SpeculativeConfig, options: Partial<EngineOption
   const backend = createCpuBackend({ numThreads: 1 });
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
-    const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative, ...options }, backend, 0);
+    const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative, ...options }, backend);
     const completions = new Map<number, Completion>();
     SAMPLING.forEach((sampling, id) => {
       const ids = Array.from({ length: 20 + 30 * id }, (_, i) => (i * (id + 3)) % 97);
@@ -73,7 +73,7 @@ describe("draft model", () => {
     try {
       const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
       const answers = await inTurn([NO_SPECULATION, guessedBy("model")], async (speculative) => {
-        const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative }, backend, 0);
+        const core = await EngineCore.create(openModel(pathOf("model")), { ...all, speculative }, backend);
         const completions = new Map<number, Completion>();
         // 500 + 12 tokens are all that a context of 512 holds.
         for (const id of [0, 1])

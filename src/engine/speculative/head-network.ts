@@ -1,5 +1,6 @@
 /** The two kinds of trained heads, as what their networks compute before the output matrix. */
-import type { BufferHandle } from "../../backend/handles.js";
+import type { WeightSet } from "../../backend/backend.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { ADDED, Products } from "../blocks/products.js";
@@ -40,7 +41,7 @@ export interface HeadsTarget {
 }
 
 /** Throws what reading keys and tensors throws. */
-export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
+export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   return (file.kind === "eagle" ? createEagle : createMedusa)(file, target, place);
 }
 
@@ -49,14 +50,14 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
  * queries but no keys and values: it attends to those that the model stored up to t in one of its layers, so a prompt costs it nothing. Beside a
  * small model, most of a guess would be the model's output matrix: a layer that is narrower than the model has one of its own.
  */
-function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
+async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   const config = headsConfig(file, target.config);
   const { pastLayer, ffWidth } = eagleShape(file, target.config);
   const { width, vocabSize, rmsEps } = config;
   const sizes = { width, queryWidth: target.config.numHeads * target.config.headDim, ffWidth, rmsEps };
   const modelWidth = target.config.width;
   const isNarrow = width < modelWidth;
-  const own = bindHeads(file, place, place.activationDtype, (binder) => ({
+  const own = await bindHeads(file, place, (binder) => ({
     joinHidden: binder.linear("eagle.join_hidden", width, modelWidth),
     joinEmbed: binder.linear("eagle.join_embed", width, modelWidth),
     joinState: isNarrow ? binder.linear("eagle.join_state", width, width) : undefined,
@@ -90,18 +91,21 @@ function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): H
 }
 
 /** A block per depth; block k guesses the token k + 2 places after t from the hidden state of t alone. */
-function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): HeadNetwork {
-  const { backend, maxRows } = place;
+async function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
+  const { backend, maxRows, report } = place;
   const config = headsConfig(file, target.config);
   const { width } = config;
-  const blocks = bindHeads(file, place, "f32", (binder) =>
-    Array.from({ length: file.depth }, (_, depth) => binder.linear(`heads.${depth}`, width, width)),
+  const blocks = await bindHeads(file, place, (binder) =>
+    Array.from({ length: file.depth }, (_, depth) => ({
+      weight: binder.rows(`heads.${depth}`, width, width),
+      bias: binder.optionalVector(`heads.${depth}.bias`, width) ?? NO_BUFFER,
+    })),
   );
   // The kernels know silu as a gate, and what it lets through here is 0 · 0 + 1.
   const ones = backend.allocate(width * 4);
   backend.write(ones, 0, new Float32Array(width).fill(1));
-  const weight = backend.kernels.createWeight(backend.allocate(width * 4), 0, "F32", width, 1);
-  const one = { x: backend.allocate(maxRows * 4), weight, bias: ones };
+  const [zeros] = await backend.place(zeroColumn(width), report);
+  const one = { x: backend.allocate(maxRows * 4), weight: zeros!, bias: ones };
   const scratch = backend.allocate(maxRows * width * 4);
   return {
     name: "medusa",
@@ -116,4 +120,11 @@ function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): 
       program.record("add", { out: hidden, x: states.buffer, numRows, width });
     },
   };
+}
+
+/** A matrix [rows, 1] of zeros. */
+function zeroColumn(rows: number): WeightSet {
+  const matrix = { name: "zeros", totalRows: rows, cols: 1, start: 0, rows, keepsValues: true };
+  const source = { matrix: () => ({ type: "F32", convert: () => {} }) as const };
+  return { name: "zeros", files: [], numBytes: rows * 4, source, matrices: [matrix] };
 }

@@ -1,7 +1,6 @@
 /** Files of trained heads (architecture "mill-heads", written by models/training/heads.py): what they hold, checked against the model they guess for. */
 
-import type { Backend } from "../../backend/backend.js";
-import { type ActivationDtype, type LoadReport, WeightPacker } from "../../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../../backend/backend.js";
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
@@ -27,8 +26,6 @@ export interface HeadsPlace {
   /** Of a batch. */
   readonly maxRows: number;
   readonly report: LoadReport;
-  /** Of an eagle layer's matrices; those of medusa's blocks stay as they are stored. */
-  readonly activationDtype: ActivationDtype;
 }
 
 export function isHeadsFile(path: string): boolean {
@@ -108,26 +105,14 @@ export function eagleShape({ gguf }: HeadsFile, target: ModelConfig): EagleShape
   };
 }
 
-/**
- * Throws gguf_tensor where one of the tensors is missing or has another shape.
- * @param activationDtype f32: matrices stay as they are stored
- */
+/** Rejects with gguf_tensor where one of the tensors is missing or has another shape. */
 export function bindHeads<T>(
   { gguf }: HeadsFile,
-  { backend, report }: { readonly backend: Backend; readonly report: LoadReport },
-  activationDtype: ActivationDtype,
+  { backend, report }: HeadsPlace,
   bind: (binder: Binder) => T,
-): T {
-  const source = new GgufSource(gguf, backend.kernels);
-  const packer = new WeightPacker(backend.kernels, source, {
-    activationDtype,
-    modelName: ARCHITECTURE,
-    files: [],
-    weightBytes: summarizeGguf(gguf).weightBytes,
-    cache: undefined,
-    report,
-  });
-  return bindTensors(source, backend.kernels, packer, bind);
+): Promise<T> {
+  const numBytes = summarizeGguf(gguf).weightBytes;
+  return bindTensors({ name: ARCHITECTURE, files: [], numBytes, source: new GgufSource(gguf) }, backend, report, bind);
 }
 
 function architectureOf({ metadata }: GgufFile): string {

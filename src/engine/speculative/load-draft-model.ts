@@ -1,7 +1,6 @@
 /** Opens the model that `--speculative-config` names. */
 
-import type { Backend } from "../../backend/backend.js";
-import type { LoadReport } from "../../backend/cpu/weight-packer.js";
+import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { ModelConfig } from "../../model/config.js";
 import { openModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api.js";
@@ -18,7 +17,7 @@ export async function loadDraftModel(
   report: LoadReport,
 ): Promise<DraftModel> {
   const model = openModel(path);
-  const { weights } = loadWeights(model, path, options, backend.kernels, report);
+  const weights = await loadWeights(model, path, backend, report);
   const { maxNumSeqs, blockSize, kvCacheDtype: kvType } = options;
   return DraftModel.create(model.config, weights, target, { ...kv, maxNumSeqs, blockSize, kvType }, backend);
 }

@@ -74,7 +74,7 @@ async function withCore<T>(
   const all = { ...DEFAULT_ENGINE_OPTIONS, modelPath: pathOf("model"), numThreads: 1, kvCacheMemoryBytes: 2 ** 24 };
   try {
     const asked = { ...all, speculative, ...options };
-    return await use(await EngineCore.create(openModel(asked.modelPath), asked, backend, 0));
+    return await use(await EngineCore.create(openModel(asked.modelPath), asked, backend));
   } finally {
     backend.destroy();
   }

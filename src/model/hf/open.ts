@@ -14,6 +14,6 @@ export function openHfModel(folder: HfFolder): OpenModel {
     config: model.config,
     summary: summarizeHf(folder.files.tensors.values()),
     files: [join(folder.path, "config.json"), ...folder.files.shards.map((shard) => shard.path)],
-    tensorsFor: (device) => new HfSource(folder, model, names, device),
+    tensors: () => new HfSource(folder, model, names),
   };
 }

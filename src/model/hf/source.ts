@@ -1,9 +1,8 @@
-/** A model folder's tensors as the loader takes them: F32, F16 and BF16 matrices mapped where they lie, quantised ones converted without loss. */
+/** A model folder's tensors: where its F32, F16 and BF16 matrices lie, and how quantised ones are converted without loss. */
 
-import type { FileHandle, KernelDevice } from "../../backend/cpu/kernels.js";
-import type { MatrixPlace, TensorSource } from "../../backend/tensor-source.js";
+import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
-import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
+import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
@@ -14,7 +13,6 @@ import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 
 export class HfSource implements TensorSource {
-  readonly #files: readonly FileHandle[];
   readonly #quantization: CheckpointQuantization;
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
@@ -23,10 +21,8 @@ export class HfSource implements TensorSource {
     private readonly folder: HfFolder,
     private readonly model: HfModelConfig,
     private readonly names: HfNames,
-    private readonly device: KernelDevice,
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
-    this.#files = folder.files.shards.map((shard) => device.mapFile(shard.path));
     const { all, short, long } = model.ropeFactors;
     const computed = { "rope_freqs.weight": all, "rope_factors_short.weight": short, "rope_factors_long.weight": long };
     this.#computed = new Map(Object.entries(computed).flatMap(([name, values]) => (values ? [[name, values]] : [])));
@@ -37,25 +33,16 @@ export class HfSource implements TensorSource {
     return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
-  matrix(name: string, totalRows: number, cols: number, start: number, rows: number): MatrixPlace {
+  matrix({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixRows {
     const layer = this.#quantizedLayer(name);
-    if (layer !== undefined) return this.#convert(layer, [totalRows, cols], start, rows);
+    if (layer !== undefined) {
+      const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), [totalRows, cols]);
+      const type = encodedType(matrix);
+      return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
+    }
     const tensor = this.#tensor(name, [totalRows, cols]);
-    const rowBytes = tensor.byteLength / totalRows;
-    return {
-      memory: this.#files[tensor.shard]!,
-      byteOffset: tensor.byteOffset + start * rowBytes,
-      type: plainType(tensor),
-    };
-  }
-
-  #convert(layer: string, shape: readonly [number, number], start: number, rows: number): MatrixPlace {
-    const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), shape);
-    const type = encodedType(matrix);
-    const rowBytes = rowByteLength(type, matrix.cols)!;
-    const memory = this.device.allocate(rows * rowBytes);
-    encodeRows(matrix, type, start, rows, this.device.view(memory));
-    return { memory, byteOffset: 0, type, isOwned: true };
+    const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
+    return { type: plainType(tensor), path: this.folder.files.shards[tensor.shard]!.path, byteOffset };
   }
 
   /** The layer's name where its weight is stored otherwise than as plain numbers. */

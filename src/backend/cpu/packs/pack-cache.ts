@@ -4,12 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import {
-  closeSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
-  readSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -20,13 +17,8 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import type { PackCacheOptions } from "../../backend.js";
 import { type PackTable, PackWriter, readPackTable } from "./pack-file.js";
-
-export interface PackCacheOptions {
-  readonly folder: string;
-  /** Packs together take at most so much; the longest unused go first. */
-  readonly maxBytes: number;
-}
 
 export interface FoundPack {
   readonly path: string;
@@ -49,7 +41,6 @@ const TEMPORARY = ".tmp";
 const OWNER = /^[0-9a-f]{32}(?:\.ref)?\.(.+)\.(\d+)\.tmp$/;
 /** A temporary file that nobody wrote to for so long is nobody's. */
 const LEFT_AFTER_MS = 10 * 60_000;
-const HASH_PIECE_BYTES = 1 << 22;
 /** Left free on the disk. */
 const SPARE_BYTES = 2 ** 28;
 
@@ -247,27 +238,4 @@ function identityOf(files: readonly string[]): string {
     hash.update(`${realpathSync(file)}\0${size}\0${mtimeNs}\0`);
   }
   return hash.digest("hex").slice(0, 32);
-}
-
-/** SHA-256 over the SHA-256 of each file, in hexadecimal digits. Reads all of them; `onProgress` hears how much is done, from 0 to 1. */
-export function contentHashOf(files: readonly string[], onProgress: (fraction: number) => void): string {
-  const whole = createHash("sha256");
-  const totalBytes = files.reduce((sum, file) => sum + statSync(file).size, 0);
-  const piece = Buffer.alloc(HASH_PIECE_BYTES);
-  let numDone = 0;
-  for (const file of files) {
-    const fd = openSync(file, "r");
-    try {
-      const hash = createHash("sha256");
-      for (let numRead = readSync(fd, piece); numRead > 0; numRead = readSync(fd, piece)) {
-        hash.update(piece.subarray(0, numRead));
-        numDone += numRead;
-        onProgress(numDone / totalBytes);
-      }
-      whole.update(hash.digest());
-    } finally {
-      closeSync(fd);
-    }
-  }
-  return whole.digest("hex");
 }

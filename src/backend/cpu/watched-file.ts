@@ -1,9 +1,22 @@
 /** One of a model's mapped files: whether it still holds what it held when the model was loaded, whatever its date. */
 import { closeSync, fstatSync, openSync } from "node:fs";
-import type { FileHandle, FilePart, KernelDevice, MappedFile } from "../backend/cpu/kernels.js";
-import { FILE_CHANGED_HINT } from "../backend/cpu/load.js";
-import { PIECE_BYTES } from "../backend/cpu/packs/pieces.js";
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
+import type { FileHandle, KernelDevice } from "./kernels.js";
+import { FILE_CHANGED_HINT } from "./load.js";
+import { PIECE_BYTES } from "./packs/pieces.js";
+
+/** Bytes of a file. */
+export interface FilePart {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+export interface MappedFile {
+  readonly file: FileHandle;
+  readonly path: string;
+  /** Those that weights read where they lie. */
+  readonly parts: readonly FilePart[];
+}
 
 const SAMPLE_BYTES = 4096;
 const NUM_SAMPLES = 64;

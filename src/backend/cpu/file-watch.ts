@@ -1,8 +1,8 @@
-/** Watches over the files that an engine has mapped: whoever changes them under it would change its answers. */
+/** Watches over the files that weights are mapped from: a file that somebody changes under the engine would change its answers. */
 
-import type { FileHandle, KernelDevice } from "../backend/cpu/kernels.js";
-import type { PackCheck } from "../backend/cpu/packs/pack-check.js";
-import { WatchedFile } from "./watched-file.js";
+import type { FileHandle, KernelDevice } from "./kernels.js";
+import type { PackCheck } from "./packs/pack-check.js";
+import { type MappedFile, WatchedFile } from "./watched-file.js";
 
 /** Between two looks at sizes and dates, which take a system call for each file. */
 const LOOK_EVERY_MS = 1000;
@@ -11,9 +11,11 @@ export class FileWatch {
   /** Other starts set the date of a pack that they use. */
   readonly #packs: FileHandle[] = [];
   readonly #checks: PackCheck[] = [];
-  #models: readonly WatchedFile[] = [];
-  #unsummed: WatchedFile[] = [];
+  readonly #models: WatchedFile[] = [];
+  readonly #unsummed: WatchedFile[] = [];
   #lastLookMs = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly device: KernelDevice) {}
 
   /** @param check of a pack that is used before all of it has been looked at; undefined: all of it has */
   addPack(file: FileHandle, check: PackCheck | undefined): void {
@@ -21,29 +23,34 @@ export class FileWatch {
     if (check !== undefined) this.#checks.push(check);
   }
 
-  /** The models' files, after they are loaded. Throws model_file_changed when one is not what it was when it was mapped. */
-  addModels(device: KernelDevice): void {
-    const mapped = device.mappedFiles().filter(({ file }) => !this.#packs.includes(file));
-    this.#models = mapped.flatMap((each) => {
+  /** A model's files, after its weights are placed. Throws model_file_changed when one is not what it was when it was mapped. */
+  addModel(files: readonly MappedFile[]): void {
+    const known = this.#ofOwnDates();
+    for (const file of files) {
       try {
-        return [new WatchedFile(device, each)];
+        const watched = new WatchedFile(this.device, file);
+        this.#models.push(watched);
+        this.#unsummed.push(watched);
       } catch {
         // It was removed or moved: its date is all there is to go by, which `device` knows.
-        return [];
       }
-    });
+    }
     // The dates that the watched files have from now on are those of when they were mapped.
-    device.requireUnchanged(this.#packs);
-    this.#unsummed = [...this.#models];
+    this.device.requireUnchanged(known);
   }
 
   /** Throws model_file_changed when a file is not what it was. */
-  look(device: KernelDevice, nowMs: number): void {
+  look(nowMs: number): void {
     if (nowMs - this.#lastLookMs < LOOK_EVERY_MS) return;
     this.#lastLookMs = nowMs;
     // A file that is cut off has lost pages that must not be summed, so sizes come first.
-    device.requireUnchanged([...this.#packs, ...this.#models.map(({ file }) => file)]);
+    this.device.requireUnchanged(this.#ofOwnDates());
     for (const model of this.#models) model.look();
+  }
+
+  /** Those whose dates say nothing, or are looked at here. */
+  #ofOwnDates(): readonly FileHandle[] {
+    return [...this.#packs, ...this.#models.map(({ file }) => file)];
   }
 
   /** Looks at a piece of what nobody has looked at yet; true when there is more. Throws pack_damaged and model_file_changed. */

@@ -1,10 +1,9 @@
 import { closeSync, openSync, renameSync, statSync, truncateSync, utimesSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { tempTree } from "../../test/scripts/temp-tree.js";
-import type { KernelDevice } from "../backend/cpu/kernels.js";
-import { loadKernels } from "../backend/cpu/load.js";
-import { FileWatch } from "./file-watch.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+import type { Backend } from "../backend.js";
+import { createCpuBackend } from "./cpu-backend.js";
 
 const COLS = 1024;
 const ROWS = 5000;
@@ -16,31 +15,41 @@ const FILE_BYTES = WEIGHT_AT + WEIGHT_BYTES + 2 ** 20;
 const CHANGED = expect.objectContaining({ code: "model_file_changed" });
 
 let path: string;
-let device: KernelDevice;
-let watch: FileWatch;
+let backend: Backend;
 
-beforeEach(() => {
+/** @param inBetween runs when the file is mapped, and not all is placed */
+async function loaded(inBetween = () => {}): Promise<Backend> {
+  const created = createCpuBackend({ numThreads: 1 });
+  const name = "weight";
+  const matrix = { name, totalRows: ROWS, cols: COLS, start: 0, rows: ROWS };
+  let numPlaced = 0;
+  const source = {
+    matrix: () => {
+      if (numPlaced++ > 0) inBetween();
+      return { type: "F32", path, byteOffset: WEIGHT_AT } as const;
+    },
+  };
+  const weights = { name, files: [path], numBytes: FILE_BYTES, source, matrices: [matrix, { ...matrix }] };
+  await created.place(weights, { progress: () => {}, note: () => {} });
+  return created;
+}
+
+beforeEach(async () => {
   path = join(tempTree({}), "model.gguf");
   writeFileSync(path, Buffer.alloc(FILE_BYTES, 1));
-  device = loadKernels().createDevice({ numThreads: 1 });
-  device.createWeight(device.mapFile(path), WEIGHT_AT, "F32", ROWS, COLS);
-  watch = new FileWatch();
-  watch.addModels(device);
+  backend = await loaded();
 });
 
-afterEach(() => {
-  watch.close();
-  device.destroy();
-});
+afterEach(() => backend.destroy());
 
 const sumAll = () => {
-  while (watch.tidy()) {}
+  while (backend.tidy()) {}
 };
 
 let lookedMs = 0;
 const look = () => {
   lookedMs += 60_000;
-  watch.look(device, lookedMs);
+  backend.checkFiles(lookedMs);
 };
 
 let dateSeconds = 2_000_000_000;
@@ -77,20 +86,16 @@ test.each([
   expect(look).toThrow(CHANGED);
 });
 
-test("a write is found also where the file gets the date back that it was mapped with", () => {
+test("a write is found also where the file gets the date back that it was mapped with", async () => {
   const { atime, mtime } = statSync(path);
   utimesSync(path, atime, mtime);
-  const own = loadKernels().createDevice({ numThreads: 1 });
-  own.createWeight(own.mapFile(path), WEIGHT_AT, "F32", ROWS, COLS);
-  const ownWatch = new FileWatch();
-  ownWatch.addModels(own);
-  while (ownWatch.tidy()) {}
+  const own = await loaded();
+  while (own.tidy()) {}
   touch();
-  ownWatch.look(own, 0);
+  own.checkFiles(0);
   overwrite(WEIGHT_AT);
   utimesSync(path, atime, mtime);
-  expect(() => ownWatch.look(own, 60_000)).toThrow(CHANGED);
-  ownWatch.close();
+  expect(() => own.checkFiles(60_000)).toThrow(CHANGED);
   own.destroy();
 });
 
@@ -101,7 +106,7 @@ test("a file that is cut off is found, whatever is known of it", () => {
 });
 
 test("until all is summed, nobody can tell a write from a touch: both end it", () => {
-  expect(watch.tidy()).toBe(true);
+  expect(backend.tidy()).toBe(true);
   overwrite(WEIGHT_AT + WEIGHT_BYTES - 1);
   expect(look).toThrow(CHANGED);
   // The sums to come would be of the new bytes.
@@ -116,9 +121,6 @@ test("a file that another was moved in the place of stays what it was", () => {
   look();
 });
 
-test("a file that was written to between its mapping and the watch is found", () => {
-  touch();
-  const late = new FileWatch();
-  expect(() => late.addModels(device)).toThrow(CHANGED);
-  late.close();
+test("a file that was written to while it is loaded is found", async () => {
+  await expect(loaded(touch)).rejects.toEqual(CHANGED);
 });

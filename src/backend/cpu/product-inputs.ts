@@ -1,0 +1,44 @@
+/** Rows rounded to the integers that packed weights are multiplied with, once for all products with the same rows. */
+import type { ProductInputs } from "../backend.js";
+import type { BufferHandle, WeightHandle } from "../handles.js";
+import type { ActivationFormat } from "../ops.js";
+import { activationRowBytes } from "../packing.js";
+import type { Program } from "../program.js";
+import type { KernelDevice } from "./kernels.js";
+
+export class RoundedInputs implements ProductInputs {
+  /** By format and columns. */
+  readonly #buffers = new Map<string, BufferHandle>();
+
+  /** @param formats of the rows that a weight is multiplied with; absent: f32 */
+  constructor(
+    private readonly device: KernelDevice,
+    private readonly formats: ReadonlyMap<WeightHandle, ActivationFormat>,
+    private readonly maxRows: number,
+  ) {}
+
+  prepare(
+    program: Program,
+    x: BufferHandle,
+    weights: readonly WeightHandle[],
+    numRows: number,
+    cols: number,
+  ): readonly BufferHandle[] {
+    const prepared = new Map<ActivationFormat, BufferHandle>();
+    return weights.map((weight) => {
+      const format = this.formats.get(weight) ?? "f32";
+      if (format === "f32") return x;
+      const out = prepared.get(format) ?? this.#bufferFor(format, cols);
+      if (!prepared.has(format)) program.record("quantize", { out, x, numRows, width: cols, format });
+      prepared.set(format, out);
+      return out;
+    });
+  }
+
+  #bufferFor(format: ActivationFormat, cols: number): BufferHandle {
+    const key = `${format} ${cols}`;
+    const known = this.#buffers.get(key) ?? this.device.allocate(this.maxRows * activationRowBytes(format, cols));
+    this.#buffers.set(key, known);
+    return known;
+  }
+}
