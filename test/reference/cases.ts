@@ -1,8 +1,8 @@
 /** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
 
+import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
 import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
-import { activationRowBytes, packedByteLength } from "../../src/backend/packing.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";

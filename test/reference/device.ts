@@ -5,9 +5,9 @@
 import { readFileSync } from "node:fs";
 import type { KvBytes } from "../../src/backend/backend.js";
 import type { FileHandle, KernelDevice } from "../../src/backend/cpu/kernels.js";
+import { packedByteLength } from "../../src/backend/cpu/packing.js";
 import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
-import { packedByteLength } from "../../src/backend/packing.js";
 import { CONCURRENT, HEADER_WORDS } from "../../src/backend/program.js";
 import { MillraceError } from "../../src/core/errors.js";
 import { BLOCK_LAYOUT, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";

@@ -1,13 +1,13 @@
 /** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
 
-import type { ActivationFormat } from "../../src/backend/ops.js";
 import {
   activationHeaderBytes,
   activationRowBytes,
   BLOCK256_BYTES,
   packedActivations,
   packedByteLength,
-} from "../../src/backend/packing.js";
+} from "../../src/backend/cpu/packing.js";
+import type { ActivationFormat } from "../../src/backend/ops.js";
 import type { Operands } from "./operands.js";
 import type { ReadActivations, Work } from "./ops.js";
 

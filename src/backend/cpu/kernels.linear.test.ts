@@ -15,7 +15,7 @@ import {
 } from "../../../test/reference/compare.js";
 import { BLOCK_LAYOUT, dequantizeRow, rowByteLength, WEIGHT_TYPES, type WeightType } from "../../formats/dequantize.js";
 import { NO_BUFFER, type WeightHandle } from "../handles.js";
-import { activationRowBytes, packedActivations, packedByteLength } from "../packing.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 interface LinearInput {
   /** Packed weights and quantised activations. */

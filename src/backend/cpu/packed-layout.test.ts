@@ -4,9 +4,9 @@ import { expect, it } from "vitest";
 import { randomBlocks } from "../../../test/helpers/tensor-bytes.js";
 import { rowByteLength, WEIGHT_TYPES } from "../../formats/dequantize.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import { packedByteLength } from "../packing.js";
 import { Program } from "../program.js";
 import { loadKernels } from "./load.js";
+import { packedByteLength } from "./packing.js";
 
 const ROWS = 20;
 const COLS = 512;

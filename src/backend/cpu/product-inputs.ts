@@ -2,9 +2,9 @@
 import type { ProductInputs } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
-import { activationRowBytes } from "../packing.js";
 import type { Program } from "../program.js";
 import type { KernelDevice } from "./kernels.js";
+import { activationRowBytes } from "./packing.js";
 
 export class RoundedInputs implements ProductInputs {
   /** By format and columns. */

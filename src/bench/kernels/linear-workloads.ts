@@ -1,7 +1,7 @@
 /** `linear` over each weight type and number of token rows. */
 
+import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/packing.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
-import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/packing.js";
 import { Program } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";

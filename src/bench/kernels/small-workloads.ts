@@ -1,8 +1,8 @@
 /** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
 
+import { activationRowBytes } from "../../backend/cpu/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
-import { activationRowBytes } from "../../backend/packing.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { KernelWorkload, Recording } from "./workload.js";
