@@ -82,7 +82,7 @@ function layerBreach(file, target) {
 
 /** Only these know which backend computes: the others see it as a Backend. */
 const CPU_BACKEND = "src/backend/cpu/";
-const KNOW_CPU_BACKEND = ["src/backend/create-backend.ts", CPU_BACKEND, "src/bench/kernels/"];
+const KNOW_CPU_BACKEND = ["src/backend/create/create-backend.ts", CPU_BACKEND, "src/bench/kernels/"];
 
 /** Why `file` may not know the CPU's backend, or undefined. */
 function backendBreach(file, target) {

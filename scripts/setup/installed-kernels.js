@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 
 /** Why no kernels load here, as the program itself would say it; undefined = they do. */
 async function whyMissing(root) {
-  const { loadKernels } = await import(pathToFileURL(join(root, "dist/src/backend/cpu/load.js")).href);
+  const { loadKernels } = await import(pathToFileURL(join(root, "dist/src/backend/cpu/library/load.js")).href);
   try {
     loadKernels();
     return undefined;

@@ -5,9 +5,9 @@ import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import type { KvType } from "../backend/ops.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { NO_SPECULATION } from "../engine/api/speculative-config.js";
 import { EngineCore } from "../engine/engine-core.js";
-import { NO_SPECULATION } from "../engine/speculative/config.js";
 import { openModel } from "../model/open-model.js";
 import { divergenceOf, klOf, logSoftmax } from "./divergence.js";
 

@@ -3,7 +3,7 @@
  * alternation, and both must give the same tokens. Each round has prompts of its own, so that no drafter has seen the answers.
  */
 import { MillraceError } from "../core/errors.js";
-import { GREEDY_SAMPLING } from "../engine/api.js";
+import { GREEDY_SAMPLING } from "../engine/api/request.js";
 import type { EngineCore } from "../engine/engine-core.js";
 import { type Estimate, pairedRatio } from "./measure/intervals.js";
 

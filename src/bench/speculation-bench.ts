@@ -4,7 +4,7 @@
  */
 import { MillraceError } from "../core/errors.js";
 import { median } from "../core/statistics.js";
-import { GREEDY_SAMPLING } from "../engine/api.js";
+import { GREEDY_SAMPLING } from "../engine/api/request.js";
 import type { EngineCore } from "../engine/engine-core.js";
 import { OracleDrafter } from "./oracle-drafter.js";
 import { randomPrompts } from "./random-prompts.js";

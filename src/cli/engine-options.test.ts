@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../engine/api/options.js";
 import { allowedCpus } from "./cpu.js";
 import { addEngineOptions, type EngineFlags, engineOptionsFrom, packFolder } from "./engine-options.js";
 

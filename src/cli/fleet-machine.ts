@@ -1,7 +1,7 @@
 /** What a fleet may know of this machine: its cores, and for `instances: auto` what was measured on them. */
 import { Command } from "commander";
 import { toMillraceError } from "../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
 import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { Split } from "../fleet/instance-plan.js";
 import type { FleetMachine } from "../fleet/specs.js";

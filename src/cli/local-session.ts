@@ -1,6 +1,6 @@
 /** An engine inside the command's own process, for `generate` and `chat`: prompt in, text out as it comes, with timings. */
 import { MillraceError } from "../core/errors.js";
-import type { Engine } from "../engine/api.js";
+import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { SOLE_USER_TERMS } from "../serve/job-terms.js";
 import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";

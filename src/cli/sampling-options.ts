@@ -1,7 +1,7 @@
 /** Sampling flags of `generate` and `chat`, named and defaulted like the fields of the HTTP API. */
 import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
-import type { SamplingParams } from "../engine/api.js";
+import type { SamplingParams } from "../engine/api/request.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { addGenerationConfigOptions } from "./generation-config.js";
 import { integerIn, numberIn, seedValue } from "./option-values.js";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_SPECULATIVE_CONFIG } from "../engine/speculative/config.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../engine/api/speculative-config.js";
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
 describe("--speculative-config", () => {

@@ -6,7 +6,7 @@ import {
   SPECULATIVE_METHODS,
   type SpeculativeConfig,
   type SpeculativeMethod,
-} from "../engine/speculative/config.js";
+} from "../engine/api/speculative-config.js";
 
 interface Values {
   readonly [name: string]: unknown;

@@ -1,6 +1,6 @@
 /** From a model's name to a running engine with its text side, stage by stage. */
 import { MillraceError } from "../core/errors.js";
-import type { Engine } from "../engine/api.js";
+import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import { type EngineFlags, engineOptionsFrom } from "./engine-options.js";
 import { formatBytes, formatCount } from "./format.js";

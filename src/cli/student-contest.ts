@@ -6,7 +6,7 @@ import type { Judge } from "../distill/judge.js";
 import type { Prompt } from "../distill/prompts.js";
 import type { ComparedItem, DistillReport, ModelSize } from "../distill/report.js";
 import type { AnswerSpeed, SpeedComparison } from "../distill/speed.js";
-import { NO_SPECULATION } from "../engine/speculative/config.js";
+import { NO_SPECULATION } from "../engine/api/speculative-config.js";
 import { chatPromptIds, type LocalSession, openLocalSession } from "./local-session.js";
 import type { StartStage } from "./stages.js";
 import { askOf, collectInStage, sessionFlags, type TeachingFlags, type Trained, templateOf } from "./teaching.js";

@@ -1,7 +1,7 @@
 /** Writes what engines do into the log every ten seconds, as long as they do anything. */
 import type { Logger } from "pino";
 import { describeThroughput, type LoadCounts, THROUGHPUT_EVERY_MS, ThroughputMeter } from "../core/throughput.js";
-import type { Engine } from "../engine/api.js";
+import type { Engine } from "../engine/api/engine.js";
 
 /** Whose counts they are, for the log, and the counts. */
 export interface LoadSource {

@@ -1,5 +1,5 @@
 /** How many of a drafter's guesses come true, by their place in the draft. */
-import type { SpeculationStats } from "../engine/speculative/stats.js";
+import type { SpeculationStats } from "../engine/api/stats.js";
 
 export interface MeasuredAcceptance {
   /** Share of all drafts whose guess at each place was accepted, and so those before it. */

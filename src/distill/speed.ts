@@ -3,7 +3,7 @@ import { type RoundSample, runRound } from "../bench/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";
 import { median } from "../core/statistics.js";
-import type { Engine } from "../engine/api.js";
+import type { Engine } from "../engine/api/engine.js";
 import { type Ask, isRefusal } from "./answers.js";
 import type { Prompt } from "./prompts.js";
 

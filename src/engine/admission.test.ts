@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
 import { checkRequest } from "./admission.js";
-import type { EngineInfo, EngineRequest } from "./api.js";
+import type { EngineRequest } from "./api/request.js";
+import type { EngineInfo } from "./api/stats.js";
 
 const INFO: EngineInfo = {
   architecture: "llama",

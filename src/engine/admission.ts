@@ -1,14 +1,16 @@
 /** The door of the engine: what a request must satisfy before it costs anything. */
 import { MillraceError } from "../core/errors.js";
-import type { EngineInfo, EngineRequest, SamplingParams } from "./api.js";
+import type { EngineRequest, SamplingParams } from "./api/request.js";
 import {
+  assertTokenIds,
   MAX_ALLOWED_TOKENS,
   MAX_BAD_WORD_TOKENS,
   MAX_BAD_WORDS,
   MAX_LOGIT_BIASES,
   MAX_LOGPROBS,
   MAX_STOP_TOKENS,
-} from "./api.js";
+} from "./api/request.js";
+import type { EngineInfo } from "./api/stats.js";
 
 /** Throws the coded error for the first thing wrong with a request. */
 export function checkRequest(request: EngineRequest, info: EngineInfo): void {
@@ -105,21 +107,6 @@ const MAX_NUMBER = 3.4e38;
 function checkNumber(value: number, min: number, max: number, param: string): void {
   if (value >= min && value <= max) return;
   throw new MillraceError("invalid_parameter", `expected ${param} in [${min}, ${max}], got ${value}`, { param });
-}
-
-/** Throws token_out_of_range, naming `param`, unless every id is in the vocabulary. */
-export function assertTokenIds(ids: ArrayLike<number>, vocabSize: number, param: string): void {
-  for (let i = 0; i < ids.length; i++) {
-    const id = ids[i]!;
-    if (Number.isInteger(id) && id >= 0 && id < vocabSize) continue;
-    throw new MillraceError(
-      "token_out_of_range",
-      `expected token ids in [0, ${vocabSize - 1}], got ${id} at index ${i}`,
-      {
-        param,
-      },
-    );
-  }
 }
 
 function checkCount(count: number, max: number, param: string): void {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULT_ENGINE_OPTIONS } from "./api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "./api/options.js";
 import { checkOptions } from "./check-options.js";
 
 test.each([

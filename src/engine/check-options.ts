@@ -2,7 +2,7 @@
 
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
-import type { EngineOptions } from "./api.js";
+import type { EngineOptions } from "./api/options.js";
 
 /** Throws invalid_option. */
 export function resolveMaxModelLen(asked: number | undefined, contextLength: number): number {

@@ -18,7 +18,8 @@ import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { openModel } from "../model/open-model.js";
 import { POOLINGS } from "../model/pooling.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type EngineRequest } from "./api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
+import type { EngineRequest } from "./api/request.js";
 import { EngineCore } from "./engine-core.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-embeddings-"));

@@ -3,30 +3,25 @@
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { OpenModel } from "../model/model.js";
-import type {
-  EngineInfo,
-  EngineOptions,
-  EngineOutput,
-  EngineRequest,
-  EngineStats,
-  FinishReason,
-  TokenLogprob,
-} from "./api.js";
+import type { EngineOptions } from "./api/options.js";
+import type { EngineOutput, FinishReason, TokenLogprob } from "./api/output.js";
+import type { EngineRequest } from "./api/request.js";
+import type { EngineInfo, EngineStats } from "./api/stats.js";
+import { NO_DISK_TIER, NO_SPECULATION_STATS } from "./api/stats.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
 import { buildParts, type EngineParts } from "./engine-parts.js";
-import { type DiskTier, NO_DISK_TIER } from "./memory/disk-tier.js";
+import type { DiskTier } from "./memory/disk-tier.js";
 import type { KvManager } from "./memory/kv-manager.js";
-import { openDiskTier } from "./memory/open-disk-tier.js";
+import { openDiskTier } from "./open-disk-tier.js";
 import { measureStepCost, promptLogits } from "./rehearsal.js";
 import type { SamplerIo } from "./sampler/sampler-io.js";
-import { type ScheduledSequence, Scheduler } from "./scheduler.js";
+import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
-import { Sequence } from "./sequence.js";
 import { createSpeculator } from "./speculative/create-speculator.js";
 import type { Drafter } from "./speculative/drafter.js";
 import type { Speculator } from "./speculative/speculator.js";
-import { NO_SPECULATION_STATS } from "./speculative/stats.js";
-import type { StepCost } from "./step-cost.js";
+import { type ScheduledSequence, Sequence } from "./step/sequence.js";
+import type { StepCost } from "./step/step-cost.js";
 import { layOutStep, type SequenceRows, type StepLayout } from "./step-layout.js";
 import { StepMeter } from "./step-meter.js";
 import { StepPace } from "./step-pace.js";
@@ -86,8 +81,10 @@ export class EngineCore {
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
     const cost = await measureStepCost(parts, options);
-    const source = { target: model.config, options, backend, report, drafter };
-    const speculator = await createSpeculator(parts, cost, source);
+    const { weights, transformer, batch, info } = parts;
+    const target = { config: model.config, weights, transformer, batch };
+    const kv = { maxModelLen: info.maxModelLen, numBlocks: parts.kv.numBlocks };
+    const speculator = await createSpeculator(cost, { target, kv, options, backend, report, drafter });
     return new EngineCore(options, backend, parts, { disk, cost, speculator });
   }
 

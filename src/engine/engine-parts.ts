@@ -2,7 +2,8 @@
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import type { OpenModel } from "../model/model.js";
-import type { EngineInfo, EngineOptions } from "./api.js";
+import type { EngineOptions } from "./api/options.js";
+import type { EngineInfo } from "./api/stats.js";
 import { loadWeights } from "./blocks/load-weights.js";
 import { Transformer } from "./blocks/transformer.js";
 import type { ModelWeights } from "./blocks/weights.js";
@@ -13,7 +14,7 @@ import { kvGroups, mainGroup, planKvBudget } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
-import { StepBatch } from "./step-batch.js";
+import { StepBatch } from "./step/step-batch.js";
 
 export interface EngineParts {
   readonly info: EngineInfo;

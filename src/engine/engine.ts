@@ -3,16 +3,11 @@ import { Worker } from "node:worker_threads";
 import { errorFromRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { type BlockChanges, CachedBlocks } from "../text/cached-blocks.js";
 import { checkRequest } from "./admission.js";
-import type {
-  Engine,
-  EngineHandle,
-  EngineInfo,
-  EngineListener,
-  EngineOptions,
-  EngineOutput,
-  EngineRequest,
-  EngineStats,
-} from "./api.js";
+import type { Engine, EngineHandle, EngineListener } from "./api/engine.js";
+import type { EngineOptions } from "./api/options.js";
+import type { EngineOutput } from "./api/output.js";
+import type { EngineRequest } from "./api/request.js";
+import type { EngineInfo, EngineStats } from "./api/stats.js";
 import type { FromWorker, ToWorker } from "./messages.js";
 import { unpackOutputs } from "./messages.js";
 import { PATIENCE_MS, Pulse, PulseReader } from "./pulse.js";

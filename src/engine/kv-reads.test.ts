@@ -9,7 +9,7 @@ import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import type { KvType } from "../backend/ops.js";
 import { openModel } from "../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
 import { EngineCore } from "./engine-core.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-kv-reads-"));

@@ -1,6 +1,9 @@
 /** What the main thread and the engine's worker say to each other. One message per step carries all requests' news. */
 import type { ErrorRecord } from "../core/errors.js";
-import type { EngineInfo, EngineOptions, EngineOutput, EngineRequest, EngineStats, FinishReason } from "./api.js";
+import type { EngineOptions } from "./api/options.js";
+import type { EngineOutput, FinishReason } from "./api/output.js";
+import type { EngineRequest } from "./api/request.js";
+import type { EngineInfo, EngineStats } from "./api/stats.js";
 import type { StepOutput } from "./engine-core.js";
 import { type PackedLogprobs, packLogprobs, unpackLogprobs } from "./packed-logprobs.js";
 

@@ -8,9 +8,9 @@ import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { openModel } from "../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
+import { NO_SPECULATION } from "./api/speculative-config.js";
 import { EngineCore } from "./engine-core.js";
-import { NO_SPECULATION } from "./speculative/config.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-not-a-number-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
 /** Log-probabilities of many positions as numbers: between threads, as objects two thousand of them would hold up both for a tenth of a second together. */
-import type { TokenLogprob } from "./api.js";
+import type { TokenLogprob } from "./api/output.js";
 
 export interface PackedLogprobs {
   /** Most likely tokens of each position. */

@@ -1,9 +1,9 @@
 /** Steps computed while there are no requests: to learn how long steps take, and what this build of the model computes. */
-import type { EngineOptions } from "./api.js";
-import { GREEDY_SAMPLING } from "./api.js";
+import type { EngineOptions } from "./api/options.js";
+import { GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
-import { Sequence } from "./sequence.js";
-import { StepCost } from "./step-cost.js";
+import { Sequence } from "./step/sequence.js";
+import { StepCost } from "./step/step-cost.js";
 import { layOutStep } from "./step-layout.js";
 
 /** How often a step is measured for the cost of drafts; the fastest counts. */

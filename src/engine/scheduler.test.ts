@@ -6,13 +6,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
-import { SCHEDULING_POLICIES, type SchedulingPolicyName } from "./api.js";
+import { SCHEDULING_POLICIES, type SchedulingPolicyName } from "./api/options.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { blocksAtOnce } from "./memory/windows.js";
-import type { ScheduledSequence } from "./scheduler.js";
 import { Scheduler } from "./scheduler.js";
 import { createPolicy } from "./scheduling-policy.js";
-import { Sequence } from "./sequence.js";
+import type { ScheduledSequence } from "./step/sequence.js";
+import { Sequence } from "./step/sequence.js";
 
 interface World {
   /** Per KV group; 0 = everything is kept. */

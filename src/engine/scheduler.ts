@@ -6,7 +6,7 @@
  */
 import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
-import type { Sequence } from "./sequence.js";
+import type { ScheduledSequence, Sequence } from "./step/sequence.js";
 
 interface SchedulerOptions {
   readonly maxNumSeqs: number;
@@ -17,12 +17,6 @@ interface SchedulerOptions {
   readonly isChunkedPrefillEnabled: boolean;
   /** Nothing is admitted while a batch runs. */
   readonly isBatchingStatic: boolean;
-}
-
-/** `numNewTokens` of `sequence`, from its numComputedTokens on, are computed in this step, and after the last of them its draft. */
-export interface ScheduledSequence {
-  readonly sequence: Sequence;
-  readonly numNewTokens: number;
 }
 
 /** What else a step needs to know, asked once a step at most. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
 import { createPolicy } from "./scheduling-policy.js";
-import { Sequence } from "./sequence.js";
+import { Sequence } from "./step/sequence.js";
 
 const BURST = 2048;
 let nextId = 1;

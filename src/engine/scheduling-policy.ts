@@ -1,6 +1,6 @@
 /** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
-import type { SchedulingPolicyName } from "./api.js";
-import type { Sequence } from "./sequence.js";
+import type { SchedulingPolicyName } from "./api/options.js";
+import type { Sequence } from "./step/sequence.js";
 
 export interface SchedulingPolicy {
   /** Negative: `a` goes first. A total order. */

@@ -1,8 +1,7 @@
 /** Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or hand out their hidden state. */
 import type { EngineParts } from "./engine-parts.js";
-import type { ScheduledSequence } from "./scheduler.js";
-import type { Sequence } from "./sequence.js";
-import type { StepBatch } from "./step-batch.js";
+import type { ScheduledSequence, Sequence } from "./step/sequence.js";
+import { addRow, writeBlockTables } from "./step/step-batch.js";
 
 /** A sequence's part of a step: the rows of its new tokens, then those of its draft. */
 export interface SequenceRows {
@@ -83,27 +82,4 @@ function needsScore(sequence: Sequence, position: number): boolean {
 
 function needsSample(sequence: Sequence, position: number): boolean {
   return position >= sequence.numTokens - 1 && sequence.sampling.maxTokens > 0;
-}
-
-/** The seat's rows of the block tables get the entries they lack. */
-export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
-  const start = sequence.seat * batch.capacity.tableStride;
-  sequence.blockTables.forEach((table, group) => {
-    const { values } = batch.blockTables[group]!;
-    for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
-  });
-  sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
-}
-
-/** The row that computes the token at `position`; its number is batch.numRows − 1 afterwards. */
-export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
-  const row = batch.numRows++;
-  batch.tokenIds.values[row] = sequence.tokens[position]!;
-  batch.positions.values[row] = position;
-  batch.kvLengths.values[row] = position + 1;
-  batch.sequenceIndex.values[row] = sequence.seat;
-  const block = Math.floor(position / blockSize);
-  sequence.blockTables.forEach((table, group) => {
-    batch.kvSlots[group]!.values[row] = table[block]! * blockSize + (position % blockSize);
-  });
 }

@@ -1,5 +1,5 @@
 /** The clocks of the engine's steps: what a step takes is counted, and teaches the cost model and the pace of prompts. */
-import type { StepCost } from "./step-cost.js";
+import type { StepCost } from "./step/step-cost.js";
 import type { StepLayout } from "./step-layout.js";
 import type { StepPace } from "./step-pace.js";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { StepCost } from "./step-cost.js";
+import { StepCost } from "./step/step-cost.js";
 import { StepPace } from "./step-pace.js";
 
 const cost = () => new StepCost((rows) => 20 + rows, 32);

@@ -1,5 +1,5 @@
 /** How many prompt tokens a step may compute beside sequences that decode, so that their tokens keep coming. */
-import type { StepCost } from "./step-cost.js";
+import type { StepCost } from "./step/step-cost.js";
 
 /** Of --max-step-ms auto: how much longer than decoding alone a step may take. */
 const AUTO_FACTOR = 1.6;

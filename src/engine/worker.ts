@@ -1,7 +1,7 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { createBackend } from "../backend/create-backend.js";
+import { createBackend } from "../backend/create/create-backend.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { openModel } from "../model/open-model.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";

@@ -3,15 +3,9 @@
  * Streamed and whole answers both come from here, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type {
-  Engine,
-  EngineHandle,
-  EngineOutput,
-  EngineRequest,
-  Pooling,
-  SamplingParams,
-  TokenLogprob,
-} from "../engine/api.js";
+import type { Engine, EngineHandle } from "../engine/api/engine.js";
+import type { EngineOutput, TokenLogprob } from "../engine/api/output.js";
+import type { EngineRequest, Pooling, SamplingParams } from "../engine/api/request.js";
 import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
 import type { AnswerReader } from "../text/answer/answer-reader.js";
 import { scopedSalt } from "../text/block-hash.js";

@@ -4,7 +4,9 @@ import { closeSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEFAULT_ENGINE_OPTIONS, type Engine, GREEDY_SAMPLING } from "../../src/engine/api.js";
+import type { Engine } from "../../src/engine/api/engine.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
+import { GREEDY_SAMPLING } from "../../src/engine/api/request.js";
 import { until } from "../helpers/fake-server.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 

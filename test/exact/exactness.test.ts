@@ -11,19 +11,20 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Backend } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
-import type { Isa } from "../../src/backend/cpu/kernels.js";
+import type { Isa } from "../../src/backend/cpu/library/kernels.js";
 import { KV_TYPES } from "../../src/backend/ops.js";
 import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
-import type { EngineOptions, EngineRequest } from "../../src/engine/api.js";
-import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api.js";
-import { EngineCore } from "../../src/engine/engine-core.js";
+import type { EngineOptions } from "../../src/engine/api/options.js";
+import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api/options.js";
+import type { EngineRequest } from "../../src/engine/api/request.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   HEAD_KINDS,
   type HeadKind,
   NO_SPECULATION,
   type SpeculativeConfig,
-} from "../../src/engine/speculative/config.js";
+} from "../../src/engine/api/speculative-config.js";
+import { EngineCore } from "../../src/engine/engine-core.js";
 import type { Drafter } from "../../src/engine/speculative/drafter.js";
 import { openModel } from "../../src/model/open-model.js";
 import type { Completion } from "../helpers/engine-requests.js";

@@ -1,6 +1,7 @@
 /** Builds engine requests for tests, and runs an EngineCore to the end in process. */
-import type { EngineOutput, EngineRequest, SamplingParams, TokenLogprob } from "../../src/engine/api.js";
-import { GREEDY_SAMPLING } from "../../src/engine/api.js";
+import type { EngineOutput, TokenLogprob } from "../../src/engine/api/output.js";
+import type { EngineRequest, SamplingParams } from "../../src/engine/api/request.js";
+import { GREEDY_SAMPLING } from "../../src/engine/api/request.js";
 import type { EngineCore } from "../../src/engine/engine-core.js";
 import type { Pooling } from "../../src/model/pooling.js";
 

@@ -2,19 +2,11 @@
 
 import { MillraceError } from "../../src/core/errors.js";
 import { checkRequest } from "../../src/engine/admission.js";
-import type {
-  Engine,
-  EngineHandle,
-  EngineInfo,
-  EngineListener,
-  EngineRequest,
-  EngineStats,
-  FinishReason,
-  TokenLogprob,
-} from "../../src/engine/api.js";
-import { NO_CONSTRAINTS } from "../../src/engine/constraint/stats.js";
-import { NO_DISK_TIER } from "../../src/engine/memory/disk-tier.js";
-import { NO_SPECULATION_STATS } from "../../src/engine/speculative/stats.js";
+import type { Engine, EngineHandle, EngineListener } from "../../src/engine/api/engine.js";
+import type { FinishReason, TokenLogprob } from "../../src/engine/api/output.js";
+import type { EngineRequest } from "../../src/engine/api/request.js";
+import type { EngineInfo, EngineStats } from "../../src/engine/api/stats.js";
+import { NO_CONSTRAINTS, NO_DISK_TIER, NO_SPECULATION_STATS } from "../../src/engine/api/stats.js";
 import { grammarOfRecipe } from "../../src/text/answer/answer-recipe.js";
 import { type BlockChanges, CachedBlocks } from "../../src/text/cached-blocks.js";
 import { FAKE_VOCAB_SIZE } from "./fake-tokenizer.js";

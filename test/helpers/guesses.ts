@@ -1,12 +1,12 @@
 /** What trained heads guess after given tokens, step by step as the engine computes them. */
 
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { buildParts } from "../../src/engine/engine-parts.js";
-import { Sequence } from "../../src/engine/sequence.js";
 import { createHeadNetwork } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
+import { Sequence } from "../../src/engine/step/sequence.js";
 import { layOutStep } from "../../src/engine/step-layout.js";
 import { openModel } from "../../src/model/open-model.js";
 import { GREEDY } from "./engine-requests.js";

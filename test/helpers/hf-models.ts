@@ -1,7 +1,7 @@
 /** Holds a model folder's log-probabilities, computed in process, to those another program computed. */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/model/open-model.js";
 import { request, runAlone } from "./engine-requests.js";

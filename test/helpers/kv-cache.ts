@@ -1,6 +1,6 @@
 /** The engine's own prefix cache without its model: prompts are computed, evict each other, and are looked up. */
 import { KvManager } from "../../src/engine/memory/kv-manager.js";
-import { Sequence } from "../../src/engine/sequence.js";
+import { Sequence } from "../../src/engine/step/sequence.js";
 import { blockKey, rootKey } from "../../src/text/block-hash.js";
 import { request } from "./engine-requests.js";
 

@@ -1,5 +1,5 @@
 /** KV memory that is as tight as a test wants it. */
-import type { EngineOptions } from "../../src/engine/api.js";
+import type { EngineOptions } from "../../src/engine/api/options.js";
 import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
 import { kvBytesPerToken } from "../../src/model/config.js";
 import { openModel } from "../../src/model/open-model.js";

@@ -1,5 +1,5 @@
 /** Requests of every kind at random, and the tiny models that answer them: what exactness is tested with. */
-import type { EngineRequest, SamplingParams } from "../../src/engine/api.js";
+import type { EngineRequest, SamplingParams } from "../../src/engine/api/request.js";
 import { grammarOfChoices } from "../../src/text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../src/text/grammar/json-schema.js";
 import { grammarOfRegex } from "../../src/text/grammar/pattern-expression.js";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Backend } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { readTokenBytes } from "../../src/engine/constraint/token-bytes.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
 import { openModel } from "../../src/model/open-model.js";

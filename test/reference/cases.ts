@@ -1,6 +1,6 @@
 /** The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right. */
 
-import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/packing.js";
+import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { type BufferHandle, NO_BUFFER } from "../../src/backend/handles.js";
 import type { Activation, KvType, OpName } from "../../src/backend/ops.js";
 import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/program.js";

@@ -1,7 +1,7 @@
 /** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
 import { expect } from "vitest";
-import type { Isa, KernelDevice, KernelLibrary } from "../../src/backend/cpu/kernels.js";
-import { loadKernels } from "../../src/backend/cpu/load.js";
+import type { Isa, KernelDevice, KernelLibrary } from "../../src/backend/cpu/library/kernels.js";
+import { loadKernels } from "../../src/backend/cpu/library/load.js";
 import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { Program } from "../../src/backend/program.js";
 import { BLOCK_LAYOUT, numberToF16, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";

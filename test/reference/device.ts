@@ -4,8 +4,8 @@
  */
 import { readFileSync } from "node:fs";
 import type { KvBytes } from "../../src/backend/backend.js";
-import type { FileHandle, KernelDevice } from "../../src/backend/cpu/kernels.js";
-import { packedByteLength } from "../../src/backend/cpu/packing.js";
+import type { FileHandle, KernelDevice } from "../../src/backend/cpu/library/kernels.js";
+import { packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { OP_NAMES, type OpName, operandsIn } from "../../src/backend/ops.js";
 import { CONCURRENT, HEADER_WORDS } from "../../src/backend/program.js";

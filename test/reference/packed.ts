@@ -6,7 +6,7 @@ import {
   BLOCK256_BYTES,
   packedActivations,
   packedByteLength,
-} from "../../src/backend/cpu/packing.js";
+} from "../../src/backend/cpu/library/packing.js";
 import type { ActivationFormat } from "../../src/backend/ops.js";
 import type { Operands } from "./operands.js";
 import type { ReadActivations, Work } from "./ops.js";

@@ -52,11 +52,11 @@ describe("check-layers", () => {
     [
       "the CPU's backend in the engine",
       { "src/engine/a.ts": 'import { b } from "../backend/cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
-      /only src\/backend\/create-backend\.ts/,
+      /only src\/backend\/create\/create-backend\.ts/,
     ],
     [
       "the CPU's backend where it is chosen",
-      { "src/backend/create-backend.ts": 'import { b } from "./cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
+      { "src/backend/create/create-backend.ts": 'import { b } from "../cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
       undefined,
     ],
     ["an unknown layer", { "src/misc/a.ts": 'import "../core/a.js";' }, /misc is no known layer/],

@@ -1,6 +1,6 @@
 /** Watches over the files that weights are mapped from: a file that somebody changes under the engine would change its answers. */
 
-import type { FileHandle, KernelDevice } from "./kernels.js";
+import type { FileHandle, KernelDevice } from "./library/kernels.js";
 import type { PackCheck } from "./packs/pack-check.js";
 import { type MappedFile, WatchedFile } from "./watched-file.js";
 

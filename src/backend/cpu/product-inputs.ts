@@ -3,8 +3,8 @@ import type { ProductInputs } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
 import type { Program } from "../program.js";
-import type { KernelDevice } from "./kernels.js";
-import { activationRowBytes } from "./packing.js";
+import type { KernelDevice } from "./library/kernels.js";
+import { activationRowBytes } from "./library/packing.js";
 
 export class RoundedInputs implements ProductInputs {
   /** By format and columns. */

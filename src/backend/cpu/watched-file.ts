@@ -1,8 +1,8 @@
 /** One of a model's mapped files: whether it still holds what it held when the model was loaded, whatever its date. */
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
-import type { FileHandle, KernelDevice } from "./kernels.js";
-import { FILE_CHANGED_HINT } from "./load.js";
+import type { FileHandle, KernelDevice } from "./library/kernels.js";
+import { FILE_CHANGED_HINT } from "./library/load.js";
 import { PIECE_BYTES } from "./packs/pieces.js";
 
 /** Bytes of a file. */

@@ -1,7 +1,7 @@
 /** Decoding one sequence with a whole model, as a share of the read bandwidth measured around each round. */
 
 import { median } from "../../core/statistics.js";
-import type { Engine } from "../../engine/api.js";
+import type { Engine } from "../../engine/api/engine.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
 import { runRound } from "../engine-round.js";

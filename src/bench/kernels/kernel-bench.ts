@@ -1,6 +1,6 @@
 /** `millrace bench kernels` without its command line: each workload's speed beside the ceilings measured around it. */
 
-import { loadKernels } from "../../backend/cpu/load.js";
+import { loadKernels } from "../../backend/cpu/library/load.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";

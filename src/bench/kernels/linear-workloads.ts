@@ -1,6 +1,6 @@
 /** `linear` over each weight type and number of token rows. */
 
-import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/packing.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";

@@ -1,9 +1,9 @@
 /** The ceilings that kernels are held against, measured by an addon that no server loads (native/cpu/bench). */
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { findAddon } from "../../backend/cpu/find.js";
-import type { Isa } from "../../backend/cpu/kernels.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { findAddon } from "../../backend/cpu/library/find.js";
+import type { Isa } from "../../backend/cpu/library/kernels.js";
+import { loadKernels } from "../../backend/cpu/library/load.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import { packageRoot } from "../../core/package-root.js";

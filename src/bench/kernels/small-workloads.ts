@@ -1,6 +1,6 @@
 /** The operations between the large ones, and the sampler over whole vocabularies. Their operands are in a cache, as they are in a step. */
 
-import { activationRowBytes } from "../../backend/cpu/packing.js";
+import { activationRowBytes } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";

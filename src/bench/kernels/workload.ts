@@ -1,6 +1,6 @@
 /** What a measured operation is made of, and how it is timed. */
 
-import type { KernelDevice } from "../../backend/cpu/kernels.js";
+import type { KernelDevice } from "../../backend/cpu/library/kernels.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
 import { median } from "../../core/statistics.js";

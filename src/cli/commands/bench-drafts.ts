@@ -3,8 +3,12 @@ import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/drafts-bench.js";
 import type { Estimate } from "../../bench/measure/intervals.js";
 import { MillraceError } from "../../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
-import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../../engine/speculative/config.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import {
+  DEFAULT_SPECULATIVE_CONFIG,
+  NO_SPECULATION,
+  type SpeculativeConfig,
+} from "../../engine/api/speculative-config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { packFolder } from "../engine-options.js";
 import { formatTable, jsonText } from "../format.js";
@@ -71,7 +75,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   ] = await Promise.all([
     import("../../engine/engine-core.js"),
     import("../../model/open-model.js"),
-    import("../../backend/create-backend.js"),
+    import("../../backend/create/create-backend.js"),
     import("../../bench/drafts-bench.js"),
     import("../../bench/random-prompts.js"),
     import("../../bench/machine.js"),

@@ -3,8 +3,8 @@ import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import type { Divergence } from "../../bench/divergence.js";
 import { MillraceError } from "../../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
-import { NO_SPECULATION } from "../../engine/speculative/config.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { formatTable, jsonText } from "../format.js";
 import { loadTextSide, locateModel, modelOption } from "../model.js";
@@ -59,7 +59,7 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
       import("../../engine/engine-core.js"),
       import("../../model/open-model.js"),
       import("../../model/config.js"),
-      import("../../backend/create-backend.js"),
+      import("../../backend/create/create-backend.js"),
       import("../../bench/divergence.js"),
       import("../../bench/machine.js"),
     ]);

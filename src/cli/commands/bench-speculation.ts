@@ -1,8 +1,8 @@
 /** `millrace bench speculation`: what drafts of a given acceptance win, measured against plain decoding in the same process. */
 import { Command, Option } from "commander";
 import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/speculation-bench.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/speculative/config.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/api/speculative-config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
 import { packFolder } from "../engine-options.js";
 import { formatTable, jsonText } from "../format.js";
@@ -53,7 +53,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
     await Promise.all([
       import("../../engine/engine-core.js"),
       import("../../model/open-model.js"),
-      import("../../backend/create-backend.js"),
+      import("../../backend/create/create-backend.js"),
       import("../../bench/speculation-bench.js"),
       import("../../bench/machine.js"),
     ]);

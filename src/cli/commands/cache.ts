@@ -1,6 +1,6 @@
 /** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
 import { Command } from "commander";
-import type { CachedPack, PackCache } from "../../backend/create-backend.js";
+import type { CachedPack, PackCache } from "../../backend/create/create-backend.js";
 import { MillraceError } from "../../core/errors.js";
 import { packFolder } from "../engine-options.js";
 import { formatBytes, formatTable } from "../format.js";
@@ -26,7 +26,7 @@ export function cacheCommand(): Command {
 }
 
 async function openCache(): Promise<PackCache> {
-  const { openPackCache } = await import("../../backend/create-backend.js");
+  const { openPackCache } = await import("../../backend/create/create-backend.js");
   return openPackCache(packFolder());
 }
 

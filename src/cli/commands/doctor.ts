@@ -155,7 +155,7 @@ async function findCompiler(): Promise<DoctorReport["compiler"]> {
 
 async function loadedKernels(): Promise<DoctorReport["kernels"]> {
   try {
-    const { createBackend } = await import("../../backend/create-backend.js");
+    const { createBackend } = await import("../../backend/create/create-backend.js");
     const backend = createBackend({ numThreads: 1 });
     const { isa } = backend.description;
     backend.destroy();

@@ -193,7 +193,7 @@ async function describeModel(
   const { openModel } = await import("../../model/open-model.js");
   const { kvBytesPerToken } = await import("../../model/config.js");
   const { kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
-  const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api.js");
+  const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
   try {
     const { config }: OpenModel = openModel(path);
     const { contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize } = config;

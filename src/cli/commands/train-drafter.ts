@@ -5,7 +5,7 @@ import { Command } from "commander";
 import type { MeasuredAcceptance } from "../../distill/acceptance.js";
 import type { Corpora } from "../../distill/collection.js";
 import type { HeldOutLog } from "../../distill/trainer.js";
-import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/speculative/config.js";
+import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/api/speculative-config.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { formatTable } from "../format.js";
 import { openLocalSession } from "../local-session.js";

@@ -4,7 +4,7 @@ import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { LayerCache } from "../memory/kv-caches.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";

@@ -3,7 +3,7 @@ import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 
 /** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
 export interface Rows {

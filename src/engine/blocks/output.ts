@@ -3,7 +3,7 @@ import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
-import type { StepCapacity } from "../step-batch.js";
+import type { StepCapacity } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
 import type { ModelWeights } from "./weights.js";

@@ -27,12 +27,12 @@ import { repositoryRoot } from "../../../test/helpers/fixtures.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { FileWatch } from "../../backend/cpu/file-watch.js";
-import { loadKernels } from "../../backend/cpu/load.js";
+import { loadKernels } from "../../backend/cpu/library/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { PackCheck } from "../../backend/cpu/packs/pack-check.js";
 import { readPackTable } from "../../backend/cpu/packs/pack-file.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
 import { EngineCore } from "../engine-core.js";
 
 const LAYOUT_VERSION = loadKernels().packedLayoutVersion();

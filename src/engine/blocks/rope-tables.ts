@@ -4,7 +4,7 @@ import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import { ropeFrequencies } from "../../model/rope.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 import type { ModelWeights } from "./weights.js";
 
 export interface RopeTable {

@@ -4,7 +4,7 @@ import type { BufferHandle } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
 import type { ModelConfig } from "../../model/config.js";
 import type { KvCaches } from "../memory/kv-caches.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";

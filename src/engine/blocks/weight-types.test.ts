@@ -12,7 +12,7 @@ import { BLOCK_LAYOUT } from "../../formats/dequantize.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
 import { EngineCore } from "../engine-core.js";
 
 const GGUF_TYPES = Object.keys(TENSOR_TYPES) as readonly TensorType[];

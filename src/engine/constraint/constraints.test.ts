@@ -13,8 +13,8 @@ import { openModel } from "../../model/open-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
 import { grammarOfRegex } from "../../text/grammar/pattern-expression.js";
-import type { EngineRequest, SamplingParams } from "../api.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
+import type { EngineRequest, SamplingParams } from "../api/request.js";
 import { EngineCore, type FailedRequest } from "../engine-core.js";
 import { readTokenBytes } from "./token-bytes.js";
 

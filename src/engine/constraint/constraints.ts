@@ -3,11 +3,10 @@
  * drafts where the grammar refuses them. Masks are a function of grammar and output alone, so they cannot change what is exact.
  */
 import { MillraceError } from "../../core/errors.js";
-import type { ScheduledSequence } from "../scheduler.js";
-import type { Sequence } from "../sequence.js";
+import { type ConstraintStats, NO_CONSTRAINTS } from "../api/stats.js";
+import type { ScheduledSequence, Sequence } from "../step/sequence.js";
 import type { GrammarLanes } from "./grammar-lanes.js";
 import { type MaskMemory, NOTHING, ONLY_STOP, type PositionMask } from "./mask-memory.js";
-import { type ConstraintStats, NO_CONSTRAINTS } from "./stats.js";
 
 export interface FailedSequence {
   readonly sequence: Sequence;

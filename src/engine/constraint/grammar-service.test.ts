@@ -8,7 +8,7 @@ import { request } from "../../../test/helpers/engine-requests.js";
 import { type RandomModel, writeRandomModel } from "../../../test/helpers/random-model.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
-import { Sequence } from "../sequence.js";
+import { Sequence } from "../step/sequence.js";
 import { CompileOrder } from "./compile-order.js";
 import { Constraints, type FailedSequence } from "./constraints.js";
 import { GrammarLanes } from "./grammar-lanes.js";

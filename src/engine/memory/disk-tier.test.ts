@@ -6,9 +6,9 @@ import { inTurn, request, runAlone } from "../../../test/helpers/engine-requests
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
+import { NO_SPECULATION } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-import { NO_SPECULATION } from "../speculative/config.js";
 
 const PROMPT = Array.from({ length: 100 }, (_, i) => (i * 37 + 5) % 200);
 /** Blocks of sixteen tokens that a second request for PROMPT can use. */

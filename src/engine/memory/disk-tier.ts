@@ -9,35 +9,11 @@ import { join } from "node:path";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import type { DiskTierOptions } from "../api/options.js";
+import { type DiskTierStats, NO_DISK_TIER } from "../api/stats.js";
 import { listBlocks, readBlock } from "./disk-files.js";
 import type { DiskWriterData, FromDiskWriter, ToDiskWriter } from "./disk-writer.js";
 import type { PrefixNode } from "./prefix-index.js";
-
-export interface DiskTierOptions {
-  /** Folder of all models' blocks. */
-  readonly folder: string;
-  readonly maxBytes: number;
-}
-
-export interface DiskTierStats {
-  readonly numQueries: number;
-  readonly numHits: number;
-  readonly numWritten: number;
-  /** Not written because writing could not keep up, or failed. */
-  readonly numDropped: number;
-  readonly numEvicted: number;
-  /** Of all models, as of the last look through the folder. */
-  readonly numBytes: number;
-}
-
-export const NO_DISK_TIER: DiskTierStats = {
-  numQueries: 0,
-  numHits: 0,
-  numWritten: 0,
-  numDropped: 0,
-  numEvicted: 0,
-  numBytes: 0,
-};
 
 /** K and V of a block in all layers, wherever they lie. */
 export interface BlockMemory {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { request } from "../../../test/helpers/engine-requests.js";
 import { Scheduler } from "../scheduler.js";
 import { createPolicy } from "../scheduling-policy.js";
-import { Sequence } from "../sequence.js";
+import { Sequence } from "../step/sequence.js";
 import { KvManager } from "./kv-manager.js";
 
 const BLOCK_SIZE = 4;

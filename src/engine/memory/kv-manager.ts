@@ -1,8 +1,8 @@
 /** Gives sequences their KV blocks: allocation on demand, sharing of published prefixes, release in an order that keeps heads cached longest. */
 import { countUsable, firstSeenBlock } from "../../text/block-windows.js";
-import type { Sequence } from "../sequence.js";
 import { BlockPool } from "./block-pool.js";
 import { mainGroup } from "./groups.js";
+import type { KvSequence } from "./kv-sequence.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
 import { blocksAtOnce } from "./windows.js";
@@ -36,7 +36,7 @@ export class KvManager {
   readonly #index: PrefixIndex;
   readonly #main: number;
   /** Keys of prompt blocks that an admitted sequence is about to compute, with that sequence: the leader others wait for. */
-  readonly #leaders = new Map<number, Sequence>();
+  readonly #leaders = new Map<number, KvSequence>();
   /** Set once, before the first sequence. */
   store: BlockStore | undefined;
   queriedTokens = 0;
@@ -73,7 +73,7 @@ export class KvManager {
   }
 
   /** True while another admitted sequence is computing the first block this one misses: waiting for it is cheaper than computing it twice. */
-  shouldWaitForLeader(sequence: Sequence): boolean {
+  shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
     const next = sequence.promptKeys[hits.length];
@@ -85,7 +85,7 @@ export class KvManager {
    * Takes the sequence in: attaches the cached blocks of its longest known prefix and sets numComputedTokens behind it.
    * The last token is never taken from the cache, as its logits are needed.
    */
-  attachPrefix(sequence: Sequence): void {
+  attachPrefix(sequence: KvSequence): void {
     if (!this.options.isPrefixCachingEnabled) return;
     const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
     sequence.numComputedTokens = hits.length * this.blockSize;
@@ -113,7 +113,7 @@ export class KvManager {
    * Goes on behind what is computed with blocks from the store, into blocks that are free; publishes them.
    * @returns whether the store has the block behind these too, for another step
    */
-  restore(sequence: Sequence): boolean {
+  restore(sequence: KvSequence): boolean {
     const { store, blockSize } = this;
     if (store === undefined || !this.#reads(sequence)) return false;
     for (;;) {
@@ -138,12 +138,12 @@ export class KvManager {
   }
 
   /** The sequence was admitted for the first time: counts what the cache saved it. */
-  countFirstAdmission(sequence: Sequence): void {
+  countFirstAdmission(sequence: KvSequence): void {
     this.queriedTokens += sequence.numTokens;
     this.#countHit(sequence, sequence.numComputedTokens);
   }
 
-  #countHit(sequence: Sequence, numTokens: number): void {
+  #countHit(sequence: KvSequence, numTokens: number): void {
     sequence.numCachedTokens += numTokens;
     this.hitTokens += numTokens;
   }
@@ -152,7 +152,7 @@ export class KvManager {
    * Could the sequence's present tokens all be computed with the blocks that are free, and those that nobody holds once `departing` are gone?
    * @param promised per KV group, blocks that others need first
    */
-  hasRoomFor(sequence: Sequence, promised: readonly number[], departing: readonly Sequence[] = []): boolean {
+  hasRoomFor(sequence: KvSequence, promised: readonly number[], departing: readonly KvSequence[] = []): boolean {
     return this.#pools.every((pool, group) => {
       const numFreed = numHeldAlone(departing, group, pool);
       return pool.numFree + numFreed - promised[group]! >= this.#numLacking(sequence, group);
@@ -160,13 +160,13 @@ export class KvManager {
   }
 
   /** Per KV group, the blocks that the sequences' present tokens need beyond those they hold. */
-  promisedTo(sequences: readonly Sequence[]): number[] {
+  promisedTo(sequences: readonly KvSequence[]): number[] {
     return this.#pools.map((_, group) =>
       sequences.reduce((sum, sequence) => sum + Math.max(0, this.#numLacking(sequence, group)), 0),
     );
   }
 
-  #numLacking(sequence: Sequence, group: number): number {
+  #numLacking(sequence: KvSequence, group: number): number {
     const { windows, reservedTokens, maxStepTokens } = this.options;
     const numTokens = Math.max(sequence.numTokens, reservedTokens);
     const atOnce = blocksAtOnce(windows[group]!, numTokens, maxStepTokens, this.blockSize);
@@ -176,7 +176,7 @@ export class KvManager {
   }
 
   /** Makes the tables long enough for `numTokens` tokens; all or nothing. False when memory is short. */
-  ensureCapacity(sequence: Sequence, numTokens: number): boolean {
+  ensureCapacity(sequence: KvSequence, numTokens: number): boolean {
     const wanted = Math.ceil(Math.max(numTokens, this.options.reservedTokens) / this.blockSize);
     const missing = wanted - sequence.blockTables[0]!.length;
     if (this.#pools.some((pool) => pool.numFree < missing)) return false;
@@ -187,7 +187,7 @@ export class KvManager {
   }
 
   /** Publishes the blocks that numComputedTokens has filled since the last call, and gives back those that no query to come sees. */
-  settle(sequence: Sequence): void {
+  settle(sequence: KvSequence): void {
     this.#publishFull(sequence);
     this.#pools.forEach((pool, group) => {
       const table = sequence.blockTables[group]!;
@@ -200,7 +200,7 @@ export class KvManager {
     });
   }
 
-  #publishFull(sequence: Sequence): void {
+  #publishFull(sequence: KvSequence): void {
     if (!this.options.isPrefixCachingEnabled) return;
     const numFull = Math.floor(sequence.numComputedTokens / this.blockSize);
     while (sequence.isPublishing && sequence.nodes.length < numFull) {
@@ -220,7 +220,7 @@ export class KvManager {
   }
 
   /** Gives all blocks back, tails first; the sequence can be admitted again afterwards. */
-  release(sequence: Sequence): void {
+  release(sequence: KvSequence): void {
     this.#unleadAll(sequence);
     sequence.blockTables.forEach((table, group) => {
       const numGivenBack = sequence.numGivenBack[group]!;
@@ -238,17 +238,16 @@ export class KvManager {
     return firstSeenBlock(this.options.windows[group]!, position, this.blockSize);
   }
 
-  #reads(sequence: Sequence): boolean {
-    const needsEveryPosition = sequence.sampling.numPromptLogprobs !== undefined || sequence.pooler?.needsAll === true;
-    return this.options.isPrefixCachingEnabled && !needsEveryPosition;
+  #reads(sequence: KvSequence): boolean {
+    return this.options.isPrefixCachingEnabled && !sequence.needsEveryPosition;
   }
 
-  #root(sequence: Sequence): PrefixNode {
+  #root(sequence: KvSequence): PrefixNode {
     return this.#index.root(sequence.cacheSalt);
   }
 
   /** Nodes of the longest cached prefix that leaves at least one token to compute; of a window, the blocks before it may be missing. */
-  #walk(sequence: Sequence): PrefixNode[] {
+  #walk(sequence: KvSequence): PrefixNode[] {
     const hits: PrefixNode[] = [];
     let parent = this.#root(sequence);
     this.#prepareKeys(sequence, parent);
@@ -266,7 +265,7 @@ export class KvManager {
   }
 
   /** Keys of the prompt's full blocks (those a follower could use), computed once per sequence. */
-  #prepareKeys(sequence: Sequence, root: PrefixNode): void {
+  #prepareKeys(sequence: KvSequence, root: PrefixNode): void {
     if (sequence.promptKeys.length > 0) return;
     const numBlocks = Math.floor((sequence.numPromptTokens - 1) / this.blockSize);
     let key = root.key;
@@ -276,18 +275,18 @@ export class KvManager {
     }
   }
 
-  #unleadAll(sequence: Sequence): void {
+  #unleadAll(sequence: KvSequence): void {
     for (let block = 0; block < sequence.promptKeys.length; block++) this.#unlead(sequence, block);
   }
 
-  #unlead(sequence: Sequence, block: number): void {
+  #unlead(sequence: KvSequence, block: number): void {
     const key = sequence.promptKeys[block];
     if (key !== undefined && this.#leaders.get(key) === sequence) this.#leaders.delete(key);
   }
 }
 
 /** Blocks that only these sequences hold. */
-function numHeldAlone(sequences: readonly Sequence[], group: number, pool: BlockPool): number {
+function numHeldAlone(sequences: readonly KvSequence[], group: number, pool: BlockPool): number {
   const holders = new Map<number, number>();
   for (const { blockTables, numGivenBack } of sequences) {
     for (const blockId of blockTables[group]!.slice(numGivenBack[group])) {
@@ -297,5 +296,5 @@ function numHeldAlone(sequences: readonly Sequence[], group: number, pool: Block
   return [...holders].filter(([blockId, count]) => pool.refCount(blockId) === count).length;
 }
 
-const numHeld = ({ blockTables, numGivenBack }: Sequence, group: number): number =>
+const numHeld = ({ blockTables, numGivenBack }: KvSequence, group: number): number =>
   blockTables[group]!.length - numGivenBack[group]!;

@@ -2,10 +2,11 @@
 import type { Backend } from "../../backend/backend.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import type { SampleBuffers } from "../../backend/program.js";
-import type { SamplingParams, TokenLogprob } from "../api.js";
-import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api.js";
+import type { TokenLogprob } from "../api/output.js";
+import type { SamplingParams } from "../api/request.js";
+import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api/request.js";
 import type { PositionMask } from "../constraint/mask-memory.js";
-import type { Sequence } from "../sequence.js";
+import type { Sequence } from "../step/sequence.js";
 import { leavesOnly, TokenBars } from "./token-bars.js";
 
 const MODE_SAMPLE = 0;

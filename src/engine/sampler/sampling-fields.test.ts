@@ -6,9 +6,10 @@ import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import type { SAMPLE_PARAM } from "../../backend/ops.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, GREEDY_SAMPLING, type SamplingParams } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
+import { GREEDY_SAMPLING, type SamplingParams } from "../api/request.js";
+import { NO_SPECULATION } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-import { NO_SPECULATION } from "../speculative/config.js";
 
 const modelPath = fixture("models/stories260k.gguf");
 const backend = createCpuBackend({ isa: "portable", numThreads: 1 });

@@ -8,9 +8,10 @@ import { GREEDY, request, runAlone } from "../../../test/helpers/engine-requests
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type SamplingParams } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
+import type { SamplingParams } from "../api/request.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "../speculative/config.js";
 import { TokenBars } from "./token-bars.js";
 
 const folder = mkdtempSync(join(tmpdir(), "token-bars-"));

@@ -2,7 +2,7 @@
  * What a request's own lists leave of a position's tokens, beside its grammar: the only ones that may come (`allowedTokenIds`), and words that may
  * not. What is barred is a function of the tokens before the position, drafted ones among them, so that it advances and rolls back with drafts.
  */
-import type { SamplingParams } from "../api.js";
+import type { SamplingParams } from "../api/request.js";
 
 /** The part of a sequence that is looked at. */
 interface BarredSequence {

@@ -6,9 +6,10 @@ import { type Completion, collect, inTurn, request } from "../../../test/helpers
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
+import type { SamplingParams } from "../api/request.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
 
 let folder = "";
 const pathOf = (name: string): string => join(folder, `${name}.gguf`);

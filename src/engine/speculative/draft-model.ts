@@ -7,17 +7,16 @@ import type { Backend } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelConfig } from "../../model/config.js";
-import { GREEDY_SAMPLING } from "../api.js";
+import { GREEDY_SAMPLING } from "../api/request.js";
 import { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
 import { kvGroups } from "../memory/groups.js";
 import { KvCaches } from "../memory/kv-caches.js";
 import { KvManager } from "../memory/kv-manager.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
-import { Sequence } from "../sequence.js";
-import { StepBatch } from "../step-batch.js";
-import { StepCost } from "../step-cost.js";
-import { addRow, writeBlockTables } from "../step-layout.js";
+import { Sequence } from "../step/sequence.js";
+import { addRow, StepBatch, writeBlockTables } from "../step/step-batch.js";
+import { StepCost } from "../step/step-cost.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 
 interface DraftModelCapacity {

@@ -1,7 +1,6 @@
 /** Where drafts come from: a guess at a sequence's next tokens, which the model then checks all at once. */
-import type { ScheduledSequence } from "../scheduler.js";
-import type { Sequence } from "../sequence.js";
-import type { StepCost } from "../step-cost.js";
+import type { ScheduledSequence, Sequence } from "../step/sequence.js";
+import type { StepCost } from "../step/step-cost.js";
 
 export interface Draft {
   readonly tokens: readonly number[];

@@ -4,7 +4,7 @@ import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
 import { ADDED, type Products } from "../blocks/products.js";
 import type { Binder, Linear } from "../blocks/weights.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
 
 interface EagleSizes {

@@ -6,7 +6,7 @@ import type { ModelConfig } from "../../model/config.js";
 import { ADDED, Products } from "../blocks/products.js";
 import type { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
-import type { StepBatch } from "../step-batch.js";
+import type { StepBatch } from "../step/step-batch.js";
 import { bindEagleLayer, EagleLayer } from "./eagle-layer.js";
 import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";
 

@@ -7,8 +7,8 @@ import type { GgufFile } from "../../formats/gguf/types.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { MODEL_LIMITS, type ModelConfig, Reader } from "../../model/config.js";
 import { GgufSource, summarizeGguf } from "../../model/gguf-source.js";
+import { HEAD_KINDS, type HeadKind } from "../api/speculative-config.js";
 import { type Binder, bindTensors } from "../blocks/weights.js";
-import { HEAD_KINDS, type HeadKind } from "./config.js";
 
 const ARCHITECTURE = "mill-heads";
 const MAX_DEPTH = 64;

@@ -3,7 +3,7 @@
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { ModelConfig } from "../../model/config.js";
 import { openModel } from "../../model/open-model.js";
-import type { EngineOptions } from "../api.js";
+import type { EngineOptions } from "../api/options.js";
 import { loadWeights } from "../blocks/load-weights.js";
 import { DraftModel } from "./draft-model.js";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { GREEDY_SAMPLING } from "../api.js";
-import { Sequence } from "../sequence.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "./config.js";
+import { GREEDY_SAMPLING } from "../api/request.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../api/speculative-config.js";
+import { Sequence } from "../step/sequence.js";
 import { TextLookup } from "./lookup.js";
 
 const config = DEFAULT_SPECULATIVE_CONFIG;

@@ -4,9 +4,10 @@
  * source decides whose guesses of this sort have come true more often, so that a draft takes a value from the prompt and the next key from
  * earlier answers.
  */
-import type { Sequence } from "../sequence.js";
+
+import type { SpeculativeConfig } from "../api/speculative-config.js";
+import type { Sequence } from "../step/sequence.js";
 import { Rate } from "./acceptance.js";
-import type { SpeculativeConfig } from "./config.js";
 import { CONTEXT_LENGTHS, ContextTable, hashContexts, LONGEST_CONTEXT, type Successor } from "./context-table.js";
 import type { Draft, Drafter } from "./drafter.js";
 

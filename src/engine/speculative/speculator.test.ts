@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { GREEDY_SAMPLING } from "../api.js";
-import { Sequence } from "../sequence.js";
-import { StepCost } from "../step-cost.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "./config.js";
+import { GREEDY_SAMPLING } from "../api/request.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "../api/speculative-config.js";
+import { Sequence } from "../step/sequence.js";
+import { StepCost } from "../step/step-cost.js";
 import type { Drafter, GoesOn } from "./drafter.js";
 import { Speculator } from "./speculator.js";
 

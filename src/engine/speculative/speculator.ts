@@ -2,14 +2,14 @@
  * Decides what to draft: asks the drafter, weighs each drafted token's chance of being right against what its row costs, and keeps as many
  * as give the most tokens per second: none, often. What is drafted never changes a result, only how soon it is there.
  */
-import type { ScheduledSequence } from "../scheduler.js";
-import type { Sequence } from "../sequence.js";
-import type { StepCost } from "../step-cost.js";
+
+import type { SpeculativeConfig } from "../api/speculative-config.js";
+import type { SpeculationStats } from "../api/stats.js";
+import type { ScheduledSequence, Sequence } from "../step/sequence.js";
+import type { StepCost } from "../step/step-cost.js";
 import { Acceptance } from "./acceptance.js";
-import type { SpeculativeConfig } from "./config.js";
 import { DraftAccount } from "./draft-account.js";
 import type { BatchDrafter, Draft, Drafter } from "./drafter.js";
-import type { SpeculationStats } from "./stats.js";
 
 /** Rows beyond plain decoding must promise at least this much more speed: estimates err. */
 const MIN_GAIN = 1.06;

@@ -23,9 +23,10 @@ import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, type SamplingParams } from "../api.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
+import type { SamplingParams } from "../api/request.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./config.js";
 
 const MODEL: RandomModelOptions = { architecture: "llama", seed: 1, type: "F16", width: 64, ff: 96 };
 let folder = "";

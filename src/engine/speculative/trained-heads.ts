@@ -6,14 +6,14 @@
  */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
-import { GREEDY_SAMPLING } from "../api.js";
+import { GREEDY_SAMPLING } from "../api/request.js";
 import { Transformer } from "../blocks/transformer.js";
 import { KvCaches, type KvLayout } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
-import type { ScheduledSequence } from "../scheduler.js";
-import { Sequence } from "../sequence.js";
-import { StepBatch } from "../step-batch.js";
-import { StepCost } from "../step-cost.js";
+import type { ScheduledSequence } from "../step/sequence.js";
+import { Sequence } from "../step/sequence.js";
+import { StepBatch } from "../step/step-batch.js";
+import { StepCost } from "../step/step-cost.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
 

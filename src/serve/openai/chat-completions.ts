@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { MAX_LOGPROBS } from "../../engine/api.js";
+import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { AppContext, PromptContext, ServeContext } from "../context.js";
 import type { GenerationRequest, ScoredToken } from "../generation.js";
 import { readJsonObject } from "../read-body.js";

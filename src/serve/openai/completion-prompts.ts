@@ -1,6 +1,6 @@
 /** The `prompt` field of completions: a text, a list of texts, a list of ids, or a list of lists of ids. */
 import { MillraceError } from "../../core/errors.js";
-import { assertTokenIds } from "../../engine/admission.js";
+import { assertTokenIds } from "../../engine/api/request.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "../code-points.js";

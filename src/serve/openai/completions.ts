@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
-import { MAX_LOGPROBS } from "../../engine/api.js";
+import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import { countCodePoints } from "../code-points.js";
 import type { AppContext, PromptContext, ServeContext } from "../context.js";

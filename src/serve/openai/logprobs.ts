@@ -1,5 +1,5 @@
 /** Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's `prompt_logprobs`. */
-import type { TokenLogprob } from "../../engine/api.js";
+import type { TokenLogprob } from "../../engine/api/output.js";
 import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ScoredToken } from "../generation.js";

@@ -1,7 +1,7 @@
 /** What a POST to /v1/responses asks for: its fields, its prompt, and what the engine is to make of it. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { MAX_LOGPROBS } from "../../engine/api.js";
+import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../context.js";
 import type { GenerationRequest } from "../generation.js";
 import { seedOf } from "../seeds.js";

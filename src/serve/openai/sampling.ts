@@ -1,6 +1,7 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
-import { choiceSeed, type EngineInfo, type SamplingParams } from "../../engine/api.js";
+import { choiceSeed, type SamplingParams } from "../../engine/api/request.js";
+import type { EngineInfo } from "../../engine/api/stats.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../context.js";

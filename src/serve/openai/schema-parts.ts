@@ -1,6 +1,6 @@
 /** Schema pieces the endpoints share. Every message reads "expected …, got …"; the field's name is put in front by the caller. */
 import { z } from "zod";
-import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api.js";
+import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 

@@ -1,7 +1,7 @@
 /** POST /tokenize and /detokenize and GET /tokenizer_info, in vLLM's shapes. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { assertTokenIds } from "../../engine/admission.js";
+import { assertTokenIds } from "../../engine/api/request.js";
 import { tokenText } from "../../text/token-text.js";
 import type { AppContext, ServeContext } from "../context.js";
 import { readJsonObject } from "../read-body.js";

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { MillraceError } from "../../../core/errors.js";
-import type { FileHandle, KernelDevice } from "../kernels.js";
-import { packedByteLength } from "../packing.js";
+import type { FileHandle, KernelDevice } from "../library/kernels.js";
+import { packedByteLength } from "../library/packing.js";
 import type { FoundPack } from "./pack-cache.js";
 import type { PackedMatrix } from "./pack-file.js";
 import { pieces } from "./pieces.js";

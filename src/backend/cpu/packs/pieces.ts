@@ -1,6 +1,6 @@
 /** Matrices are packed, and looked at again, a few rows at a time. */
 import type { WeightType } from "../../../formats/dequantize.js";
-import { packedByteLength } from "../packing.js";
+import { packedByteLength } from "../library/packing.js";
 
 /** Packed at a time: what lies in memory beside the pack itself. Part of the format of packs: their checksums are of such pieces. */
 export const PIECE_BYTES = 2 ** 24;

@@ -1,6 +1,6 @@
 /** Geometry of packed weights and of the activations they are multiplied with; the layouts themselves are in native/cpu/kernels/packed.h. */
-import type { WeightType } from "../../formats/dequantize.js";
-import type { ActivationFormat } from "../ops.js";
+import type { WeightType } from "../../../formats/dequantize.js";
+import type { ActivationFormat } from "../../ops.js";
 
 interface PackedType {
   /** Columns of a cell, which has eight rows. */

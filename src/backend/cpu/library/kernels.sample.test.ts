@@ -10,8 +10,8 @@ import {
   once,
   shuffled,
   withBench,
-} from "../../../test/reference/compare.js";
-import { recordSample, type SampleRowInput } from "../../../test/reference/recorders.js";
+} from "../../../../test/reference/compare.js";
+import { recordSample, type SampleRowInput } from "../../../../test/reference/recorders.js";
 
 interface Sampled {
   readonly ids: number[];

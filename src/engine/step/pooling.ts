@@ -1,5 +1,5 @@
 /** One vector out of a prompt's hidden states (after the final norm): their mean, or the last one. Not normalised. */
-import type { Pooling } from "../model/pooling.js";
+import type { Pooling } from "../../model/pooling.js";
 
 export class Pooler {
   readonly #pooling: Pooling;

@@ -1,11 +1,11 @@
 /** Loads the compiled addon and turns its errors into MillraceErrors. */
 
 import { createRequire } from "node:module";
-import { type ErrorCode, MillraceError } from "../../core/errors.js";
-import type { WeightType } from "../../formats/dequantize.js";
-import type { KvBytes } from "../backend.js";
-import type { BufferHandle, WeightHandle } from "../handles.js";
-import { OP_NAMES, signatureOf } from "../ops.js";
+import { type ErrorCode, MillraceError } from "../../../core/errors.js";
+import type { WeightType } from "../../../formats/dequantize.js";
+import type { KvBytes } from "../../backend.js";
+import type { BufferHandle, WeightHandle } from "../../handles.js";
+import { OP_NAMES, signatureOf } from "../../ops.js";
 import { findAddon, missingHint } from "./find.js";
 import type { CpuFeatures, DeviceOptions, FileHandle, Isa, KernelDevice, KernelLibrary } from "./kernels.js";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createReferenceDevice } from "../../../test/reference/device.js";
-import type { BufferHandle } from "../handles.js";
+import { createReferenceDevice } from "../../../../test/reference/device.js";
+import type { BufferHandle } from "../../handles.js";
 import type { FileHandle } from "./kernels.js";
 import { loadKernels } from "./load.js";
 

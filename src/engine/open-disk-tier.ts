@@ -1,10 +1,10 @@
 /** Opens the prefix cache on disk for one model on one machine, under a fingerprint of all that decides what its blocks hold. */
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import type { EngineOptions } from "../api.js";
-import type { EngineParts } from "../engine-parts.js";
-import { knownAnswer } from "../rehearsal.js";
-import { DiskTier } from "./disk-tier.js";
+import type { EngineOptions } from "./api/options.js";
+import type { EngineParts } from "./engine-parts.js";
+import { DiskTier } from "./memory/disk-tier.js";
+import { knownAnswer } from "./rehearsal.js";
 
 /**
  * @param files the model's

@@ -2,7 +2,9 @@
  * One step's inputs, for all sequences in it: the only batch type of the engine. Every step reuses its arrays. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
  * blocks fit in later without another type.
  */
-import type { Backend, HostBuffer } from "../backend/backend.js";
+
+import type { Backend, HostBuffer } from "../../backend/backend.js";
+import type { Sequence } from "./sequence.js";
 
 export interface StepCapacity {
   readonly maxRows: number;
@@ -57,4 +59,27 @@ export class StepBatch {
     this.numLogitRows = 0;
     this.numHiddenTaps = 0;
   }
+}
+
+/** The seat's rows of the block tables get the entries they lack. */
+export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
+  const start = sequence.seat * batch.capacity.tableStride;
+  sequence.blockTables.forEach((table, group) => {
+    const { values } = batch.blockTables[group]!;
+    for (let i = sequence.numTableEntriesWritten; i < table.length; i++) values[start + i] = table[i]!;
+  });
+  sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
+}
+
+/** The row that computes the token at `position`; its number is batch.numRows − 1 afterwards. */
+export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
+  const row = batch.numRows++;
+  batch.tokenIds.values[row] = sequence.tokens[position]!;
+  batch.positions.values[row] = position;
+  batch.kvLengths.values[row] = position + 1;
+  batch.sequenceIndex.values[row] = sequence.seat;
+  const block = Math.floor(position / blockSize);
+  sequence.blockTables.forEach((table, group) => {
+    batch.kvSlots[group]!.values[row] = table[block]! * blockSize + (position % blockSize);
+  });
 }

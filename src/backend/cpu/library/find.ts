@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { MillraceError } from "../../core/errors.js";
-import { packageRoot, packageVersion } from "../../core/package-root.js";
+import { MillraceError } from "../../../core/errors.js";
+import { packageRoot, packageVersion } from "../../../core/package-root.js";
 
 type AddonName = "millrace.node" | "probes.node";
 

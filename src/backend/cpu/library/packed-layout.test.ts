@@ -1,10 +1,10 @@
 /** The bytes that `pack` writes: packs on disk are good as long as these are the same. */
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { randomBlocks } from "../../../test/helpers/tensor-bytes.js";
-import { rowByteLength, WEIGHT_TYPES } from "../../formats/dequantize.js";
-import type { TensorType } from "../../formats/gguf/types.js";
-import { Program } from "../program.js";
+import { randomBlocks } from "../../../../test/helpers/tensor-bytes.js";
+import { rowByteLength, WEIGHT_TYPES } from "../../../formats/dequantize.js";
+import type { TensorType } from "../../../formats/gguf/types.js";
+import { Program } from "../../program.js";
 import { loadKernels } from "./load.js";
 import { packedByteLength } from "./packing.js";
 

@@ -1,9 +1,12 @@
 /** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
-import type { EngineRequest, SamplingParams, TokenLogprob } from "./api.js";
-import type { PrefixNode } from "./memory/prefix-index.js";
+
+import type { TokenLogprob } from "../api/output.js";
+import type { EngineRequest, SamplingParams } from "../api/request.js";
+import type { KvSequence } from "../memory/kv-sequence.js";
+import type { PrefixNode } from "../memory/prefix-index.js";
 import { Pooler } from "./pooling.js";
 
-export class Sequence {
+export class Sequence implements KvSequence {
   readonly sampling: SamplingParams;
   readonly cacheSalt: string;
   /** Lower ones go first under the policy `priority`. */
@@ -69,6 +72,10 @@ export class Sequence {
     return this.sampling.maxTokens - this.numOutputTokens;
   }
 
+  get needsEveryPosition(): boolean {
+    return this.sampling.numPromptLogprobs !== undefined || this.pooler?.needsAll === true;
+  }
+
   append(token: number): void {
     this.#reserve(this.numTokens + 1);
     this.tokens[this.numTokens++] = token;
@@ -86,4 +93,10 @@ export class Sequence {
     grown.set(this.tokens);
     this.tokens = grown;
   }
+}
+
+/** `numNewTokens` of `sequence`, from its numComputedTokens on, are computed in this step, and after the last of them its draft. */
+export interface ScheduledSequence {
+  readonly sequence: Sequence;
+  readonly numNewTokens: number;
 }

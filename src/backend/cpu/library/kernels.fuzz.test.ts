@@ -1,11 +1,11 @@
 /** Any words at all, as a program or in the buffers it reads, are refused or run: never a crash, which would end this test's process. */
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { wordsOf } from "../../../test/reference/cases.js";
-import { Bench, normals, withBench } from "../../../test/reference/compare.js";
-import { recordAttention, recordSample, storeSequences } from "../../../test/reference/recorders.js";
-import { MillraceError } from "../../core/errors.js";
-import { OP_NAMES } from "../ops.js";
+import { wordsOf } from "../../../../test/reference/cases.js";
+import { Bench, normals, withBench } from "../../../../test/reference/compare.js";
+import { recordAttention, recordSample, storeSequences } from "../../../../test/reference/recorders.js";
+import { MillraceError } from "../../../core/errors.js";
+import { OP_NAMES } from "../../ops.js";
 
 describe("any words at all", () => {
   const word = fc.oneof(

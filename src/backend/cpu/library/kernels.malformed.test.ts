@@ -1,11 +1,11 @@
 /** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
 import { describe, expect, it, test } from "vitest";
-import { wordsOf } from "../../../test/reference/cases.js";
-import { Bench, expectSameBits, normals, withBench } from "../../../test/reference/compare.js";
-import { recordSample, type SampleRowInput } from "../../../test/reference/recorders.js";
-import type { BufferHandle } from "../handles.js";
-import { CODES, OP_NAMES, type OperandSpec, operandsIn } from "../ops.js";
-import { HEADER_WORDS } from "../program.js";
+import { wordsOf } from "../../../../test/reference/cases.js";
+import { Bench, expectSameBits, normals, withBench } from "../../../../test/reference/compare.js";
+import { recordSample, type SampleRowInput } from "../../../../test/reference/recorders.js";
+import type { BufferHandle } from "../../handles.js";
+import { CODES, OP_NAMES, type OperandSpec, operandsIn } from "../../ops.js";
+import { HEADER_WORDS } from "../../program.js";
 
 /** Of one row that attends to one block. */
 const SHAPE = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;

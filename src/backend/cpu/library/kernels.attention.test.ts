@@ -12,15 +12,15 @@ import {
   shuffled,
   type Tolerance,
   withBench,
-} from "../../../test/reference/compare.js";
+} from "../../../../test/reference/compare.js";
 import {
   type AttentionRow,
   type KvSequence,
   recordAttention,
   storeSequences,
-} from "../../../test/reference/recorders.js";
-import { KV_TYPES, type KvType } from "../ops.js";
-import type { KvShape } from "../program.js";
+} from "../../../../test/reference/recorders.js";
+import { KV_TYPES, type KvType } from "../../ops.js";
+import type { KvShape } from "../../program.js";
 
 interface AttentionInput {
   readonly shape: KvShape;

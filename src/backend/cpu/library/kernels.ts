@@ -2,9 +2,9 @@
  * The native surface of the CPU's kernels in one file: memory, files, weights and one `submit()` that runs a recorded program of operations.
  * `load.ts` loads the addon; `cpu-backend.ts` is the backend over it.
  */
-import type { WeightType } from "../../formats/dequantize.js";
-import type { KvBytes } from "../backend.js";
-import type { BufferHandle, WeightHandle } from "../handles.js";
+import type { WeightType } from "../../../formats/dequantize.js";
+import type { KvBytes } from "../../backend.js";
+import type { BufferHandle, WeightHandle } from "../../handles.js";
 
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tempTree } from "../../../test/scripts/temp-tree.js";
+import { tempTree } from "../../../../test/scripts/temp-tree.js";
 import { findAddon } from "./find.js";
 
 const manifest = (version: string): string => JSON.stringify({ version });

@@ -12,9 +12,15 @@ import {
   shuffled,
   weightBytes,
   withBench,
-} from "../../../test/reference/compare.js";
-import { BLOCK_LAYOUT, dequantizeRow, rowByteLength, WEIGHT_TYPES, type WeightType } from "../../formats/dequantize.js";
-import { NO_BUFFER, type WeightHandle } from "../handles.js";
+} from "../../../../test/reference/compare.js";
+import {
+  BLOCK_LAYOUT,
+  dequantizeRow,
+  rowByteLength,
+  WEIGHT_TYPES,
+  type WeightType,
+} from "../../../formats/dequantize.js";
+import { NO_BUFFER, type WeightHandle } from "../../handles.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 interface LinearInput {
