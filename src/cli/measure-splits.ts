@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
 import { packageRoot, packageVersion } from "../core/package-root.js";
-import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../fleet/instance-plan.js";
+import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../fleet/scaling/instance-plan.js";
 
 export interface SplitQuestion {
   /** A file or folder on this machine. */

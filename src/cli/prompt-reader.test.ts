@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { modelSpec } from "../../test/helpers/fleet.js";
-import type { ModelSpec } from "../fleet/model-spec.js";
+import type { ModelSpec } from "../fleet/upstream/model-spec.js";
 import { bundledModelPath, loadTextSide } from "./model.js";
 import { loadPromptReader } from "./prompt-reader.js";
 

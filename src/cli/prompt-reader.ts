@@ -1,7 +1,7 @@
 /** Reads requests' prompts for the gateway as a model's instances do: with its tokenizer and template, and the flags they are started with. */
 import { Command } from "commander";
-import type { ModelSpec } from "../fleet/model-spec.js";
 import type { PromptReader } from "../fleet/routing/token-keys.js";
+import type { ModelSpec } from "../fleet/upstream/model-spec.js";
 import { loadTextSide, locateModel } from "./model.js";
 import { silentStages } from "./stages.js";
 import { addServerOptions, type ServerFlags } from "./start-server.js";

@@ -9,7 +9,7 @@ import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
-import type { InstanceStatus } from "./instance-status.js";
+import type { InstanceStatus } from "./supervision/instance-status.js";
 
 /** What came of asking for a number of instances. */
 export interface Scaled {

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
-import type { ModelSpec } from "../../src/fleet/model-spec.js";
-import type { Upstream } from "../../src/fleet/upstream.js";
+import type { ModelSpec } from "../../src/fleet/upstream/model-spec.js";
+import type { Upstream } from "../../src/fleet/upstream/upstream.js";
 import { modelSpec, type TestFleet, testFleet } from "./fleet.js";
 
 interface ConformanceSubject {

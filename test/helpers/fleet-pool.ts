@@ -1,5 +1,5 @@
 /** A fleet of given instances, for tests of what stands in front of it. */
-import type { Capacity, Upstream, UpstreamPool } from "../../src/fleet/upstream.js";
+import type { Capacity, Upstream, UpstreamPool } from "../../src/fleet/upstream/upstream.js";
 
 export type UpstreamFields = Partial<Upstream> & { readonly url?: string };
 

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { pino } from "pino";
-import { Supervisor } from "../../dist/src/fleet/supervisor.js";
+import { Supervisor } from "../../dist/src/fleet/supervision/supervisor.js";
 
 const [logFolder, standIn] = process.argv.slice(2);
 const supervisor = new Supervisor({ logger: pino({ level: "silent" }), logFolder });

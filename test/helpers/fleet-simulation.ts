@@ -2,11 +2,12 @@
  * Instances that exist only as arithmetic, behind the real router: requests arrive, wait for a seat, have the part of their prompt computed that the
  * instance's cache does not hold (one prompt at a time), then take a fixed time per output token. Time is virtual, so a run is the same every time.
  */
-import type { EngineMetrics } from "../../src/fleet/adapters/adapter.js";
+
 import { GuessedIndex } from "../../src/fleet/routing/guessed-index.js";
 import type { PrefixKeys } from "../../src/fleet/routing/key-source.js";
 import type { RoutingPolicyName } from "../../src/fleet/routing/policies.js";
 import { DEFAULT_ROUTING, type Lease, Router, type RoutingOptions } from "../../src/fleet/routing/router.js";
+import type { EngineMetrics } from "../../src/fleet/upstream/engine.js";
 import { TestPool, upstreamOf } from "./fleet-pool.js";
 
 export interface SimulatedRequest {

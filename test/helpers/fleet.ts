@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
-import type { EngineName } from "../../src/fleet/adapters/adapter.js";
-import type { InstanceStatus } from "../../src/fleet/instance-status.js";
-import type { ModelSpec } from "../../src/fleet/model-spec.js";
-import { Supervisor, type SupervisorOptions } from "../../src/fleet/supervisor.js";
+import type { InstanceStatus } from "../../src/fleet/supervision/instance-status.js";
+import { Supervisor, type SupervisorOptions } from "../../src/fleet/supervision/supervisor.js";
+import type { EngineName } from "../../src/fleet/upstream/engine.js";
+import type { ModelSpec } from "../../src/fleet/upstream/model-spec.js";
 
 const STAND_IN = fileURLToPath(new URL("stand-in-engine.mjs", import.meta.url));
 

@@ -1,10 +1,11 @@
 /** Every distinct argument list that presets, a handful of plans and the adapters' own options render for an engine. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { CommonEngineOptions, EngineName, LaunchPlan } from "../../src/fleet/adapters/adapter.js";
+import type { LaunchPlan } from "../../src/fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
 import { readConfig } from "../../src/fleet/config/read-config.js";
-import { planModels } from "../../src/fleet/specs.js";
+import { planModels } from "../../src/fleet/plan-models.js";
+import type { CommonEngineOptions, EngineName } from "../../src/fleet/upstream/engine.js";
 import { parseHardware } from "../../src/plan/hardware.js";
 import { knownModel } from "../../src/plan/known-model.js";
 import { makePlan } from "../../src/plan/plan.js";

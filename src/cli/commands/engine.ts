@@ -1,7 +1,7 @@
 /** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
 import { Command } from "commander";
 import { createLogger } from "../../core/log.js";
-import { MARK_VARIABLE } from "../../fleet/marked-processes.js";
+import { MARK_VARIABLE } from "../../fleet/supervision/marked-processes.js";
 import { warnOfOpenDoor } from "../describe-access.js";
 import { quietStages } from "../stages.js";
 import {

@@ -42,7 +42,7 @@ async function askForLoad(url: string): Promise<Load | undefined> {
 async function runPs({ json = false }: { readonly json?: boolean }): Promise<void> {
   const [{ runningServers }, { residentBytes }] = await Promise.all([
     import("../../core/server-registry.js"),
-    import("../../fleet/memory.js"),
+    import("../../fleet/scaling/memory.js"),
   ]);
   const servers = await Promise.all(
     runningServers().map(async (server) => {

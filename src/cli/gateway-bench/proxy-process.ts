@@ -3,7 +3,7 @@ import { createLogger } from "../../core/log.js";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../fleet/proxy/options.js";
 import { startProxy } from "../../fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../fleet/routing/router.js";
-import type { Upstream, UpstreamPool } from "../../fleet/upstream.js";
+import type { Upstream, UpstreamPool } from "../../fleet/upstream/upstream.js";
 
 const [url, model] = process.argv.slice(2) as [string, string];
 const upstream: Upstream = {

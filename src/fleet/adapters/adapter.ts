@@ -1,42 +1,6 @@
 /** What the fleet must know of an engine: how it is started, when it is ready, what it measures and how it rests. One file per engine implements it. */
-import type { Capacity, UpstreamTarget } from "../upstream-target.js";
-
-export const ENGINE_NAMES = [
-  "millrace",
-  "vllm",
-  "sglang",
-  "tensorrt-llm",
-  "tgi",
-  "llama-server",
-  "ollama",
-  // Anything with an OpenAI API at a URL: attached, never started.
-  "openai",
-] as const;
-
-export type EngineName = (typeof ENGINE_NAMES)[number];
-
-/** What we ask of any engine, under vLLM's names. An adapter says which it cannot give. */
-export interface CommonEngineOptions {
-  /** A path, or what the engine itself can fetch. */
-  readonly model: string;
-  readonly servedModelName?: string;
-  readonly maxModelLen?: number;
-  readonly maxNumSeqs?: number;
-  readonly maxNumBatchedTokens?: number;
-  readonly kvCacheDtype?: string;
-  readonly kvCacheMemoryBytes?: number;
-  readonly quantization?: string;
-  readonly tensorParallelSize?: number;
-  readonly gpuMemoryUtilization?: number;
-  readonly enablePrefixCaching?: boolean;
-  readonly speculativeConfig?: Readonly<Record<string, unknown>>;
-  readonly schedulingPolicy?: string;
-  /** CPU threads. */
-  readonly threads?: number;
-  readonly apiKey?: string;
-  /** Makes `Adapter.sleep` possible, where the engine wants to know at its start. */
-  readonly enableSleepMode?: boolean;
-}
+import type { CommonEngineOptions, EngineMetrics, EngineName } from "../upstream/engine.js";
+import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
 
 /** What the fleet chose for one start. */
 export interface LaunchPlace {
@@ -60,22 +24,6 @@ export interface LaunchPlan {
   readonly modelName: string | undefined;
   /** Options this engine has no flag for, as sentences for the log. */
   readonly notices: readonly string[];
-}
-
-/** Engines' own names mapped to one model; undefined: not offered. Totals count from the process's start. */
-export interface EngineMetrics {
-  readonly numRunning: number | undefined;
-  readonly numWaiting: number | undefined;
-  /** Share of the KV memory in use, 0 to 1. */
-  readonly kvUsage: number | undefined;
-  readonly promptTokens: number | undefined;
-  readonly generationTokens: number | undefined;
-  /** Prompt tokens looked up in, and found in, the prefix cache. */
-  readonly prefixQueries: number | undefined;
-  readonly prefixHits: number | undefined;
-  readonly preemptions: number | undefined;
-  readonly draftTokens: number | undefined;
-  readonly acceptedTokens: number | undefined;
 }
 
 export interface Adapter {

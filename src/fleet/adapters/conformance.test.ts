@@ -1,6 +1,6 @@
 /** Every adapter that starts an engine, against a process that speaks this engine's documented interface. Real engines: test/e2e/fleet-engines.test.ts. */
 import { describeConformance } from "../../../test/helpers/engine-conformance.js";
-import type { CommonEngineOptions } from "./adapter.js";
+import type { CommonEngineOptions } from "../upstream/engine.js";
 
 const ALL = { model: "a-model", maxModelLen: 256, maxNumSeqs: 4, maxNumBatchedTokens: 512 } as const;
 const GPU = {

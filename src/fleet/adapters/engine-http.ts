@@ -1,7 +1,7 @@
 /** Short questions to an engine: health, metrics, sleep. Requests of clients go another way, through the proxy. */
 import { request } from "undici";
 import { MillraceError } from "../../core/errors.js";
-import type { UpstreamTarget } from "../upstream.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 
 /** More than any engine's metrics; what sends more is no engine. */
 const MAX_ANSWER_BYTES = 8 * 2 ** 20;

@@ -1,5 +1,5 @@
 /** Turns our options into an engine's flags by a table, and says which options it has no flag for. */
-import type { CommonEngineOptions, EngineName } from "./adapter.js";
+import type { CommonEngineOptions, EngineName } from "../upstream/engine.js";
 
 /** A flag's name, which takes the value (objects as JSON), or what to pass for it: [] where it travels another way. */
 type FlagFor<Value> = string | ((value: Value, options: CommonEngineOptions) => readonly string[]);

@@ -1,5 +1,7 @@
 /** All adapters by name. */
-import type { Adapter, EngineName } from "./adapter.js";
+
+import type { EngineName } from "../upstream/engine.js";
+import type { Adapter } from "./adapter.js";
 import { llamaServer } from "./llama-server.js";
 import { millrace } from "./millrace.js";
 import { ollama } from "./ollama.js";

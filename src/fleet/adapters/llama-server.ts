@@ -1,5 +1,7 @@
 /** llama.cpp's server. Its flags changed names over time, so its --help says which ones this build has. */
-import type { Adapter, CommonEngineOptions } from "./adapter.js";
+
+import type { CommonEngineOptions } from "../upstream/engine.js";
+import type { Adapter } from "./adapter.js";
 import { askForJson, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";

@@ -1,6 +1,6 @@
 /** Ollama: `ollama serve`, set up by its environment; it loads the model with the first request. */
 import { MillraceError } from "../../core/errors.js";
-import type { UpstreamTarget } from "../upstream.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 import type { Adapter } from "./adapter.js";
 import { askForText } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";

@@ -1,5 +1,5 @@
 /** Reads Prometheus' text format, and maps an engine's metric names to ours by a table. */
-import type { EngineMetrics } from "./adapter.js";
+import type { EngineMetrics } from "../upstream/engine.js";
 
 interface Series {
   readonly sum: number;

@@ -1,5 +1,7 @@
 /** SGLang: `python -m sglang.launch_server`. Flags and names of 0.5.23. Its health check generates a token when nothing runs. */
-import type { Adapter, CommonEngineOptions } from "./adapter.js";
+
+import type { CommonEngineOptions } from "../upstream/engine.js";
+import type { Adapter } from "./adapter.js";
 import { askEngine, askForJson, askForText, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf, renamed } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";

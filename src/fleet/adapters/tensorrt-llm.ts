@@ -1,7 +1,8 @@
 /** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its source (1.3). */
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { Adapter, CommonEngineOptions } from "./adapter.js";
+import type { CommonEngineOptions } from "../upstream/engine.js";
+import type { Adapter } from "./adapter.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 

@@ -1,8 +1,8 @@
 /** What millrace.yaml may say: one schema, which checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
-import { ENGINE_NAMES } from "../adapters/adapter.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
+import { ENGINE_NAMES } from "../upstream/engine.js";
 import { baseUrl, byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "./values.js";
 
 export const MAX_INSTANCES = 256;

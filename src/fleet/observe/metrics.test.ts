@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { EngineMetrics } from "../adapters/adapter.js";
 import type { RequestStart } from "../proxy/observer.js";
-import type { Upstream, UpstreamPool } from "../upstream.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { Upstream, UpstreamPool } from "../upstream/upstream.js";
 import { createFleetMetrics } from "./metrics.js";
 
 const scraped: EngineMetrics = {

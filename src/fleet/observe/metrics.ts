@@ -3,10 +3,10 @@
  * of names (`millrace:`, after vLLM's), whatever engine they come from.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { EngineMetrics } from "../adapters/adapter.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
-import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];

@@ -4,7 +4,7 @@
  */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { noneReady } from "../routing/waiting-room.js";
-import { processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from "../upstream.js";
+import { processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from "../upstream/upstream.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
 
 export const API_DESCRIPTION_PATH = "/openapi.json";

@@ -4,9 +4,9 @@
  */
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
-import type { EngineName } from "../adapters/adapter.js";
 import type { Lease, LeaseEnd } from "../routing/router.js";
-import { processOf } from "../upstream.js";
+import type { EngineName } from "../upstream/engine.js";
+import { processOf } from "../upstream/upstream.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { Attempt, type AttemptResult, type Refused } from "./attempt.js";
 import { messageTo } from "./message.js";

@@ -3,10 +3,10 @@
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { bodyJson, readIncoming } from "../../core/json-body.js";
-import { assertApart } from "../isolation.js";
 import type { RequestBody } from "../routing/key-source.js";
 import type { Arrival, ExchangeContext, Sendable } from "./arrival.js";
 import { type Delivered, Delivery } from "./delivery.js";
+import { assertApart } from "./isolation.js";
 import { DEAF_OBSERVER, DEAF_REQUEST, type Outcome, type RequestObserver } from "./observer.js";
 import type { Caller } from "./options.js";
 import { modelOf, priorityOf, routedRequest } from "./request-terms.js";

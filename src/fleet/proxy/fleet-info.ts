@@ -1,7 +1,7 @@
 /** What the fleet tells of itself to clients: its models, and how many instances of each are ready. */
 import { MillraceError } from "../../core/errors.js";
 import { modelListObject, modelObject } from "../../core/model-list.js";
-import type { UpstreamPool } from "../upstream.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
 
 const describeModel = (id: string) => modelObject(id, 0);
 

@@ -1,7 +1,7 @@
 /** Which headers pass: those of one connection stay on it, and keys go only where they belong. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
-import type { Upstream, UpstreamTarget } from "../upstream.js";
+import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 /** Of one connection (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [

@@ -2,12 +2,12 @@
 import { createHash } from "node:crypto";
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
-import type { EngineName } from "../adapters/adapter.js";
-import { assertApart, isolationAt } from "../isolation.js";
 import type { Lease } from "../routing/router.js";
+import type { EngineName } from "../upstream/engine.js";
 import type { Arrival, Sendable } from "./arrival.js";
 import { editBody } from "./edit-body.js";
 import { requestHeaders } from "./headers.js";
+import { assertApart, isolationAt } from "./isolation.js";
 
 export function messageTo(
   { upstream, target }: Lease,

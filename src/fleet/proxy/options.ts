@@ -7,7 +7,7 @@ import type { StoreLimits } from "../../core/response-store.js";
 import type { KeySource } from "../routing/key-source.js";
 import type { RoutingOptions } from "../routing/router.js";
 import type { Demand } from "../routing/waiting-room.js";
-import type { UpstreamPool } from "../upstream.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
 import type { ProxyObserver } from "./observer.js";
 
 /** Whom a request is from. */

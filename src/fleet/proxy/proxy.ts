@@ -20,7 +20,7 @@ import { CacheWatch } from "../routing/cache-watch.js";
 import { TextKeySource } from "../routing/key-source.js";
 import { Router } from "../routing/router.js";
 import { WaitingRoom } from "../routing/waiting-room.js";
-import type { Upstream } from "../upstream.js";
+import type { Upstream } from "../upstream/upstream.js";
 import { API_DESCRIPTION_PATH, ApiDescriptions } from "./api-descriptions.js";
 import type { ExchangeContext } from "./arrival.js";
 import { Exchange } from "./exchange.js";

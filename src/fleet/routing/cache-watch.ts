@@ -4,9 +4,9 @@
  */
 import { request } from "undici";
 import { z } from "zod";
+import { pause } from "../../core/abort-signals.js";
 import { CachedBlocks } from "../../text/cached-blocks.js";
-import { pause } from "../timing.js";
-import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream.js";
+import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstream.js";
 
 /** Three heartbeats. */
 const SILENCE_MS = 45_000;

@@ -1,5 +1,5 @@
 /** What an instance's prefix cache probably holds: the blocks last sent there, as many as it has memory for, least recently used out first. */
-import type { Capacity } from "../upstream.js";
+import type { Capacity } from "../upstream/upstream.js";
 import type { CacheIndex } from "./cache-index.js";
 
 /** Where an engine does not say what it holds: half a million tokens in blocks of 32. */

@@ -1,7 +1,7 @@
 /** What routing knows of one process of one instance: its prefixes, the work sent to it, the work of others, and whether it has been failing. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
-import type { EngineMetrics } from "../adapters/adapter.js";
-import type { Capacity, Upstream } from "../upstream.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { Capacity, Upstream } from "../upstream/upstream.js";
 import { type Breaker, CLOSED } from "./breaker.js";
 import { ExactIndex } from "./exact-index.js";
 import { GuessedIndex, indexBlocks } from "./guessed-index.js";

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { CachedBlocks } from "../../text/cached-blocks.js";
-import type { EngineMetrics } from "../adapters/adapter.js";
-import type { UpstreamPool } from "../upstream.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
 import { DEFAULT_ROUTING, type Lease, type RoutedRequest, Router, type RoutingOptions } from "./router.js";
 
 const keysOf = (group: number, count = 20) => Array.from({ length: count }, (_, i) => group * 1000 + i);

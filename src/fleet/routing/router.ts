@@ -1,6 +1,12 @@
 /** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
-import { type InstanceState, processOf, type Upstream, type UpstreamPool, type UpstreamTarget } from "../upstream.js";
+import {
+  type InstanceState,
+  processOf,
+  type Upstream,
+  type UpstreamPool,
+  type UpstreamTarget,
+} from "../upstream/upstream.js";
 import { type BreakerState, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 import { InstanceRecord } from "./instance-record.js";
 import type { PrefixKeys } from "./key-source.js";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { MillraceError } from "../../core/errors.js";
-import { NamedPool } from "../named-pool.js";
-import type { UpstreamPool } from "../upstream.js";
+import { NamedPool } from "../upstream/named-pool.js";
+import type { UpstreamPool } from "../upstream/upstream.js";
 import { DEFAULT_ROUTING, type Lease, Router } from "./router.js";
 import { type Demand, type Entrant, WaitingRoom } from "./waiting-room.js";
 

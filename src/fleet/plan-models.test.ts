@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { checkConfig } from "./config/read-config.js";
-import type { Split } from "./instance-plan.js";
-import { type FleetMachine, type PlannedModel, planModels } from "./specs.js";
+import { type FleetMachine, type PlannedModel, planModels } from "./plan-models.js";
+import type { Split } from "./scaling/instance-plan.js";
 
 const CORES = [
   [0, 4],

@@ -1,9 +1,9 @@
 /** By what keys a model's requests are routed: by tokens where there are instances to choose from and its prompts can be read, by text otherwise. */
 import type { Logger } from "pino";
-import type { ModelSpec } from "./model-spec.js";
-import { type KeySource, TextKeySource } from "./routing/key-source.js";
-import { type PromptReader, TokenKeySource } from "./routing/token-keys.js";
-import type { Upstream } from "./upstream.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { Upstream } from "../upstream/upstream.js";
+import { type KeySource, TextKeySource } from "./key-source.js";
+import { type PromptReader, TokenKeySource } from "./token-keys.js";
 
 /** @returns undefined where the prompts of the model's instances cannot be told from its specification */
 export type LoadPromptReader = (spec: ModelSpec) => Promise<PromptReader | undefined>;

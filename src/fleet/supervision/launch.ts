@@ -3,10 +3,10 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { MillraceError } from "../core/errors.js";
-import type { Adapter, LaunchPlace, LaunchPlan } from "./adapters/adapter.js";
+import { MillraceError } from "../../core/errors.js";
+import type { Adapter, LaunchPlace, LaunchPlan } from "../adapters/adapter.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
 import { canRun } from "./engine-process.js";
-import type { ModelSpec } from "./model-spec.js";
 
 interface Launch {
   readonly command: readonly [string, ...string[]];

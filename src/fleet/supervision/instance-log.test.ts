@@ -3,7 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { tempTree } from "../../test/scripts/temp-tree.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { InstanceLog } from "./instance-log.js";
 
 const fail = (error: unknown): never => {

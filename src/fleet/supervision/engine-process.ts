@@ -3,11 +3,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { access, constants } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import type { Readable } from "node:stream";
-import { MillraceError } from "../core/errors.js";
+import { eitherOf, pause } from "../../core/abort-signals.js";
+import { MillraceError } from "../../core/errors.js";
 import type { InstanceLog } from "./instance-log.js";
 import { killAll, MARK_VARIABLE, signalGroup } from "./marked-processes.js";
 import type { OrphanGuard } from "./orphan-guard.js";
-import { eitherOf, pause } from "./timing.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
 

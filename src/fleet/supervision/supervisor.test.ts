@@ -1,7 +1,7 @@
 /** What becomes of orders for a model that is on its way out. */
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { modelSpec, testFleet } from "../../test/helpers/fleet.js";
+import { modelSpec, testFleet } from "../../../test/helpers/fleet.js";
 
 test("a model that is being removed starts nothing more, whoever asks, and can be added again", async () => {
   let inFlight = 1;

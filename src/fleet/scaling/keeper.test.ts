@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { EngineMetrics } from "./adapters/adapter.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { InstanceState } from "../upstream/upstream.js";
 import { DEFAULT_AUTOSCALE } from "./autoscale.js";
 import { Keeper, type KeptFleet, type KeptModel } from "./keeper.js";
 import { DEFAULT_RESIDENCE } from "./on-demand.js";
-import type { InstanceState } from "./upstream.js";
 
 interface FakeInstance {
   id: string;

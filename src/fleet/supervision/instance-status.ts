@@ -1,6 +1,6 @@
 /** What is known of an instance: routing's view of it, and what only its keepers ask for. */
-import type { EngineName } from "./adapters/adapter.js";
-import type { Upstream } from "./upstream.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { Upstream } from "../upstream/upstream.js";
 
 export interface InstanceStatus extends Upstream {
   /** A server that ran already: its process is not ours. */

@@ -1,9 +1,9 @@
 /** Where tenants that share an engine are kept apart, and how. Paths where that cannot be done are refused, unless tenants may share or there is no cache. */
-import { MillraceError } from "../core/errors.js";
-import type { EngineName } from "./adapters/adapter.js";
-import { ADAPTERS } from "./adapters/index.js";
-import type { ModelSpec } from "./model-spec.js";
-import { PROMPT_PATHS, routeOf } from "./proxy/routes.js";
+import { MillraceError } from "../../core/errors.js";
+import { ADAPTERS } from "../adapters/index.js";
+import type { EngineName } from "../upstream/engine.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import { PROMPT_PATHS, routeOf } from "./routes.js";
 
 /** Of fleets that a file describes, and of those that flags do. */
 export const WAY_TO_SHARE =

@@ -1,14 +1,14 @@
 /** All models and their instances: as many as asked for, looked at and looked after. Routing sees it as a pool of upstreams. */
 import type { Logger } from "pino";
-import { MillraceError } from "../core/errors.js";
-import { ADAPTERS } from "./adapters/index.js";
+import { MillraceError } from "../../core/errors.js";
+import { ADAPTERS } from "../adapters/index.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { Upstream, UpstreamPool } from "../upstream/upstream.js";
 import { AttachedInstance } from "./attached-instance.js";
 import { type FleetContext, Instance } from "./instance.js";
 import type { FleetInstance, InstanceStatus } from "./instance-status.js";
-import type { ModelSpec } from "./model-spec.js";
 import { OrphanGuard } from "./orphan-guard.js";
 import { DEFAULT_TIMING, type FleetTiming } from "./timing.js";
-import type { Upstream, UpstreamPool } from "./upstream.js";
 
 export interface SupervisorOptions {
   readonly logger: Logger;

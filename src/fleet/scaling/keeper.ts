@@ -1,8 +1,8 @@
 /** Keeps as many instances of each model as its queue asks for and memory allows: asks the two policies, and has the supervisor do what they say. */
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
+import type { InstanceState, Upstream } from "../upstream/upstream.js";
 import { type AutoscaleRules, NO_MEMORY, type ScaleMemory, scale } from "./autoscale.js";
 import { decideResidence, type ModelResidence, type ResidenceRules, spareBytes } from "./on-demand.js";
-import type { InstanceState, Upstream } from "./upstream.js";
 
 export interface KeptModel {
   readonly name: string;

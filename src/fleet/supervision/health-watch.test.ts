@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from "vitest";
-import { ADAPTERS } from "./adapters/index.js";
+import { ADAPTERS } from "../adapters/index.js";
 import { HealthWatch } from "./health-watch.js";
 import { DEFAULT_TIMING } from "./timing.js";
 

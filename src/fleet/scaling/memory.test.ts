@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { tempTree } from "../../test/scripts/temp-tree.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { estimateBytes, modelFileBytes, residentBytes } from "./memory.js";
 
 test("a process counts with its children and theirs", () => {

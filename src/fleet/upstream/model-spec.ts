@@ -1,5 +1,5 @@
 /** What the fleet is told of one model: which engine serves it, how it is started, how many instances there are, and where they run. */
-import type { CommonEngineOptions, EngineName } from "./adapters/adapter.js";
+import type { CommonEngineOptions, EngineName } from "./engine.js";
 import type { UpstreamTarget } from "./upstream.js";
 
 export interface ModelSpec {

@@ -2,8 +2,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { modelSpec, testFleet } from "../../test/helpers/fleet.js";
-import type { UpstreamTarget } from "./upstream.js";
+import { modelSpec, testFleet } from "../../../test/helpers/fleet.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 
 interface FakeServer extends AsyncDisposable {
   readonly target: UpstreamTarget;

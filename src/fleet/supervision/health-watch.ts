@@ -1,8 +1,11 @@
 /** Asks a running engine for its health and its metrics, until it is told to end. */
-import type { Adapter, EngineMetrics } from "./adapters/adapter.js";
-import { askEngine, askForText } from "./adapters/engine-http.js";
-import { type FleetTiming, pause, within } from "./timing.js";
-import type { UpstreamTarget } from "./upstream.js";
+
+import { pause, within } from "../../core/abort-signals.js";
+import type { Adapter } from "../adapters/adapter.js";
+import { askEngine, askForText } from "../adapters/engine-http.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
+import type { FleetTiming } from "./timing.js";
 
 interface HealthListener {
   onMetrics(metrics: EngineMetrics): void;

@@ -1,10 +1,11 @@
 /** From the configuration to what is run: each model's specification for the supervisor, and its bounds for the keeper. */
-import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./autoscale.js";
+
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
-import type { Split } from "./instance-plan.js";
-import type { KeptModel } from "./keeper.js";
-import { estimateBytes } from "./memory.js";
-import type { ModelSpec } from "./model-spec.js";
+import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
+import type { Split } from "./scaling/instance-plan.js";
+import type { KeptModel } from "./scaling/keeper.js";
+import { estimateBytes } from "./scaling/memory.js";
+import type { ModelSpec } from "./upstream/model-spec.js";
 
 /** What the machine has, and what was measured on it. */
 export interface FleetMachine {

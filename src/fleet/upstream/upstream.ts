@@ -1,8 +1,24 @@
 /** What routing and proxying see of the fleet: OpenAI-compatible servers with a state, whatever engine runs in them and whoever started it. */
-import type { EngineMetrics, EngineName } from "./adapters/adapter.js";
-import type { Capacity, UpstreamTarget } from "./upstream-target.js";
+import type { EngineMetrics, EngineName } from "./engine.js";
 
-export type { Capacity, UpstreamTarget } from "./upstream-target.js";
+/** Where requests go. */
+export interface UpstreamTarget {
+  /** Without a path, for instance http://127.0.0.1:8101. */
+  readonly url: string;
+  readonly apiKey: string | undefined;
+  /** The name the engine itself answers to, which takes the place of the request's `model`; undefined: sent as it came. */
+  readonly modelName: string | undefined;
+}
+
+/** What an engine can hold, as far as it says. */
+export interface Capacity {
+  /** Sequences at once. */
+  readonly seats: number | undefined;
+  /** Tokens of KV memory, which bound what its prefix cache can know. */
+  readonly kvTokens: number | undefined;
+  /** Tokens per block of its prefix cache. */
+  readonly blockSize: number | undefined;
+}
 
 /**
  * starting → ready → draining → stopped; ready ⇄ asleep where the engine can; ready ⇄ suspect while its health is not answered as it should be;

@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { tempTree } from "../../test/scripts/temp-tree.js";
-import type { CommonEngineOptions, EngineName } from "./adapters/adapter.js";
-import { ADAPTERS } from "./adapters/index.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+import { ADAPTERS } from "../adapters/index.js";
+import type { CommonEngineOptions, EngineName } from "../upstream/engine.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
 import { prepareLaunch, shareOf } from "./launch.js";
-import type { ModelSpec } from "./model-spec.js";
 
 const spec = (engine: EngineName, options: Partial<CommonEngineOptions>, rest: Partial<ModelSpec> = {}): ModelSpec => ({
   name: "m",

@@ -1,13 +1,13 @@
 /** A server that somebody else runs: its states come from health checks alone. */
 import type { Logger } from "pino";
-import type { Adapter } from "./adapters/adapter.js";
+import { pause } from "../../core/abort-signals.js";
+import type { Adapter } from "../adapters/adapter.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 import { capacityOf } from "./engine-run.js";
 import { askForHealth, HealthWatch } from "./health-watch.js";
 import type { FleetContext } from "./instance.js";
 import { type FleetInstance, firstStatus, type InstanceStatus, isComing } from "./instance-status.js";
-import type { ModelSpec } from "./model-spec.js";
-import { pause } from "./timing.js";
-import type { UpstreamTarget } from "./upstream.js";
 
 export class AttachedInstance implements FleetInstance {
   #status: InstanceStatus;

@@ -1,17 +1,18 @@
 /** The life of one engine that is ours: starts it, again after crashes, lets it finish its requests, puts it to sleep, ends it. */
 import { join } from "node:path";
 import type { Logger } from "pino";
-import type { Adapter } from "./adapters/adapter.js";
-import { askForText } from "./adapters/engine-http.js";
+import { pause, within } from "../../core/abort-signals.js";
+import type { Adapter } from "../adapters/adapter.js";
+import { askForText } from "../adapters/engine-http.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { UpstreamTarget } from "../upstream/upstream.js";
 import { type RunContext, type RunEnd, runEngine } from "./engine-run.js";
 import { askForHealth, type HealthWatch } from "./health-watch.js";
 import { InstanceLog } from "./instance-log.js";
 import { type FleetInstance, firstStatus, type InstanceStatus, isComing } from "./instance-status.js";
-import type { ModelSpec } from "./model-spec.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 import { RestartPolicy } from "./restart-policy.js";
-import { type FleetTiming, pause, within } from "./timing.js";
-import type { UpstreamTarget } from "./upstream.js";
+import type { FleetTiming } from "./timing.js";
 
 const DEFAULT_DRAIN_TIMEOUT_MS = 30_000;
 const DRAIN_POLL_MS = 50;

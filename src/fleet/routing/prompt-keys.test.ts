@@ -1,9 +1,9 @@
 import { expect, test, vi } from "vitest";
-import { modelSpec } from "../../test/helpers/fleet.js";
-import { upstreamOf } from "../../test/helpers/fleet-pool.js";
-import type { ModelSpec } from "./model-spec.js";
+import { modelSpec } from "../../../test/helpers/fleet.js";
+import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
 import { PromptKeys } from "./prompt-keys.js";
-import type { PromptReader } from "./routing/token-keys.js";
+import type { PromptReader } from "./token-keys.js";
 
 const capacity = { seats: 4, kvTokens: 4096, blockSize: 8 };
 const instances = (count: number) => Array.from({ length: count }, (_, i) => upstreamOf(`m-${i}`, { capacity }));

@@ -1,15 +1,18 @@
 /** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and says why it ended. */
-import { MillraceError, toMillraceError } from "../core/errors.js";
-import type { Adapter, EngineMetrics } from "./adapters/adapter.js";
+
+import { eitherOf, pause, within } from "../../core/abort-signals.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Adapter } from "../adapters/adapter.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { ModelSpec } from "../upstream/model-spec.js";
+import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
 import { EngineProcess } from "./engine-process.js";
 import { type ReservedPorts, reservePorts } from "./free-ports.js";
 import { askForHealth, HealthWatch } from "./health-watch.js";
 import type { InstanceLog } from "./instance-log.js";
 import { prepareLaunch } from "./launch.js";
-import type { ModelSpec } from "./model-spec.js";
 import type { OrphanGuard } from "./orphan-guard.js";
-import { eitherOf, type FleetTiming, pause, within } from "./timing.js";
-import type { Capacity, UpstreamTarget } from "./upstream.js";
+import type { FleetTiming } from "./timing.js";
 
 const DEFAULT_START_TIMEOUT_MS = 600_000;
 const DEFAULT_STOP_TIMEOUT_MS = 10_000;

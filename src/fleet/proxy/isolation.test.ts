@@ -2,14 +2,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, test } from "vitest";
-import { answerJson, startFleet, type TestFleet } from "../../test/helpers/stand-in.js";
-import { packageRoot } from "../core/package-root.js";
-import { ENGINE_NAMES, type EngineName } from "./adapters/adapter.js";
-import { ADAPTERS } from "./adapters/index.js";
+import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { packageRoot } from "../../core/package-root.js";
+import { ADAPTERS } from "../adapters/index.js";
+import { ENGINE_NAMES, type EngineName } from "../upstream/engine.js";
 import { cachesPrefixes, promptPathsOf, sharesDrafts } from "./isolation.js";
-import { messageTo } from "./proxy/message.js";
-import type { Authorize } from "./proxy/options.js";
-import { KNOWN_PATHS, routeOf } from "./proxy/routes.js";
+import { messageTo } from "./message.js";
+import type { Authorize } from "./options.js";
+import { KNOWN_PATHS, routeOf } from "./routes.js";
 
 /** Nothing is known of it. */
 const OTHER = "/v1/something/else";
