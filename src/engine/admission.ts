@@ -1,4 +1,4 @@
-/** The door of the engine: what a request must satisfy before it costs anything. */
+/** Checks a request at the door of the engine, before it costs anything. */
 import { MillraceError } from "../core/errors.js";
 import type { EngineRequest, SamplingParams } from "./api/request.js";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./api/request.js";
 import type { EngineInfo } from "./api/stats.js";
 
-/** Throws the coded error for the first thing wrong with a request. */
+/** Throws the coded error of the first fault. */
 export function checkRequest(request: EngineRequest, info: EngineInfo): void {
   const { promptIds, sampling } = request;
   const numPromptTokens = promptIds.length;
@@ -48,7 +48,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
       { param: lengthParam, hint: "Shorten the prompt or lower max_tokens; nothing is cut silently." },
     );
   }
-  // The last output token's K and V are never needed.
+  // The K and V of the last output token are never read.
   const numBlocks = Math.ceil(Math.max(numPromptTokens, numTokens - 1) / info.blockSize);
   if (numBlocks > info.numKvBlocks) {
     throw new MillraceError(
@@ -84,7 +84,7 @@ function checkLists({ allowedTokenIds, badWords = [] }: SamplingParams, vocabSiz
   }
 }
 
-/** What the kernels take (native/cpu/runtime/decode_sample.cc): a step they refuse would end the engine, and every other request with it. */
+/** The bounds of the kernels (native/cpu/runtime/decode_sample.cc): a step that the kernels refuse would end the engine and every other request. */
 function checkSampling(sampling: SamplingParams): void {
   checkNumber(sampling.temperature, 0, MAX_NUMBER, "temperature");
   checkNumber(sampling.topP, 0, MAX_NUMBER, "top_p");

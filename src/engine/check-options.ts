@@ -1,4 +1,4 @@
-/** Whether the engine's options fit each other and the model. */
+/** Checks that the engine's options fit each other and the model. */
 
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";

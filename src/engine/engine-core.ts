@@ -1,13 +1,14 @@
-/** The engine's loop, one turn at a time: schedule → lay out → compute → collect. A step is awaited while the backend computes; `worker.ts` drives it. */
+/** One turn of the engine's loop: schedule → lay out → compute → collect. `worker.ts` turns it. */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { OpenModel } from "../model/model.js";
 import type { EngineOptions } from "./api/options.js";
-import type { EngineOutput, FinishReason, TokenLogprob } from "./api/output.js";
+import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";
 import type { EngineInfo, EngineStats } from "./api/stats.js";
 import { NO_DISK_TIER, NO_SPECULATION_STATS } from "./api/stats.js";
+import { Collector } from "./collector.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
 import { buildParts, type EngineParts } from "./engine-parts.js";
 import type { DiskTier } from "./memory/disk-tier.js";
@@ -22,7 +23,7 @@ import type { Drafter } from "./speculative/drafter.js";
 import type { Speculator } from "./speculative/speculator.js";
 import { type ScheduledSequence, Sequence } from "./step/sequence.js";
 import type { StepCost } from "./step/step-cost.js";
-import { layOutStep, type SequenceRows, type StepLayout } from "./step-layout.js";
+import { layOutStep, type StepLayout } from "./step-layout.js";
 import { StepMeter } from "./step-meter.js";
 import { StepPace } from "./step-pace.js";
 
@@ -32,23 +33,23 @@ export interface StepOutput {
   readonly output: EngineOutput;
 }
 
-/** A request that ended without a finish reason. */
+/** A request that ended with an error in place of a finish reason. */
 export interface FailedRequest {
   readonly requestId: number;
   readonly error: MillraceError;
 }
 
-/** Less would skip sequences whose masks were just about to be there. */
+/** Lower bound of the wait for masks: with less, sequences would miss steps for masks that arrive within a fraction of the step. */
 const LEAST_PATIENCE_MS = 2;
 
-/** What an engine has only where its options ask for it. */
+/** Parts that exist only where options ask for them. */
 interface OptionalParts {
   readonly disk: DiskTier | undefined;
   readonly cost: StepCost | undefined;
   readonly speculator: Speculator | undefined;
 }
 
-/** `add`, `abort` and `close` are called between steps, never while one is under way. */
+/** Call `add`, `abort` and `close` between steps only, never while a step is under way. */
 export class EngineCore {
   readonly info: EngineInfo;
   readonly #scheduler: Scheduler;
@@ -61,14 +62,13 @@ export class EngineCore {
   readonly #speculator: Speculator | undefined;
   readonly #pace: StepPace | undefined;
   readonly #meter: StepMeter;
+  readonly #collector: Collector;
   readonly #disk: DiskTier | undefined;
   #failures: FailedRequest[] = [];
-  #numPromptTokens = 0;
-  #numGenerationTokens = 0;
 
   /**
-   * Loads the model's weights and learns how long its steps take.
-   * @param drafter instead of the one that options.speculative names
+   * Loads the model's weights and measures how long its steps take.
+   * @param drafter replaces the one that options.speculative names
    */
   static async create(
     model: OpenModel,
@@ -104,6 +104,7 @@ export class EngineCore {
     this.#speculator = speculator;
     if (cost !== undefined && options.maxStepMs !== 0) this.#pace = new StepPace(cost, options.maxStepMs);
     this.#meter = new StepMeter(cost, this.#pace);
+    this.#collector = new Collector(parts, speculator);
     this.#scheduler = new Scheduler(
       {
         maxNumSeqs: options.maxNumSeqs,
@@ -122,7 +123,7 @@ export class EngineCore {
     return this.#sequences.size > 0;
   }
 
-  /** The request must fit the model and the KV memory (checked by whoever accepts requests; see admission.ts). */
+  /** Queues a request, which must fit the model and the KV memory: admission.ts has checked that. */
   add(requestId: number, request: EngineRequest): void {
     if (this.#sequences.size === 0) this.#meter.wake();
     const sequence = new Sequence(requestId, request, this.#parts.numGroups, performance.now());
@@ -131,7 +132,7 @@ export class EngineCore {
     else this.#constraints.add(sequence, request.constraint.recipe);
   }
 
-  /** Unknown ids (already finished) are fine. */
+  /** Ends a request and frees its seat and blocks. Ignores ids of requests that have ended. */
   abort(requestId: number): void {
     const sequence = this.#sequences.get(requestId);
     if (sequence === undefined) return;
@@ -146,18 +147,18 @@ export class EngineCore {
     return promptLogits(this.#parts, promptIds, read);
   }
 
-  /** Work that can wait until no request does; true when there is more of it. */
+  /** Does a piece of background work, such as writing cached blocks to disk. @returns whether more is left */
   tidy(): boolean {
     return this.#disk?.work() ?? false;
   }
 
-  /** Resolves when what is to outlive this process is on disk. */
+  /** Resolves when the blocks that outlive this process are on disk. */
   async close(): Promise<void> {
     this.#constraints.close();
     await this.#disk?.close();
   }
 
-  /** Computes the next tokens of all sequences that can go on. @returns their news; none while grammars or masks are awaited */
+  /** Computes one step. @returns the outputs of its sequences; none while grammars are compiled or masks are late */
   async step(): Promise<StepOutput[]> {
     const scheduled = await this.#schedule();
     if (scheduled.length === 0) return [];
@@ -195,12 +196,19 @@ export class EngineCore {
     if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }
 
-  /** Moves every sequence forward by what its rows gave. */
+  /** Takes each sequence's rows into it, then settles the clocks, the drafters and the disk. */
   #collect(layout: StepLayout): StepOutput[] {
     const outputs: StepOutput[] = [];
     for (const rows of layout.sequences) {
-      const output = this.#take(rows);
-      if (output !== undefined) outputs.push({ requestId: rows.sequence.id, output });
+      const { sequence } = rows;
+      const taken = this.#collector.take(rows);
+      if (taken === undefined) continue;
+      if (taken instanceof MillraceError) this.#fail([{ sequence, error: taken }]);
+      else {
+        if (taken.finishReason === undefined) this.#constraints.advance(sequence);
+        else this.abort(sequence.id);
+        outputs.push({ requestId: sequence.id, output: taken });
+      }
     }
     this.#meter.learn(layout);
     this.#speculator?.takeHidden();
@@ -224,18 +232,13 @@ export class EngineCore {
     }
   }
 
-  #failWithoutNumbers(sequence: Sequence, place: string): undefined {
-    const problem = `expected numbers in ${place}, got NaN or infinities: the weights are damaged or overflow`;
-    this.#fail([{ sequence, error: new MillraceError("not_a_number", problem) }]);
-  }
-
-  /** Without sequences whose masks are not there yet, and those that have come to a dead end. */
+  /** Leaves out sequences whose masks are late, and fails sequences to which their grammar leaves no token. */
   #withMasks(planned: readonly ScheduledSequence[]): readonly ScheduledSequence[] {
     const numRows = planned.reduce(
       (sum, { sequence, numNewTokens }) => sum + numNewTokens + sequence.numDraftTokens,
       0,
     );
-    // Late masks may at most double what the step takes for the others.
+    // Waiting for late masks may at most double the step for the other sequences.
     const ready = this.#constraints.ready(planned, this.#cost && Math.max(LEAST_PATIENCE_MS, this.#cost.ms(numRows)));
     const stranded = this.#constraints.stranded(ready);
     if (stranded.length === 0) return ready;
@@ -243,17 +246,17 @@ export class EngineCore {
     return ready.filter(({ sequence }) => this.#sequences.has(sequence.id));
   }
 
-  /** How long a decoding step of so many rows takes at present, if that is followed; 0 otherwise. */
+  /** Predicted milliseconds of a decoding step of `numRows` rows; 0 where step costs are not measured. */
   stepMs(numRows: number): number {
     return this.#cost?.ms(numRows) ?? 0;
   }
 
-  /** What a step with as many rows as there can be would take, as far as that is followed. */
+  /** Predicted milliseconds of the largest step; undefined where step costs are not measured. */
   get longestStepMs(): number | undefined {
     return this.#cost?.ms(this.#parts.batch.capacity.maxRows);
   }
 
-  /** What the prefix cache got and lost since the last call, as CachedBlocks takes it. */
+  /** Blocks that the prefix cache gained and lost since the last call, encoded as CachedBlocks reads them. */
   takeCacheChanges(): Float64Array {
     return this.#kv.takeChanges();
   }
@@ -267,8 +270,8 @@ export class EngineCore {
       prefixCacheQueriedTokens: this.#kv.queriedTokens,
       prefixCacheHitTokens: this.#kv.hitTokens,
       numPreemptions: this.#scheduler.numPreemptions,
-      numPromptTokens: this.#numPromptTokens,
-      numGenerationTokens: this.#numGenerationTokens,
+      numPromptTokens: this.#collector.numPromptTokens,
+      numGenerationTokens: this.#collector.numGenerationTokens,
       numSteps: this.#meter.numSteps,
       kvBytesRead: read,
       kvBytesUnshared: unshared,
@@ -277,76 +280,6 @@ export class EngineCore {
       prefixCacheDisk: this.#disk?.stats ?? NO_DISK_TIER,
       kernelMs: this.#meter.kernelMs,
       stepMs: this.#meter.stepMs,
-    };
-  }
-
-  /** @returns undefined while tokens of the prompt are left to compute, and of a sequence that has failed */
-  #take({ sequence, numNewTokens, firstTap, numTaps, firstScore, numScores, firstSample }: SequenceRows) {
-    const { transformer } = this.#parts;
-    for (let i = 0; i < numTaps; i++) sequence.pooler!.add(transformer.tappedHidden(firstTap + i));
-    for (let i = 0; i < numScores; i++) {
-      const scores = sequence.promptLogprobs!;
-      const numTop = sequence.sampling.numPromptLogprobs ?? 0;
-      scores.push(this.#sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop));
-    }
-    sequence.numComputedTokens += numNewTokens;
-    if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(sequence, firstSample);
-    this.#kv.settle(sequence);
-    return undefined;
-  }
-
-  /**
-   * All tokens of the sequence are computed: takes the sampled ones in, the first and, as long as the draft foresaw them, those after it, and
-   * sees whether the last one ends the sequence.
-   * @param firstRow the logit row of its last token, which those of its draft follow; undefined: nothing is sampled
-   * @returns undefined where the model gave no numbers: the sequence has failed
-   */
-  #advance(sequence: Sequence, firstRow: number | undefined): EngineOutput | undefined {
-    const { sampling, numDraftTokens } = sequence;
-    const isFirst = sequence.numOutputTokens === 0;
-    if (isFirst) this.#numPromptTokens += sequence.numPromptTokens;
-    const tokenIds: number[] = [];
-    const logprobs: TokenLogprob[] = [];
-    let stopTokenId: number | undefined;
-    let finishReason: FinishReason | undefined = sampling.maxTokens === 0 ? "length" : undefined;
-    sequence.numDraftTokens = 0;
-    for (let i = 0; firstRow !== undefined && finishReason === undefined; i++) {
-      const foreseen = i < numDraftTokens ? sequence.tokens[sequence.numTokens] : undefined;
-      const tokenId = this.#sampler.tokenId(firstRow + i);
-      if (tokenId === undefined) return this.#failWithoutNumbers(sequence, `the logits of token ${sequence.numTokens}`);
-      sequence.append(tokenId);
-      tokenIds.push(tokenId);
-      if (sampling.numLogprobs !== undefined) {
-        logprobs.push(this.#sampler.logprob(firstRow + i, tokenId, sampling.numLogprobs));
-      }
-      if (sampling.stopTokenIds.includes(tokenId)) stopTokenId = tokenId;
-      const isFull = sequence.numOutputTokens >= sampling.maxTokens || sequence.numTokens >= this.info.maxModelLen;
-      finishReason = stopTokenId !== undefined ? "stop" : isFull ? "length" : undefined;
-      if (tokenId !== foreseen) break;
-      // The draft's K and V are the real ones.
-      sequence.numComputedTokens++;
-    }
-    const pooled = sequence.pooler?.result();
-    if (pooled?.every(Number.isFinite) === false) return this.#failWithoutNumbers(sequence, "every hidden state");
-    this.#numGenerationTokens += tokenIds.length;
-    this.#kv.settle(sequence);
-    // Drafts after the final token were never verified.
-    this.#speculator?.observe(
-      sequence,
-      finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length),
-      sequence.numComputedTokens - (sequence.numTokens - tokenIds.length),
-    );
-    if (finishReason !== undefined) this.abort(sequence.id);
-    else this.#constraints.advance(sequence);
-    return {
-      tokenIds,
-      numCachedTokens: sequence.numCachedTokens,
-      queueMs: sequence.queueMs ?? 0,
-      ...(sampling.numLogprobs === undefined ? {} : { logprobs }),
-      ...(isFirst && sequence.promptLogprobs !== undefined ? { promptLogprobs: sequence.promptLogprobs } : {}),
-      ...(pooled === undefined ? {} : { pooled }),
-      ...(finishReason === undefined ? {} : { finishReason }),
-      ...(stopTokenId === undefined ? {} : { stopTokenId }),
     };
   }
 }

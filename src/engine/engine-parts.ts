@@ -1,4 +1,4 @@
-/** What an engine's steps work with, built to fit the model and the memory there is: weights, KV memory, the batch, the sampler, the grammar thread. */
+/** Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar threads. */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import type { OpenModel } from "../model/model.js";
@@ -19,7 +19,7 @@ import { StepBatch } from "./step/step-batch.js";
 export interface EngineParts {
   readonly info: EngineInfo;
   readonly numGroups: number;
-  /** Rows with logits beyond one a sequence: of scored prompt positions and drafts. */
+  /** Logit rows of one step beyond one for each sequence: scored prompt positions and drafted tokens. */
   readonly maxExtraLogitRows: number;
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
@@ -30,13 +30,13 @@ export interface EngineParts {
   readonly constraints: Constraints;
 }
 
-/** Memory for the logits of scored prompt positions and drafted tokens in one step, in bytes; decides how many a step computes. */
+/** Bytes for the logits of scored prompt positions and drafted tokens; bounds their number in one step. */
 const EXTRA_LOGITS_BYTES = 64 * 1024 * 1024;
 
-/** The longest that a grammar, or one step's masks of a sequence, may take to compute. */
+/** Time limit for compiling a grammar, and for computing the masks of one sequence for one step. */
 const GRAMMAR_TIMEOUT_MS = 10_000;
 
-/** Rejects with what loading weights and checking options throws. */
+/** Rejects with the coded errors of loading weights and checking options. */
 export async function buildParts(
   model: OpenModel,
   options: EngineOptions,

@@ -13,15 +13,15 @@ import { unpackOutputs } from "./messages.js";
 import { PATIENCE_MS, Pulse, PulseReader } from "./pulse.js";
 import { ServiceRate } from "./service-rate.js";
 
-/** How far start-up has come. */
+/** Progress of start-up. */
 export interface EngineProgress {
   readonly stage: string;
   readonly fraction?: number;
 }
 
 /**
- * Loads a model and resolves when it can serve. Rejects with the model's or the options' coded error.
- * @param patienceMs see `Engine.stalledMs`: what is granted beyond the longest step
+ * Loads a model and resolves when it can serve. Rejects with the coded error of the model or the options.
+ * @param patienceMs time beyond the longest step after which the engine counts as stalled (`Engine.stalledMs`)
  */
 export function startEngine(
   options: EngineOptions,
@@ -99,7 +99,7 @@ class WorkerEngine implements Engine {
     return {
       abort: () => {
         if (!this.#listeners.delete(requestId)) return;
-        // One that never had its turn says nothing about how fast turns come.
+        // A request that was never scheduled says nothing about the service rate.
         if (isServed) this.#rate.countEnded();
         this.#send({ kind: "abort", requestId });
         this.#wakeIfIdle();
@@ -145,7 +145,7 @@ class WorkerEngine implements Engine {
     throw new MillraceError("shutting_down", "the server is shutting down and takes no new requests");
   }
 
-  /** Seats are filled by the worker a moment later, so the count is of everything accepted and unfinished. */
+  /** Counts every unfinished request: the worker fills seats later than requests are submitted. */
   #refuseWhenFull(): void {
     const capacity = this.options.maxNumSeqs + this.options.maxWaitingRequests;
     if (this.#listeners.size < capacity) return;

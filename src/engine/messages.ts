@@ -1,4 +1,4 @@
-/** What the main thread and the engine's worker say to each other. One message per step carries all requests' news. */
+/** Messages between the main thread and the engine's thread. One message per step carries the outputs of all requests. */
 import type { ErrorRecord } from "../core/errors.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineOutput, FinishReason } from "./api/output.js";
@@ -9,7 +9,7 @@ import { type PackedLogprobs, packLogprobs, unpackLogprobs } from "./packed-logp
 
 export interface WorkerData {
   readonly options: EngineOptions;
-  /** Of pulse.ts. */
+  /** Shared memory of pulse.ts. */
   readonly pulse: SharedArrayBuffer;
 }
 
@@ -27,18 +27,18 @@ export type FromWorker =
       readonly outputs: PackedOutputs;
       readonly failures: readonly Failure[];
       readonly stats: EngineStats;
-      /** What the prefix cache got and lost, as CachedBlocks takes it; absent: nothing. */
+      /** Blocks that the prefix cache gained and lost, encoded as CachedBlocks reads them; absent: none. */
       readonly cacheChanges?: Float64Array;
     }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
-/** A request that ended without a finish reason. */
+/** A request that ended with an error in place of a finish reason. */
 interface Failure {
   readonly requestId: number;
   readonly error: ErrorRecord;
 }
 
-/** Most outputs are one token and nothing else: those travel as numbers, the rest keep their object beside them. */
+/** Outputs of one step. Most are a single token, sent as numbers; the others travel as objects beside them. */
 interface PackedOutputs {
   /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs] per output; tokenId −1: see `whole` */
   readonly words: Float64Array;

@@ -1,4 +1,4 @@
-/** Opens the prefix cache on disk for one model on one machine, under a fingerprint of all that decides what its blocks hold. */
+/** Opens the prefix cache on disk. Its folder's name is a fingerprint of everything that determines the bytes of a block: model, machine, options. */
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import type { EngineOptions } from "./api/options.js";
@@ -7,8 +7,8 @@ import { DiskTier } from "./memory/disk-tier.js";
 import { knownAnswer } from "./rehearsal.js";
 
 /**
- * @param files the model's
- * @param note told once when writing fails
+ * @param files the model's files
+ * @param note called once when writing fails
  * @returns undefined where the options ask for none. Throws invalid_option when the folder cannot be used.
  */
 export async function openDiskTier(
@@ -27,7 +27,7 @@ export async function openDiskTier(
   return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.caches, note);
 }
 
-/** Sizes and dates: of the embedding table the known answer uses but a few rows. */
+/** Sizes and dates of the files. The known answer alone would miss a change: it reads few rows of the embedding table. */
 function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
   return files.map((file) => {
     const { size, mtimeMs } = statSync(file);

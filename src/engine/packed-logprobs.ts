@@ -1,16 +1,16 @@
-/** Log-probabilities of many positions as numbers: between threads, as objects two thousand of them would hold up both for a tenth of a second together. */
+/** Log-probabilities of many positions as one array of numbers: copying 2,000 positions between threads as objects takes 0.1 s of both. */
 import type { TokenLogprob } from "./api/output.js";
 
 export interface PackedLogprobs {
-  /** Most likely tokens of each position. */
+  /** Number of most likely tokens at each position. */
   readonly numTop: number;
-  /** Per position its token (−1: it has none), log-probability and rank, then id and log-probability of each of the most likely. */
+  /** Per position: token id (−1: no score), log-probability, rank, then id and log-probability of each most likely token. */
   readonly values: Float64Array;
 }
 
 const widthOf = (numTop: number): number => 3 + 2 * numTop;
 
-/** @param positions all with as many most likely tokens */
+/** @param positions all with the same number of most likely tokens */
 export function packLogprobs(positions: readonly (TokenLogprob | null)[]): PackedLogprobs {
   const numTop = positions.find((position) => position !== null)?.top.length ?? 0;
   const values = new Float64Array(positions.length * widthOf(numTop));

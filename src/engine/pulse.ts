@@ -1,24 +1,24 @@
 /**
- * The engine thread's pulse, in memory that both threads see: messages say the same only once somebody has read them. A thread that should be working
- * and has not turned its loop for longer than its longest step is stuck: in a dead disk, in a lock, in a loop.
+ * The engine thread's pulse, in shared memory, where the main thread sees it without a message. A thread that has work and has not turned its
+ * loop for longer than its longest step is stuck: on a dead disk, in a lock, in an endless loop.
  */
 
-/** What may hold up a step on a busy machine, whatever the model. */
+/** Delay that a busy machine may add to any step. */
 export const PATIENCE_MS = 30_000;
-/** Where the cost of steps is not followed: the longest first prompt that anybody waits for. */
+/** Longest step where step costs are not measured: a very long first prompt. */
 const UNKNOWN_STEP_MS = 600_000;
-/** A step takes longer than predicted where contexts are long, and than any before where they grow. */
+/** Margins: a long context makes a step slower than predicted, a growing one slower than any step before. */
 const PREDICTED_FACTOR = 10;
 const SEEN_FACTOR = 20;
 
 const nowNs = (): bigint => process.hrtime.bigint();
 const NS_PER_MS = 1_000_000n;
 
-/** Words: when the loop turned last, and for how many milliseconds it may be away. */
+/** Words of the shared memory: the time of the last turn in nanoseconds, and the longest allowed step in milliseconds. */
 const TURNED_AT = 0;
 const MAY_TAKE = 1;
 
-/** The engine thread's side. */
+/** Written by the engine's thread. */
 export class Pulse {
   readonly #words: BigInt64Array;
   #slowestMs = 0;
@@ -31,23 +31,23 @@ export class Pulse {
     return new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT);
   }
 
-  /** @param longestMs what a step with as many rows as there can be is predicted to take; undefined: nobody knows */
+  /** Marks the start of a turn. @param longestMs predicted time of the largest step; undefined: not measured */
   turn(longestMs: number | undefined): void {
     const predictedMs = longestMs === undefined ? UNKNOWN_STEP_MS : PREDICTED_FACTOR * longestMs;
-    // A process that was stopped for minutes looks like a slow step, and must not hide a stuck one for hours.
+    // A process that was suspended for minutes looks like a slow step: the cap keeps it from hiding a stuck step for hours.
     const mayTakeMs = Math.max(predictedMs, Math.min(SEEN_FACTOR * this.#slowestMs, UNKNOWN_STEP_MS));
     Atomics.store(this.#words, MAY_TAKE, BigInt(Math.ceil(mayTakeMs)));
     Atomics.store(this.#words, TURNED_AT, nowNs());
   }
 
-  /** After a step. */
+  /** Marks the end of a step. */
   stepped(): void {
     const turnedAt = Atomics.load(this.#words, TURNED_AT);
     this.#slowestMs = Math.max(this.#slowestMs, Number((nowNs() - turnedAt) / NS_PER_MS));
   }
 }
 
-/** The main thread's side. */
+/** Read by the main thread. */
 export class PulseReader {
   readonly #words: BigInt64Array;
   #awaitedSince: bigint | undefined;
@@ -59,13 +59,13 @@ export class PulseReader {
     this.#words = new BigInt64Array(memory);
   }
 
-  /** Whether the thread has work: a loop without any stands still. */
+  /** Whether the thread has work. An idle loop stands still and is not stuck. */
   set isAwaited(isAwaited: boolean) {
     if (!isAwaited) this.#awaitedSince = undefined;
     else this.#awaitedSince ??= nowNs();
   }
 
-  /** How long the loop has stood still though it has work; 0 where that is no longer than a step may take. */
+  /** Milliseconds since the last turn, if the thread has work and that is longer than a step may take; else 0. */
   stalledMs(): number {
     if (this.#awaitedSince === undefined) return 0;
     const turnedAt = Atomics.load(this.#words, TURNED_AT);

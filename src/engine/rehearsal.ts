@@ -1,4 +1,4 @@
-/** Steps computed while there are no requests: to learn how long steps take, and what this build of the model computes. */
+/** Computes steps while there are no requests: to measure step costs, and to fingerprint the results of this build of the model. */
 import type { EngineOptions } from "./api/options.js";
 import { GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
@@ -6,13 +6,13 @@ import { Sequence } from "./step/sequence.js";
 import { StepCost } from "./step/step-cost.js";
 import { layOutStep } from "./step-layout.js";
 
-/** How often a step is measured for the cost of drafts; the fastest counts. */
+/** Measurements of each step size; the fastest counts. */
 const MEASURED_STEPS = 2;
 
-/** More rows than a step of drafts is likely to have. */
+/** Upper bound of the measured step sizes: steps with drafts rarely have more rows. */
 const MAX_MEASURED_ROWS = 32;
 
-/** Undefined where nothing depends on it: measuring takes as long as a hundred tokens do. */
+/** @returns undefined where no option needs step costs: measuring takes as long as computing a hundred tokens */
 export async function measureStepCost(
   parts: EngineParts,
   { speculative, maxStepMs, blockSize }: EngineOptions,
@@ -23,7 +23,7 @@ export async function measureStepCost(
   return StepCost.measured((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, mostRows));
 }
 
-/** Milliseconds of a step that checks a draft so long that it has `numRows` rows. */
+/** @returns milliseconds of a step of `numRows` rows: one token and a draft */
 async function measureStep(parts: EngineParts, numRows: number): Promise<number> {
   let fastest = Number.POSITIVE_INFINITY;
   await rehearse(parts, [0], numRows - 1, async () => {
@@ -36,7 +36,7 @@ async function measureStep(parts: EngineParts, numRows: number): Promise<number>
   return fastest;
 }
 
-/** What this build of this model on this machine computes for a fixed text: its keys and values, and the likeliest next token. */
+/** Fingerprint of model, build and machine: keys and values of a fixed text, and its likeliest next token. */
 export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
   const { transformer, caches, batch, sampler, info } = parts;
   const numTokens = Math.min(info.blockSize, batch.capacity.maxRows);
@@ -51,8 +51,8 @@ export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
 }
 
 /**
- * Calls `read` with the logits [vocabSize] after each id, in order, in one array that the next call overwrites. For measuring, while there are no requests;
- * the ids must fit the context and the KV memory.
+ * Calls `read` with the logits [vocabSize] after each id, in order; the next call overwrites the array. For measurements, while there are no
+ * requests. The ids must fit the context and the KV memory.
  */
 export async function promptLogits(
   parts: EngineParts,
@@ -82,7 +82,7 @@ export async function promptLogits(
   kv.release(sequence);
 }
 
-/** Lays out a step of a sequence that is none, with a draft of zeros, for `run` to compute; its first blocks are given to it. */
+/** Lays out a step of a made-up sequence with a draft of zeros. @param run computes it; gets the sequence's first block of each group */
 async function rehearse(
   parts: EngineParts,
   promptIds: readonly number[],

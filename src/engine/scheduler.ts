@@ -1,8 +1,8 @@
 /**
- * Decides what each step computes, under one token budget: first a token of every sequence that decodes and what was drafted for it, then
- * prompts, in chunks, those of running sequences and of waiting ones in the policy's order. There are no phases: a sequence's
- * numComputedTokens chases its numTokens. When KV memory is short the running sequence that is last in that order gives its blocks back and is
- * computed again later; nothing is admitted in a step in which that happened, but for a sequence that may displace others.
+ * Decides what each step computes, under one token budget: first one token of every decoding sequence and its draft, then chunks of prompts, of
+ * running and waiting sequences alike, in the policy's order. There are no phases: a sequence's numComputedTokens chases its numTokens. When KV
+ * memory is short, the running sequence that is last in order is pre-empted: its blocks are freed and it is computed again later. A step that
+ * pre-empts admits no sequence, except one that may displace others.
  */
 import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
@@ -10,22 +10,22 @@ import type { ScheduledSequence, Sequence } from "./step/sequence.js";
 
 interface SchedulerOptions {
   readonly maxNumSeqs: number;
-  /** Tokens one step may compute. */
+  /** Token budget of one step. */
   readonly maxNumBatchedTokens: number;
-  /** Rows one step may add that need logits beside each sequence's last: prompt positions to score, drafted tokens to check. */
+  /** Logit rows of one step beyond one for each sequence: prompt positions to score, drafted tokens to verify. */
   readonly maxExtraLogitRows: number;
   readonly isChunkedPrefillEnabled: boolean;
-  /** Nothing is admitted while a batch runs. */
+  /** Static batching: no sequence is admitted while others run. */
   readonly isBatchingStatic: boolean;
 }
 
-/** What else a step needs to know, asked once a step at most. */
+/** The pace of prompts; the scheduler asks at most once a step. */
 interface StepAdvice {
-  /** Prompt tokens, `most` at most, that a step with so many rows of decoding may compute without holding these up too long. Not asked while requests wait for a seat. */
+  /** Prompt tokens, at most `most`, that a step with `numDecodingRows` may compute without delaying those rows too long. Not asked while requests wait for a seat. */
   promptTokensBeside(numDecodingRows: number, most: number): number;
 }
 
-/** Sequences that decode and may get drafts: `numRows` rows are planned, `maxDraftRows` more would fit. */
+/** Decoding sequences that may get drafts: `numRows` rows are planned, and `maxDraftRows` more fit. */
 interface DraftRoom {
   readonly decoding: readonly Sequence[];
   readonly numRows: number;
@@ -53,7 +53,7 @@ export class Scheduler {
     this.waiting.push(sequence);
   }
 
-  /** The sequence is over (finished or aborted): its seat and blocks are free at once. */
+  /** Removes a finished or aborted sequence: its seat and blocks are free at once. */
   remove(sequence: Sequence): void {
     const list = sequence.seat >= 0 ? this.running : this.waiting;
     const index = list.indexOf(sequence);
@@ -62,7 +62,7 @@ export class Scheduler {
     this.policy.remove(sequence);
   }
 
-  /** The first half of a step's plan: a token of every sequence that decodes. @returns which of them may be drafted for before the second half */
+  /** First half of a step's plan: one token of every decoding sequence. @returns the sequences to draft for before the second half */
   planDecoding(): DraftRoom {
     const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled, isBatchingStatic } = this.options;
     this.running.sort(this.#byPolicy);
@@ -83,10 +83,10 @@ export class Scheduler {
     const decoding = [...plan.numNew.keys()];
     if (decoding.length === 0) return { decoding, numRows: 0, maxDraftRows: 0 };
     const wanted = Math.min(plan.numTokens, sumMissing(isBatchingStatic ? prompts : [...prompts, ...this.waiting]));
-    // A seat that reads its prompt slowly is a seat that those who wait for one do not get.
+    // While requests wait for a seat, prompts are not slowed down: the sooner they end, the sooner a seat is free.
     const isPaced = isChunkedPrefillEnabled && !this.#isCrowded;
     plan.mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
-    // What waits for memory needs no rows yet.
+    // Sequences that wait for memory need no rows yet.
     const numLikely = sumMissing([...prompts, ...this.#admissible()]);
     const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.mayPrompt);
     const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting());
@@ -97,7 +97,7 @@ export class Scheduler {
     };
   }
 
-  /** The second half: drafts as far as they fit, then prompts. */
+  /** Second half of the plan: drafts as far as they fit, then prompts. */
   planRest(): ScheduledSequence[] {
     const plan = this.#plan!;
     this.#takeDrafts(plan);
@@ -108,7 +108,7 @@ export class Scheduler {
     return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
   }
 
-  /** Prompts of running sequences and admissions, in order; the first that cannot be admitted ends admission, so that it is not overtaken for ever. */
+  /** Prompts of running sequences and admissions, in order. The first sequence that cannot be admitted ends admission: smaller ones would overtake it for ever. */
   #schedulePrompts(candidates: readonly Sequence[], plan: Plan, hasPreempted: () => boolean): void {
     let isAdmitting = true;
     for (const sequence of candidates) {
@@ -123,14 +123,14 @@ export class Scheduler {
     }
   }
 
-  /** The next tokens of a running sequence, if it keeps its place. */
+  /** Plans the next tokens of a running sequence. Pre-empts from the end of the order while memory is short, the sequence itself last. */
   #continue(sequence: Sequence, plan: Plan): void {
     if (sequence.seat < 0) return;
     const isMoreStored = numMissing(sequence) > 1 && this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
     if (numNewTokens === 0) return;
     while (!this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
-      // Those admitted in this step stand at the end, whatever their place is.
+      // `running` is not in order: sequences admitted in this step stand at its end.
       const last = this.running.reduce((a, b) => (this.policy.compare(a, b) > 0 ? a : b));
       this.#preempt(last, plan);
       if (last === sequence) return;
@@ -138,7 +138,7 @@ export class Scheduler {
     this.#take(sequence, numNewTokens, plan);
   }
 
-  /** Admits a waiting sequence if this step can compute something of it and the memory holds all its present tokens. */
+  /** Admits a waiting sequence if this step can compute some of its tokens and memory holds all its present ones. */
   #admit(sequence: Sequence, plan: Plan): boolean {
     this.kv.attachPrefix(sequence);
     const hasRoom = this.kv.hasRoomFor(sequence, this.kv.promisedTo(this.running));
@@ -157,7 +157,7 @@ export class Scheduler {
     return true;
   }
 
-  /** Admits a sequence in the place of running ones that the policy puts behind it: all that are needed, or none. */
+  /** Admits a sequence in place of running ones that the policy orders after it: pre-empts as many as needed, or none. */
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
     const chosen: Sequence[] = [];
     const staying = [...this.running].sort(this.#byPolicy);
@@ -169,7 +169,7 @@ export class Scheduler {
       const hasSeat = this.#freeSeats.length + chosen.length > 0;
       return hasSeat && this.kv.hasRoomFor(sequence, this.kv.promisedTo(staying), chosen);
     };
-    // What it finds in the cache it does not need room for.
+    // Attached first, since cached blocks need no new memory.
     this.kv.attachPrefix(sequence);
     for (const victim of [...staying].reverse()) {
       if (fits()) break;
@@ -184,7 +184,7 @@ export class Scheduler {
     return this.#admit(sequence, plan);
   }
 
-  /** The victim's blocks are free, and what this step was to compute of it is not. */
+  /** Pre-empts the victim: frees its blocks, and returns its rows and draft to the step's budget. */
   #preempt(victim: Sequence, plan: Plan): void {
     this.running.splice(this.running.indexOf(victim), 1);
     const numNewTokens = plan.numNew.get(victim) ?? 0;
@@ -203,7 +203,7 @@ export class Scheduler {
     this.#charge(sequence, sequence.numComputedTokens + numNewTokens);
   }
 
-  /** Tells the policy of positions up to `end`: of each once, though it may be computed again, or in a later step than this. */
+  /** Charges the tenant for positions up to `end`, each once, however often they are computed again. */
   #charge(sequence: Sequence, end: number): void {
     const begin = Math.max(sequence.numComputedTokens, sequence.numChargedTokens);
     if (begin >= end) return;
@@ -212,7 +212,7 @@ export class Scheduler {
     sequence.numChargedTokens = end;
   }
 
-  /** Drafts take what is left over: no other sequence's tokens, and no block that is not free. */
+  /** Drafts take only spare budget and free blocks, never another sequence's. */
   #takeDrafts(plan: Plan): void {
     for (const sequence of plan.numNew.keys()) {
       const numDraftTokens = Math.min(sequence.numDraftTokens, plan.numTokens, plan.numExtraLogits);
@@ -229,12 +229,12 @@ export class Scheduler {
     return this.waiting.length > 0 && this.#freeSeats.length === 0;
   }
 
-  /** Prompt tokens whose log-probabilities this step could compute. */
+  /** Prompt tokens that this step could score, of running sequences and of those it may admit. */
   #numScoredWaiting(): number {
     return [...this.running, ...this.#admissible()].reduce((sum, each) => sum + numScored(each, numMissing(each)), 0);
   }
 
-  /** Of those that wait, in order, the ones for which there are seats and memory: each by itself, and none behind the first for which there is not. */
+  /** The waiting sequences, in order, that each have a seat and memory, up to the first that has not. */
   #admissible(): readonly Sequence[] {
     if (this.options.isBatchingStatic) return [];
     const next = this.waiting.slice(0, this.#freeSeats.length);
@@ -244,7 +244,7 @@ export class Scheduler {
     return end < 0 ? next : next.slice(0, end);
   }
 
-  /** How many of the sequence's missing tokens this step may compute: a block, where the next step finds more of them in the store. */
+  /** How many of the sequence's missing tokens this step computes: one block, where the store has the block after it for the next step. */
   #chunk(sequence: Sequence, plan: Plan, isMoreStored: boolean): number {
     const missing = numMissing(sequence);
     if (isMoreStored && this.options.isChunkedPrefillEnabled) return Math.min(this.kv.blockSize, plan.numTokens);
@@ -262,17 +262,17 @@ export class Scheduler {
   }
 }
 
-/** What a step may still compute, and what it will. */
+/** A step under construction: the budget left, and the tokens planned. */
 interface Plan {
   numTokens: number;
   numExtraLogits: number;
   readonly numNew: Map<Sequence, number>;
-  /** Of running sequences. */
+  /** Running sequences with more than one missing token. */
   readonly prompts: readonly Sequence[];
-  /** Tokens of prompts at most. */
+  /** Upper bound of prompt tokens. */
   mayPrompt: number;
   readonly mayAdmit: boolean;
-  /** Preemptions before this step. */
+  /** `numPreemptions` before this step. */
   readonly preemptionsBefore: number;
 }
 
@@ -281,7 +281,7 @@ const numMissing = ({ numTokens, numComputedTokens }: Sequence): number => numTo
 const sumMissing = (sequences: readonly Sequence[]): number =>
   sequences.reduce((sum, sequence) => sum + numMissing(sequence), 0);
 
-/** Both lists, which are in order, as one. */
+/** Merges two ordered lists. */
 function merge(
   a: readonly Sequence[],
   b: readonly Sequence[],
@@ -290,7 +290,7 @@ function merge(
   return [...a, ...b].sort(compare);
 }
 
-/** Of the next `numNewTokens` positions, those whose successor is a prompt token that still needs its log-probability. */
+/** How many of the next `numNewTokens` positions precede a prompt token that still needs its log-probability. */
 function numScored(sequence: Sequence, numNewTokens: number): number {
   if (sequence.promptLogprobs === undefined) return 0;
   const first = Math.max(sequence.numComputedTokens, sequence.promptLogprobs.length - 1);

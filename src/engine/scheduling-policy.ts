@@ -1,18 +1,18 @@
-/** Who goes first when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and tells what it computed. */
+/** The order of sequences when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and reports the computed tokens. */
 import type { SchedulingPolicyName } from "./api/options.js";
 import type { Sequence } from "./step/sequence.js";
 
 export interface SchedulingPolicy {
-  /** Negative: `a` goes first. A total order. */
+  /** A total order. Negative: `a` goes first. */
   compare(a: Sequence, b: Sequence): number;
   /**
    * May a waiting sequence take the place of a running one that would go after it?
-   * @param running all that run, but for those whose places it takes already
-   * @param isSeatShort whether it is a seat that it lacks, and not only memory
+   * @param running the running sequences that stay, without victims chosen already
+   * @param isSeatShort whether the waiting sequence lacks a seat, not only memory
    */
   mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[], isSeatShort: boolean): boolean;
   add(sequence: Sequence): void;
-  /** The step computes so many of the sequence's tokens. */
+  /** The step computes this many of the sequence's tokens. */
   charge(sequence: Sequence, numPromptTokens: number, numOutputTokens: number): void;
   remove(sequence: Sequence): void;
 }
@@ -32,38 +32,38 @@ const FIRST_COME: SchedulingPolicy = {
   remove: () => {},
 };
 
-/** Classes: a lower number goes first, whatever came earlier in others. */
+/** Priority classes: a lower number goes first; within a class, arrival decides. */
 const PRIORITY: SchedulingPolicy = {
   ...FIRST_COME,
   compare: (a, b) => a.priority - b.priority || byArrival(a, b),
   mayDisplace: (waiting, victim) => waiting.priority < victim.priority,
 };
 
-/** What a token costs its tenant: one of the output takes a row of a step of its own. */
+/** Cost of a token to its tenant. An output token costs more: each takes a step. */
 const PROMPT_TOKEN_COST = 1;
 const OUTPUT_TOKEN_COST = 2;
 /**
- * Of its share, what a tenant may leave unused and have later, at once: a prompt of so many tokens. Without it, who asks now and then would take turns with
- * whoever fills every step, and wait twice as long as alone.
+ * Credit that a tenant may save up, in cost: a prompt of 2,048 tokens. Without it, a tenant with an occasional request would take turns with a
+ * tenant that fills every step, and wait twice as long as alone.
  */
 const BURST = 2048;
 /** Tenants whose counters are kept although they have no requests. */
 const MAX_IDLE_TENANTS = 1024;
 
 interface Tenant {
-  /** Cost of what was computed for it. */
+  /** Cost of the tokens computed for the tenant. */
   served: number;
   numRequests: number;
 }
 
 /**
- * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant that was served least goes first; who
- * comes back after a pause starts at most a burst behind the least served of those present, or behind who left last where nobody is, so that nobody saves
- * up more than that.
+ * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant served least goes first. A tenant that
+ * returns after a pause is lifted to at most one burst below the least served tenant present, or below the one that left last if none is present,
+ * so that no tenant saves up more than a burst.
  */
 class FairPolicy implements SchedulingPolicy {
   readonly #tenants = new Map<string, Tenant>();
-  /** Of the tenant whose last request ended last. */
+  /** `served` of the tenant whose last request ended last. */
   #servedAtLeaving = 0;
 
   compare(a: Sequence, b: Sequence): number {
@@ -71,8 +71,8 @@ class FairPolicy implements SchedulingPolicy {
   }
 
   /**
-   * A tenant that runs nothing gets a seat of one that has several, at once. Beyond that only when it leaves the other tenant still ahead, or the
-   * two would take turns at throwing each other out.
+   * A tenant without a seat takes one from a tenant with several, at once. Otherwise the victim's tenant must still be ahead afterwards, or the two
+   * would displace each other in turns.
    */
   mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[], isSeatShort: boolean): boolean {
     if (waiting.tenant === victim.tenant) return false;

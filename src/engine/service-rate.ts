@@ -1,6 +1,6 @@
-/** How fast requests end, for Retry-After. */
+/** Requests that end per second, for Retry-After. */
 
-/** How far back it looks. */
+/** Averaging window. */
 const WINDOW_MS = 30_000;
 const MAX_SAMPLES = 1024;
 const MAX_SECONDS = 60;
@@ -14,7 +14,7 @@ export class ServiceRate {
     this.#nowMs = nowMs;
   }
 
-  /** A request came where there was none: the pause before it says nothing about how fast they end. */
+  /** A request arrives at an idle engine: the rate is measured from here, since idle time says nothing about it. */
   countFirst(): void {
     this.#busySinceMs = this.#nowMs();
   }
@@ -24,7 +24,7 @@ export class ServiceRate {
     if (this.#endedAtMs.length > MAX_SAMPLES) this.#endedAtMs.shift();
   }
 
-  /** How long `numRequests` take at the recent rate, in whole seconds from 1 to 60. */
+  /** Time for `numRequests` to end at the recent rate, in whole seconds from 1 to 60. */
   secondsFor(numRequests: number): number {
     const nowMs = this.#nowMs();
     const [oldest = 0] = this.#endedAtMs;
@@ -32,7 +32,7 @@ export class ServiceRate {
     const sinceMs = Math.max(this.#busySinceMs, nowMs - WINDOW_MS, isFull ? oldest : 0);
     const spanSeconds = (nowMs - sinceMs) / 1000;
     const numEnded = this.#endedAtMs.filter((endedAtMs) => endedAtMs >= sinceMs).length;
-    // Where none has ended yet, as long again as it has been.
+    // Before the first request has ended: assume the wait doubles.
     const seconds = numEnded === 0 ? spanSeconds : (numRequests * spanSeconds) / numEnded;
     return Math.min(MAX_SECONDS, Math.max(1, Math.ceil(seconds)));
   }

@@ -1,4 +1,4 @@
-/** Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or hand out their hidden state. */
+/** Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or keep their hidden state. */
 import type { EngineParts } from "./engine-parts.js";
 import type { ScheduledSequence, Sequence } from "./step/sequence.js";
 import { addRow, writeBlockTables } from "./step/step-batch.js";
@@ -8,17 +8,17 @@ export interface SequenceRows {
   readonly sequence: Sequence;
   readonly numNewTokens: number;
   readonly numDraftTokens: number;
-  /** Rows whose hidden states its pooler takes, from this index of the batch's hidden taps on. */
+  /** The pooler takes `numTaps` hidden states, from this index of the batch's hidden taps on. */
   readonly firstTap: number;
   readonly numTaps: number;
-  /** Rows that score its prompt tokens, from this index of the batch's logit rows on. */
+  /** `numScores` rows score prompt tokens, from this index of the batch's logit rows on. */
   readonly firstScore: number;
   readonly numScores: number;
-  /** The logit row of its last new token, which those of its draft follow; undefined: the step samples nothing of it. */
+  /** The logit row of the last new token, which the rows of the draft follow; undefined: the step samples nothing for this sequence. */
   readonly firstSample: number | undefined;
 }
 
-/** The order is that of the batch's rows. */
+/** Sequences in the order of the batch's rows. */
 export interface StepLayout {
   readonly sequences: readonly SequenceRows[];
   /** Rows of sequences that decode, drafts among them. */
@@ -74,7 +74,7 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
   };
 }
 
-/** The prompt token after `position` still lacks its log-probability. */
+/** Is the log-probability of the prompt token after `position` asked for and not yet known? */
 function needsScore(sequence: Sequence, position: number): boolean {
   if (sequence.promptLogprobs === undefined) return false;
   return position < sequence.numPromptTokens - 1 && position >= sequence.promptLogprobs.length - 1;

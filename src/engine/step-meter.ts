@@ -1,16 +1,16 @@
-/** The clocks of the engine's steps: what a step takes is counted, and teaches the cost model and the pace of prompts. */
+/** The clocks of the engine's steps. They count, and feed the cost model and the pace of prompts. */
 import type { StepCost } from "./step/step-cost.js";
 import type { StepLayout } from "./step-layout.js";
 import type { StepPace } from "./step-pace.js";
 
 export class StepMeter {
   numSteps = 0;
-  /** Wall time of the kernels, and of whole steps from layout to outputs. */
+  /** Wall time of the kernels, and of whole steps from layout to outputs, since start. */
   kernelMs = 0;
   stepMs = 0;
-  /** The previous step had prompts, or the engine was idle: the caches hold other data than the next step needs. */
+  /** After prompts or idle time the CPU's caches hold other data than decoding needs: such a step teaches nothing about decoding. */
   #isCold = true;
-  /** When the previous step returned its outputs; undefined after an idle time or a step that computed nothing. */
+  /** Time at which the previous step returned its outputs; undefined after idle time or a step without rows. */
   #returnedMs: number | undefined;
   /** Milliseconds between the previous step's return and this step. */
   #postingMs = 0;
@@ -21,19 +21,19 @@ export class StepMeter {
     private readonly pace: StepPace | undefined,
   ) {}
 
-  /** A request comes to an engine that had none. */
+  /** The first request arrives at an idle engine. */
   wake(): void {
     this.#isCold = true;
     this.#returnedMs = undefined;
   }
 
-  /** A step begins: charges the time spent posting the previous step's outputs to it. */
+  /** A step begins. It is charged with the time spent posting the outputs of the previous one. */
   enter(): void {
     this.#postingMs = this.#returnedMs === undefined ? 0 : performance.now() - this.#returnedMs;
     this.#returnedMs = undefined;
   }
 
-  /** There is something to compute. @returns the time */
+  /** The step has rows to compute. @returns the time */
   start(): number {
     this.#startMs = performance.now();
     return this.#startMs;
@@ -45,7 +45,7 @@ export class StepMeter {
     this.kernelMs += performance.now() - startMs;
   }
 
-  /** The step's results are taken in. The drafters' own work comes later: it is no part of what rows cost. */
+  /** The results are collected. Call before the drafters' own work, which is no part of the cost of rows. */
   learn({ numDecodingRows, numPromptRows }: StepLayout): void {
     const ms = this.#postingMs + performance.now() - this.#startMs;
     if (numPromptRows === 0 && !this.#isCold) this.cost?.observe(numDecodingRows, ms);
@@ -58,7 +58,7 @@ export class StepMeter {
     this.stepMs += performance.now() - this.#startMs;
   }
 
-  /** The outputs go out now. */
+  /** The outputs are about to be posted. */
   leave(): void {
     this.#returnedMs = performance.now();
   }

@@ -1,22 +1,24 @@
-/** How many prompt tokens a step may compute beside sequences that decode, so that their tokens keep coming. */
+/** Bounds the prompt tokens of a step with decoding sequences, so that their streams stay even. */
 import type { StepCost } from "./step/step-cost.js";
 
-/** Of --max-step-ms auto: how much longer than decoding alone a step may take. */
+/** --max-step-ms auto: longest step, as a multiple of decoding alone. */
 const AUTO_FACTOR = 1.6;
-/** However slow the machine, prompts get on. */
+/** Lower bound, so that prompts advance on any machine. */
 const MIN_PROMPT_TOKENS = 4;
+/** Weight of a new observation. */
 const RATE = 0.1;
 
 export class StepPace {
-  /** How much longer steps with prompts take than the cost of their rows: attention to a long past, above all. */
+  /** Measured time of prompt rows over their predicted time; attention to a long context makes it large. */
   #slowness = 1;
 
-  /** @param maxStepMs auto: in proportion to what decoding takes */
+  /** @param maxStepMs auto: a multiple of the time of decoding alone */
   constructor(
     private readonly cost: StepCost,
     private readonly maxStepMs: number | "auto",
   ) {}
 
+  /** @param most upper bound of the result @returns the most prompt tokens that keep the step within its limit */
   promptTokensBeside(numDecodingRows: number, most: number): number {
     const decodingMs = this.cost.ms(numDecodingRows);
     const limitMs = this.maxStepMs === "auto" ? AUTO_FACTOR * decodingMs : this.maxStepMs;

@@ -1,4 +1,4 @@
-/** The engine's thread: loads the model, then turns the loop while there is work, looking at its mail between steps. */
+/** The engine's thread: loads the model, then turns the loop while there is work, and reads its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { createBackend } from "../backend/create/create-backend.js";
@@ -10,7 +10,7 @@ import { packOutputs } from "./messages.js";
 import { Pulse } from "./pulse.js";
 
 const IDLE_LOOK_MS = 2000;
-/** Say what to do about a file. */
+/** Errors about files tell the operator what to do: requests get them as they are. */
 const FILE_CODES: readonly ErrorCode[] = ["model_file_changed", "pack_damaged"];
 
 async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): Promise<void> {
@@ -53,14 +53,14 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
         fail(failureOf(toMillraceError(thrown)));
       }
     };
-    // What a busy engine left for later, in pieces between which mail is read.
+    // Background work of an idle engine, in pieces, so that mail is read in between.
     const tidy = () =>
       void guarded(() => {
         if (core.hasWork || isStopping) return;
         const isChecking = backend.tidy();
         if (core.tidy() || isChecking) setImmediate(tidy);
       });
-    // Mail that came during a step is in the inbox, and what nobody was told of yet in the port, behind it.
+    // Mail delivered during a step waits in the inbox. Later mail is still in the port.
     const inbox: ToWorker[] = [];
     const readMail = () => {
       for (const message of inbox.splice(0)) receive(message);
@@ -80,7 +80,7 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
         backend.tidy();
         readMail();
       }
-      // Aborts may have emptied the engine without a step to say so.
+      // Aborts may have emptied the engine since the last step: send the statistics of now.
       sendStep([]);
       isTurning = false;
       tidy();
@@ -90,7 +90,7 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
       if (!isTurning) void guarded(turn);
     });
     tidy();
-    // An idle engine ends before a request comes to harm.
+    // Checks the files of an idle engine too, so that it ends before it answers from changed weights.
     const look = () =>
       void guarded(() => {
         if (!isStopping && !isTurning) backend.checkFiles(performance.now());
@@ -106,7 +106,7 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
   }
 }
 
-/** Whatever else its code, to the requests it is the engine that failed. */
+/** Requests hear that the engine failed, unless the error is about a file. */
 function failureOf(error: MillraceError): MillraceError {
   if (FILE_CODES.includes(error.code)) return error;
   return new MillraceError("engine_failed", `the engine stopped: ${error.message}`);

@@ -12,7 +12,7 @@ export interface EngineListener {
 }
 
 export interface EngineHandle {
-  /** Stops costing within one step; no further callbacks. Safe at any time, any number of times. */
+  /** Ends the request within one step, without further callbacks. Safe at any time, any number of times. */
   abort(): void;
 }
 
@@ -25,16 +25,16 @@ export interface Engine {
    */
   submit(request: EngineRequest, listener: EngineListener): EngineHandle;
   stats(): EngineStats;
-  /** How long the engine's loop has stood still though it has requests; 0 where that is no longer than a step may take. */
+  /** Milliseconds for which the engine's loop has stood still with requests open; 0 while that is within the time of a step. */
   stalledMs(): number;
-  /** What the prefix cache holds, as of the latest step. */
+  /** Contents of the prefix cache after the latest step. */
   readonly cachedBlocks: CachedBlocks;
-  /** @param listener gets what each step changed of it, before that step's outputs go out @returns ends it */
+  /** @param listener gets each step's changes of the prefix cache before the step's outputs go out @returns a function that removes the listener */
   onCacheChanges(listener: (changes: BlockChanges) => void): () => void;
   /** Refuses new requests and resolves when the accepted ones have ended. */
   drain(): Promise<void>;
   /** Ends at once; open requests get shutting_down. */
   close(): Promise<void>;
-  /** Rejects when the worker dies; never resolves otherwise. */
+  /** Rejects when the engine's thread dies; never resolves. */
   readonly failure: Promise<never>;
 }

@@ -5,7 +5,7 @@ import type { Pooling } from "../../model/pooling.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
 
 export interface DiskTierOptions {
-  /** Folder of all models' blocks. */
+  /** Folder of the blocks of all models. */
   readonly folder: string;
   readonly maxBytes: number;
 }
@@ -13,7 +13,7 @@ export interface DiskTierOptions {
 export const SCHEDULING_POLICIES = ["fcfs", "priority", "fair"] as const;
 export type SchedulingPolicyName = (typeof SCHEDULING_POLICIES)[number];
 
-/** A backend takes its own part; the engine knows what the rest means. */
+/** The backend reads the part that it declares; the engine reads the rest. */
 export interface EngineOptions extends BackendOptions {
   /** Path of a GGUF file (the first shard of a split one) or of a folder with config.json and safetensors files. */
   readonly modelPath: string;
@@ -23,24 +23,24 @@ export interface EngineOptions extends BackendOptions {
   readonly maxNumBatchedTokens: number;
   readonly blockSize: number;
   readonly kvCacheDtype: KvType;
-  /** undefined = what maxNumSeqs sequences of maxModelLen need, at most a quarter of the free memory. */
+  /** undefined = enough for maxNumSeqs sequences of maxModelLen, but at most a quarter of the free memory. */
   readonly kvCacheMemoryBytes: number | undefined;
   readonly enablePrefixCaching: boolean;
-  /** Where cached prefixes are kept beyond memory and beyond this process; undefined = nowhere. */
+  /** Keeps cached prefixes beyond memory and beyond this process; undefined = off. */
   readonly prefixCacheDisk: DiskTierOptions | undefined;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: SchedulingPolicyName;
-  /** How long prompts may stretch a step in which others decode, in milliseconds; auto: in proportion to decoding alone; 0: as they like. */
+  /** Longest step with prompts beside decoding sequences, in milliseconds; auto: a multiple of decoding alone; 0: unbounded. */
   readonly maxStepMs: number | "auto";
-  /** continuous; static: nothing is admitted while a batch runs. */
+  /** static: no sequence is admitted while others run. */
   readonly batching: "continuous" | "static";
-  /** paged: blocks on demand; contiguous: maxModelLen reserved per sequence at admission. */
+  /** paged: blocks on demand; contiguous: memory for maxModelLen tokens reserved per sequence at admission. */
   readonly kvLayout: "paged" | "contiguous";
-  /** How a prompt becomes one vector; auto: as the model says, the last position when it says nothing. */
+  /** How a prompt becomes one vector; auto: as the model states, else the last position. */
   readonly pooling: "auto" | Pooling;
-  /** Requests waiting for a seat before new ones get queue_full. */
+  /** Requests that may wait for a seat; further ones get queue_full. */
   readonly maxWaitingRequests: number;
-  /** What guesses tokens ahead for the model to check; results are the same with any. */
+  /** The drafter and its bounds. Results are the same with every drafter. */
   readonly speculative: SpeculativeConfig;
 }
 
@@ -48,7 +48,7 @@ export const DEFAULT_ENGINE_OPTIONS = {
   cpuAffinity: undefined,
   maxModelLen: undefined,
   maxNumSeqs: 64,
-  // From 64 rows on a step is as fast per row as it gets; short steps keep who comes, or cancels, from waiting.
+  // From 64 rows on, a larger step is no faster per row; short steps let new and cancelled requests in sooner.
   maxNumBatchedTokens: 128,
   blockSize: 16,
   kvCacheDtype: "f16",

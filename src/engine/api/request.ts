@@ -10,13 +10,13 @@ export const MAX_LOGIT_BIASES = 1024;
 export const MAX_STOP_TOKENS = 256;
 export const MAX_ALLOWED_TOKENS = 16_384;
 export const MAX_BAD_WORDS = 1024;
-/** Of one of them. */
+/** Tokens of one bad word. */
 export const MAX_BAD_WORD_TOKENS = 128;
 
-/** Temperatures below this leave only the likeliest token, and dividing by them would overflow (vLLM draws the line at the same place). */
+/** Below this temperature sampling is greedy: dividing by it would overflow (vLLM uses the same bound). */
 export const GREEDY_TEMPERATURE = 1e-5;
 
-/** How a next token is chosen; every field is already validated and defaulted. */
+/** How the next token is chosen. Every field is validated and has its default applied. */
 export interface SamplingParams {
   /** Below GREEDY_TEMPERATURE: greedy. */
   readonly temperature: number;
@@ -30,26 +30,26 @@ export interface SamplingParams {
   readonly frequencyPenalty: number;
   /** 1 = off. */
   readonly repetitionPenalty: number;
-  /** 64 bits; drawn at the door when the client sent none. Choice i of n already has its own (see choiceSeed). */
+  /** 64 bits; the server draws one for a client that sent none. Each choice of n has its own (choiceSeed). */
   readonly seed: bigint;
-  /** Output tokens at most; 0 = only prompt log-probabilities. */
+  /** Upper bound of output tokens; 0 = only prompt log-probabilities. */
   readonly maxTokens: number;
-  /** Stop tokens are banned until this many output tokens exist. */
+  /** Stop tokens are barred until this many output tokens exist. */
   readonly minTokens: number;
-  /** Ends the sequence (the token is reported, and is the last). The model's own stop ids are included unless ignoreEos. */
+  /** Tokens that end the sequence; the stop token is reported as the last one. Includes the model's own stop ids unless the client ignores them. */
   readonly stopTokenIds: readonly number[];
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
-  /** The only tokens that may come, the stop tokens among them only where they are named; absent = all. */
+  /** The only tokens allowed; stop tokens must be listed too. Absent = all. */
   readonly allowedTokenIds?: readonly number[] | undefined;
-  /** Sequences of tokens that may not come in the output. */
+  /** Token sequences barred from the output. */
   readonly badWords?: readonly (readonly number[])[] | undefined;
-  /** How many top log-probabilities come with each output token; 0 = only the chosen token's; undefined = none. At most 20. */
+  /** Number of top log-probabilities with each output token; 0 = only the chosen token's; undefined = none. At most 20. */
   readonly numLogprobs: number | undefined;
-  /** The same for the prompt's tokens. Such a request does not read the prefix cache. */
+  /** The same for the prompt's tokens. Such a request reads no cached prefix. */
   readonly numPromptLogprobs: number | undefined;
 }
 
-/** The likeliest token each time, and nothing else asked for. */
+/** Greedy sampling without further wishes. */
 export const GREEDY_SAMPLING: Omit<SamplingParams, "maxTokens"> = {
   temperature: 0,
   topK: 0,
@@ -70,15 +70,15 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
-  /** What the output must be, as `recipeText` says it. It then ends with one of the model's own stop ids, which sampling.stopTokenIds must have. */
+  /** The form of the output, as `recipeText` encodes it. The output ends with one of the model's stop ids, which sampling.stopTokenIds must contain. */
   readonly constraint?: { readonly recipe: string };
-  /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean does not read the prefix cache. */
+  /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean reads no cached prefix. */
   readonly pooling?: Pooling;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
-  /** Under the policy `priority` lower numbers go first; 0 when missing. */
+  /** Policy `priority`: lower numbers go first; 0 when absent. */
   readonly priority?: number;
-  /** Whose request it is: the policy `fair` gives each tenant the same. */
+  /** Tenant of the request: the policy `fair` shares the engine equally among tenants. */
   readonly tenant?: string;
 }
 
@@ -97,7 +97,7 @@ export function assertTokenIds(ids: ArrayLike<number>, vocabSize: number, param:
   }
 }
 
-/** Seed of choice `index` of a request's n choices: the request's own for the first, hashed apart for the others (E5). */
+/** Seed of choice `index` among n: the request's own for the first, a hash of it for each other (exactness rule E5). */
 export function choiceSeed(seed: bigint, index: number): bigint {
   if (index === 0) return BigInt.asUintN(64, seed);
   let z = BigInt.asUintN(64, seed + BigInt(index) * 0x9e3779b97f4a7c15n);

@@ -1,29 +1,30 @@
-/** What guesses tokens ahead, and how far. */
-/** Of trained heads. */
+/** Options of speculative decoding. */
+
+/** Kinds of trained heads. */
 export const HEAD_KINDS = ["medusa", "eagle"] as const;
 export type HeadKind = (typeof HEAD_KINDS)[number];
 const METHODS_WITH_MODEL = ["draft_model", "heads", ...HEAD_KINDS] as const;
 export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", ...METHODS_WITH_MODEL] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
 
-/** Whether the method is a model's (or heads') guesses and nothing else. */
+/** Do drafts come from a model or heads alone? */
 export const isModelMethod = (method: SpeculativeMethod): boolean =>
   (METHODS_WITH_MODEL as readonly string[]).includes(method);
 
 export interface SpeculativeConfig {
-  /** auto: every drafter that needs no model of its own, and whether to draft is decided step by step. none: plain decoding. */
+  /** auto: all drafters that need no model of their own, chosen step by step. none: plain decoding. */
   readonly method: SpeculativeMethod;
-  /** Longest draft. */
+  /** Length of the longest draft, in tokens. */
   readonly numSpeculativeTokens: number;
-  /** Tokens that must match at least before what followed them is proposed. */
+  /** Shortest match, in tokens, whose continuation is proposed. */
   readonly promptLookupMin: number;
-  /** Requests whose outputs `suffix` remembers, for each cache salt. */
+  /** Number of finished requests whose outputs `suffix` keeps for each cache salt. */
   readonly suffixMaxCachedRequests: number;
-  /** A draft ends where its drafter thinks it less likely than this. */
+  /** A draft ends before its estimated probability falls below this. */
   readonly suffixMinTokenProb: number;
-  /** A model of the same vocabulary, or heads trained on the model, that guess too: alone with a method of their own, after the others with auto. */
+  /** A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds nothing. */
   readonly draftModelPath: string | undefined;
-  /** true: as many tokens as pay off, none if need be; false: always as many as there are. */
+  /** true: draft as many tokens as pay off, none if none does; false: always draft all found. */
   readonly isAdaptive: boolean;
 }
 

@@ -5,21 +5,21 @@ import type { Pooling } from "../../model/pooling.js";
 /** Facts about a started engine. */
 export interface EngineInfo {
   readonly architecture: string;
-  /** The quantisation most of the weights have. */
+  /** Quantisation of most weight bytes. */
   readonly weightType: string;
   readonly numParameters: number;
   readonly weightBytes: number;
   readonly vocabSize: number;
   readonly maxModelLen: number;
-  /** Sequences it computes at once. */
+  /** Sequences computed at once. */
   readonly maxNumSeqs: number;
-  /** Values of a pooled vector. */
+  /** Length of a pooled vector. */
   readonly embeddingWidth: number;
   readonly pooling: Pooling;
   readonly blockSize: number;
-  /** Per KV group: the sliding window of its layers, 0 = everything is seen. */
+  /** Per KV group: sliding window of its layers in tokens; 0 = full attention. */
   readonly kvWindows: readonly number[];
-  /** Of the layers that attend to everything; those with a sliding window have fewer. */
+  /** Blocks of the group with full attention; groups with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
   readonly kvCacheDtype: KvType;
@@ -27,11 +27,11 @@ export interface EngineInfo {
   readonly isa: string;
 }
 
-/** A snapshot after the latest step; counters only grow. */
+/** A snapshot after the latest step. Counters only grow. */
 export interface EngineStats {
   readonly numRunning: number;
   readonly numWaiting: number;
-  /** Blocks referenced by a sequence (cached but free blocks do not count), of numKvBlocks. */
+  /** Blocks in use by sequences, of numKvBlocks; cached free blocks do not count. */
   readonly numUsedKvBlocks: number;
   readonly prefixCacheQueriedTokens: number;
   readonly prefixCacheHitTokens: number;
@@ -39,13 +39,13 @@ export interface EngineStats {
   readonly numPromptTokens: number;
   readonly numGenerationTokens: number;
   readonly numSteps: number;
-  /** Bytes of K and V that attention read, and that it would have read without sharing. */
+  /** Bytes of K and V that attention read, and the bytes that it would have read without sharing. */
   readonly kvBytesRead: number;
   readonly kvBytesUnshared: number;
   readonly speculation: SpeculationStats;
   readonly constraints: ConstraintStats;
   readonly prefixCacheDisk: DiskTierStats;
-  /** Wall time inside submit(), and of whole steps: their difference is the loop's own cost. */
+  /** Wall time of the kernels, and of whole steps; the difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;
 }
@@ -55,7 +55,7 @@ export interface SpeculationStats {
   readonly numDrafts: number;
   readonly numDraftTokens: number;
   readonly numAcceptedTokens: number;
-  /** Drafts whose token at this place was accepted. */
+  /** Drafts whose token at this position was accepted. */
   readonly numAcceptedTokensPerPosition: readonly number[];
 }
 
@@ -71,9 +71,9 @@ export interface ConstraintStats {
   readonly numCompiled: number;
   readonly numCacheHits: number;
   readonly compileMs: number;
-  /** Time that steps waited for masks. */
+  /** Time for which steps waited for masks. */
   readonly maskWaitMs: number;
-  /** Sequences that sat a step out because their mask was not there. */
+  /** Sequences that missed a step because their mask was late. */
   readonly numSkippedSteps: number;
   readonly numThreadsReplaced: number;
 }
@@ -92,10 +92,10 @@ export interface DiskTierStats {
   readonly numQueries: number;
   readonly numHits: number;
   readonly numWritten: number;
-  /** Not written because writing could not keep up, or failed. */
+  /** Blocks dropped because writing failed or fell behind. */
   readonly numDropped: number;
   readonly numEvicted: number;
-  /** Of all models, as of the last look through the folder. */
+  /** Bytes of all models in the folder at the last scan. */
   readonly numBytes: number;
 }
 

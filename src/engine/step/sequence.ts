@@ -1,4 +1,4 @@
-/** One sequence: a pure function of (request, seed, output so far), plus the KV it holds at the moment. */
+/** One sequence: a pure function of (request, seed, output so far), and the KV blocks that it holds at present. */
 
 import type { TokenLogprob } from "../api/output.js";
 import type { EngineRequest, SamplingParams } from "../api/request.js";
@@ -9,32 +9,32 @@ import { Pooler } from "./pooling.js";
 export class Sequence implements KvSequence {
   readonly sampling: SamplingParams;
   readonly cacheSalt: string;
-  /** Lower ones go first under the policy `priority`. */
+  /** Policy `priority`: lower numbers go first. */
   readonly priority: number;
-  /** Whose request it is, for the policy `fair`. */
+  /** Tenant, for the policy `fair`. */
   readonly tenant: string;
   readonly numPromptTokens: number;
-  /** Prompt and output up to numTokens; then the draft. */
+  /** Prompt and output up to numTokens, then the draft. */
   tokens: Int32Array;
   numTokens: number;
-  /** Guesses at what comes next, to be checked in the coming step. */
+  /** Drafted tokens that the coming step verifies. */
   numDraftTokens = 0;
   /** Tokens whose K and V are stored; chases numTokens. */
   numComputedTokens = 0;
   /** Prompt tokens found in the prefix cache at first admission. */
   numCachedTokens = 0;
   numAdmissions = 0;
-  /** Of its positions, those a policy was told of: computed again after a preemption, they are no more work of its tenant's. */
+  /** Positions charged to the tenant. Positions computed again after pre-emption are not charged twice. */
   numChargedTokens = 0;
-  /** From arrival to first admission; undefined before that. */
+  /** Milliseconds from arrival to first admission; undefined before. */
   queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
   seat = -1;
-  /** Entries of the block tables that the seat's row already has. */
+  /** Entries of the block tables already written to the seat's row. */
   numTableEntriesWritten = 0;
-  /** Per KV group: block ids, append-only while admitted; −1 where the block was given back as no query to come sees it. */
+  /** Per KV group: block ids, append-only while admitted; −1 where the block was given back since no later query sees it. */
   readonly blockTables: number[][];
-  /** Per KV group: how many entries those are, all at the start. */
+  /** Per KV group: number of blocks given back, all at the start of the table. */
   readonly numGivenBack: number[];
   readonly pooler: Pooler | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
@@ -42,7 +42,7 @@ export class Sequence implements KvSequence {
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[] = [];
   isPublishing = true;
-  /** Filled position by position when asked for; entry 0 is null. */
+  /** Where asked for: filled position by position; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
   constructor(
     readonly id: number,
@@ -67,7 +67,7 @@ export class Sequence implements KvSequence {
     return this.numTokens - this.numPromptTokens;
   }
 
-  /** Output tokens that may still come. */
+  /** Output tokens still allowed. */
   get numTokensLeft(): number {
     return this.sampling.maxTokens - this.numOutputTokens;
   }
@@ -95,7 +95,7 @@ export class Sequence implements KvSequence {
   }
 }
 
-/** `numNewTokens` of `sequence`, from its numComputedTokens on, are computed in this step, and after the last of them its draft. */
+/** This step computes `numNewTokens` tokens of `sequence`, from numComputedTokens on, and then its draft. */
 export interface ScheduledSequence {
   readonly sequence: Sequence;
   readonly numNewTokens: number;

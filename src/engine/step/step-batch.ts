@@ -1,6 +1,6 @@
 /**
- * One step's inputs, for all sequences in it: the only batch type of the engine. Every step reuses its arrays. Position (what rope sees) and slot (where K and V are stored) are separate, so that draft trees and evicted
- * blocks fit in later without another type.
+ * The inputs of one step for all its sequences: the only batch type of the engine. Every step reuses its arrays. Position (the token's place in the
+ * text) and slot (where its K and V are stored) are separate, which leaves room for draft trees and evicted blocks.
  */
 
 import type { Backend, HostBuffer } from "../../backend/backend.js";
@@ -18,24 +18,24 @@ export interface StepCapacity {
 type Ints = HostBuffer<"i32">;
 
 export class StepBatch {
-  /** Rows used in this step, of capacity.maxRows. */
+  /** Rows of this step, at most capacity.maxRows. */
   numRows = 0;
   numLogitRows = 0;
   numHiddenTaps = 0;
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
-  /** Entries of the past that a row sees, its own included. */
+  /** [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: Ints;
-  /** The row of the block tables in which the sequence of a token has its blocks. */
+  /** [maxRows]: the seat of the row's sequence, that is its row of the block tables. */
   readonly sequenceIndex: Ints;
   /** Per group [maxRows]: slot = block · blockSize + offset. */
   readonly kvSlots: readonly Ints[];
   /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
   readonly blockTables: readonly Ints[];
-  /** [maxLogitRows]: rows whose logits are wanted. */
+  /** [maxLogitRows]: rows that get logits. */
   readonly logitRows: Ints;
-  /** [maxRows]: rows whose hidden state after the final norm is wanted, each once. */
+  /** [maxRows]: rows that keep their hidden state after the final norm, each once. */
   readonly hiddenTaps: Ints;
 
   constructor(
@@ -61,7 +61,7 @@ export class StepBatch {
   }
 }
 
-/** The seat's rows of the block tables get the entries they lack. */
+/** Completes the seat's rows of the block tables. */
 export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   const start = sequence.seat * batch.capacity.tableStride;
   sequence.blockTables.forEach((table, group) => {
@@ -71,7 +71,7 @@ export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   sequence.numTableEntriesWritten = sequence.blockTables[0]!.length;
 }
 
-/** The row that computes the token at `position`; its number is batch.numRows − 1 afterwards. */
+/** Appends the row that computes the token at `position`. */
 export function addRow(batch: StepBatch, sequence: Sequence, position: number, blockSize: number): void {
   const row = batch.numRows++;
   batch.tokenIds.values[row] = sequence.tokens[position]!;

@@ -1,35 +1,35 @@
-/** How long a step of so many rows takes: measured at start-up, kept current by every step of decoding. */
+/** Time of a step by its number of rows: measured at start-up, then updated by every decoding step. */
 
 /**
- * Rows at which the curve is known; in between it is straight, beyond it goes on as it did last. From nine rows on weights are read in
- * tiles more than once, or unpacked first (native/cpu/kernels/linear_packed.cc): a step up that a straight line from eight would hide.
+ * Numbers of rows at which the cost is known. It is linear in between and extrapolated beyond. From nine rows on, kernels read weights more than once
+ * or unpack them first (native/cpu/kernels/linear_packed.cc): a jump that a line from eight to sixteen would hide.
  */
 const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
-/** Share of a new observation in the anchors beside it, and in all others by its ratio. */
+/** Weight of an observation at the two anchors around it, and at all others. */
 const RATE = 0.1;
 const SPILL = 0.005;
-/** What an observation may seem at most, in multiples of what is known: slow ones are accidents more often than fast ones. */
+/** Outlier clamp, as a multiple of the estimate: slow steps are accidents more often than fast ones. */
 const MOST_RATIO = 1.25;
 
 export class StepCost {
   readonly #anchors: readonly number[];
   readonly #ms: Float64Array;
 
-  /** @param msOf milliseconds of one step of so many rows; @param maxRows more are never asked for */
+  /** @param msOf milliseconds of a step of `numRows` rows @param maxRows upper bound of later questions */
   constructor(msOf: (numRows: number) => number, maxRows: number) {
     this.#anchors = ANCHORS.filter((rows) => rows <= maxRows);
     this.#ms = Float64Array.from(this.#anchors, msOf);
     this.#straighten();
   }
 
-  /** @param msOf computes a step of so many rows and resolves with its milliseconds */
+  /** @param msOf computes a step of `numRows` rows and resolves with its milliseconds */
   static async measured(msOf: (numRows: number) => Promise<number>, maxRows: number): Promise<StepCost> {
     const cost = new StepCost(() => 0, maxRows);
     await cost.measure(msOf);
     return cost;
   }
 
-  /** As `measured`, of a cost that somebody holds already. */
+  /** Measures again, in place: drafters hold this object. */
   async measure(msOf: (numRows: number) => Promise<number>): Promise<void> {
     for (const [i, numRows] of this.#anchors.entries()) this.#ms[i] = await msOf(numRows);
     this.#straighten();
@@ -40,7 +40,7 @@ export class StepCost {
     for (let i = this.#ms.length - 2; i >= 0; i--) this.#ms[i] = Math.min(this.#ms[i]!, this.#ms[i + 1]!);
   }
 
-  /** What is known reaches so far; beyond it is extrapolated. */
+  /** Largest measured number of rows; beyond it the cost is extrapolated. */
   get maxRows(): number {
     return this.#anchors.at(-1)!;
   }
@@ -63,7 +63,7 @@ export class StepCost {
     }
   }
 
-  /** Between which anchors; share > 1 beyond the last one. */
+  /** The anchors around `numRows`, and its place between them; share > 1 beyond the last anchor. */
   #place(numRows: number): { left: number; share: number } {
     const anchors = this.#anchors;
     let left = 0;
