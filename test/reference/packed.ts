@@ -1,17 +1,23 @@
 /** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
 
-import {
-  activationHeaderBytes,
-  activationRowBytes,
-  BLOCK256_BYTES,
-  packedActivations,
-  packedByteLength,
-} from "../../src/backend/cpu/library/packing.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import type { ActivationFormat } from "../../src/backend/ops.js";
 import type { Operands } from "./operands.js";
 import type { ReadActivations, Work } from "./ops.js";
 
 type Quantized = Exclude<ActivationFormat, "f32">;
+
+/** f32 scale, i16 sums16[16], sums32[8], offsets16[32]: see native/cpu/kernels/packed.h. */
+const BLOCK256_BYTES = 116;
+const CACHE_LINE = 64;
+const alignUp = (bytes: number) => Math.ceil(bytes / CACHE_LINE) * CACHE_LINE;
+
+/** Bytes of a row before its integers: scales and sums. */
+function activationHeaderBytes(format: Quantized, cols: number): number {
+  if (format === "blocks32" || format === "centred32") return alignUp((cols / 32) * 8);
+  if (format === "blocks256") return alignUp((cols / 256) * BLOCK256_BYTES);
+  return CACHE_LINE;
+}
 
 /** Below this a block counts as zeros: the reciprocal of its step would overflow. */
 const SMALLEST_MAXIMUM = Math.fround(1e-30);

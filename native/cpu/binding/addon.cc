@@ -1,4 +1,4 @@
-// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/cpu/kernels.ts). Translation only.
+// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/cpu/library/kernels.ts). Translation only.
 #include <node_api.h>
 
 #include <cstdio>
@@ -317,6 +317,52 @@ napi_value cpuFeatures(napi_env env, napi_callback_info) {
   });
 }
 
+TensorType tensorTypeOf(const std::string& name) {
+  for (int i = 0; i < kNumTensorTypes; i++) {
+    if (name == kTensorTypes[i].name) return static_cast<TensorType>(i);
+  }
+  failArgument("expected type to be a tensor type, got " + name);
+}
+
+ActivationFormat activationFormatOf(const std::string& name) {
+  int format = 0;
+  for (const char* known : kActivationFormatNames) {
+    if (name == known) return static_cast<ActivationFormat>(format);
+    format++;
+  }
+  failArgument("expected format to be an activation format, got " + name);
+}
+
+bool hasPackedForm(TensorType type) { return packedInfoOf(type).cellBytes > 0; }
+
+napi_value packedActivations(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    const TensorType type = tensorTypeOf(args.string(0, "type"));
+    if (!hasPackedForm(type)) return nullptr;
+    return makeString(env, kActivationFormatNames[static_cast<int>(packedInfoOf(type).activations)]);
+  });
+}
+
+napi_value packedByteLength(napi_env env, napi_callback_info info) {
+  return guarded(env, [&]() -> napi_value {
+    const Arguments args(env, info);
+    const TensorType type = tensorTypeOf(args.string(0, "type"));
+    if (!hasPackedForm(type)) return nullptr;
+    const int64_t rows = static_cast<int64_t>(args.number(1, "rows"));
+    const int64_t cols = static_cast<int64_t>(args.number(2, "cols"));
+    return makeNumber(env, static_cast<double>(packedBytes(type, rows, cols)));
+  });
+}
+
+napi_value activationBytes(napi_env env, napi_callback_info info) {
+  return guarded(env, [&] {
+    const Arguments args(env, info);
+    const ActivationFormat format = activationFormatOf(args.string(0, "format"));
+    return makeNumber(env, static_cast<double>(activationRowBytes(format, static_cast<int64_t>(args.number(1, "cols")))));
+  });
+}
+
 napi_value packedLayoutVersion(napi_env env, napi_callback_info) {
   return guarded(env, [&] { return makeNumber(env, kPackedLayoutVersion); });
 }
@@ -339,6 +385,9 @@ NAPI_MODULE_INIT() {
     millrace::setMethod(env, exports, "cpuFeatures", millrace::cpuFeatures);
     millrace::setMethod(env, exports, "opSignatures", millrace::opSignatures);
     millrace::setMethod(env, exports, "packedLayoutVersion", millrace::packedLayoutVersion);
+    millrace::setMethod(env, exports, "packedActivations", millrace::packedActivations);
+    millrace::setMethod(env, exports, "packedByteLength", millrace::packedByteLength);
+    millrace::setMethod(env, exports, "activationRowBytes", millrace::activationBytes);
     return exports;
   });
 }

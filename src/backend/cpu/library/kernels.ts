@@ -5,6 +5,7 @@
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { KvBytes } from "../../backend.js";
 import type { BufferHandle, WeightHandle } from "../../handles.js";
+import type { ActivationFormat } from "../../ops.js";
 
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };
@@ -88,12 +89,18 @@ export interface CpuFeatures {
   readonly dotprod: boolean;
 }
 
-/** What the addon exports. */
+/** The addon's exports. The geometry of packed weights stands in native/cpu/kernels/packed.h alone. */
 export interface KernelLibrary {
   createDevice(options: DeviceOptions): KernelDevice;
   cpuFeatures(): CpuFeatures;
   /** `add(out, x, numRows, width)` and so on in the order of opcodes, to check that both sides of the boundary agree. */
   opSignatures(): readonly string[];
-  /** Of the layout that the operation `pack` writes: weights packed by one version are no good to another. */
+  /** Version of the layout that the operation `pack` writes: a pack of another version is of no use. */
   packedLayoutVersion(): number;
+  /** Format of the activations that a packed weight is multiplied with; undefined where the type has no packed form. */
+  packedActivations(type: WeightType): ActivationFormat | undefined;
+  /** Bytes of a packed matrix; cols is a multiple of the type's block. undefined where the type has no packed form. */
+  packedByteLength(type: WeightType, rows: number, cols: number): number | undefined;
+  /** Bytes from one row of `cols` activations to the next. */
+  activationRowBytes(format: ActivationFormat, cols: number): number;
 }

@@ -65,6 +65,9 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
     cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
     opSignatures: () => addon.opSignatures(),
     packedLayoutVersion: () => addon.packedLayoutVersion(),
+    packedActivations: (type) => guard(() => addon.packedActivations(type)),
+    packedByteLength: (type, rows, cols) => guard(() => addon.packedByteLength(type, rows, cols)),
+    activationRowBytes: (format, cols) => guard(() => addon.activationRowBytes(format, cols)),
   };
 }
 

@@ -6,7 +6,7 @@ import { rowByteLength, WEIGHT_TYPES } from "../../../formats/dequantize.js";
 import type { TensorType } from "../../../formats/gguf/types.js";
 import { Program } from "../../program.js";
 import { loadKernels } from "./load.js";
-import { packedByteLength } from "./packing.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 const ROWS = 20;
 const COLS = 512;
@@ -36,4 +36,17 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
   device.destroy();
   // When this fails: count kPackedLayoutVersion in native/cpu/kernels/packed.h up and put the new digest here.
   expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "ecd1acc302673f8b"]);
+});
+
+it("sizes are asked of the kernels, which refuse names that they do not know", () => {
+  expect(packedByteLength("Q4_0", 9, 64)).toBe(2 * 2 * 144);
+  expect(packedByteLength("F16", 9, 64)).toBeUndefined();
+  expect(packedActivations("Q8_0")).toBe("row16");
+  expect(packedActivations("BF16")).toBeUndefined();
+  expect(activationRowBytes("f32", 64)).toBe(256);
+  // Scales of two blocks take a cache line, 64 integers another; the number of lines is odd.
+  expect(activationRowBytes("blocks32", 64)).toBe(192);
+  expect(() => packedByteLength("Q9_9" as "Q4_0", 8, 32)).toThrow(
+    expect.objectContaining({ code: "kernels_argument" }),
+  );
 });
