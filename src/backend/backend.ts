@@ -103,6 +103,8 @@ export interface Backend {
   kvEntryBytes(kvType: KvType, headDim: number): number;
   /** A block of a KV cache has a multiple of so many entries. */
   readonly kvBlockMultiple: number;
+  /** Numbers of rows, ascending from 1, at which the time of a step changes its slope: the engine measures steps of these sizes. */
+  readonly stepCostRows: readonly number[];
   /** Zeroed memory. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
   /**

@@ -80,7 +80,7 @@ export class EngineCore {
     const parts = await buildParts(model, options, backend, report);
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
-    const cost = await measureStepCost(parts, options);
+    const cost = await measureStepCost(parts, options, backend);
     const { weights, transformer, batch, info } = parts;
     const target = { config: model.config, weights, transformer, batch };
     const kv = { maxModelLen: info.maxModelLen, numBlocks: parts.kv.numBlocks };

@@ -1,4 +1,5 @@
 /** Computes steps while there are no requests: to measure step costs, and to fingerprint the results of this build of the model. */
+import type { Backend } from "../backend/backend.js";
 import type { EngineOptions } from "./api/options.js";
 import { GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
@@ -16,11 +17,13 @@ const MAX_MEASURED_ROWS = 32;
 export async function measureStepCost(
   parts: EngineParts,
   { speculative, maxStepMs, blockSize }: EngineOptions,
+  { stepCostRows }: Backend,
 ): Promise<StepCost | undefined> {
   if (speculative.method === "none" && maxStepMs === 0) return undefined;
   const { maxRows, maxLogitRows, tableStride } = parts.batch.capacity;
   const mostRows = Math.min(maxRows, maxLogitRows, tableStride * blockSize, parts.kv.numBlocks * blockSize);
-  return StepCost.measured((numRows) => measureStep(parts, numRows), Math.min(MAX_MEASURED_ROWS, mostRows));
+  const maxMeasured = Math.min(MAX_MEASURED_ROWS, mostRows);
+  return StepCost.measured((numRows) => measureStep(parts, numRows), maxMeasured, stepCostRows);
 }
 
 /** @returns milliseconds of a step of `numRows` rows: one token and a draft */

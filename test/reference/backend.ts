@@ -23,6 +23,7 @@ const NONSENSE = -12_345;
 export class ReferenceBackend implements Backend {
   readonly description = { isa: "reference", numThreads: 1 };
   readonly kvBlockMultiple = KV_OCTET;
+  readonly stepCostRows = [1, 8, 32];
   readonly #device = createReferenceDevice();
   readonly #inputs: AnyHostBuffer[] = [];
   readonly #outputs: AnyHostBuffer[] = [];

@@ -51,6 +51,8 @@ interface Packing {
 class CpuBackend implements Backend {
   readonly description: BackendDescription;
   readonly kvBlockMultiple = KV_OCTET;
+  /** From nine rows on, kernels read weights more than once or unpack them first (native/cpu/kernels/linear_packed.cc): a jump in the cost. */
+  readonly stepCostRows = [1, 2, 4, 8, 9, 16, 32];
   readonly #files: FileWatch;
   /** What the rows that a packed weight is multiplied with must be. */
   readonly #formats = new Map<WeightHandle, ActivationFormat>();

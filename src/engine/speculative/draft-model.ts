@@ -97,7 +97,7 @@ export class DraftModel implements BatchDrafter {
     });
     this.#freeSeats = Array.from({ length: maxNumSeqs }, (_, i) => maxNumSeqs - 1 - i);
     const maxMeasured = Math.min(32, maxNumSeqs, maxModelLen, numBlocks * blockSize);
-    this.cost = new StepCost(() => 0, maxMeasured);
+    this.cost = new StepCost(() => 0, maxMeasured, backend.stepCostRows);
   }
 
   /** Computes what it lacks of the sequences, as much as one step may; returns those that can be guessed for now. */

@@ -89,7 +89,7 @@ export class TrainedHeads implements BatchDrafter {
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
     });
-    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs));
+    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs), backend.stepCostRows);
   }
 
   /** Those whose last hidden state is there, which it is after every step that they were part of. */

@@ -1,10 +1,8 @@
 /** Time of a step by its number of rows: measured at start-up, then updated by every decoding step. */
 
-/**
- * Numbers of rows at which the cost is known. It is linear in between and extrapolated beyond. From nine rows on, kernels read weights more than once
- * or unpack them first (native/cpu/kernels/linear_packed.cc): a jump that a line from eight to sixteen would hide.
- */
-const ANCHORS = [1, 2, 4, 8, 9, 16, 32] as const;
+/** Numbers of rows at which the cost is known, for a device whose cost has no jumps. */
+const EVEN_ROWS = [1, 2, 4, 8, 16, 32];
+
 /** Weight of an observation at the two anchors around it, and at all others. */
 const RATE = 0.1;
 const SPILL = 0.005;
@@ -15,16 +13,24 @@ export class StepCost {
   readonly #anchors: readonly number[];
   readonly #ms: Float64Array;
 
-  /** @param msOf milliseconds of a step of `numRows` rows @param maxRows upper bound of later questions */
-  constructor(msOf: (numRows: number) => number, maxRows: number) {
-    this.#anchors = ANCHORS.filter((rows) => rows <= maxRows);
+  /**
+   * @param msOf milliseconds of a step of `numRows` rows
+   * @param maxRows upper bound of later questions
+   * @param anchors ascending numbers of rows, from 1 on, at which the cost is known; it is linear in between (`Backend.stepCostRows`)
+   */
+  constructor(msOf: (numRows: number) => number, maxRows: number, anchors: readonly number[] = EVEN_ROWS) {
+    this.#anchors = anchors.filter((rows) => rows <= maxRows);
     this.#ms = Float64Array.from(this.#anchors, msOf);
     this.#straighten();
   }
 
   /** @param msOf computes a step of `numRows` rows and resolves with its milliseconds */
-  static async measured(msOf: (numRows: number) => Promise<number>, maxRows: number): Promise<StepCost> {
-    const cost = new StepCost(() => 0, maxRows);
+  static async measured(
+    msOf: (numRows: number) => Promise<number>,
+    maxRows: number,
+    anchors: readonly number[],
+  ): Promise<StepCost> {
+    const cost = new StepCost(() => 0, maxRows, anchors);
     await cost.measure(msOf);
     return cost;
   }
