@@ -1,6 +1,6 @@
 /**
- * Fails where documentation has a line of prose over 100 columns, or a link to a file or heading that is not there. Tables, code
- * and headings may be wider, and so may a line that is one long word, such as a link.
+ * Fails where documentation has a line of prose over 100 columns, a link to a missing file or heading, or a page that no other page links
+ * to. Tables, code and headings may be wider, and so may a line that is one long word, such as a link.
  *
  *   node scripts/check-docs.js [root]
  */
@@ -10,6 +10,9 @@ import { fileURLToPath } from "node:url";
 import { listFiles } from "./setup/stamp.js";
 
 const COLUMNS = 100;
+
+/** The page that lists the others. */
+const INDEX = "docs/README.md";
 
 const TOP_FILES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "models/README.md"];
 
@@ -73,6 +76,7 @@ function linksOf(text) {
 /** @returns {string[]} lines "file:line: what is wrong" */
 export function checkDocuments(root) {
   const problems = [];
+  const linkedPages = new Set();
   const read = (file) => readFileSync(join(root, file), "utf8");
   for (const file of documentsOf(root)) {
     const text = read(file);
@@ -83,12 +87,15 @@ export function checkDocuments(root) {
     for (const { line, target } of linksOf(text)) {
       const [path, anchor] = target.split("#");
       const linked = path === "" ? file : posix.join(dirname(file), path);
+      if (linked !== file) linkedPages.add(linked);
       if (!existsSync(join(root, linked))) problems.push(`${file}:${line}: expected a file at ${linked}, got none`);
       else if (anchor !== undefined && linked.endsWith(".md") && !anchorsOf(read(linked)).includes(anchor))
         problems.push(`${file}:${line}: expected a heading "${anchor}" in ${linked}, got none`);
     }
   }
-  return problems;
+  if (!existsSync(join(root, INDEX))) return problems;
+  const orphans = documentsOf(root).filter((page) => /^docs\//.test(page) && page !== INDEX && !linkedPages.has(page));
+  return [...problems, ...orphans.map((page) => `${page}: expected a link to it from another page, such as ${INDEX}`)];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

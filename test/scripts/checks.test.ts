@@ -234,6 +234,11 @@ describe("check-docs", () => {
     ["a picture that is not there", { "README.md": "![b](b.png)\n" }, /README\.md:1: expected a file at b\.png/],
     ["a heading that is not there", { "README.md": "[b](#b)\n# A\n" }, /expected a heading "b" in README\.md/],
     ["a heading within code", { "README.md": "[b](#b)\n```sh\n# b\n```\n" }, /expected a heading "b"/],
+    [
+      "a page that no other page links to",
+      { "docs/README.md": "[a](a.md)\n", "docs/a.md": "# A\n", "docs/b.md": "[itself](b.md)\n" },
+      /^docs\/b\.md: expected a link to it from another page, such as docs\/README\.md\n$/,
+    ],
     ["what looks like a link in code", { "README.md": "`[a](b)`\n```md\n[a](b)\n```\n" }, undefined],
   ];
 
