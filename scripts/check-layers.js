@@ -18,7 +18,7 @@ const ALLOWED = {
   model: ["core", "formats", "backend"],
   engine: ["core", "formats", "text", "backend", "model"],
   serve: ["core", "formats", "text", "engine"],
-  bench: ["core", "formats", "backend", "model", "engine"],
+  bench: ["core", "formats", "text", "backend", "model", "engine", "fleet"],
   quality: ["core", "text"],
   plan: ["core", "formats"],
   distill: ["core", "formats", "engine", "bench", "quality"],

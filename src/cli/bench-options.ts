@@ -2,10 +2,10 @@
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { type Command, Option } from "commander";
-import { parseSlo } from "../bench/measure/slo.js";
-import type { BenchReport, Slo } from "../bench/report/schema.js";
+import type { BenchReport, Slo } from "../bench/results/schema.js";
 import type { Planned } from "../bench/run/plan.js";
 import type { NamedWorkload } from "../bench/workload/scenarios.js";
+import { parseSlo } from "../bench/workload/slo.js";
 import { MillraceError } from "../core/errors.js";
 import { integerIn, listOf, numberIn, oneOf, optionError } from "./option-values.js";
 
@@ -208,6 +208,6 @@ export async function resumedReport({ resume, json }: OutputFlags): Promise<Benc
       hint: "name the file of the run that was interrupted",
     });
   }
-  const { readReport } = await import("../bench/report/schema.js");
+  const { readReport } = await import("../bench/results/schema.js");
   return existsSync(json) ? readReport(json) : undefined;
 }

@@ -1,7 +1,7 @@
 /** What measuring servers ends with: files, a table on stdout, and an exit code that says whether everything was measured. */
 import { existsSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import type { BenchReport } from "../bench/report/schema.js";
+import type { BenchReport } from "../bench/results/schema.js";
 import type { Planned } from "../bench/run/plan.js";
 import type { ServerUnderTest } from "../bench/run/target.js";
 import { MillraceError } from "../core/errors.js";
@@ -28,7 +28,7 @@ export async function measureServers(
   assertFolders(flags);
   const [{ runBench }, { writeReport }] = await Promise.all([
     import("../bench/run/bench.js"),
-    import("../bench/report/schema.js"),
+    import("../bench/results/schema.js"),
   ]);
   const resumed = await resumedReport(flags);
   const stopping = new AbortController();

@@ -1,8 +1,8 @@
 /** What a benchmark shows while it runs: a line for each run that is over and, on a terminal, one that moves for the run under way. */
 import type { Progress } from "../bench/load/messages.js";
 import { READ_LATE, SENT_LATE, throughputOf } from "../bench/measure/run-metrics.js";
-import type { BenchRun } from "../bench/report/schema.js";
 import { figure, milliseconds } from "../bench/report/words.js";
+import type { BenchRun } from "../bench/results/schema.js";
 import type { RunnerEvents, RunPlace } from "../bench/run/runner.js";
 
 const BAR_WIDTH = 20;

@@ -1,6 +1,7 @@
 /** What became of a distillation: the student beside its teacher on prompts neither the trainer nor its held-out loss chose. */
-import type { MachineInfo, Versions } from "../bench/machine.js";
+
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
+import type { MachineInfo, Versions } from "../bench/results/machine.js";
 import { wilsonInterval } from "../quality/wilson.js";
 import type { Verdict } from "./judge.js";
 import type { Message } from "./prompts.js";

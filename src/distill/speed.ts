@@ -1,5 +1,5 @@
 /** What a token of each of two models takes on this machine: one client and many at once, each model alone, in alternation. */
-import { type RoundSample, runRound } from "../bench/engine-round.js";
+import { type RoundSample, runRound } from "../bench/engine/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";
 import { median } from "../core/statistics.js";

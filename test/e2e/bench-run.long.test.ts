@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { type RunningMock, startMock } from "../../src/bench/mock/start-mock.js";
-import { type BenchReport, readReport } from "../../src/bench/report/schema.js";
+import { type BenchReport, readReport } from "../../src/bench/results/schema.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { startTestServer } from "../helpers/server.js";
 

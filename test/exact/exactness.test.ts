@@ -13,7 +13,7 @@ import type { Backend } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import type { Isa } from "../../src/backend/cpu/library/kernels.js";
 import { KV_TYPES } from "../../src/backend/ops.js";
-import { OracleDrafter } from "../../src/bench/oracle-drafter.js";
+import { OracleDrafter } from "../../src/bench/engine/oracle-drafter.js";
 import type { EngineOptions } from "../../src/engine/api/options.js";
 import { DEFAULT_ENGINE_OPTIONS, SCHEDULING_POLICIES } from "../../src/engine/api/options.js";
 import type { EngineRequest } from "../../src/engine/api/request.js";

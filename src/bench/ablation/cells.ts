@@ -1,5 +1,5 @@
 /** Traffic under which layers show what they are for, and a ladder of loads for the baselines and all together. */
-import type { Load } from "../load/load.js";
+import type { Load } from "../workload/load.js";
 import { mixedLengths, padded, usefulShare } from "../workload/mixed-lengths.js";
 import {
   type Bounds,

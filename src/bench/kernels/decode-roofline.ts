@@ -4,8 +4,8 @@ import { median } from "../../core/statistics.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
-import { runRound } from "../engine-round.js";
-import { randomPrompts } from "../random-prompts.js";
+import { runRound } from "../engine/engine-round.js";
+import { randomPrompts } from "../engine/random-prompts.js";
 import type { Probes } from "./probes.js";
 
 export interface DecodeRoofline {

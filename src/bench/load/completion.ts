@@ -1,9 +1,9 @@
 /** One streamed request: what it says is read as it comes, and every arrival stamped. Failures are records too, never exceptions. */
 import type { Dispatcher } from "undici";
+import type { Turn } from "../workload/session.js";
 import type { Clock } from "./clock.js";
 import type { LoopWatch } from "./loop-watch.js";
 import type { Failure, RequestRecord } from "./record.js";
-import type { Turn } from "./session.js";
 import { SseReader } from "./sse.js";
 
 /** A server and what it wants to be told with every request. */

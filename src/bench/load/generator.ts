@@ -3,11 +3,11 @@ import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
-import { seedFrom } from "../random.js";
+import { arrivalTimes, clientStarts, type Load } from "../workload/load.js";
+import { seedFrom } from "../workload/random.js";
 import type { Traffic } from "../workload/traffic.js";
 import { turnsOf } from "../workload/workload.js";
 import { type Clock, clockSince, newEpoch } from "./clock.js";
-import { arrivalTimes, clientStarts, type Load } from "./load.js";
 import { type FromWorker, POLL, type Progress, type ShareResult, type ToWorker } from "./messages.js";
 import type { ShareLoad } from "./share.js";
 

@@ -1,10 +1,8 @@
-/** What is known of one request after it. All times are on the generator's clock. */
-
-export const FAILURE_KINDS = ["connect", "status", "broken", "timeout", "cancelled", "length", "usage"] as const;
+/** One finished request as the load generator saw it. All times are on the generator's clock. */
+import type { FailureKind } from "../results/schema.js";
 
 export interface Failure {
-  /** broken: the stream ended early or with an error; length: not the tokens that were asked for; usage: it does not say how many there were. */
-  readonly kind: (typeof FAILURE_KINDS)[number];
+  readonly kind: FailureKind;
   readonly detail: string;
 }
 

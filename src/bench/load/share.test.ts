@@ -2,10 +2,10 @@
 import { Pool } from "undici";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MockServer } from "../mock/mock-server.js";
+import type { OpenSession } from "../workload/session.js";
 import { Agenda } from "./agenda.js";
 import { LoopWatch } from "./loop-watch.js";
 import type { RequestRecord } from "./record.js";
-import type { OpenSession } from "./session.js";
 import { Share, type ShareLoad } from "./share.js";
 
 const now = () => performance.now();

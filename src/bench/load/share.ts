@@ -1,9 +1,9 @@
 /** One worker's part of a run: its clients or arrivals, each on time, until its sessions are over. */
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import type { OpenSession, Session, Turn } from "../workload/session.js";
 import type { Agenda } from "./agenda.js";
 import { type Connection, complete } from "./completion.js";
 import type { RequestRecord } from "./record.js";
-import type { OpenSession, Session, Turn } from "./session.js";
 
 /** All times on the generator's clock. */
 export type ShareLoad =

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Random } from "../random.js";
+import { Random } from "../workload/random.js";
 import { geometricMean, pairedDifference, pairedRatio, tQuantile, variation } from "./intervals.js";
 
 const positive = fc.double({ min: 1e-3, max: 1e6, noNaN: true });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { Random } from "../random.js";
+import { Random } from "../workload/random.js";
 import {
   distributionOf,
   effectiveSamples,

@@ -3,7 +3,7 @@
  * only when at least one sample lies beyond it on average: the 99th needs 100 samples, the 99.9th 1,000.
  */
 
-import type { Distribution } from "../report/schema.js";
+import type { Distribution } from "../results/schema.js";
 
 export const PERCENTILES = { p50: 0.5, p90: 0.9, p95: 0.95, p99: 0.99, p999: 0.999 } as const;
 

@@ -1,6 +1,6 @@
 /** CPU time and memory of a server on this machine, its child processes included, as /proc has them. */
 import { readdirSync, readFileSync } from "node:fs";
-import type { ProcessUsage } from "../report/schema.js";
+import type { ProcessUsage } from "../results/schema.js";
 
 interface Snapshot {
   readonly cpuSeconds: number;

@@ -1,7 +1,7 @@
 /** What a server's own `/metrics` says of a run: counters as differences between its end and its start, gauges as sampled in between. */
 
 import { median } from "../../core/statistics.js";
-import type { ServerMetrics } from "../report/schema.js";
+import type { ServerMetrics } from "../results/schema.js";
 
 /** By metric name, over all labels: of a fleet, over its instances. */
 type MetricSums = ReadonlyMap<string, { readonly sum: number; readonly numSeries: number }>;

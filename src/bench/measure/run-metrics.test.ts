@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RequestRecord } from "../load/record.js";
+import { parseSlo } from "../workload/slo.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 import { measureRun, throughputOf, voidReasons } from "./run-metrics.js";
-import { parseSlo } from "./slo.js";
 
 /** Sent at `sentMs`, chunks at these times after it. */
 function record(sentMs: number, chunks: readonly number[], more: Partial<RequestRecord> = {}): RequestRecord {

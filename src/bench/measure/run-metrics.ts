@@ -5,12 +5,12 @@
  */
 
 import { extremesOf } from "../../core/statistics.js";
-import type { Load } from "../load/load.js";
 import type { RequestRecord } from "../load/record.js";
-import type { RunMetrics, Slo } from "../report/schema.js";
+import type { RunMetrics, Slo } from "../results/schema.js";
+import type { Load } from "../workload/load.js";
+import { meets } from "../workload/slo.js";
 import { distributionOf } from "./percentiles.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
-import { meets } from "./slo.js";
 
 /** Of fewer answers, chance would pass for drift. */
 const MIN_FOR_DRIFT = 20;

@@ -4,7 +4,7 @@
  */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { randomPrompts } from "../random-prompts.js";
+import { randomPrompts } from "../engine/random-prompts.js";
 import type { Shape, SpeedRow } from "./shapes.js";
 
 interface DriverJob extends Shape {

@@ -1,6 +1,7 @@
 /** What a report says beyond each target's own figures, as tables that every form of it has. */
-import { ablationSections, type Section } from "../ablation/tables.js";
-import type { BenchReport } from "./schema.js";
+
+import type { BenchReport } from "../results/schema.js";
+import { ablationSections, type Section } from "./ablation-tables.js";
 import { type Ratios, ratiosOf } from "./summary.js";
 import { ratioRows } from "./tables.js";
 import { ratioText, voidMark } from "./words.js";

@@ -2,9 +2,10 @@
  * The few figures that a page begins with. They come from comparable cells only: a cell of which any server has no sound run is in none of them, and an end of
  * the load that was not measured soundly leaves its headline without a figure instead of with another cell's.
  */
-import type { CellGains } from "../ablation/tables.js";
+
 import type { Estimate } from "../measure/intervals.js";
-import type { PlannedCell } from "./schema.js";
+import type { PlannedCell } from "../results/schema.js";
+import type { CellGains } from "./ablation-tables.js";
 import { type CellSummary, comparableCells, type Ratios } from "./summary.js";
 import { figure, milliseconds, NONE } from "./words.js";
 

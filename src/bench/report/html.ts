@@ -1,11 +1,12 @@
 /** The report as one HTML page without a single request to anywhere: figures first, then pictures, then tables. */
-import { type CellGains, cellGains } from "../ablation/tables.js";
+
+import type { BenchReport } from "../results/schema.js";
+import { type CellGains, cellGains } from "./ablation-tables.js";
 import { gainChart } from "./charts.js";
 import { comparisonsOf } from "./comparisons.js";
 import { gainHeadlines, type Headline, ratioHeadlines, resultHeadlines } from "./headlines.js";
 import { htmlDocument } from "./html-style.js";
 import { chartedOf, loadFigures } from "./load-charts.js";
-import type { BenchReport } from "./schema.js";
 import { type CellSummary, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { escapeXml } from "./svg.js";
 import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";

@@ -1,7 +1,7 @@
 /** The charts of one workload under several loads: a line or a row for each server. */
 import { isLadderCell } from "../ablation/cells.js";
+import type { BenchReport, PlannedCell } from "../results/schema.js";
 import { type LimitLine, lineChart, type Ridge, ridgeChart, type Series } from "./charts.js";
-import type { BenchReport, PlannedCell } from "./schema.js";
 import { type CellSummary, frontierOf } from "./summary.js";
 
 interface LoadFigure {

@@ -1,6 +1,7 @@
 /** The report as Markdown. */
+
+import type { BenchReport } from "../results/schema.js";
 import { comparisonsOf } from "./comparisons.js";
-import type { BenchReport } from "./schema.js";
 import { summarize } from "./summary.js";
 import { type Column, DEFINITIONS, detailColumns, factsOf, resultColumns, serverFacts, titleOf } from "./tables.js";
 import { warningLines } from "./words.js";

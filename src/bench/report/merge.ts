@@ -1,7 +1,7 @@
 /** Two saved reports of one server each become one of both, so that they can be compared. */
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
-import type { BenchReport } from "./schema.js";
+import type { BenchReport } from "../results/schema.js";
 
 /** Throws invalid_option when they did not measure the same. */
 export function mergeReports(a: BenchReport, b: BenchReport): BenchReport {

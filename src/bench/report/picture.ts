@@ -1,9 +1,9 @@
 /** Throughput against the load as one SVG picture that stands alone, for a README: a panel for each workload. */
 import { LADDER } from "../ablation/cells.js";
+import type { BenchReport } from "../results/schema.js";
 import { HEIGHT as PANEL_HEIGHT, WIDTH as PANEL_WIDTH } from "./charts.js";
 import { PICTURE_STYLE } from "./html-style.js";
 import { chartedOf, throughputChart } from "./load-charts.js";
-import type { BenchReport } from "./schema.js";
 import { summarize } from "./summary.js";
 import { textAt } from "./svg.js";
 

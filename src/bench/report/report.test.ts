@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { RequestRecord } from "../load/record.js";
 import { measureRun } from "../measure/run-metrics.js";
+import { type BenchReport, type BenchRun, readReport, writeReport } from "../results/schema.js";
 import { planFor } from "../run/plan.js";
 import { lineChart, WIDTH } from "./charts.js";
 import { ratioHeadlines, resultHeadlines } from "./headlines.js";
@@ -12,7 +13,6 @@ import { htmlOf } from "./html.js";
 import { markdownOf } from "./markdown.js";
 import { mergeReports } from "./merge.js";
 import { pictureOf } from "./picture.js";
-import { type BenchReport, type BenchRun, readReport, writeReport } from "./schema.js";
 import { frontierOf, type Ratios, ratiosOf, summarize } from "./summary.js";
 import { warningLines } from "./words.js";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { Ceilings, ModelWork } from "../results/schema.js";
 import { rooflineTokensPerS } from "./roofline.js";
-import type { Ceilings, ModelWork } from "./schema.js";
 
 const WORK: ModelWork = {
   weightBytes: 1e9,

@@ -1,6 +1,6 @@
 /** What a machine's memory and arithmetic allow a server at most: the longer of reading everything once a step and of making every product, with nothing lost in between. */
 import { median } from "../../core/statistics.js";
-import type { Ceilings, ModelWork } from "./schema.js";
+import type { Ceilings, ModelWork } from "../results/schema.js";
 
 export interface MeanTraffic {
   /** Sequences that decode together, and so share each reading of the weights. */

@@ -4,8 +4,8 @@ import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
+import type { BenchReport, BenchRun, BenchTarget, Distribution, PlannedCell } from "../results/schema.js";
 import { type MeanTraffic, rooflineTokensPerS } from "./roofline.js";
-import type { BenchReport, BenchRun, BenchTarget, Distribution, PlannedCell } from "./schema.js";
 
 /** The median of a cell's runs, with the interval of their mean on a logarithmic scale. */
 export interface RunMedian extends Partial<Interval> {

@@ -1,5 +1,5 @@
 /** The tables that every form of the report has: columns of cells, ratios, and what must be known of where the figures come from. */
-import type { BenchReport } from "./schema.js";
+import type { BenchReport } from "../results/schema.js";
 import type { CellRatio, CellSummary, Ratios } from "./summary.js";
 import {
   figure,

@@ -2,7 +2,7 @@
 import type { Estimate } from "../measure/intervals.js";
 import type { Interval, PercentileName } from "../measure/percentiles.js";
 import { READ_LATE, SENT_LATE } from "../measure/run-metrics.js";
-import type { Distribution } from "./schema.js";
+import type { Distribution } from "../results/schema.js";
 import type { CellSummary, RunMedian } from "./summary.js";
 
 /** What stands where there is no figure. */

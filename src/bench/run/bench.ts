@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
-import { machineInfo, versions } from "../machine.js";
-import { type BenchReport, REPORT_VERSION } from "../report/schema.js";
+import { machineInfo, versions } from "../results/machine.js";
+import { type BenchReport, REPORT_VERSION } from "../results/schema.js";
 import { longestRequest } from "../workload/workload.js";
 import { ceilingReader } from "./ceilings.js";
 import { notesOn, type Planned } from "./plan.js";

@@ -2,7 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { loadProbes, type Mix } from "../kernels/probes.js";
 import { ATTENTION_MIX } from "../report/roofline.js";
-import type { Ceilings, ModelWork } from "../report/schema.js";
+import type { Ceilings, ModelWork } from "../results/schema.js";
 
 const READINGS_AT_A_TIME = 5;
 

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
-import type { ModelWork } from "../report/schema.js";
+import type { ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
 
 export interface Launch {

@@ -6,7 +6,7 @@ import type { GgufTensor } from "../../formats/gguf/types.js";
 import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
 import { weightBytesPerStep } from "../kernels/decode-roofline.js";
 import { mixOf } from "../kernels/linear-workloads.js";
-import type { ModelWork } from "../report/schema.js";
+import type { ModelWork } from "../results/schema.js";
 
 type Macs = Record<string, number>;
 

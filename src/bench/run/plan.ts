@@ -1,8 +1,8 @@
 /** From a scenario and what the user wants otherwise to the cells that are measured, and to the plan that the report keeps. */
 import { createHash } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
-import type { Load } from "../load/load.js";
-import type { BenchPlan, PlannedCell, Slo } from "../report/schema.js";
+import type { BenchPlan, PlannedCell, Slo } from "../results/schema.js";
+import type { Load } from "../workload/load.js";
 import {
   type Cell,
   cellsOf,

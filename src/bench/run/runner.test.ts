@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LoadGenerator, LoadResult } from "../load/generator.js";
 import type { RequestRecord } from "../load/record.js";
 import { MOCK_FACTS } from "../mock/self-test.js";
-import type { BenchReport } from "../report/schema.js";
+import type { BenchReport } from "../results/schema.js";
 import { planFor } from "./plan.js";
 import { isCutShort, Runner } from "./runner.js";
 import type { LiveTarget } from "./target.js";

@@ -1,10 +1,10 @@
 /** What is measured: a server that runs, or one that is started for it; and what must be known of it before anything is. */
 import { basename } from "node:path";
-import type { BenchTarget, ModelWork } from "../report/schema.js";
-import { listModels, probeServer, type ServerAddress } from "../workload/probe.js";
+import type { BenchTarget, ModelWork } from "../results/schema.js";
 import type { ServerShape } from "../workload/scenarios.js";
 import type { ProbedServer } from "../workload/traffic.js";
 import { type Launch, type LaunchedServer, launchServer } from "./launch.js";
+import { listModels, probeServer, type ServerAddress } from "./probe.js";
 
 export interface ServerUnderTest {
   readonly name: string;

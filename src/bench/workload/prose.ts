@@ -1,5 +1,5 @@
 /** Text that a seed repeats and that reads like text: reports with names and numbers, questions, source code, search results. */
-import type { Random } from "../random.js";
+import type { Random } from "./random.js";
 
 const NAMES = "Alder,Birch,Cedar,Dunmore,Elmwood,Fenwick,Garnet,Hollin,Ivory,Juniper,Kestrel,Larch".split(",");
 const THINGS =

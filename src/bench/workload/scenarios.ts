@@ -1,7 +1,8 @@
 /** Scenarios are data: kinds of traffic and how much of it comes at once. Cells are their combinations, each measured on its own. */
-import type { Load } from "../load/load.js";
-import { parseSlo } from "../measure/slo.js";
-import type { Slo } from "../report/schema.js";
+
+import type { Slo } from "../results/schema.js";
+import type { Load } from "./load.js";
+import { parseSlo } from "./slo.js";
 import { type Length, turnsOf, type Workload } from "./workload.js";
 
 export interface NamedWorkload {

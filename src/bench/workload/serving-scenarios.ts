@@ -1,5 +1,5 @@
 /** Traffic that shows what this server is for, each kind for a server of a certain size: `millrace bench serving`. */
-import type { Load } from "../load/load.js";
+import type { Load } from "./load.js";
 import { mixedLengths, padded, usefulShare } from "./mixed-lengths.js";
 import { type Bounds, randomWorkload, type Scenario, type ServerShape } from "./scenarios.js";
 import type { Entry, Workload } from "./workload.js";

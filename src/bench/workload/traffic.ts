@@ -1,7 +1,8 @@
 /** From a workload, a server's ways and a seed to the very requests: the same three always give the same ones. */
-import type { OpenSession, Session, Turn } from "../load/session.js";
-import { Random, seedFrom } from "../random.js";
+
 import { prose, question, searchResults, sourceFile } from "./prose.js";
+import { Random, seedFrom } from "./random.js";
+import type { OpenSession, Session, Turn } from "./session.js";
 import type { Entry, Length, Message, Workload } from "./workload.js";
 
 /** What probing a server has shown (probe.ts). */

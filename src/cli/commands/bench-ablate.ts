@@ -95,7 +95,7 @@ function checkedConfig(text: string): string {
 async function runBenchAblate(flags: AblateFlags, command: Command): Promise<void> {
   if (flags.from !== undefined) {
     const [{ readReport }, { presentReport }] = await Promise.all([
-      import("../../bench/report/schema.js"),
+      import("../../bench/results/schema.js"),
       import("../bench-report.js"),
     ]);
     await presentReport(readReport(flags.from), flags);

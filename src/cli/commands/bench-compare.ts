@@ -33,7 +33,7 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: 
   refuseGiven(command, unused, "two URLs, or two files to compare as they were measured", "leave it out");
   assertFolders(flags);
   const [{ readReport, writeReport }, { mergeReports }] = await Promise.all([
-    import("../../bench/report/schema.js"),
+    import("../../bench/results/schema.js"),
     import("../../bench/report/merge.js"),
   ]);
   const merged = mergeReports(readReport(a), readReport(b));

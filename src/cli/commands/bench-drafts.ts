@@ -1,6 +1,6 @@
 /** `millrace bench drafts`: what speculation wins on chats of one's own, against plain decoding in the same process. */
 import { Command, Option } from "commander";
-import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/drafts-bench.js";
+import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/engine/drafts-bench.js";
 import type { Estimate } from "../../bench/measure/intervals.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
@@ -76,9 +76,9 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
     import("../../engine/engine-core.js"),
     import("../../model/open-model.js"),
     import("../../backend/create/create-backend.js"),
-    import("../../bench/drafts-bench.js"),
-    import("../../bench/random-prompts.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/engine/drafts-bench.js"),
+    import("../../bench/engine/random-prompts.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const perBatch = flags.batch.map((batch) => (flags.rounds + 1) * Math.max(batch, flags.prompts));
   const numPrompts = perBatch.reduce((sum, count) => sum + count, 0);

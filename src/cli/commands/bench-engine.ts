@@ -1,7 +1,7 @@
 /** `millrace bench engine`: prefill and decode speed of a model in this process, without HTTP or text. */
 
 import { Command, Option } from "commander";
-import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine-bench.js";
+import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine/engine-bench.js";
 import { MillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import type { EngineOptions } from "../../engine/api/options.js";
@@ -89,8 +89,8 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
   const options = optionsOf(flags, path);
   const [{ startEngine }, { benchEngine }, { machineInfo, versions }] = await Promise.all([
     import("../../engine/engine.js"),
-    import("../../bench/engine-bench.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/engine/engine-bench.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const stage = startStage("engine");
   const startMs = performance.now();

@@ -1,8 +1,8 @@
 /** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
 import { Command } from "commander";
+import type { FirstByte, RunningGateway, Throughput } from "../../bench/gateway/measure.js";
 import { exitOnSignals } from "../bench-report.js";
 import { formatBytes, formatTable, jsonText } from "../format.js";
-import type { FirstByte, RunningGateway, Throughput } from "../gateway-bench/measure.js";
 import { integerIn } from "../option-values.js";
 
 interface GatewayFlags {
@@ -61,13 +61,13 @@ async function runBenchGateway(flags: GatewayFlags): Promise<void> {
   exitOnSignals();
   const [{ STREAM_TIMINGS, firstByte, startGateway, startPeerGateway, throughput }, { startMock }, { LoadGenerator }] =
     await Promise.all([
-      import("../gateway-bench/measure.js"),
+      import("../../bench/gateway/measure.js"),
       import("../../bench/mock/start-mock.js"),
       import("../../bench/load/generator.js"),
     ]);
   const [{ median }, { machineInfo, versions }] = await Promise.all([
     import("../../core/statistics.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const mock = await startMock(STREAM_TIMINGS);
   const gateways: RunningGateway[] = [];

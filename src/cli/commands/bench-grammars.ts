@@ -1,6 +1,6 @@
 /** `millrace bench grammars`: compile times and times per mask of typical schemas on a model's vocabulary. */
 import { Command } from "commander";
-import type { GrammarBenchReport, GrammarCase } from "../../bench/grammar-bench.js";
+import type { GrammarBenchReport, GrammarCase } from "../../bench/engine/grammar-bench.js";
 import { formatTable, jsonText } from "../format.js";
 import { locateModel, modelOption } from "../model.js";
 import { integerIn } from "../option-values.js";
@@ -64,9 +64,9 @@ const SCHEMAS: readonly (readonly [name: string, schema: object, value: unknown]
 async function runBenchGrammars(flags: BenchFlags): Promise<void> {
   const { path, name } = await locateModel(flags.model, stagesTo(process.stderr));
   const [{ benchGrammars }, { recipeText }, { machineInfo, versions }] = await Promise.all([
-    import("../../bench/grammar-bench.js"),
+    import("../../bench/engine/grammar-bench.js"),
     import("../../text/answer/answer-recipe.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const cases = SCHEMAS.map(
     ([caseName, schema, value]): GrammarCase => ({

@@ -51,7 +51,7 @@ async function runBenchKernels(flags: KernelsFlags): Promise<void> {
   const [{ benchKernels }, { loadProbes }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/kernels/kernel-bench.js"),
     import("../../bench/kernels/probes.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const numThreads = flags.threads ?? defaultNumThreads();
   const probes = loadProbes(numThreads);

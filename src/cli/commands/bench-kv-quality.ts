@@ -1,7 +1,7 @@
 /** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
 import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
-import type { Divergence } from "../../bench/divergence.js";
+import type { Divergence } from "../../bench/engine/divergence.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
@@ -60,8 +60,8 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
       import("../../model/open-model.js"),
       import("../../model/config.js"),
       import("../../backend/create/create-backend.js"),
-      import("../../bench/divergence.js"),
-      import("../../bench/machine.js"),
+      import("../../bench/engine/divergence.js"),
+      import("../../bench/results/machine.js"),
     ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
   const backend = createBackend({ numThreads });

@@ -148,7 +148,7 @@ async function measure(flags: PeersFlags): Promise<PeerRun[]> {
   const job = await jobOf(flags, numThreads);
   const [{ runPeers }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/peers/run.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const contenders = job.contenders.map((contender) => ({
     name: contender.name,

@@ -33,7 +33,7 @@ async function runSelfTest(flags: SelfTestFlags): Promise<void> {
   const [{ MOCK_TIMINGS, TOLERANCE, selfTest }, { LoadGenerator }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/mock/self-test.js"),
     import("../../bench/load/generator.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const generator = await LoadGenerator.start(flags.workers, flags.poll);
   try {

@@ -1,6 +1,6 @@
 /** `millrace bench speculation`: what drafts of a given acceptance win, measured against plain decoding in the same process. */
 import { Command, Option } from "commander";
-import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/speculation-bench.js";
+import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/engine/speculation-bench.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/api/speculative-config.js";
 import { cpuCores, defaultNumThreads } from "../cpu.js";
@@ -54,8 +54,8 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
       import("../../engine/engine-core.js"),
       import("../../model/open-model.js"),
       import("../../backend/create/create-backend.js"),
-      import("../../bench/speculation-bench.js"),
-      import("../../bench/machine.js"),
+      import("../../bench/engine/speculation-bench.js"),
+      import("../../bench/results/machine.js"),
     ]);
   const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
   const outcomes = new Outcomes();

@@ -258,7 +258,7 @@ interface Outcome extends Compared {
 async function writeReport(flags: DistillFlags, outcome: Outcome): Promise<void> {
   const [{ compareQuality, findings, reportMarkdown, reportRows }, { machineInfo, versions }] = await Promise.all([
     import("../../distill/report.js"),
-    import("../../bench/machine.js"),
+    import("../../bench/results/machine.js"),
   ]);
   const { teacher, corpora, trained, teacherSize, studentSize } = outcome;
   const { items, speed, answerSpeed, speedProblem, textPerToken } = outcome;

@@ -157,7 +157,7 @@ interface Fitted {
 }
 
 async function writeReport(flags: DrafterFlags, fitted: Fitted): Promise<void> {
-  const { machineInfo, versions } = await import("../../bench/machine.js");
+  const { machineInfo, versions } = await import("../../bench/results/machine.js");
   const { name, outPath, corpora, acceptance, trained } = fitted;
   const { prompts, kind, depth, width, maxTokens, steps } = flags;
   const report = {

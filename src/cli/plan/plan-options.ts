@@ -1,7 +1,7 @@
 /** Options of `millrace plan`. */
 import { type Command, Option } from "commander";
-import { parseSlo } from "../../bench/measure/slo.js";
-import type { Slo } from "../../bench/report/schema.js";
+import type { Slo } from "../../bench/results/schema.js";
+import { parseSlo } from "../../bench/workload/slo.js";
 import { QUALITY } from "../../plan/data/constants.js";
 import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
 import { OBJECTIVES, type Objective, PLANNED_ENGINES, type PlannedEngine } from "../../plan/request.js";

@@ -1,10 +1,10 @@
 /** One measured round: a batch of prompts handed to a running engine at once, timed from outside through its public interface. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { MillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle } from "../engine/api/engine.js";
-import type { EngineOutput } from "../engine/api/output.js";
-import { GREEDY_SAMPLING } from "../engine/api/request.js";
-import type { EngineInfo } from "../engine/api/stats.js";
+import { MillraceError } from "../../core/errors.js";
+import type { Engine, EngineHandle } from "../../engine/api/engine.js";
+import type { EngineOutput } from "../../engine/api/output.js";
+import { GREEDY_SAMPLING } from "../../engine/api/request.js";
+import type { EngineInfo } from "../../engine/api/stats.js";
 
 interface RoundSpec {
   /** One per sequence of the batch. */

@@ -1,6 +1,6 @@
 /** Prompts that no cache has seen: token ids drawn from a seed, the same for every run. */
 
-import { generator } from "./random.js";
+import { generator } from "../workload/random.js";
 
 export interface PromptShape {
   readonly batch: number;

@@ -5,9 +5,13 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { FAILURE_KINDS } from "../load/record.js";
 
 export const REPORT_VERSION = 1;
+
+/** broken: the stream ended early or with an error; length: another number of tokens than asked for; usage: no count of tokens. */
+const FAILURE_KINDS = ["connect", "status", "broken", "timeout", "cancelled", "length", "usage"] as const;
+
+export type FailureKind = (typeof FAILURE_KINDS)[number];
 
 /** What was asked; entries are counted and digested, not kept: they are the user's own. */
 const workload = z.looseObject({ kind: z.string() });

@@ -1,9 +1,9 @@
 /** Measures what holding answers to grammars costs: compiling, and a mask for each token, through the engine's own grammar thread. */
-import { MillraceError } from "../core/errors.js";
-import { type Summary, summarize } from "../core/statistics.js";
-import { GrammarService } from "../engine/constraint/grammar-service.js";
-import type { FromGrammarThread } from "../engine/constraint/messages.js";
-import { readTokenBytes, type TokenBytes } from "../engine/constraint/token-bytes.js";
+import { MillraceError } from "../../core/errors.js";
+import { type Summary, summarize } from "../../core/statistics.js";
+import { GrammarService } from "../../engine/constraint/grammar-service.js";
+import type { FromGrammarThread } from "../../engine/constraint/messages.js";
+import { readTokenBytes, type TokenBytes } from "../../engine/constraint/token-bytes.js";
 
 const TIMEOUT_MS = 60_000;
 const SLICE_MS = 5;

@@ -1,5 +1,5 @@
 /** How requests come: by clients that wait for their answers, or at times of their own, whatever the server does. */
-import { Random } from "../random.js";
+import { Random } from "./random.js";
 
 export type Load =
   /** So many clients, each sending its next request when the last one is answered; they begin evenly spread over the ramp. */

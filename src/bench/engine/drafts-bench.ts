@@ -2,10 +2,10 @@
  * What speculation wins on given prompts: two engines in this process, one that decodes plainly and one that drafts, answer the same requests in
  * alternation, and both must give the same tokens. Each round has prompts of its own, so that no drafter has seen the answers.
  */
-import { MillraceError } from "../core/errors.js";
-import { GREEDY_SAMPLING } from "../engine/api/request.js";
-import type { EngineCore } from "../engine/engine-core.js";
-import { type Estimate, pairedRatio } from "./measure/intervals.js";
+import { MillraceError } from "../../core/errors.js";
+import { GREEDY_SAMPLING } from "../../engine/api/request.js";
+import type { EngineCore } from "../../engine/engine-core.js";
+import { type Estimate, pairedRatio } from "../measure/intervals.js";
 
 export interface PromptSet {
   readonly name: string;

@@ -1,6 +1,6 @@
 /** What an ablation's report holds, by cell and by pair of targets. */
-import type { BenchPlan, BenchReport, PlannedCell } from "../report/schema.js";
-import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize } from "../report/summary.js";
+import type { BenchPlan, BenchReport, PlannedCell } from "../results/schema.js";
+import { type CellRatio, type CellSummary, type Ratios, ratiosBetween, summarize } from "./summary.js";
 
 type AblationPlan = NonNullable<BenchPlan["ablation"]>;
 

@@ -1,8 +1,19 @@
 /** Ratios that others publish for each layer, the same of an ablation, and why the two differ. */
-import { figure, percent, ratioText, signedPercent, voidMark } from "../report/words.js";
-import { CODE_EDIT, isLadderCell, LADDER, LENGTHS, MEMORY, PADDED, SHARED, STORY, WARM_EDIT } from "./cells.js";
-import { type AblationReading, priceOfHalf } from "./reading.js";
-import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "./variants.js";
+
+import {
+  CODE_EDIT,
+  isLadderCell,
+  LADDER,
+  LENGTHS,
+  MEMORY,
+  PADDED,
+  SHARED,
+  STORY,
+  WARM_EDIT,
+} from "../ablation/cells.js";
+import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA } from "../ablation/variants.js";
+import { type AblationReading, priceOfHalf } from "./ablation-reading.js";
+import { figure, percent, ratioText, signedPercent, voidMark } from "./words.js";
 
 interface Reference {
   readonly what: string;

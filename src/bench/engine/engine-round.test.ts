@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FakeEngine } from "../../test/helpers/fake-engine.js";
+import { FakeEngine } from "../../../test/helpers/fake-engine.js";
 import { runRound, tokensToAsk } from "./engine-round.js";
 
 const prompt = (length: number): Int32Array => new Int32Array(length).fill(65);

@@ -5,9 +5,9 @@ import { MillraceError } from "../../core/errors.js";
 import { complete } from "../load/completion.js";
 import { LoopWatch } from "../load/loop-watch.js";
 import type { RequestRecord } from "../load/record.js";
-import { Random } from "../random.js";
-import { prose } from "./prose.js";
-import type { ProbedServer } from "./traffic.js";
+import { prose } from "../workload/prose.js";
+import { Random } from "../workload/random.js";
+import type { ProbedServer } from "../workload/traffic.js";
 
 export interface ServerAddress {
   /** Without an endpoint's path. */

@@ -1,6 +1,6 @@
 /** Service-level objectives: presets, limits of the user's own, and whether a request met them. */
 import { MillraceError } from "../../core/errors.js";
-import type { Slo } from "../report/schema.js";
+import type { Slo } from "../results/schema.js";
 
 /** As guidellm's documentation has them. */
 const SLO_PRESETS: readonly Slo[] = [

@@ -2,10 +2,10 @@
  * What speculation wins when drafts are right with a given probability: an engine in this process decodes each batch plainly and then with a
  * drafter that knows the outcome, in alternation, and both give the same tokens.
  */
-import { MillraceError } from "../core/errors.js";
-import { median } from "../core/statistics.js";
-import { GREEDY_SAMPLING } from "../engine/api/request.js";
-import type { EngineCore } from "../engine/engine-core.js";
+import { MillraceError } from "../../core/errors.js";
+import { median } from "../../core/statistics.js";
+import { GREEDY_SAMPLING } from "../../engine/api/request.js";
+import type { EngineCore } from "../../engine/engine-core.js";
 import { OracleDrafter } from "./oracle-drafter.js";
 import { randomPrompts } from "./random-prompts.js";
 

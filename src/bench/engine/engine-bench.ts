@@ -1,7 +1,7 @@
 /** `millrace bench engine` without its command line: rounds over batch sizes, medians and spreads. */
 
-import { type Summary, summarize } from "../core/statistics.js";
-import type { Engine } from "../engine/api/engine.js";
+import { type Summary, summarize } from "../../core/statistics.js";
+import type { Engine } from "../../engine/api/engine.js";
 import { type RoundSample, runRound } from "./engine-round.js";
 import { randomPrompts } from "./random-prompts.js";
 

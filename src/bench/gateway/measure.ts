@@ -1,16 +1,16 @@
 /** What a gateway costs: added time to the first byte among many streams, small requests a second, memory over very many of them. */
 import { join } from "node:path";
 import { Pool } from "undici";
-import type { LoadGenerator } from "../../bench/load/generator.js";
-import { percentile } from "../../bench/measure/percentiles.js";
-import { snapshotOf } from "../../bench/measure/process-usage.js";
-import { MOCK_FACTS } from "../../bench/mock/self-test.js";
-import { forkServer, type LaunchedServer, launchServer } from "../../bench/run/launch.js";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import type { LoadGenerator } from "../load/generator.js";
+import { percentile } from "../measure/percentiles.js";
+import { snapshotOf } from "../measure/process-usage.js";
+import { MOCK_FACTS } from "../mock/self-test.js";
+import { forkServer, type LaunchedServer, launchServer } from "../run/launch.js";
 
 /** Compiled, as every process of its own is. */
-const PROXY_PROCESS = "dist/src/cli/gateway-bench/proxy-process.js";
+const PROXY_PROCESS = "dist/src/bench/gateway/proxy-process.js";
 /**
  * A stream of forty tokens a second, as a busy GPU gives each of its clients. Tokens may be a millisecond late, directly and through a gateway alike: a mock
  * that is exact turns its event loop without pause, and would take one of two cores away from what is measured.

@@ -1,6 +1,6 @@
 /** What a measurement was made on: every saved result carries it. */
 import { cpus, totalmem } from "node:os";
-import { packageVersion } from "../core/package-root.js";
+import { packageVersion } from "../../core/package-root.js";
 
 export interface MachineInfo {
   readonly cpu: string;

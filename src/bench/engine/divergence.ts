@@ -1,6 +1,6 @@
 /** How far one engine's predictions are from another's over the same text. */
-import type { EngineCore } from "../engine/engine-core.js";
-import { percentile } from "./measure/percentiles.js";
+import type { EngineCore } from "../../engine/engine-core.js";
+import { percentile } from "../measure/percentiles.js";
 
 export interface Divergence {
   readonly numTokens: number;

@@ -2,16 +2,16 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { writeRandomModel } from "../../test/helpers/random-model.js";
-import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   NO_SPECULATION,
   type SpeculativeConfig,
-} from "../engine/api/speculative-config.js";
-import { EngineCore } from "../engine/engine-core.js";
-import { openModel } from "../model/open-model.js";
+} from "../../engine/api/speculative-config.js";
+import { EngineCore } from "../../engine/engine-core.js";
+import { openModel } from "../../model/open-model.js";
 import { benchDrafts } from "./drafts-bench.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-drafts-"));

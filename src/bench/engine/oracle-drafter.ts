@@ -1,7 +1,7 @@
 /** A drafter that knows the outputs and errs on purpose: what speculation can win at a given acceptance, apart from how well drafts are found. */
 
-import type { Draft, Drafter } from "../engine/speculative/drafter.js";
-import type { Sequence } from "../engine/step/sequence.js";
+import type { Draft, Drafter } from "../../engine/speculative/drafter.js";
+import type { Sequence } from "../../engine/step/sequence.js";
 
 /** What it says of its tokens; the speculator learns how often they are right. */
 const FIRST_CHANCE = 0.85;

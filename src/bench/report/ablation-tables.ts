@@ -1,12 +1,12 @@
 /** An ablation's tables: each layer alone and taken away, the ladder of loads, and the reference ratios. */
 
-import type { BenchReport, PlannedCell } from "../report/schema.js";
-import type { CellRatio } from "../report/summary.js";
-import { figure, NONE, ratioText, signedPercent, voidMark } from "../report/words.js";
-import { isLadderCell, isLayerCell } from "./cells.js";
-import { AblationReading, priceOfHalf } from "./reading.js";
-import { referenceTable } from "./reference.js";
-import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "./variants.js";
+import { isLadderCell, isLayerCell } from "../ablation/cells.js";
+import { ALL, aloneName, HALF, NAIVE, SPECULATION, VANILLA, withoutName } from "../ablation/variants.js";
+import type { BenchReport, PlannedCell } from "../results/schema.js";
+import { AblationReading, priceOfHalf } from "./ablation-reading.js";
+import { referenceTable } from "./ablation-reference.js";
+import type { CellRatio } from "./summary.js";
+import { figure, NONE, ratioText, signedPercent, voidMark } from "./words.js";
 
 export interface Section {
   readonly title: string;

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
+import { CODE_EDIT, LENGTHS, MEMORY, PADDED } from "../ablation/cells.js";
+import { ALL, HALF, NAIVE, VANILLA } from "../ablation/variants.js";
 import { measureRun } from "../measure/run-metrics.js";
-import { htmlOf } from "../report/html.js";
-import { markdownOf } from "../report/markdown.js";
-import type { BenchReport, BenchRun } from "../report/schema.js";
-import { CODE_EDIT, LENGTHS, MEMORY, PADDED } from "./cells.js";
-import { ablationSections } from "./tables.js";
-import { ALL, HALF, NAIVE, VANILLA } from "./variants.js";
+import type { BenchReport, BenchRun } from "../results/schema.js";
+import { ablationSections } from "./ablation-tables.js";
+import { htmlOf } from "./html.js";
+import { markdownOf } from "./markdown.js";
 
 const CLOSED = { kind: "closed", concurrency: 1, rampMs: 0 } as const;
 const ABLATION = {
