@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
 import { checkRequest } from "./admission.js";
-import type { EngineRequest } from "./api/request.js";
+import type { EngineRequest, SamplingParams } from "./api/request.js";
 import type { EngineInfo } from "./api/stats.js";
 
 const INFO: EngineInfo = {
@@ -41,6 +41,10 @@ test.each<[string, EngineRequest, string]>([
   ["too many biases", request([1], { logitBias: ids(1025).map((id) => [id, 1] as const) }), "invalid_parameter"],
   ["too many stop ids", request([1], { stopTokenIds: ids(257) }), "invalid_parameter"],
   ["too many log-probabilities", request([1], { numLogprobs: 21 }), "invalid_parameter"],
+  ["too many log-probabilities of the prompt", request([1], { numPromptLogprobs: 21 }), "invalid_parameter"],
+  ["a negative temperature", request([1], { temperature: -0.5 }), "invalid_parameter"],
+  ["a negative min_p", request([1], { minP: -0.5 }), "invalid_parameter"],
+  ["a negative top_k", request([1], { topK: -1 }), "invalid_parameter"],
   ["a repetition penalty the kernels refuse", request([1], { repetitionPenalty: 1e-31 }), "invalid_parameter"],
   ["a temperature that is no number", request([1], { temperature: Number.NaN }), "invalid_parameter"],
   ["an endless temperature", request([1], { temperature: Number.POSITIVE_INFINITY }), "invalid_parameter"],
@@ -57,6 +61,37 @@ test.each<[string, EngineRequest, string]>([
   ["more than the KV memory", request(ids(100), { maxTokens: 30 }), "kv_capacity_exceeded"],
 ])("%s is refused with a code", (_, engineRequest, code) => {
   expect(() => checkRequest(engineRequest, INFO)).toThrow(expect.objectContaining({ code }));
+});
+
+const LARGEST = 3.4e38;
+
+test.each<[string, Partial<SamplingParams>]>([
+  ["no sampling at all", { temperature: 0, topP: 0, minP: 0, topK: 0 }],
+  ["the highest min_p", { minP: 1 }],
+  ["the highest top_k", { topK: 2 ** 31 - 1 }],
+  ["the largest numbers", { temperature: LARGEST, topP: LARGEST, presencePenalty: LARGEST, frequencyPenalty: LARGEST }],
+  ["the smallest numbers", { presencePenalty: -LARGEST, frequencyPenalty: -LARGEST, repetitionPenalty: 1e-30 }],
+  ["the first and the last token", { stopTokenIds: [0, 99], allowedTokenIds: [0, 99], badWords: [[0], [99]] }],
+  ["as many log-probabilities as may be", { numLogprobs: 20, numPromptLogprobs: 20 }],
+  ["as many biases as may be", { logitBias: ids(1024).map((id) => [id, LARGEST] as const) }],
+  ["as many stop ids as may be", { stopTokenIds: ids(256) }],
+  ["as many allowed ids as may be", { allowedTokenIds: ids(16_384) }],
+  ["as many bad words as may be, as long as may be", { badWords: new Array(1024).fill(ids(128)) }],
+])("%s is accepted", (_, sampling) => {
+  expect(() => checkRequest(request([1], sampling), INFO)).not.toThrow();
+});
+
+test("a request that fills the context to the last token is accepted", () => {
+  const roomy = { ...INFO, numKvBlocks: 32 };
+  expect(() => checkRequest(request(ids(500), { maxTokens: 12 }), roomy)).not.toThrow();
+  expect(() => checkRequest(request(ids(500), { maxTokens: 13 }), roomy)).toThrow("500 + 13 = 513");
+});
+
+test("a prompt that is too long is max_tokens' fault where tokens are generated, and the input's where a vector is asked for", () => {
+  const pooled: EngineRequest = { ...request(ids(513), { maxTokens: 0 }), pooling: "mean" };
+  expect(() => checkRequest({ ...pooled, promptIds: Int32Array.from(ids(100)) }, INFO)).not.toThrow();
+  expect(() => checkRequest(pooled, INFO)).toThrow(expect.objectContaining({ param: "input" }));
+  expect(() => checkRequest(request(ids(513)), INFO)).toThrow(expect.objectContaining({ param: "max_tokens" }));
 });
 
 test("a request that fills the KV memory to the last slot is accepted, and the refusal of one more does the arithmetic", () => {

@@ -34,7 +34,18 @@ test("counts stay right under any sequence of calls", () => {
           counts[blockId]!--;
         } else expect(() => pool.release(blockId)).toThrow();
         expect(pool.numFree).toBe(counts.filter((count) => count === 0).length);
+        expect(counts.map((_, id) => pool.refCount(id))).toEqual(counts);
       }
     }),
   );
+});
+
+test("a pool whose blocks have all been used and freed is used up again after as many", () => {
+  const pool = new BlockPool(3, () => {});
+  for (let round = 0; round < 3; round++) {
+    const taken = [pool.allocate(), pool.allocate(), pool.allocate()];
+    expect([...taken].sort()).toEqual([0, 1, 2]);
+    expect(pool.allocate()).toBeUndefined();
+    for (const blockId of taken) pool.release(blockId!);
+  }
 });

@@ -18,6 +18,14 @@ test("a hash collision is a miss, never a wrong hit", () => {
   expect(index.find(node!, 42, FIRST, 0)).toBeUndefined();
 });
 
+test("a block that differs in one token, or has the same tokens after another prefix, is another block", () => {
+  const index = new PrefixIndex(1, 4);
+  const root = index.root("");
+  const node = index.publish(root, FIRST, 0, [7])!;
+  for (let i = 0; i < 4; i++) expect(index.find(root, 42, FIRST.with(i, 9), 0)).toBeUndefined();
+  expect(index.publish(node, FIRST, 0, [8])).toBeUndefined();
+});
+
 test("a salt sees only its own tree", () => {
   const index = new PrefixIndex(1, 4);
   index.publish(index.root("a"), FIRST, 0, [7]);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Breaker, CLOSED, mayTry, onFailure, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
+import { type Breaker, CLOSED, mayTry, onFailure, onFirstByte, onNothingLearnt, onSuccess, onTry } from "./breaker.js";
 
 const failed = (times: number, nowMs: number, from: Breaker = CLOSED): Breaker => {
   let breaker = from;
@@ -11,7 +11,7 @@ const failed = (times: number, nowMs: number, from: Breaker = CLOSED): Breaker =
 test("three failures in a row open it, fewer do not", () => {
   expect(mayTry(failed(2, 0), 0)).toBe(true);
   expect(mayTry(failed(3, 0), 0)).toBe(false);
-  expect(mayTry(onFailure(onSuccess(failed(2, 0)), 0), 0)).toBe(true);
+  expect(mayTry(onFailure(onSuccess(), 0), 0)).toBe(true);
 });
 
 test("after a second it lets one request through, whose success closes it", () => {
@@ -20,7 +20,7 @@ test("after a second it lets one request through, whose success closes it", () =
   expect(mayTry(open, 1000)).toBe(true);
   const probing = onTry(open);
   expect(mayTry(probing, 5000)).toBe(false);
-  expect(onSuccess(probing)).toBe(CLOSED);
+  expect(onSuccess()).toBe(CLOSED);
 });
 
 test("a failed probe doubles the pause, up to thirty seconds", () => {
@@ -53,11 +53,26 @@ test("whatever happens, time alone lets a request through again unless a probe i
       for (const [what, passedMs] of events) {
         nowMs += passedMs;
         if (what === "try" && mayTry(breaker, nowMs)) breaker = onTry(breaker);
-        else if (what === "success") breaker = onSuccess(breaker);
+        else if (what === "success") breaker = onSuccess();
         else if (what === "failure") breaker = onFailure(breaker, nowMs);
         else if (what === "nothing") breaker = onNothingLearnt(breaker);
         expect(mayTry(breaker, nowMs + 30_000)).toBe(breaker.state !== "half-open");
       }
     }),
   );
+});
+
+test("nothing but failures changes a closed breaker, and nothing but time or success an open one", () => {
+  const doubted = failed(2, 0);
+  const open = failed(3, 0);
+  expect([onTry(doubted), onFirstByte(doubted), onNothingLearnt(doubted)]).toEqual([doubted, doubted, doubted]);
+  expect([onFirstByte(open), onNothingLearnt(open)]).toEqual([open, open]);
+});
+
+test("a probe whose answer has begun lets others through, until its first failure", () => {
+  const trusted = onFirstByte(onTry(failed(3, 0)));
+  expect(mayTry(trusted, 0)).toBe(true);
+  const reopened = onFailure(trusted, 10_000);
+  expect(mayTry(reopened, 11_999)).toBe(false);
+  expect(mayTry(reopened, 12_000)).toBe(true);
 });

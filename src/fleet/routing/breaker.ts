@@ -34,13 +34,13 @@ export function onFirstByte(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "closed", numFailures: FAILURES_TO_OPEN - 1 } : breaker;
 }
 
-export function onSuccess(breaker: Breaker): Breaker {
-  return breaker === CLOSED ? breaker : CLOSED;
+export function onSuccess(): Breaker {
+  return CLOSED;
 }
 
 export function onFailure(breaker: Breaker, nowMs: number): Breaker {
   const numFailures = breaker.numFailures + 1;
-  if (breaker.state === "closed" && numFailures < FAILURES_TO_OPEN) return { ...breaker, numFailures };
+  if (numFailures < FAILURES_TO_OPEN) return { ...breaker, numFailures };
   // Requests that were under way when it opened tell nothing new.
   if (breaker.state === "open") return breaker;
   const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** breaker.numTrips);

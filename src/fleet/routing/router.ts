@@ -111,7 +111,7 @@ export class Router {
     const candidates = open.map(
       ({ record }, i): RoutingCandidate => ({
         id: record.id,
-        matchedFraction: prefix.numBlocks === 0 ? 0 : Math.min(1, numMatched[i]! / prefix.numBlocks),
+        matchedFraction: prefix.numBlocks === 0 ? 0 : numMatched[i]! / prefix.numBlocks,
         load: record.load(model.meanTokens),
         numInFlight: record.numInFlight,
       }),
@@ -252,7 +252,7 @@ export class Router {
         if (record.isDown) this.#forgetIdle(record);
         const nowMs = this.now();
         if (how === "answered") {
-          record.breaker = onSuccess(record.breaker);
+          record.breaker = onSuccess();
           model.meanMs += MEAN_WEIGHT * (nowMs - beganMs - model.meanMs);
         } else if (how === "failed") record.breaker = onFailure(record.breaker, nowMs);
         else record.breaker = onNothingLearnt(record.breaker);

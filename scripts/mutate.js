@@ -1,0 +1,89 @@
+/**
+ * Mutation testing: changes the code where decisions are made, one small change at a time, and asks the tests beside it whether they notice.
+ *
+ *   node scripts/mutate.js [name…]     the files whose path contains one of the names, else all; results go to build/mutations/
+ *   node scripts/mutate.js --write     writes the table and the survivors of docs/background/mutations.md from those results
+ */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { mutantsOf } from "./mutation/mutants.js";
+import { writePage } from "./mutation/page.js";
+import { openSession } from "./mutation/session.js";
+import { listFiles } from "./setup/stamp.js";
+import { parseSources } from "./syntax.js";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const RESULTS = join(ROOT, "build/mutations");
+
+/** Each file with the tests that judge its mutants. By name, as files move. */
+const JUDGES = {
+  "scheduler.ts": ["scheduler.test.ts", "scheduler-steps.test.ts", "kv-manager.test.ts"],
+  "sampler-io.ts": ["sampling-fields.test.ts"],
+  "speculator.ts": ["speculator.test.ts"],
+  "kv-manager.ts": ["kv-manager.test.ts", "scheduler.test.ts", "scheduler-steps.test.ts"],
+  "block-pool.ts": ["block-pool.test.ts"],
+  "prefix-index.ts": ["prefix-index.test.ts", "prefix-tree.test.ts", "cache-changes.test.ts"],
+  "admission.ts": ["admission.test.ts"],
+  "router.ts": ["router.test.ts", "router-leases.test.ts"],
+  "breaker.ts": ["breaker.test.ts"],
+  "exchange.ts": ["proxy-failures.test.ts", "proxy.test.ts", "clients.test.ts"],
+  "delivery.ts": ["delivery.test.ts", "proxy-failures.test.ts"],
+};
+
+/** The one file of that name. */
+function find(name, paths) {
+  const found = paths.filter((path) => basename(path) === name);
+  if (found.length !== 1) throw new Error(`expected one file ${name}, found ${found.length}: ${found.join(", ")}`);
+  return found[0];
+}
+
+async function mutate(name, path, file, paths) {
+  const mutants = mutantsOf(file);
+  const tests = JUDGES[name].map((test) => find(test, paths));
+  const session = await openSession({ root: ROOT, file: resolve(ROOT, path), source: file.text, mutants, tests });
+  const judged = [];
+  try {
+    for (const mutant of mutants) {
+      const { start, end, id, ...kept } = mutant;
+      judged.push({ ...kept, ...(await session.judge(mutant)) });
+    }
+  } finally {
+    await session.close();
+  }
+  mkdirSync(RESULTS, { recursive: true });
+  writeFileSync(join(RESULTS, `${name}.json`), JSON.stringify({ name, path, tests, mutants: judged }, undefined, 1));
+  return judged;
+}
+
+/** Names the survivors that nobody has explained. */
+function report(name, path, judged, seconds) {
+  const escaped = judged.filter((mutant) => !isCaught(mutant));
+  const unexplained = escaped.filter((mutant) => explanationOf(name, mutant) === undefined);
+  const share = ((1 - escaped.length / judged.length) * 100).toFixed(1);
+  const explained = `${escaped.length - unexplained.length} survivors explained`;
+  process.stdout.write(`${path}: ${share} % of ${judged.length} caught, ${explained}, ${seconds.toFixed(0)} s\n`);
+  for (const { line, place, mutator, from, to, outcome } of unexplained) {
+    const change = `${from} → ${to}`.replace(/\s+/g, " ");
+    process.stdout.write(`  ${path}:${line} ${place}: ${mutator}: ${change} (${outcome})\n`);
+  }
+}
+
+async function main(names) {
+  const paths = listFiles(ROOT, "src", (path) => path.endsWith(".ts"));
+  const chosen = Object.keys(JUDGES)
+    .map((name) => [name, find(name, paths)])
+    .filter(([, path]) => names.length === 0 || names.some((name) => path.includes(name)));
+  const sources = parseSources(ROOT);
+  for (const [name, path] of chosen) {
+    const startMs = performance.now();
+    const judged = await mutate(name, path, sources.get(path), paths);
+    report(name, path, judged, (performance.now() - startMs) / 1000);
+  }
+}
+
+const names = process.argv.slice(2);
+if (names[0] === "--write") {
+  const results = Object.keys(JUDGES).map((name) => JSON.parse(readFileSync(join(RESULTS, `${name}.json`), "utf8")));
+  writePage(join(ROOT, "docs/background/mutations.md"), results);
+} else await main(names);

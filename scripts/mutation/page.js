@@ -1,0 +1,84 @@
+/** Writes the parts of docs/background/mutations.md that come from a run: the table, and every survivor with what explains it. */
+import { readFileSync, writeFileSync } from "node:fs";
+
+const EXPLANATIONS = new URL("explanations.json", import.meta.url);
+const BEGIN = "<!-- written by scripts/mutate.js -->";
+const END = "<!-- end -->";
+
+/** Survivors read better than they are stored: one line, as in the source. */
+const inline = (text) => text.replace(/\s+/g, " ");
+const shorten = (text) => (text.length > 90 ? `${text.slice(0, 87)}…` : text);
+
+export const isCaught = ({ outcome }) => outcome === "killed" || outcome === "timed out";
+
+/** @returns why a mutant survives, if somebody has said so; an explanation without `to` holds for all mutants of its `from` */
+export function explanationOf(name, { place, from, to, occurrence }) {
+  const { [name]: entries = [] } = JSON.parse(readFileSync(EXPLANATIONS, "utf8"));
+  return entries.find(
+    (entry) =>
+      entry.place === place &&
+      entry.from === inline(from) &&
+      (entry.to === undefined || entry.to === inline(to)) &&
+      (entry.occurrence === undefined || entry.occurrence === occurrence),
+  )?.why;
+}
+
+const percent = (count, total) => `${((100 * count) / total).toFixed(1)} %`;
+
+function tableOf(results) {
+  const rows = results.map(({ name, mutants }) => {
+    const count = (outcome) => mutants.filter((each) => each.outcome === outcome).length;
+    return {
+      name: `\`${name}\``,
+      numMutants: mutants.length,
+      numKilled: count("killed"),
+      numTimedOut: count("timed out"),
+      numSurvived: count("survived"),
+      numUncovered: count("not covered"),
+    };
+  });
+  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+  const keys = ["numMutants", "numKilled", "numTimedOut", "numSurvived", "numUncovered"];
+  rows.push({ name: "all", ...Object.fromEntries(keys.map((key) => [key, sum(key)])) });
+  return [
+    "| File | Mutants | Killed | Timed out | Survived | Not covered | Caught |",
+    "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ...rows.map((row) => {
+      const share = percent(row.numKilled + row.numTimedOut, row.numMutants);
+      return `| ${row.name} | ${keys.map((key) => row[key]).join(" | ")} | ${share} |`;
+    }),
+  ];
+}
+
+function survivorsOf({ name, mutants }) {
+  const survivors = mutants.filter((mutant) => !isCaught(mutant));
+  if (survivors.length === 0) return [];
+  const byReason = new Map();
+  for (const mutant of survivors) {
+    const why = explanationOf(name, mutant) ?? "Not explained yet.";
+    byReason.set(why, [...(byReason.get(why) ?? []), mutant]);
+  }
+  return [
+    "",
+    `### ${name}`,
+    "",
+    "| Place | Mutants | Why they survive |",
+    "| --- | --- | --- |",
+    ...[...byReason].map(([why, those]) => {
+      const places = [...new Set(those.map(({ place }) => `\`${place}\``))].join(", ");
+      const changes = those.map(({ from, to, mutator }) => {
+        const change = to === "" ? inline(from) : `${inline(from)} → ${inline(to)}`;
+        return `${mutator}: \`${shorten(change).replaceAll("|", "\\|")}\``;
+      });
+      return `| ${places} | ${[...new Set(changes)].join("<br>")} | ${why} |`;
+    }),
+  ];
+}
+
+/** @param results of all files, in the order of the table */
+export function writePage(path, results) {
+  const page = readFileSync(path, "utf8");
+  const start = page.indexOf(BEGIN) + BEGIN.length;
+  const written = [...tableOf(results), "", "## Survivors", ...results.flatMap(survivorsOf)].join("\n");
+  writeFileSync(path, `${page.slice(0, start)}\n\n${written}\n\n${page.slice(page.indexOf(END))}`);
+}
