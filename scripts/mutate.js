@@ -1,8 +1,9 @@
 /**
  * Mutation testing: changes the code where decisions are made, one small change at a time, and asks the tests beside it whether they notice.
  *
- *   node scripts/mutate.js [name…]     the files whose path contains one of the names, else all; results go to build/mutations/
- *   node scripts/mutate.js --write     writes the table and the survivors of docs/background/mutations.md from those results
+ *   node scripts/mutate.js [name…]           the files whose path contains one of the names, else all; results go to build/mutations/
+ *   node scripts/mutate.js --again [name…]   only those mutants of them that survived last time, when nothing but tests was added since
+ *   node scripts/mutate.js --write           writes the table and the survivors of docs/background/mutations.md from those results
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -38,21 +39,30 @@ function find(name, paths) {
   return found[0];
 }
 
-async function mutate(name, path, file, paths) {
+const resultsPath = (name) => join(RESULTS, `${name}.json`);
+const readResults = (name) => JSON.parse(readFileSync(resultsPath(name), "utf8"));
+
+/** The same in another run, as long as the code around it is. */
+const identityOf = ({ place, mutator, from, to, occurrence }) => [place, mutator, from, to, occurrence].join("\n");
+
+/** @param known results of the run before, whose caught mutants are not judged again */
+async function mutate(name, path, file, paths, known) {
+  const caught = new Map(known.filter(isCaught).map((mutant) => [identityOf(mutant), mutant]));
   const mutants = mutantsOf(file);
   const tests = JUDGES[name].map((test) => find(test, paths));
   const session = await openSession({ root: ROOT, file: resolve(ROOT, path), source: file.text, mutants, tests });
   const judged = [];
   try {
     for (const mutant of mutants) {
+      const { outcome, by } = caught.get(identityOf(mutant)) ?? (await session.judge(mutant));
       const { start, end, id, ...kept } = mutant;
-      judged.push({ ...kept, ...(await session.judge(mutant)) });
+      judged.push({ ...kept, outcome, by });
     }
   } finally {
     await session.close();
   }
   mkdirSync(RESULTS, { recursive: true });
-  writeFileSync(join(RESULTS, `${name}.json`), JSON.stringify({ name, path, tests, mutants: judged }, undefined, 1));
+  writeFileSync(resultsPath(name), JSON.stringify({ name, path, tests, mutants: judged }, undefined, 1));
   return judged;
 }
 
@@ -69,7 +79,7 @@ function report(name, path, judged, seconds) {
   }
 }
 
-async function main(names) {
+async function main(names, isAgain) {
   const paths = listFiles(ROOT, "src", (path) => path.endsWith(".ts"));
   const chosen = Object.keys(JUDGES)
     .map((name) => [name, find(name, paths)])
@@ -77,13 +87,13 @@ async function main(names) {
   const sources = parseSources(ROOT);
   for (const [name, path] of chosen) {
     const startMs = performance.now();
-    const judged = await mutate(name, path, sources.get(path), paths);
+    const judged = await mutate(name, path, sources.get(path), paths, isAgain ? readResults(name).mutants : []);
     report(name, path, judged, (performance.now() - startMs) / 1000);
   }
 }
 
-const names = process.argv.slice(2);
-if (names[0] === "--write") {
-  const results = Object.keys(JUDGES).map((name) => JSON.parse(readFileSync(join(RESULTS, `${name}.json`), "utf8")));
-  writePage(join(ROOT, "docs/background/mutations.md"), results);
-} else await main(names);
+const [option, ...names] = process.argv.slice(2);
+if (option === "--write") {
+  writePage(join(ROOT, "docs/background/mutations.md"), Object.keys(JUDGES).map(readResults));
+} else if (option === "--again") await main(names, true);
+else await main(process.argv.slice(2), false);

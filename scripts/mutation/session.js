@@ -97,8 +97,8 @@ export async function openSession({ root, file, source, mutants, tests }) {
   const judges = [];
   for (const specification of specifications) {
     // The first time takes longer than those to come.
-    await run(specification, { active: -1, ...endless });
-    const clean = await run(specification, { active: -1, ...endless });
+    await run(specification, endless);
+    const clean = await run(specification, endless);
     if (!clean.isOk) throw new Error(`${specification.moduleId} fails without any mutant: ${clean.by}`);
     judges.push({ specification, ...clean });
   }

@@ -1,8 +1,8 @@
 /** What a lease weighs and teaches, and who is told when instances change. */
 import { describe, expect, test } from "vitest";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
-import type { EngineMetrics } from "../adapters/adapter.js";
-import type { Upstream } from "../upstream.js";
+import type { EngineMetrics } from "../upstream/engine.js";
+import type { Upstream } from "../upstream/upstream.js";
 import type { PrefixKeys } from "./key-source.js";
 import { DEFAULT_ROUTING, type Lease, type RoutedRequest, Router, type RoutingOptions } from "./router.js";
 
