@@ -9,7 +9,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { mutantsOf } from "./mutation/mutants.js";
-import { writePage } from "./mutation/page.js";
+import { explanationOf, isCaught, writePage } from "./mutation/page.js";
 import { openSession } from "./mutation/session.js";
 import { listFiles } from "./setup/stamp.js";
 import { parseSources } from "./syntax.js";
@@ -22,7 +22,7 @@ const JUDGES = {
   "scheduler.ts": ["scheduler.test.ts", "scheduler-steps.test.ts", "kv-manager.test.ts"],
   "sampler-io.ts": ["sampling-fields.test.ts"],
   "speculator.ts": ["speculator.test.ts"],
-  "kv-manager.ts": ["kv-manager.test.ts", "scheduler.test.ts", "scheduler-steps.test.ts"],
+  "kv-manager.ts": ["kv-manager.test.ts", "scheduler-steps.test.ts", "scheduler.test.ts", "cache-changes.test.ts"],
   "block-pool.ts": ["block-pool.test.ts"],
   "prefix-index.ts": ["prefix-index.test.ts", "prefix-tree.test.ts", "cache-changes.test.ts"],
   "admission.ts": ["admission.test.ts"],
