@@ -201,10 +201,25 @@ test.each([
   expect(proxy.breakerState("a")).toBe(state);
 });
 
-test("no more instances are tried than allowed", async () => {
-  const { post, watched } = await start([cut, cut, cut, ok], { limits: { maxAttempts: 2 } });
+test.each([1, 2, 3])("with max-attempts %i, that many instances are tried and no more", async (maxAttempts) => {
+  const busy = answerJson({ error: "busy" }, 429);
+  const { post, watched } = await start([busy, busy, busy, busy], { limits: { maxAttempts } });
+  expect((await post(chat, request)).status).toBe(429);
+  expect(watched.routed).toHaveLength(maxAttempts);
+});
+
+test("a request that breaks the connections of two instances is sent to no third", async () => {
+  const { post, watched } = await start([cut, cut, cut, cut], { limits: { maxAttempts: 10 } });
   expect(await code(await post(chat, request))).toEqual([502, "upstream_failed"]);
   expect(watched.routed).toHaveLength(2);
+});
+
+test("an instance that refuses connections does not count towards those two", async () => {
+  const { post, standIns, watched } = await start([cut, ok, ok], { limits: { maxAttempts: 10 } });
+  // Turns go to the first, the third, the second.
+  await standIns[2]!.die();
+  expect((await post(chat, request)).status).toBe(200);
+  expect(watched.routed).toEqual(["a", "c", "b"]);
 });
 
 test("the only instance is asked again when its connection was closed under a request", async () => {
