@@ -1,6 +1,6 @@
 /** Waits and time limits that an abort signal ends early. */
 
-/** Waits, but no longer than until the signal: then it resolves too. */
+/** Resolves after `ms`, or as soon as `signal` is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -14,10 +14,10 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** A timer that fires so late was held up by this process, which may not have read an answer that is there. */
+/** If a timer fires this late, this process was blocked and may not have read an answer that has arrived. */
 const LATE_MS = 250;
 
-/** Runs a task whose signal is aborted after a time, or with `signal`. */
+/** Runs a task whose signal is aborted after `ms`, or together with `signal`. */
 export async function within<T>(
   ms: number,
   signal: AbortSignal,
@@ -40,7 +40,7 @@ export async function within<T>(
   }
 }
 
-/** A signal that is aborted with any of `signals`; `dispose` lets go of them. */
+/** A controller whose signal is aborted together with any of `signals`; `dispose` removes its listeners from them. */
 export function eitherOf(...signals: readonly AbortSignal[]): AbortController & { dispose(): void } {
   const controller = new AbortController();
   const abort = (): void => controller.abort();

@@ -73,7 +73,7 @@ test("draining, restarting and scaling, also of models with a slash", async () =
   expect((await ask("POST", `/admin/instances/${ID}/drain`, "boss")).status).toBe(202);
   expect((await ask("POST", `/admin/instances/${ID}/restart`, "boss")).status).toBe(202);
   const scaled = await ask("POST", "/admin/models/org/m/scale", "boss", '{"instances": 9}');
-  const hint = "the configuration's max of org/m is 4: change it there, and send SIGHUP";
+  const hint = "the configuration limits org/m to max: 4; change it there, and send SIGHUP";
   const limited = { model: "org/m", instances: 4, asked: 9, limited_by: "max", hint };
   expect([scaled.status, JSON.parse(scaled.text)]).toEqual([202, limited]);
   const whole = await ask("POST", "/admin/models/org/m/scale", "boss", '{"instances": 3}');

@@ -1,4 +1,4 @@
-/** The fleet's own paths beside the API: /metrics and /report for everybody, and /admin for who has the administrator's key. */
+/** The fleet's own paths beside the API: /metrics and /report, which are public, and /admin, which needs the administrator's key. */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
@@ -11,31 +11,31 @@ import { MAX_INSTANCES } from "./config/schema.js";
 import type { Secret } from "./config/values.js";
 import type { InstanceStatus } from "./supervision/instance-status.js";
 
-/** What came of asking for a number of instances. */
+/** Result of scaling a model. */
 export interface Scaled {
   readonly instances: number;
   readonly limitedBy: "min" | "max" | undefined;
 }
 
-/** What the administrator can see and do. */
+/** The operations behind the administrator's paths. */
 export interface AdminTarget {
   instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
   drain(id: string): Promise<void>;
   restart(id: string): Promise<void>;
-  /** @returns instances there will be, and which of the model's bounds made it others than were asked for */
+  /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
   scale(model: string, instances: number): Scaled;
   metrics(): Promise<{ readonly text: string; readonly contentType: string }>;
-  /** Undefined: nobody is administrator. Asked anew each time, as it may change. */
+  /** The administrator's key; undefined if there is none. Called for each request, since a reload may change it. */
   adminKey(): Secret | undefined;
-  /** Undefined: there is no /report. */
+  /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
-  /** Running after the answer: failures are for the log. */
+  /** Runs a task beyond the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
 
 const scaleBody = z.strictObject({ instances: z.number().int().min(0).max(MAX_INSTANCES) });
 
-/** What an instance shows: its key stays inside. */
+/** The public fields of an instance, without its API key. */
 function shown({ target, logFile, ...status }: ReturnType<AdminTarget["instances"]>[number]) {
   return { ...status, url: target?.url ?? null, logFile: logFile ?? null };
 }
@@ -55,7 +55,7 @@ function createAdminApp(target: AdminTarget): Hono {
     return c.json(errorBody(error, c.req.header("x-request-id") ?? ""), error.status as 400);
   });
   app.notFound(() => {
-    throw new MillraceError("not_found", "expected one of the paths of docs/guides/fleet.md, got another");
+    throw new MillraceError("not_found", "expected one of the paths in docs/guides/fleet.md, got another");
   });
   app.get("/metrics", async (c) => {
     const { text, contentType } = await target.metrics();
@@ -64,8 +64,8 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
     if (page !== undefined) return c.html(page);
-    throw new MillraceError("not_found", "expected the report of the first bench, got none yet", {
-      hint: "it is measured after the first start, in about five minutes",
+    throw new MillraceError("not_found", "expected the report of the first benchmark, got none yet", {
+      hint: "the benchmark runs after the first start and takes about five minutes",
     });
   });
   app.use("/admin/*", async (c, next) => {
@@ -82,7 +82,7 @@ function createAdminApp(target: AdminTarget): Hono {
   app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
     const id = known(c.req.param("id"));
     const action = c.req.param("action") as "drain" | "restart";
-    // A drain lasts as long as its longest request: the list shows when it is done.
+    // A drain lasts as long as the longest request; GET /admin/instances shows when it is done.
     target.inBackground(`${action} of ${id}`, target[action](id));
     return c.json({ id, action, state: "accepted" }, 202);
   });
@@ -96,7 +96,7 @@ function createAdminApp(target: AdminTarget): Hono {
     const { instances, limitedBy } = target.scale(model, body.data.instances);
     const answer = { model, instances };
     if (limitedBy === undefined) return c.json(answer, 202);
-    const hint = `the configuration's ${limitedBy} of ${model} is ${instances}: change it there, and send SIGHUP`;
+    const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
     return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
   });
   return app;
@@ -104,7 +104,7 @@ function createAdminApp(target: AdminTarget): Hono {
 
 type HandleOther = (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
 
-/** For the proxy's port: paths of the API never come here. */
+/** Handles paths that the proxy on the same port does not serve. */
 export function adminHandler(target: AdminTarget): HandleOther {
   const listener = getRequestListener(createAdminApp(target).fetch);
   return (incoming, outgoing, requestId) => {

@@ -1,4 +1,4 @@
-/** Whose request it is: the tenant that the configuration gave its API key to. */
+/** Identifies the tenant of a request by its API key. */
 import { createKeyCheck } from "../core/api-keys.js";
 import { keepsApart } from "../core/cache-scope.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -6,8 +6,8 @@ import type { Secret } from "./config/values.js";
 import type { Authorize, Caller } from "./proxy/options.js";
 
 /**
- * Without keys everybody may, and all are one tenant.
- * @param isIsolated whether each tenant has cached prefixes of its own; undefined: as soon as there are two
+ * Without keys every request is allowed, and all belong to one tenant.
+ * @param isIsolated whether each tenant has its own cached prefixes; undefined: yes if there are at least two tenants
  */
 export function authorizeBy(
   keys: readonly { readonly tenant: string; readonly key: Secret }[],
@@ -22,7 +22,7 @@ export function authorizeBy(
   );
   for (const { tenant, key } of keys) {
     const digest = check(undefined, key.reveal());
-    // Made of the tenant's first key, so that nobody without it can name the scope.
+    // Derived from the tenant's first key, so that nobody without the key can name the scope.
     if (!scopes.has(tenant)) scopes.set(tenant, digest);
     callers.set(digest, isApart ? { tenant, cacheScope: scopes.get(tenant) } : { tenant });
   }
@@ -30,7 +30,7 @@ export function authorizeBy(
     callers.get(check(authorization, typeof apiKey === "string" ? apiKey : undefined)) ?? { tenant: "" };
 }
 
-/** Whether each tenant of a configuration has cached prefixes of its own. */
+/** Whether each tenant of a configuration has its own cached prefixes. */
 export function tenantsApart({ apiKeys, isolateApiKeys }: Pick<FleetConfig, "apiKeys" | "isolateApiKeys">): boolean {
   return keepsApart(
     apiKeys.map(({ tenant }) => tenant),

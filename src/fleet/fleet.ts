@@ -1,4 +1,4 @@
-/** A running fleet: configuration in, supervisor, proxy, keeper and observers together, and the changes of a reload applied to what they are about. */
+/** A running fleet: builds supervisor, proxy, keeper and observers from a configuration, and applies reloads to them. */
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
@@ -29,19 +29,19 @@ export interface FleetOptions {
   readonly machine: FleetMachine;
   readonly logger: Logger;
   readonly logFolder: string;
-  /** What reads the prompts of a model's requests; absent: routing goes by their text. */
+  /** Opens the prompt reader of a model; absent: requests are routed by text. */
   readonly loadPromptReader?: LoadPromptReader;
-  /** A page for /report, which may come later. */
+  /** File of the page at /report, which may be written later. */
   readonly reportFile?: string;
 }
 
-/** What a reload did. */
+/** Result of a reload, as names of models and keys. */
 export interface Reload {
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** Their instances are new processes. */
+  /** Models whose instances are replaced by new processes. */
   readonly replaced: readonly string[];
-  /** Keys that only a new start changes. */
+  /** Changed keys that take effect only at the next start. */
   readonly needRestart: readonly string[];
 }
 
@@ -49,10 +49,10 @@ export interface FleetStatus extends InstanceStatus {
   readonly inFlight: number;
 }
 
-/** How often the policies are asked. */
+/** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
 
-/** Keys of the file, by property. */
+/** Settings that a reload cannot change: key in the file, by property. */
 const FIXED_AT_START = {
   host: "host",
   port: "port",
@@ -104,7 +104,7 @@ export class Fleet {
     });
   }
 
-  /** Listens at once; instances start in the background. */
+  /** Listens immediately; instances start in the background. */
   static async start(options: FleetOptions): Promise<Fleet> {
     const fleet = new Fleet(options);
     try {
@@ -128,7 +128,7 @@ export class Fleet {
     return this.#supervisor.instances().map((status) => ({ ...status, inFlight: this.#inFlightOf(status.id) }));
   }
 
-  /** When no instance is on its first way to ready, and each model that is always loaded has one, or none that will be. */
+  /** Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has given up on all. */
   whenStarted(): Promise<void> {
     return new Promise((resolve) => {
       const look = (): void => {
@@ -141,21 +141,21 @@ export class Fleet {
     });
   }
 
-  /** Applies what differs; streams go on. One reload at a time. */
+  /** Applies the differences; running requests go on. Reloads run one at a time. */
   reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
     const done = this.#reloading.then(() => this.#apply(config, machine));
     this.#reloading = done.catch(() => {});
     return done;
   }
 
-  /** New requests are refused, the running ones finish, then everything ends. */
+  /** Refuses new requests, waits for the running ones, then closes. */
   async drain(): Promise<void> {
     clearInterval(this.#timer);
     await this.#proxy?.drain();
     await this.close();
   }
 
-  /** Cuts everything off. */
+  /** Cuts off all requests and stops all instances. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#proxy?.close();
@@ -165,7 +165,7 @@ export class Fleet {
   #isStarted({ name, instances }: ModelSpec): boolean {
     const all = this.#supervisor.upstreams(name);
     if (all.some(({ state, starts }) => state === "starting" && starts <= 1)) return false;
-    // Servers that are only attached come and go without us.
+    // The fleet does not wait for attached servers, which it does not control.
     if (instances === 0 || all.some(({ state }) => state === "ready")) return true;
     return all.every(({ isAttached, isGivenUp }) => isAttached || isGivenUp);
   }
@@ -232,7 +232,7 @@ export class Fleet {
     this.#warnOfMemory();
     for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) this.#promptKeys.forget(name);
     for (const { spec } of added) this.#supervisor.addModel(spec);
-    // A model that is only attached from now on has no instances of its own any more, one that was until now has them again.
+    // A model that became attached-only loses its own instances; one that no longer is gets them back.
     const isTurned = ({ spec, kept }: PlannedModel) =>
       (before.get(spec.name)?.kept === undefined) !== (kept === undefined);
     for (const { spec } of planned.filter(
@@ -249,23 +249,23 @@ export class Fleet {
     return { added: namesOf(added), removed, replaced: namesOf(replaced), needRestart };
   }
 
-  /** Of each model whose engine cannot do it everywhere. */
+  /** Warns of each model whose engine cannot keep tenants apart on every path. */
   #sayWhereTenantsAreApart(): void {
     if (!tenantsApart(this.#config)) return;
     for (const { spec } of this.#planned) {
       const { name: model, engine } = spec;
       const { isolated, refused } = promptPathsOf(engine);
       const warn = (fields: object, message: string) => this.options.logger.warn({ model, engine, ...fields }, message);
-      if (sharesDrafts(spec)) warn({}, "drafts come from all tenants' earlier requests, and so show what those were");
+      if (sharesDrafts(spec)) warn({}, "drafts come from the earlier requests of all tenants, and may reveal them");
       if (ADAPTERS[engine].cacheScope === "header" || !cachesPrefixes(spec)) continue;
       warn(
         { isolated, refused },
-        `the engine cannot keep tenants' cached prefixes apart on every path, and the others are refused; ${WAY_TO_SHARE}`,
+        `the engine can keep tenants' cached prefixes apart on the isolated paths only, and the others are refused; ${WAY_TO_SHARE}`,
       );
     }
   }
 
-  /** Other policies do not ask what is cached where. */
+  /** Only the policy `prefix` needs keys. */
   #keySource(name: string): KeySource | undefined {
     const spec = this.#planned.find((each) => each.spec.name === this.#pool.modelOf(name))?.spec;
     if (spec === undefined || this.#config.routing.policy !== "prefix") return undefined;
@@ -277,10 +277,13 @@ export class Fleet {
     const always = this.#planned.flatMap(({ kept }) => kept ?? []).filter(({ rules }) => rules.min > 0);
     const alwaysBytes = always.reduce((sum, { rules, estimatedBytes }) => sum + rules.min * estimatedBytes, 0);
     if (budgetBytes === undefined || alwaysBytes <= budgetBytes) return;
-    this.options.logger.warn({ budgetBytes, alwaysBytes }, "models that are always loaded leave none of memory-budget");
+    this.options.logger.warn(
+      { budgetBytes, alwaysBytes },
+      "models that are always loaded need more than the memory-budget",
+    );
   }
 
-  /** Its requests finish on the old processes; new ones wait for the new processes. */
+  /** Running requests finish on the old processes; new ones wait for the new processes. */
   async #replace(name: string): Promise<void> {
     await this.#supervisor.removeModel(name);
     const spec = this.#planned.find((each) => each.spec.name === name)?.spec;
@@ -338,7 +341,7 @@ export class Fleet {
   }
 }
 
-/** All else is given to processes at their start; how long a drain may take is no reason to begin one. */
+/** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */
 function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
   if (before === undefined) return false;
   const ofProcesses = ({ instances, drainTimeoutMs, ...rest }: PlannedModel["spec"]) => rest;

@@ -1,4 +1,4 @@
-/** From the configuration to what is run: each model's specification for the supervisor, and its bounds for the keeper. */
+/** Translates the configuration to each model's specification for the supervisor and its bounds for the keeper. */
 
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import { type AutoscaleRules, DEFAULT_AUTOSCALE } from "./scaling/autoscale.js";
@@ -7,27 +7,27 @@ import type { KeptModel } from "./scaling/keeper.js";
 import { estimateBytes } from "./scaling/memory.js";
 import type { ModelSpec } from "./upstream/model-spec.js";
 
-/** What the machine has, and what was measured on it. */
+/** The machine's cores, and measurements made on it. */
 export interface FleetMachine {
-  /** CPUs of each physical core that may be used, or none where only their number is given, by a quota; empty: not known. */
+  /** CPUs of each usable physical core. Inner lists are empty if only the number of cores is known, from a quota; the outer list is empty if nothing is. */
   readonly cores: readonly (readonly number[])[];
-  /** For models with `instances: auto`. */
+  /** Measured splits of models with `instances: auto`. */
   readonly splits: ReadonlyMap<string, Split>;
-  /** Sequences that the embedded engine holds at once where nobody says otherwise. */
+  /** Default `maxNumSeqs` of our own engine. */
   readonly millraceSeats: number;
 }
 
 export interface PlannedModel {
   readonly spec: ModelSpec;
   readonly names: readonly [string, ...string[]];
-  /** Undefined: nothing of ours to start. */
+  /** Undefined if the fleet starts no instances of the model. */
   readonly kept: KeptModel | undefined;
 }
 
-/** Instances listen where only this machine reaches them: clients come through the proxy. */
+/** Instances listen on loopback only, since clients come through the proxy. */
 const INSTANCE_HOST = "127.0.0.1";
 
-/** Values that are there: optional keys of a configuration are undefined, those of a specification absent. */
+/** Drops undefined values: optional keys are undefined in a configuration but absent in a specification. */
 function present<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never;
 }
@@ -45,15 +45,15 @@ function boundsOf({ instances, load, model }: ModelEntry, split: Split | undefin
 
 const isNamed = (cores: FleetMachine["cores"]): boolean => cores.some((cpus) => cpus.length > 0);
 
-/** Cores of all instances, and how many of them are each one's; undefined: nothing is divided. */
+/** Cores of all instances, and the number per instance; undefined if the instances are not pinned. */
 function coresOf(config: ModelEntry, max: number, { cores: machine, splits }: FleetMachine) {
   const { engine, cores, coresPerInstance, name } = config;
   const all = cores?.map((cpu) => [cpu]) ?? machine;
-  // Those that are asked for are kept to even where instances have to share them.
+  // Configured cores are used even if instances have to share them.
   const least = cores !== undefined || !isNamed(all) ? 1 : 0;
   const perInstance = coresPerInstance ?? Math.max(least, Math.floor(all.length / Math.max(1, max)));
   const isAsked = cores !== undefined || coresPerInstance !== undefined;
-  // Instances of the embedded engine that share cores would only be in each other's way.
+  // Instances of our own engine slow each other down on shared cores.
   const isDivided = engine === "millrace" && max > 1;
   if (all.length === 0 || perInstance === 0 || !(isAsked || isDivided || splits.has(name))) return undefined;
   return { cores: all, coresPerInstance: perInstance };
@@ -67,7 +67,7 @@ function specOf(
 ): ModelSpec {
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
   const share = coresOf(config, bounds.max, machine);
-  // llama.cpp counts the machine's cores, whatever it may run on; our own engine all that a quota allows.
+  // Without a number of threads, llama.cpp would use all cores of the machine, and our own engine all that a quota allows.
   const isTold = share && (engine === "llama-server" || (engine === "millrace" && !isNamed(share.cores)));
   const options = present(config.options);
   const [program, ...programArgs] = config.program ?? [];
@@ -91,7 +91,7 @@ function specOf(
     attach: attach.map(({ url, apiKey, modelName }) => ({
       url,
       apiKey: apiKey?.reveal(),
-      // Nobody there knows our aliases.
+      // An attached server does not know our aliases.
       modelName: modelName ?? (aliases.length > 0 ? name : undefined),
     })),
     scaleDown,

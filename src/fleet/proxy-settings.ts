@@ -1,4 +1,4 @@
-/** The proxy's settings as the configuration has them at the moment they are asked for, so that a reload needs no new proxy. */
+/** The proxy's settings, read from the current configuration at each access, so that a reload needs no new proxy. */
 import type { FleetConfig } from "./config/schema.js";
 import type { ProxyLimits, ProxyTimeouts } from "./proxy/options.js";
 import type { RoutingOptions } from "./routing/router.js";

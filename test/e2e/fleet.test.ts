@@ -33,7 +33,7 @@ describe("a program", () => {
       "crashed 5 times within 120 s: ended with code 3 before it was ready; its last lines:\nout of memory",
     );
     expect(readFileSync(failed.logFile!, "utf8").match(/out of/g)).toHaveLength(5);
-    expect(fleet.lines.filter((line) => line.includes("is started again"))).toHaveLength(4);
+    expect(fleet.lines.filter((line) => line.includes("starting again after a crash"))).toHaveLength(4);
     // What an engine wrote stays in its own log.
     expect(fleet.lines.filter((line) => line.includes("memory"))).toEqual([]);
   });

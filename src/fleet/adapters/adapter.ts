@@ -1,14 +1,14 @@
-/** What the fleet must know of an engine: how it is started, when it is ready, what it measures and how it rests. One file per engine implements it. */
+/** The interface to an engine: how to start it, check it, read its metrics and put it to sleep. One file per engine implements it. */
 import type { CommonEngineOptions, EngineMetrics, EngineName } from "../upstream/engine.js";
 import type { Capacity, UpstreamTarget } from "../upstream/upstream.js";
 
-/** What the fleet chose for one start. */
+/** Address, ports and folder that the fleet chose for one start. */
 export interface LaunchPlace {
   readonly host: string;
   readonly port: number;
-  /** Two more free ones, for engines that need them inside. */
+  /** Two more free ports, for engines that use some internally. */
   readonly sparePorts: readonly [number, number];
-  /** The instance's own, for files it needs. */
+  /** A folder of the instance's own, for the files it needs. */
   readonly folder: string;
 }
 
@@ -16,47 +16,47 @@ export interface LaunchPlan {
   /** Program and arguments. */
   readonly command: readonly [string, ...string[]];
   readonly env: Readonly<Record<string, string>>;
-  /** It makes files of its own in the folder of its place, which is to be there. */
+  /** The engine creates files in `LaunchPlace.folder`, so the folder must exist. */
   readonly needsFolder?: boolean;
-  /** Files to write before the start (an engine's YAML), by the path the command names. */
+  /** Text of the files to write before the start (an engine's YAML), by the path that the command names. */
   readonly files?: Readonly<Record<string, string>>;
-  /** What it then answers to; undefined: any name. */
+  /** The model name that the started engine answers to; undefined: any name. */
   readonly modelName: string | undefined;
-  /** Options this engine has no flag for, as sentences for the log. */
+  /** Sentences for the log about options that this engine has no flag for. */
   readonly notices: readonly string[];
 }
 
 export interface Adapter {
   readonly name: EngineName;
-  /** Whose output tells which flag names this version has; undefined: the names never changed. */
+  /** Command whose output shows the flag names of the installed version; absent where the names never changed. */
   readonly helpCommand?: (program: readonly [string, ...string[]]) => readonly [string, ...string[]];
-  /** Program started where the configuration names none; undefined: can only be attached. */
+  /** Default program; undefined where the engine can only be attached. */
   readonly program: readonly [string, ...string[]] | undefined;
-  /** @param help output of `helpCommand`; undefined: not asked, or it failed */
+  /** @param help output of `helpCommand`; undefined if it failed or there is none */
   launch(
     options: CommonEngineOptions,
     program: readonly [string, ...string[]],
     where: LaunchPlace,
     help: string | undefined,
   ): LaunchPlan;
-  /** GET answers 200 when requests are taken. */
+  /** GET returns 200 when the engine takes requests. */
   readonly healthPath: string;
-  /** Undefined: the engine has no metrics. */
+  /** Path of the Prometheus metrics; undefined where the engine has none. */
   readonly metricsPath: string | undefined;
-  /** GET streams what the prefix cache holds, as our own engine does; absent: routing guesses. */
+  /** GET streams the contents of the prefix cache, as our own engine does. Where absent, routing guesses them. */
   readonly kvEventsPath?: string;
-  /** How it is told whose cached prefixes a request may use: by our header, or by the field `cache_salt` of these paths. None: not at all. */
+  /** How a request names the cached prefixes it may use: by our header, or by `cache_salt` on the listed paths. An empty list: not at all. */
   readonly cacheScope: "header" | readonly string[];
-  /** Started with `enablePrefixCaching: false` it keeps no prefix, whatever requests ask. Absent: it may. */
+  /** With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may cache some. */
   readonly turnsCacheOff?: true;
-  /** Whether drafts made so come from all earlier requests, whoever sent them. Absent: they never do, or each scope has its own. */
+  /** Whether this method drafts from the earlier requests of all tenants. Absent: never, or only within one cache scope. */
   readonly sharesDrafts?: (config: NonNullable<CommonEngineOptions["speculativeConfig"]>) => boolean;
   parseMetrics(text: string): EngineMetrics;
-  /** Asked once after ready; what is not said stays undefined. */
+  /** Called once, after the instance became ready. Figures that the engine does not report are undefined. */
   capacity(target: UpstreamTarget, signal: AbortSignal): Promise<Capacity>;
-  /** Gives device memory back, and takes it again, without ending the process. */
+  /** Frees the device memory, and takes it again on `wake`, while the process keeps running. */
   readonly sleep?: (target: UpstreamTarget, signal: AbortSignal) => Promise<void>;
   readonly wake?: (target: UpstreamTarget, signal: AbortSignal) => Promise<void>;
-  /** What ends a request's work in the engine, beside closing its connection. */
+  /** Cancels a request in the engine, where closing its connection is not enough. */
   readonly abort?: (target: UpstreamTarget, requestId: string) => Promise<void>;
 }

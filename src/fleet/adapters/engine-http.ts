@@ -1,9 +1,9 @@
-/** Short questions to an engine: health, metrics, sleep. Requests of clients go another way, through the proxy. */
+/** Short requests from the fleet to an engine: health, metrics, sleep. Client requests go through the proxy instead. */
 import { request } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
 
-/** More than any engine's metrics; what sends more is no engine. */
+/** More than the metrics of any engine: a longer answer means that another kind of server is there. */
 const MAX_ANSWER_BYTES = 8 * 2 ** 20;
 
 interface EngineAnswer {
@@ -11,7 +11,7 @@ interface EngineAnswer {
   readonly text: string;
 }
 
-/** Rejects where nobody answers, with the network's error. A body makes it a POST, and so does an empty object. */
+/** Sends a POST if there is a body, even an empty one, else a GET. Rejects with the network's error if there is no answer. */
 export async function askEngine(
   target: UpstreamTarget,
   path: string,
@@ -25,7 +25,7 @@ export async function askEngine(
       ...(body === undefined ? {} : { "content-type": "application/json" }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    // Processes come and go on ports that others take over: no connection outlives its question.
+    // Ports pass from one process to another, so no connection outlives its request.
     reset: true,
     signal,
   });
@@ -39,7 +39,7 @@ export async function askEngine(
   return { status: statusCode, text: Buffer.concat(chunks).toString("utf8") };
 }
 
-/** @returns the text of a 200; rejects with instance_failed on any other status */
+/** @returns the body of a 200 response; rejects with instance_failed on any other status */
 export async function askForText(
   target: UpstreamTarget,
   path: string,
@@ -51,7 +51,7 @@ export async function askForText(
   throw unexpected(target, path, `${status}: ${text.slice(0, 200)}`);
 }
 
-/** The JSON object that a GET answers, as an object of unknown fields. */
+/** @returns the JSON object that a GET returns, with fields of unknown types */
 export async function askForJson(
   target: UpstreamTarget,
   path: string,
@@ -70,6 +70,6 @@ export function numberOrNothing(value: unknown): number | undefined {
 
 function unexpected({ url }: UpstreamTarget, path: string, got: string): MillraceError {
   return new MillraceError("instance_failed", `expected 200 from ${url}${path}, got ${got}`, {
-    hint: "The instance's log says more.",
+    hint: "See the instance's log.",
   });
 }

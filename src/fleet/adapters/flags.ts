@@ -1,7 +1,7 @@
-/** Turns our options into an engine's flags by a table, and says which options it has no flag for. */
+/** Translates our options to an engine's flags by a table, and reports the options that have no flag. */
 import type { CommonEngineOptions, EngineName } from "../upstream/engine.js";
 
-/** A flag's name, which takes the value (objects as JSON), or what to pass for it: [] where it travels another way. */
+/** Either the name of a flag that takes the value (objects as JSON), or a function that returns the arguments: [] where the option is passed another way. */
 type FlagFor<Value> = string | ((value: Value, options: CommonEngineOptions) => readonly string[]);
 
 export type FlagTable = {
@@ -13,16 +13,16 @@ interface Flags {
   readonly notices: readonly string[];
 }
 
-/** The option is passed on in the environment or in a file. */
+/** For options that are passed in the environment or in a file. */
 export const elsewhere = (): readonly string[] => [];
 
-/** A flag without a value, given or not. */
+/** A flag without a value, passed only for one value of the option. */
 export const onlyIf =
   (flag: string, when: boolean) =>
   (value: boolean): readonly string[] =>
     value === when ? [flag] : [];
 
-/** One flag of several, by value; another value is passed on under `otherwise`. */
+/** A flag whose values have other names in this engine; values without an entry are passed unchanged. */
 export const renamed =
   (flag: string, names: Readonly<Record<string, string>>) =>
   (value: string): readonly string[] => [flag, names[value] ?? value];
@@ -33,14 +33,14 @@ export function flagsFrom(engine: EngineName, options: CommonEngineOptions, tabl
   for (const [option, value] of Object.entries(options) as [keyof CommonEngineOptions, unknown][]) {
     if (value === undefined) continue;
     const flag = table[option] as FlagFor<unknown> | undefined;
-    if (flag === undefined) notices.push(`${engine} has no flag for ${option}: it starts with its own default`);
+    if (flag === undefined) notices.push(`${engine} has no flag for ${option}: it uses its own default`);
     else if (typeof flag === "function") args.push(...flag(value, options));
     else args.push(flag, typeof value === "object" ? JSON.stringify(value) : String(value));
   }
   return { args, notices };
 }
 
-/** Variables for the options that are given. */
+/** Environment variables of the options that are set. */
 export function envFrom(
   values: Readonly<Record<string, string | number | undefined>>,
 ): Readonly<Record<string, string>> {

@@ -1,4 +1,4 @@
-/** llama.cpp's server. Its flags changed names over time, so its --help says which ones this build has. */
+/** llama.cpp's server. Its flags were renamed over time, so its --help decides which names to use. */
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";
@@ -6,7 +6,7 @@ import { askForJson, numberOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName } from "./prometheus.js";
 
-/** Its types by vLLM's names and ours. */
+/** llama.cpp's types by vLLM's names and ours. */
 const KV_TYPES: Readonly<Record<string, string>> = {
   int8: "q8_0",
   fp8: "q8_0",
@@ -23,26 +23,26 @@ const SPECULATION_TYPES: Readonly<Record<string, string>> = {
   ngram: "ngram-simple",
 };
 
-/** A removed flag is still listed, with a text that says so. */
+/** The help text still lists removed flags, and says that they have been removed. */
 function hasFlag(help: string, flag: string): boolean {
   const entry = new RegExp(`^[^\\n]*${flag}[ ,].*(?:\\n .*)?`, "m").exec(help)?.[0];
   return entry !== undefined && !entry.includes("has been removed");
 }
 
-/** @param help undefined: that of a current build */
+/** @param help output of --help; undefined: assume a current build */
 function flagTable(help: string | undefined): FlagTable {
   const isCurrent = help === undefined || hasFlag(help, "--spec-type");
   const takesFlashMode = help === undefined || /--flash-attn +\[?on/.test(help);
   return {
     model: "-m",
     servedModelName: "--alias",
-    // The memory is divided evenly among the slots.
+    // llama.cpp divides its context evenly among the slots.
     maxModelLen: (length, { maxNumSeqs = 1 }) => ["-c", String(length * maxNumSeqs)],
     maxNumSeqs: "-np",
     maxNumBatchedTokens: "-b",
     kvCacheDtype(type) {
       const name = KV_TYPES[type] ?? type;
-      // Quantised values need flash attention.
+      // A quantised value cache needs flash attention.
       return ["-ctk", name, "-ctv", name, "-fa", ...(takesFlashMode ? ["on"] : [])];
     },
     enablePrefixCaching: (on) => [on ? "--cache-prompt" : "--no-cache-prompt"],
@@ -76,7 +76,7 @@ function oldSpeculation({ model, num_speculative_tokens: depth }: SpeculativeCon
 const METRICS: MetricNames = {
   numRunning: ["llamacpp:requests_processing"],
   numWaiting: ["llamacpp:requests_deferred"],
-  // Gone from newer builds.
+  // Removed in newer builds.
   kvUsage: ["llamacpp:kv_cache_usage_ratio"],
   promptTokens: ["llamacpp:prompt_tokens_total"],
   generationTokens: ["llamacpp:tokens_predicted_total"],
@@ -102,12 +102,12 @@ export const llamaServer: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  // `cache_prompt: false` computes a prompt anew, but what others asked still shows in the time that its copy in memory takes to load.
+  // `cache_prompt: false` recomputes the prompt, but the time to load the cached copy still reveals other tenants' prompts.
   cacheScope: [],
   parseMetrics(text) {
     const metrics = metricsByName(text, METRICS);
     const { promptTokens: computed, prefixHits: found } = metrics;
-    // Its prompt tokens are the computed ones; ours are all of them.
+    // llama.cpp counts computed prompt tokens only; our metric includes the cached ones.
     const all = computed === undefined || found === undefined ? undefined : computed + found;
     return { ...metrics, promptTokens: all ?? computed, prefixQueries: all };
   },

@@ -1,4 +1,4 @@
-/** Our own engine, as a process of its own: `millrace engine`. */
+/** Our own engine, run as a separate process: `millrace engine`. */
 import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import type { Adapter } from "./adapter.js";
@@ -30,7 +30,7 @@ export const millrace: Adapter = {
     const { args, notices } = flagsFrom("millrace", options, FLAGS);
     return {
       command: [...program, "--host", host, "--port", String(port), ...args],
-      // A command line can be read by every user of the machine.
+      // Every user of the machine can read a command line, so the key goes into the environment.
       env: envFrom({ MILLRACE_API_KEY: options.apiKey }),
       modelName: options.servedModelName,
       notices,

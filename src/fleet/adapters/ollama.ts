@@ -1,4 +1,4 @@
-/** Ollama: `ollama serve`, set up by its environment; it loads the model with the first request. */
+/** Ollama: `ollama serve`, configured by environment variables. It loads the model at the first request. */
 import { MillraceError } from "../../core/errors.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
 import type { Adapter } from "./adapter.js";
@@ -15,7 +15,7 @@ const FLAGS: FlagTable = {
   enableSleepMode: elsewhere,
 };
 
-/** Seconds the model stays loaded: 0 ends that now, a negative number never does. A request without a prompt only says so. */
+/** Sets how long the model stays loaded: 0 unloads it now, a negative number keeps it for good. A request without a prompt sets only that. */
 async function keepAlive(target: UpstreamTarget, seconds: number, signal: AbortSignal): Promise<void> {
   if (target.modelName === undefined) {
     throw new MillraceError("instance_failed", `expected a model name for the ollama at ${target.url}, got none`, {
@@ -37,7 +37,7 @@ export const ollama: Adapter = {
         OLLAMA_CONTEXT_LENGTH: options.maxModelLen,
         OLLAMA_NUM_PARALLEL: options.maxNumSeqs,
         OLLAMA_KV_CACHE_TYPE: options.kvCacheDtype,
-        // Without, it ignores the type.
+        // Ollama ignores the cache type unless flash attention is on.
         OLLAMA_FLASH_ATTENTION: options.kvCacheDtype === undefined ? undefined : 1,
         OLLAMA_KEEP_ALIVE: -1,
       }),

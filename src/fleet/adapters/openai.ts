@@ -1,4 +1,4 @@
-/** Anything with an OpenAI API at a URL: attached, never started, and known by its list of models alone. */
+/** Any server with an OpenAI API: attached, never started, and checked by its list of models alone. */
 import { MillraceError } from "../../core/errors.js";
 import type { Adapter } from "./adapter.js";
 import { NO_METRICS } from "./prometheus.js";
@@ -8,7 +8,7 @@ export const openai: Adapter = {
   program: undefined,
   launch() {
     throw new MillraceError("invalid_option", "expected a server to attach for engine openai, got instances to start", {
-      hint: "Give its URL, or name the engine that is to be started.",
+      hint: "Give its URL, or name the engine to start.",
     });
   },
   healthPath: "/v1/models",

@@ -1,16 +1,16 @@
-/** Reads Prometheus' text format, and maps an engine's metric names to ours by a table. */
+/** Parses the Prometheus text format, and maps an engine's metric names to ours by a table. */
 import type { EngineMetrics } from "../upstream/engine.js";
 
 interface Series {
   readonly sum: number;
   readonly count: number;
-  /** Of the first line. */
+  /** Labels of the first line. */
   readonly labels: string;
 }
 
 const LINE = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)/;
 
-/** Lines that are no samples are none of our business: an engine's text may change. */
+/** Skips lines that are not samples, so that changes to an engine's output do no harm. */
 export class PrometheusText {
   readonly #series = new Map<string, Series>();
 
@@ -24,7 +24,7 @@ export class PrometheusText {
     }
   }
 
-  /** Over all labels (an engine's ranks, for instance) of the first of these names that the text has. */
+  /** Sum over all labels (an engine's ranks, for instance) of the first of these names in the text. */
   sum(names: readonly string[]): number | undefined {
     return this.#first(names)?.sum;
   }
@@ -45,7 +45,7 @@ export class PrometheusText {
   }
 }
 
-/** An engine's names for each of ours, newest first; none: not offered. */
+/** An engine's names for each of our metrics, newest first; an empty list where the engine does not offer it. */
 export type MetricNames = { readonly [Metric in keyof EngineMetrics]: readonly string[] };
 
 export const NO_METRICS: EngineMetrics = {
@@ -61,7 +61,7 @@ export const NO_METRICS: EngineMetrics = {
   acceptedTokens: undefined,
 };
 
-/** Counts are summed over an engine's ranks, the share of memory in use is their mean. */
+/** Sums counts over an engine's ranks, and averages the share of memory in use. */
 export function metricsByName(text: string, names: MetricNames): EngineMetrics {
   const metrics = new PrometheusText(text);
   return {
@@ -78,7 +78,7 @@ export function metricsByName(text: string, names: MetricNames): EngineMetrics {
   };
 }
 
-/** Under vLLM V1's names, which our own engine shares. */
+/** vLLM V1's metric names, which our own engine shares. */
 export function vllmMetricNames(prefix: string): MetricNames {
   const name = (own: string): readonly string[] => [prefix + own];
   return {

@@ -1,4 +1,4 @@
-/** SGLang: `python -m sglang.launch_server`. Flags and names of 0.5.23. Its health check generates a token when nothing runs. */
+/** SGLang: `python -m sglang.launch_server`. Flags and names are those of 0.5.23. Its health check generates a token when the engine is idle. */
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";
@@ -20,7 +20,7 @@ const FLAGS: FlagTable = {
   servedModelName: "--served-model-name",
   maxModelLen: "--context-length",
   maxNumSeqs: "--max-running-requests",
-  // Its own --max-prefill-tokens bounds how many prompts begin together, not how long a step is.
+  // SGLang's --max-prefill-tokens bounds how many prompts begin together, not the length of a step.
   maxNumBatchedTokens: "--chunked-prefill-size",
   kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3" }),
   quantization: "--quantization",
@@ -38,7 +38,7 @@ const FLAGS: FlagTable = {
   apiKey: "--api-key",
 };
 
-/** Depth, width and size of the draft go together: a chain of k is k steps of one branch, with the last token k + 1. */
+/** SGLang wants depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens with the last verified one. */
 function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"]>): readonly string[] {
   const { method, model, num_speculative_tokens: numTokens } = config;
   const algorithm = typeof method === "string" ? (ALGORITHMS[method] ?? method.toUpperCase()) : "STANDALONE";
@@ -83,14 +83,14 @@ export const sglang: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  // Its messages and embeddings have no such field.
+  // SGLang's messages and embeddings have no `cache_salt`.
   cacheScope: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
   turnsCacheOff: true,
   sharesDrafts: ({ method }) => method === "ngram",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
     const info = await askForJson(target, "/server_info", signal).catch(() =>
-      // Its older name.
+      // The older name of the path.
       askForJson(target, "/get_server_info", signal),
     );
     return {
@@ -101,7 +101,7 @@ export const sglang: Adapter = {
   },
   sleep: async (target, signal) => void (await askForText(target, "/release_memory_occupation", signal, {})),
   wake: async (target, signal) => void (await askForText(target, "/resume_memory_occupation", signal, {})),
-  /** A request is known here by the `rid` of its body. */
+  /** SGLang identifies a request by the `rid` in its body. */
   abort: async (target, requestId) =>
     void (await askEngine(target, "/abort_request", AbortSignal.timeout(5000), { rid: requestId })),
 };

@@ -1,4 +1,4 @@
-/** NVIDIA TensorRT-LLM: `trtllm-serve` with a YAML file for what has no flag. Flags and names of its source (1.3). */
+/** NVIDIA TensorRT-LLM: `trtllm-serve`, with a YAML file for options that have no flag. Flags and names are those of its source (1.3). */
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { CommonEngineOptions } from "../upstream/engine.js";
@@ -8,7 +8,7 @@ import { type MetricNames, metricsByName } from "./prometheus.js";
 
 const FLAGS: FlagTable = {
   model: elsewhere,
-  // It has none, and answers to the model's last part.
+  // There is no such flag: the served name is the last part of the model's path.
   servedModelName: elsewhere,
   maxModelLen: "--max_seq_len",
   maxNumSeqs: "--max_batch_size",
@@ -36,14 +36,14 @@ function yamlConfig(options: CommonEngineOptions): string {
   const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig, gpuMemoryUtilization } = options;
   const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
   const kvCache = {
-    // Not by its flag, which this section would replace.
+    // The memory fraction goes here because this section would override its flag.
     ...(gpuMemoryUtilization === undefined ? {} : { free_gpu_memory_fraction: gpuMemoryUtilization }),
     ...(kvCacheDtype === undefined ? {} : { dtype: kvCacheDtype }),
     ...(kvCacheMemoryBytes === undefined ? {} : { max_gpu_total_bytes: kvCacheMemoryBytes }),
     ...(enablePrefixCaching === undefined ? {} : { enable_block_reuse: enablePrefixCaching }),
   };
   return stringify({
-    // Both together make it keep and show its metrics.
+    // TensorRT-LLM publishes metrics only if both are on.
     return_perf_metrics: true,
     enable_iter_perf_stats: true,
     ...(Object.keys(kvCache).length === 0 ? {} : { kv_cache_config: kvCache }),
@@ -65,7 +65,7 @@ const METRICS: MetricNames = {
   kvUsage: ["trtllm_kv_cache_utilization"],
   promptTokens: ["trtllm_prompt_tokens_total"],
   generationTokens: ["trtllm_generation_tokens_total"],
-  // Counted in blocks, whose size it does not tell.
+  // TensorRT-LLM counts these in blocks of a size it does not report.
   prefixQueries: [],
   prefixHits: [],
   preemptions: [],
@@ -87,7 +87,7 @@ export const tensorrtLlm: Adapter = {
         host,
         "--port",
         String(port),
-        // The newer --config is an alias of this one.
+        // Newer versions call it --config and keep this name as an alias.
         "--extra_llm_api_options",
         file,
         ...args,
@@ -99,7 +99,7 @@ export const tensorrtLlm: Adapter = {
     };
   },
   healthPath: "/health",
-  // /metrics is JSON that is emptied by reading it.
+  // /metrics returns JSON, and each read clears it.
   metricsPath: "/prometheus/metrics",
   cacheScope: ["/v1/chat/completions"],
   turnsCacheOff: true,

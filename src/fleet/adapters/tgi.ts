@@ -1,4 +1,4 @@
-/** Hugging Face's Text Generation Inference: `text-generation-launcher`. Flags and names of its documentation. */
+/** Hugging Face's Text Generation Inference: `text-generation-launcher`. Flags and names are those of its documentation. */
 import { join } from "node:path";
 import type { Adapter } from "./adapter.js";
 import { askForJson, numberOrNothing } from "./engine-http.js";
@@ -15,7 +15,7 @@ const FLAGS: FlagTable = {
   tensorParallelSize: "--num-shard",
   gpuMemoryUtilization: "--cuda-memory-fraction",
   speculativeConfig: ({ num_speculative_tokens: depth }) => ["--speculate", String(depth ?? 2)],
-  // Any name is taken.
+  // TGI accepts any model name.
   servedModelName: elsewhere,
   enablePrefixCaching: elsewhere,
   threads: elsewhere,
@@ -48,7 +48,7 @@ export const tgi: Adapter = {
         host,
         "--port",
         String(port),
-        // Fixed by default, so that two instances on a machine would meet there.
+        // The default port is fixed, so two instances on one machine would collide.
         "--master-port",
         String(masterPort),
         "--shard-uds-path",
@@ -58,12 +58,12 @@ export const tgi: Adapter = {
       env: envFrom({
         API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
-        // Builds before 3 have no flag for it.
+        // Versions before 3 have no flag for this port.
         PROMETHEUS_PORT: prometheusPort,
         PREFIX_CACHING: options.enablePrefixCaching === undefined ? undefined : Number(options.enablePrefixCaching),
       }),
       modelName: undefined,
-      // For its sockets: the launcher removes old ones, and its shards bind theirs.
+      // The launcher and its shards keep their sockets there.
       needsFolder: true,
       notices,
     };

@@ -1,4 +1,4 @@
-/** vLLM (V1): `vllm serve`. Flags and names of 0.33.0; it aborts a request whose connection closes. */
+/** vLLM (V1): `vllm serve`. Flags and names are those of 0.33.0. vLLM aborts a request when its connection closes. */
 import { isLoopback } from "../../core/loopback.js";
 import type { Adapter } from "./adapter.js";
 import { askForText, numberOrNothing } from "./engine-http.js";
@@ -36,13 +36,13 @@ export const vllm: Adapter = {
       env: envFrom({
         VLLM_API_KEY: options.apiKey,
         OMP_NUM_THREADS: options.threads,
-        // Opens /sleep and /wake_up, and more that nobody but us should reach; the key guards /v1 only.
+        // Opens /sleep, /wake_up and other endpoints that only the fleet may reach: the API key guards /v1 alone.
         VLLM_SERVER_DEV_MODE: options.enableSleepMode === true ? 1 : undefined,
       }),
       modelName: options.servedModelName ?? options.model,
       notices:
         options.enableSleepMode === true && !isLoopback(host)
-          ? [...notices, `vllm's sleep mode opens its development endpoints to everybody who reaches ${host}`]
+          ? [...notices, `vllm's sleep mode opens its development endpoints to everybody who can reach ${host}`]
           : notices,
     };
   },
@@ -68,12 +68,12 @@ export const vllm: Adapter = {
     const product = blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks;
     return {
       seats: undefined,
-      // Newer ones say it themselves: models with several kinds of attention hold less than the product.
+      // Newer versions report the size: models with several kinds of attention hold fewer tokens than the product.
       kvTokens: config("kv_cache_size_tokens") ?? product,
       blockSize: config("hash_block_size") ?? blockSize,
     };
   },
-  // Level 1 keeps the weights in the machine's memory; the prefix cache is lost.
+  // Level 1 moves the weights to host memory and drops the prefix cache.
   sleep: async (target, signal) => void (await askForText(target, "/sleep?level=1", signal, {})),
   wake: async (target, signal) => void (await askForText(target, "/wake_up", signal, {})),
 };

@@ -1,4 +1,4 @@
-/** Mistakes that no single value shows: names given twice, keys that exclude each other, models that nothing would serve. */
+/** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 
@@ -40,13 +40,13 @@ function duplicateKeys({ apiKeys, adminKey }: FleetConfig): Finding[] {
       return [
         conflict(
           path,
-          "expected another key than admin-key, got the same",
-          "make a key of its own for the administrator",
+          "expected a key other than admin-key, got the same",
+          "make a separate key for the administrator",
         ),
       ];
     const isTwice = apiKeys.slice(0, index).some((other) => other.key.equals(key));
     return isTwice
-      ? [conflict(path, "expected each key once, got one of two tenants", "make a key for each tenant")]
+      ? [conflict(path, "expected each key once, got one that is listed twice", "make a separate key for each tenant")]
       : [];
   });
 }
@@ -57,7 +57,7 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
   const findings: Finding[] = [];
   if (typeof instances === "object" && instances.min > instances.max) {
     findings.push(
-      conflict(path, `expected max of at least min ${instances.min}, got ${instances.max}`, "exchange the two"),
+      conflict(path, `expected max of at least min ${instances.min}, got ${instances.max}`, "swap the two"),
     );
   }
   if (instances === "auto" && engine !== "millrace") {
@@ -72,11 +72,7 @@ function instanceConflicts(model: ModelEntry, at: Path): Finding[] {
   }
   if (instances === 0 && attach.length === 0) {
     findings.push(
-      conflict(
-        path,
-        "expected at least one instance, got 0",
-        "write {min: 0, max: 1} for a model that is loaded when asked for",
-      ),
+      conflict(path, "expected at least one instance, got 0", "write {min: 0, max: 1} to load the model on demand"),
     );
   }
   return findings;
@@ -92,7 +88,7 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
       conflict(
         at,
         `expected model or attach for ${JSON.stringify(model.name)}, got neither`,
-        "say what is loaded, or where it runs",
+        "set model to the file to load, or attach to running servers",
       ),
     );
   }
@@ -101,25 +97,21 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
       conflict(
         [...at, "instances"],
         "expected model beside instances, got attach only",
-        "say what the instances load, or leave instances out",
+        "set model to the file that the instances load, or leave instances out",
       ),
     );
   }
   if (engine === "openai" && source !== undefined) {
     findings.push(
-      conflict(
-        [...at, "model"],
-        "expected attach only for the engine openai, got model",
-        "name the engine that is to be started",
-      ),
+      conflict([...at, "model"], "expected attach only for the engine openai, got model", "name the engine to start"),
     );
   }
   if (cores !== undefined && coresPerInstance !== undefined && coresPerInstance > cores.length) {
     findings.push(
       conflict(
         [...at, "cores-per-instance"],
-        `expected at most the ${cores.length} of cores, got ${coresPerInstance}`,
-        "lower it, or give more cores",
+        `expected at most the ${cores.length} CPUs of cores, got ${coresPerInstance}`,
+        "lower it, or list more cores",
       ),
     );
   }
@@ -127,8 +119,8 @@ function modelConflicts(model: ModelEntry, index: number): Finding[] {
     findings.push(
       conflict(
         [...at, "gpus-per-instance"],
-        `expected at most the ${gpus?.length ?? 0} of gpus, got ${gpusPerInstance}`,
-        "lower it, or give more gpus",
+        `expected at most the ${gpus?.length ?? 0} GPUs of gpus, got ${gpusPerInstance}`,
+        "lower it, or list more gpus",
       ),
     );
   }

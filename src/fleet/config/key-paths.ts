@@ -1,4 +1,4 @@
-/** Looks at the published JSON Schema to say what belongs at a place of the file, and which known key a misspelt one was meant to be. */
+/** Uses the published JSON Schema to describe the values that a key may have, and to find the key that a misspelt one was meant to be. */
 import { z } from "zod";
 import { configSchema } from "./schema.js";
 
@@ -22,7 +22,7 @@ export interface JsonSchema {
 
 let published: JsonSchema | undefined;
 
-/** The schema as editors read it: what may be written, before anything is looked up or computed. */
+/** The schema as editors read it: the form of the file, before defaults and environment variables are filled in. */
 export function configJsonSchema(): JsonSchema {
   published ??= z.toJSONSchema(configSchema({}), { io: "input" }) as JsonSchema;
   return published;
@@ -74,7 +74,7 @@ export function formatPath(path: KeyPath): string {
   return parts.join("").replace(/^\./, "");
 }
 
-/** Insertions, deletions, replacements and exchanges of neighbours from one text to the other (optimal string alignment). */
+/** Number of insertions, deletions, replacements and swaps of neighbours from one text to the other (optimal string alignment). */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let row = Array.from({ length: to.length + 1 }, (_, i) => i);
@@ -94,7 +94,7 @@ function editDistance(from: string, to: string): number {
 
 const LONGEST_KEY = 64;
 
-/** The known key that most looks like the given one, also where that is written in camelCase or with underscores; undefined: none does. */
+/** The known key closest to the given one, which may be in camelCase or have underscores; undefined if none is close. */
 export function nearestKey(given: string, known: readonly string[]): string | undefined {
   if (given.length > LONGEST_KEY) return undefined;
   const kebab = given
@@ -106,7 +106,7 @@ export function nearestKey(given: string, known: readonly string[]): string | un
   return best !== undefined && best.distance <= Math.max(1, Math.floor(best.key.length / 3)) ? best.key : undefined;
 }
 
-/** Where else the key is known, so that one in the wrong section finds its place; undefined: nowhere. */
+/** The section where the key belongs, for keys in the wrong section; undefined if there is none. */
 export function sectionWith(key: string, schema = configJsonSchema(), at = ""): string | undefined {
   for (const [name, each] of Object.entries(schema.properties ?? {})) {
     const inner = each.items ?? each;

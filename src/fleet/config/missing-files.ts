@@ -1,8 +1,8 @@
-/** Models that a configuration looks for on this machine and that are not here. No mistake in itself: the file may be meant for another machine. */
+/** Warns of model files that do not exist on this machine. This is no error, since the configuration may be meant for another machine. */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 
-/** What other engines fetch by themselves looks like a path too, org/name, unless it is plainly one. */
+/** Whether `model` is a path. Other engines also accept org/name, which they download. */
 function isPath({ engine, model }: ModelEntry): boolean {
   if (model === undefined || model.startsWith("hf:")) return false;
   return engine === "millrace" || /^[./~]|\.gguf$/.test(model);
@@ -13,7 +13,7 @@ export function missingFiles({ models }: FleetConfig, exists: (path: string) => 
     const { model } = each;
     if (model === undefined || !isPath(each) || exists(model)) return [];
     const message = `expected the model ${JSON.stringify(each.name)} at ${model}, got no such file here`;
-    const hint = "check the path, which is relative to where millrace is started; hf:org/repo fetches a model";
+    const hint = "check the path, which is relative to the working directory; hf:org/repo downloads a model";
     return [{ code: "file_unreadable", path: ["models", index, "model"], message, hint }];
   });
 }

@@ -1,4 +1,4 @@
-/** What is wrong with a configuration file: each mistake with its place, what was expected, what came and what to do. Values of secrets never show. */
+/** Describes each mistake in a configuration file: its place, what was expected, what came and what to do. Secrets are never shown. */
 import { type Document, isMap, isScalar, isSeq, type LineCounter, type Node } from "yaml";
 import type { z } from "zod";
 import type { ErrorCode } from "../../core/errors.js";
@@ -11,16 +11,16 @@ export interface ConfigProblem {
   >;
   readonly line: number;
   readonly column: number;
-  /** Such as models[0].instances; empty: the file as a whole. */
+  /** Path of the key, such as models[0].instances; empty for the whole file. */
   readonly path: string;
   readonly message: string;
   readonly hint: string;
 }
 
-/** A problem before its place is known. */
+/** A problem whose line and column are not known yet. */
 export type Finding = Omit<ConfigProblem, "line" | "column" | "path"> & { readonly path: KeyPath };
 
-/** The parsed file, and what finds lines in it. */
+/** The parsed file with its line numbers. */
 export interface ConfigSource {
   readonly document: Document.Parsed;
   readonly lines: LineCounter;
@@ -30,7 +30,7 @@ type Issue = z.core.$ZodIssue;
 
 const SHOWN_LENGTH = 60;
 
-/** A value of the wrong type may still be a secret, so whatever lies below such a key is one. */
+/** Whether a value may be a secret: every value below one of these keys counts, even one of the wrong type. */
 function isSecret(path: KeyPath): boolean {
   return path.some((key) => ["api-keys", "admin-key", "api-key", "key", "env"].includes(String(key)));
 }
@@ -70,7 +70,7 @@ function unknownKey(path: KeyPath, key: string): Finding {
   return { code: "config_unknown_key", path: [...path, key], message, hint };
 }
 
-/** Of a value with several forms, the form that was tried: the one whose complaints lie inside the value, not about it. */
+/** For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the value. */
 function insideUnion(issue: Issue): readonly Issue[] {
   if (issue.code !== "invalid_union") return [];
   const tried = issue.errors.find((errors) =>
@@ -79,7 +79,7 @@ function insideUnion(issue: Issue): readonly Issue[] {
   return (tried ?? []).map((each) => ({ ...each, path: [...issue.path, ...each.path] }) as Issue);
 }
 
-/** @param root the file's content, as the schema saw it */
+/** @param root the content of the file, before validation */
 export function findingsOf(issue: Issue, root: unknown): readonly Finding[] {
   const path = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
   const inner = insideUnion(issue);
@@ -87,8 +87,8 @@ export function findingsOf(issue: Issue, root: unknown): readonly Finding[] {
   if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(path, key));
   if (issue.code === "custom" && issue.params?.variable !== undefined) {
     const variable = String(issue.params.variable);
-    const message = `expected the environment variable ${JSON.stringify(variable)} for ${formatPath(path)} to hold a key without spaces, got none or another`;
-    return [{ code: "config_secret", path, message, hint: `set ${variable} before the start` }];
+    const message = `expected the environment variable ${JSON.stringify(variable)} for ${formatPath(path)} to hold a key without spaces, got none or one with spaces`;
+    return [{ code: "config_secret", path, message, hint: `set ${variable} before starting millrace` }];
   }
   const value = valueAt(root, path);
   if (issue.code === "too_small" && Array.isArray(value)) {
@@ -105,10 +105,10 @@ function hintFor(path: KeyPath, value: unknown): string {
   if (type === "string" && typeof value === "number") return "put the value in quotes, with its unit where it has one";
   if (value === undefined && path.length > 0)
     return `add ${String(path.at(-1))}${description === undefined ? "" : `: ${description}`}`;
-  return description === undefined ? "see millrace config schema" : `it is ${description}`;
+  return description === undefined ? "see millrace config schema" : `it means: ${description}`;
 }
 
-/** The node at a path, or the last one on the way; of an unknown key, the key itself. */
+/** The node at a path, or the deepest existing one on the way; for an unknown key, the key itself. */
 function nodeAt(root: Node | null, path: KeyPath): Node | null {
   let node = root;
   for (const [depth, key] of path.entries()) {

@@ -80,7 +80,7 @@ describe("mistakes", () => {
       "a limit of no time",
       "timeouts:\n  first-token: 0s\nmodels: [{name: m, model: m.gguf}]",
       [
-        '2:3 timeouts.first-token config_value: expected timeouts.first-token to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got "0s" | it is time allowed until the first byte of an answer',
+        '2:3 timeouts.first-token config_value: expected timeouts.first-token to be a duration above 0 and of at most 24 days such as 250ms, 5s, 2m, 1h, got "0s" | it means: time allowed from sending a request to the first byte of its answer',
       ],
     ],
     [
@@ -94,7 +94,7 @@ describe("mistakes", () => {
       "a port out of range",
       `port: 70000\n${MODELS}`,
       [
-        "1:1 port config_value: expected port to be an integer in [0, 65535], got 70000 | it is port to listen on; 0: any free one",
+        "1:1 port config_value: expected port to be an integer in [0, 65535], got 70000 | it means: port to listen on; 0: any free port",
       ],
     ],
     [
@@ -112,7 +112,7 @@ describe("mistakes", () => {
     [
       "no models",
       "port: 1\n",
-      ["1:1 models config_value: expected models to be a list, got nothing | add models: models that are served"],
+      ["1:1 models config_value: expected models to be a list, got nothing | add models: models to serve"],
     ],
     ["an empty file", "", ["1:1 models config_value: expected models to be a list, got nothing"]],
     ["a list", "- a\n", ["1:1  config_value: expected the file to be a mapping, got a list"]],
@@ -120,7 +120,7 @@ describe("mistakes", () => {
     [
       "broken brackets",
       "models: [\n",
-      ["2:1  config_syntax: expected lines of one mapping to begin in one column, got bad indent"],
+      ["2:1  config_syntax: expected the keys of a mapping in one column, got bad indent"],
     ],
     ["a tab", "models:\n\t- a\n", ["2:1  config_syntax: expected spaces before keys, no tabs, got tab as indent"]],
     ["a key twice", `port: 1\nport: 2\n${MODELS}`, ["2:1  config_syntax: expected each key once, got duplicate key"]],
@@ -140,7 +140,7 @@ describe("mistakes", () => {
     [
       "a range upside down",
       "models: [{ name: m, model: a, instances: { min: 3, max: 2 } }]",
-      ["models[0].instances config_conflict: expected max of at least min 3, got 2 | exchange the two"],
+      ["models[0].instances config_conflict: expected max of at least min 3, got 2 | swap the two"],
     ],
     [
       "a name twice",
@@ -165,7 +165,7 @@ describe("mistakes", () => {
     [
       "too few cores",
       "models: [{ name: m, model: a, cores: 0-1, cores-per-instance: 3 }]",
-      ["expected at most the 2 of cores, got 3"],
+      ["expected at most the 2 CPUs of cores, got 3"],
     ],
   ];
 

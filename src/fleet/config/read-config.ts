@@ -1,4 +1,4 @@
-/** From the text of millrace.yaml to a checked configuration, or to the list of everything that is wrong with it. */
+/** Reads millrace.yaml: returns the checked configuration, or the list of all its mistakes. */
 import { readFileSync } from "node:fs";
 import { LineCounter, parseDocument, type YAMLError } from "yaml";
 import { MillraceError } from "../../core/errors.js";
@@ -15,12 +15,12 @@ export type CheckedConfig =
       readonly warnings: readonly [];
     };
 
-/** More is no configuration, and would only keep the parser busy. */
+/** Far more than any real configuration; bounds the work of the parser. */
 const MAX_FILE_CHARACTERS = 1 << 20;
 
 const SYNTAX: Readonly<Record<string, string>> = {
-  BAD_ALIAS: "aliases of anchors that stand above them",
-  BAD_INDENT: "lines of one mapping to begin in one column",
+  BAD_ALIAS: "aliases only after their anchors",
+  BAD_INDENT: "the keys of a mapping in one column",
   DUPLICATE_KEY: "each key once",
   MISSING_CHAR: "every bracket, quote and colon",
   MULTIPLE_DOCS: "one document",
@@ -28,7 +28,7 @@ const SYNTAX: Readonly<Record<string, string>> = {
   TAG_RESOLVE_FAILED: "no tags of other programs",
 };
 
-/** The parser's own sentence may quote the file, and so a secret. */
+/** The message is our own, since the parser's may quote the file and thus a secret. */
 function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
   const { line, col } = lines.linePos(error.pos[0]);
   const message = `expected ${SYNTAX[error.code] ?? "valid YAML"}, got ${error.code.toLowerCase().replaceAll("_", " ")}`;
@@ -38,7 +38,7 @@ function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
     column: Math.max(1, col),
     path: "",
     message,
-    hint: "look at this line and the one above",
+    hint: "check this line and the one above",
   };
 }
 
@@ -51,7 +51,7 @@ function wholeFile(message: string, hint: string): CheckedConfig {
 }
 
 function failed(problems: readonly ConfigProblem[]): CheckedConfig {
-  // A misspelt key is the reason why another one is missing.
+  // A misspelt key comes first, since it often explains why another key is missing.
   const rank = ({ code }: ConfigProblem): number => (code === "config_unknown_key" ? 0 : 1);
   const inOrder = problems.toSorted((a, b) => a.line - b.line || rank(a) - rank(b) || a.column - b.column);
   const [first, ...rest] = inOrder;
@@ -59,15 +59,15 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
   return { config: undefined, problems: [first, ...rest], warnings: [] };
 }
 
-/** Where the values of `env:NAME` do not matter: every variable is there, each with a value of its own. */
+/** An environment for checks that do not need the values of `env:NAME`: every variable is set, each to a different value. */
 export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
   {},
   { get: (_, name) => `value-of-${String(name).replace(/\s/g, "_")}` },
 );
 
 /**
- * @param environment what `env:NAME` is looked up in
- * @param exists whether a file is there, to warn of those that are not
+ * @param environment variables for `env:NAME`
+ * @param exists whether a file exists, to warn of missing ones
  */
 export function checkConfig(
   text: string,
@@ -77,7 +77,7 @@ export function checkConfig(
   if (text.length > MAX_FILE_CHARACTERS) {
     return wholeFile(
       `expected a file of at most ${MAX_FILE_CHARACTERS} characters, got ${text.length}`,
-      "leave out what is no configuration",
+      "check that this is the right file",
     );
   }
   const lines = new LineCounter();
@@ -90,8 +90,8 @@ export function checkConfig(
     root = document.toJS({ maxAliasCount: 100 });
   } catch {
     return wholeFile(
-      "expected at most a hundred uses of anchors, none of them inside itself, got more",
-      "write the values out",
+      "expected at most a hundred uses of anchors, none inside itself, got more",
+      "write the values out instead",
     );
   }
   const parsed = configSchema(environment).safeParse(root ?? {});
@@ -129,7 +129,7 @@ export function readConfig(file: string, environment: NodeJS.ProcessEnv): FleetC
   return parseConfig(readConfigText(file), file, environment);
 }
 
-/** @param file what messages call it */
+/** @param file name of the file in messages */
 export function parseConfig(text: string, file: string, environment: NodeJS.ProcessEnv): FleetConfig {
   const { config, problems } = checkConfig(text, environment);
   if (config === undefined) throw errorOf(file, problems);

@@ -1,4 +1,4 @@
-/** What millrace.yaml may say: one schema, which checks the file, documents its keys and is published as JSON Schema. */
+/** The schema of millrace.yaml. It checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
@@ -10,18 +10,20 @@ const MAX_TOKENS = 2 ** 30;
 
 const fraction = (): z.ZodNumber => z.number().min(0).max(1);
 
-/** The engine's own options, under vLLM's names; each adapter says which it cannot give. */
+/** Engine options under vLLM's names. Each adapter reports the options its engine has no flag for. */
 const engineOptions = () =>
   section({
-    "max-model-len": integer(1, MAX_TOKENS).optional().describe("longest sequence, prompt and answer together"),
-    "max-num-seqs": integer(1, 65_536).optional().describe("sequences in a batch"),
-    "max-num-batched-tokens": integer(1, MAX_TOKENS).optional().describe("tokens in a step"),
+    "max-model-len": integer(1, MAX_TOKENS)
+      .optional()
+      .describe("longest sequence in tokens, prompt and answer together"),
+    "max-num-seqs": integer(1, 65_536).optional().describe("largest number of sequences in a batch"),
+    "max-num-batched-tokens": integer(1, MAX_TOKENS).optional().describe("largest number of tokens in a step"),
     "kv-cache-dtype": text().optional().describe("data type of keys and values, under the engine's own name"),
     "kv-cache-memory-bytes": byteSize().optional().describe("KV memory of each instance"),
     quantization: text().optional().describe("quantisation of the weights, under the engine's own name"),
     "tensor-parallel-size": integer(1, 1024).optional().describe("GPUs that share one instance"),
     "gpu-memory-utilization": fraction().optional().describe("share of each GPU's memory that an instance may take"),
-    "enable-prefix-caching": z.boolean().optional().describe("whether equal prefixes are computed once"),
+    "enable-prefix-caching": z.boolean().optional().describe("whether to cache the KV of common prompt prefixes"),
     "speculative-config": z
       .record(z.string(), z.unknown())
       .optional()
@@ -30,7 +32,7 @@ const engineOptions = () =>
     threads: integer(1, 1024).optional().describe("CPU threads of each instance"),
   });
 
-/** Of the whole fleet, or of one model: what a model leaves out holds as the fleet has it. */
+/** Keys of the fleet's and of a model's `autoscale`. Keys that a model leaves out take the fleet's value. */
 const autoscaleShape = {
   "up-at": fraction()
     .optional()
@@ -44,20 +46,20 @@ const autoscaleShape = {
 const attachment = (environment: NodeJS.ProcessEnv) =>
   section({
     url: baseUrl().describe("address of the server"),
-    "api-key": secret(environment).optional().describe("API key that the server asks for"),
+    "api-key": secret(environment).optional().describe("API key for that server"),
     "model-name": text().optional().describe("name of the model on that server, if it differs from `name`"),
   });
 
 const range = () =>
   z.strictObject({
-    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: none while nobody asks"),
-    max: integer(1, MAX_INSTANCES).describe("greatest number of instances"),
+    min: integer(0, MAX_INSTANCES).describe("least number of instances; 0: unloaded until the first request"),
+    max: integer(1, MAX_INSTANCES).describe("largest number of instances"),
   });
 
 const model = (environment: NodeJS.ProcessEnv) =>
   section({
     name: text("a name without spaces").regex(/^\S+$/).describe("name that clients send as `model`"),
-    aliases: z.array(text()).default([]).describe("further names that clients may send"),
+    aliases: z.array(text()).default([]).describe("other names that clients may send"),
     engine: z.enum(ENGINE_NAMES).default("millrace").describe("engine that runs the model"),
     program: z
       .array(text())
@@ -66,9 +68,9 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("program and its first arguments, instead of the engine's usual ones"),
     model: text("a path, or a name the engine can fetch")
       .optional()
-      .describe("file, folder or name that the engine loads; not for servers that are only attached"),
+      .describe("file, folder or name that the engine loads; leave out for attached servers"),
     options: engineOptions().prefault({}).describe("options of the engine"),
-    args: z.array(z.string()).default([]).describe("further arguments, passed to the engine as they are"),
+    args: z.array(z.string()).default([]).describe("further arguments, passed to the engine unchanged"),
     env: z
       .record(z.string(), secret(environment))
       .default({})
@@ -77,11 +79,11 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .union([integer(0, MAX_INSTANCES), z.literal("auto"), range()])
       .optional()
       .meta({ title: "a number, auto, or a range such as {min: 1, max: 4}" })
-      .describe("number of instances; auto: the number that was measured to be fastest"),
+      .describe("number of instances; auto: the number that measures fastest on this machine"),
     cores: cpuList().optional().describe("CPUs that the model's instances share"),
     "cores-per-instance": integer(1, 1024)
       .optional()
-      .describe("number of CPUs (of `cores`, else physical cores) that each instance is pinned to"),
+      .describe("number of CPUs from `cores`, else of physical cores, that each instance is pinned to"),
     gpus: z
       .array(z.union([integer(0, 1023), text()]).meta({ title: "a GPU's number or UUID" }))
       .min(1)
@@ -89,16 +91,24 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("GPUs that the model's instances share"),
     "gpus-per-instance": integer(1, 1024)
       .optional()
-      .describe("number of GPUs that each instance sees (tensor-parallel-size, else 1)"),
-    attach: z.array(attachment(environment)).default([]).describe("servers that run already and are only attached"),
+      .describe("number of GPUs that each instance sees (default: tensor-parallel-size, else 1)"),
+    attach: z
+      .array(attachment(environment))
+      .default([])
+      .describe("running servers to attach to, which are never started or stopped"),
     load: z
       .enum(["always", "on-demand"])
       .optional()
-      .describe("when it is loaded: always at the start, or on-demand at the first request, as long as memory allows"),
-    memory: byteSize().optional().describe("memory that each instance takes, instead of measuring it"),
-    "scale-down": z.enum(["stop", "sleep"]).default("stop").describe("how an instance that is not needed ends"),
+      .describe(
+        "when the model is loaded: always at the start, or on-demand at the first request, as long as memory allows",
+      ),
+    memory: byteSize().optional().describe("memory of each instance (default: measured)"),
+    "scale-down": z
+      .enum(["stop", "sleep"])
+      .default("stop")
+      .describe("how an instance that is not needed rests: its process stops, or sleeps where the engine can"),
     "start-timeout": timeLimit().optional().describe("time allowed for a start"),
-    autoscale: section(autoscaleShape).prefault({}).describe("what differs from the fleet's `autoscale`"),
+    autoscale: section(autoscaleShape).prefault({}).describe("values that override the fleet's `autoscale`"),
   });
 
 const routing = () =>
@@ -115,14 +125,16 @@ const routing = () =>
       .min(0.1)
       .max(100)
       .prefault(1)
-      .describe("requests sent to an instance at once, as a multiple of its seats; the others wait in the fleet"),
+      .describe("requests sent to an instance at once, as a multiple of its seats; further requests wait in the fleet"),
     "session-header": text("a header's name")
       .regex(/^[a-z0-9-]+$/)
       .prefault("x-session-id")
       .describe("header that names the session, for the policy `session`"),
     "hedge-after": duration()
       .optional()
-      .describe("time after which a second instance is asked too, where the answer has not begun; none: never"),
+      .describe(
+        "time after which a request whose answer has not begun also goes to a second instance (default: never)",
+      ),
   });
 
 const timeouts = () =>
@@ -132,14 +144,16 @@ const timeouts = () =>
     wait: timeLimit()
       .prefault("2m")
       .describe("time a request may wait for a seat, or for a model that is being loaded"),
-    "first-token": timeLimit().prefault("10m").describe("time allowed until the first byte of an answer"),
+    "first-token": timeLimit()
+      .prefault("10m")
+      .describe("time allowed from sending a request to the first byte of its answer"),
     idle: timeLimit().prefault("2m").describe("time allowed between two bytes of an answer"),
     "stalled-client": duration()
       .prefault("1m")
-      .describe("time after which a client that does not read its answer is disconnected; fixed at the start"),
+      .describe("time after which a stalled or idle client is disconnected; fixed at the start"),
     drain: duration()
       .prefault("5m")
-      .describe("time running requests are given when their instance, or the fleet, stops"),
+      .describe("time that running requests get to finish when their instance or the fleet stops"),
   });
 
 const limits = () =>
@@ -147,15 +161,15 @@ const limits = () =>
     "max-body-bytes": byteSize().prefault("32MiB").describe("largest request body"),
     "max-waiting-requests": integer(0, 1_000_000)
       .prefault(1024)
-      .describe("waiting requests of a model before new ones get 429"),
+      .describe("waiting requests per model before new ones get 429"),
     "max-attempts": integer(1, 100)
       .prefault(3)
       .describe(
-        "instances that a request is sent to, one after the other; at most two of them may break the connection before they answer",
+        "attempts to send a request; it fails earlier if two instances break the connection before they answer",
       ),
     "default-output-tokens": integer(1, MAX_TOKENS)
       .prefault(256)
-      .describe("tokens that a request without max_tokens counts as"),
+      .describe("output tokens that a request without max_tokens counts as"),
   });
 
 const telemetry = () =>
@@ -164,7 +178,7 @@ const telemetry = () =>
       .url({ protocol: /^https?$/ })
       .optional()
       .meta({ title: "an http URL" })
-      .describe("address that spans and metrics are sent to; also OTEL_EXPORTER_OTLP_ENDPOINT"),
+      .describe("OpenTelemetry collector that gets spans and metrics (default: OTEL_EXPORTER_OTLP_ENDPOINT)"),
     "service-name": text().prefault("millrace").describe("name of the fleet in traces and metrics"),
   });
 
@@ -173,46 +187,50 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
     tenant: text("a name without spaces")
       .regex(/^\S+$/)
       .describe(
-        "name of the key's user, which stands for the key in logs and metrics; keys of one tenant share fairly as one",
+        "name of the key's owner, which stands for the key in traces; fairness treats all keys of a tenant as one",
       ),
     key: secret(environment).describe("the key, or env:NAME"),
   });
 
-/** @param environment what `env:NAME` is looked up in */
+/** @param environment variables for `env:NAME` */
 export const configSchema = (environment: NodeJS.ProcessEnv) =>
   section({
     host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on"),
-    port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free one"),
-    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe messages that are logged"),
+    port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free port"),
+    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe level to log"),
     "log-format": z
       .enum(LOG_FORMATS)
       .prefault("auto")
-      .describe("text (lines for people) or json; auto: text on a terminal"),
+      .describe("text (readable lines) or json; auto: text on a terminal"),
     "api-keys": z
       .array(apiKey(environment))
       .default([])
-      .describe("keys that open the API; without any, it is open to all"),
+      .describe("keys that give access to the API; without any, it is open to all"),
     "isolate-api-keys": z
       .boolean()
       .optional()
       .describe(
-        "whether each tenant has cached prefixes of its own (default: with two tenants or more); paths where the engine cannot do that are refused",
+        "whether each tenant has its own cached prefixes (default: with two tenants or more); paths where the engine cannot separate them are refused",
       ),
     "allowed-origins": z
       .array(text("an origin such as https://app.example, or *"))
       .min(1)
       .optional()
-      .describe("origins whose pages may call, * for all (default: with keys all, without keys only the server's own)"),
-    "admin-key": secret(environment).optional().describe("key that opens /admin; without it there is no /admin"),
+      .describe(
+        "origins whose web pages may call the API, * for all (default: all if there are keys, else only the server's own)",
+      ),
+    "admin-key": secret(environment)
+      .optional()
+      .describe("key that gives access to /admin; without it there is no /admin"),
     "memory-budget": byteSize()
       .optional()
-      .describe("memory for all models together; the least recently used models on demand are unloaded first"),
-    routing: routing().prefault({}).describe("how requests find their instance"),
+      .describe("memory for all models together; least recently used on-demand models are unloaded first"),
+    routing: routing().prefault({}).describe("how an instance is chosen for each request"),
     timeouts: timeouts().prefault({}).describe("time limits"),
-    limits: limits().prefault({}).describe("limits beyond which requests are refused"),
-    telemetry: telemetry().prefault({}).describe("OpenTelemetry"),
+    limits: limits().prefault({}).describe("limits on requests"),
+    telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
     autoscale: section(autoscaleShape).prefault({}).describe("when instances are added and removed"),
-    models: z.array(model(environment)).min(1).describe("models that are served"),
+    models: z.array(model(environment)).min(1).describe("models to serve"),
   });
 
 export type FleetConfig = z.output<ReturnType<typeof configSchema>>;

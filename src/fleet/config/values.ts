@@ -1,4 +1,4 @@
-/** The kinds of values that millrace.yaml has, as zod schemas whose title and examples say what is expected. */
+/** The types of values in millrace.yaml, as zod schemas whose titles and examples appear in error messages. */
 import { inspect } from "node:util";
 import { z } from "zod";
 import { parseByteSize, parseDurationMs } from "../../core/quantities.js";
@@ -27,7 +27,7 @@ export const text = (title = "text"): z.ZodString => z.string().min(1).meta({ ti
 
 export const integer = (min: number, max: number): z.ZodNumber => z.number().int().min(min).max(max);
 
-/** Shown only to the program that asks for it: neither logs nor JSON nor an error tell a secret. */
+/** A value that only `reveal` returns: logs, JSON and errors never contain it. */
 export class Secret {
   readonly #value: string;
 
@@ -52,17 +52,17 @@ export class Secret {
   }
 }
 
-/** The variable that `env:NAME` names; undefined: the text is the value itself. */
+/** The variable named by `env:NAME`; undefined if the text is the value itself. */
 function variableOf(written: string): string | undefined {
   return /^env:(.*)$/s.exec(written)?.[1];
 }
 
-/** Resolved when the file is read, so that a variable that is missing is known before anything starts. */
+/** A secret, resolved when the file is read, so that a missing variable is reported before anything starts. */
 export const secret = (environment: NodeJS.ProcessEnv) =>
   z
     .string()
     .min(1)
-    .meta({ title: "a key, or env:NAME of the environment variable that has it", examples: ["env:MILLRACE_KEY"] })
+    .meta({ title: "a key, or env:NAME with the environment variable that holds it", examples: ["env:MILLRACE_KEY"] })
     .transform((written, context) => {
       const variable = variableOf(written);
       const value = variable === undefined ? written : environment[variable];
@@ -93,20 +93,20 @@ function parsed<T>(
 const DURATIONS = ["250ms", "5s", "2m", "1h"];
 const DURATION = /^\d+(\.\d+)?(ms|s|m|h)$/;
 
-/** Milliseconds. */
+/** A duration in milliseconds. */
 export const duration = () => parsed("a duration of at most 24 days", DURATIONS, DURATION, parseDurationMs);
 
-/** Milliseconds of something that takes time: none at all would end it before it began. */
+/** A time limit in milliseconds. 0 is refused, since the limit would be over at once. */
 export const timeLimit = () =>
   parsed("a duration above 0 and of at most 24 days", DURATIONS, DURATION, (written) => {
     const ms = parseDurationMs(written);
     return ms === 0 ? undefined : ms;
   });
 
-/** Bytes. */
+/** A size in bytes. */
 export const byteSize = () => parsed("a size", ["512MiB", "8GiB", "24G"], /^\d+(\.\d+)?\s*[A-Za-z]*$/, parseByteSize);
 
-/** An HTTP server without a path behind its name: what we add begins at the root. */
+/** The URL of an HTTP server without a path, since requests append paths from the root. */
 export const baseUrl = () =>
   parsed("the URL of a server, without user and path", ["http://127.0.0.1:8101"], /^https?:\/\//, (written) => {
     if (!URL.canParse(written)) return undefined;
@@ -115,7 +115,7 @@ export const baseUrl = () =>
     return isBare ? origin : undefined;
   });
 
-/** Sorted CPU numbers, each once. */
+/** A sorted list of distinct CPU numbers. */
 export const cpuList = () =>
   parsed("a list of CPUs", ["0-3", "0,2,4-7"], /^\d+(-\d+)?(,\d+(-\d+)?)*$/, (written) => {
     const cpus = new Set<number>();

@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics of the whole fleet: its own (`millrace_fleet:`), counted as requests pass, and each instance's figures of the last scrape under one set
- * of names (`millrace:`, after vLLM's), whatever engine they come from.
+ * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of the last scrape of each instance, under the same names
+ * for all engines (`millrace:`, after vLLM's).
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
@@ -10,7 +10,7 @@ import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/u
 
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
-/** No instance was chosen: the request was turned away, or left, before. */
+/** Label of requests that were refused or cancelled before an instance was chosen. */
 const NO_INSTANCE = "";
 
 type Figure = readonly [key: keyof EngineMetrics, name: string, help: string, kind: "gauge" | "counter"];
@@ -28,15 +28,15 @@ const FIGURES: readonly Figure[] = [
   ["acceptedTokens", "spec_decode_num_accepted_tokens_total", "Drafted tokens that were right", "counter"],
 ];
 
-/** What the proxy knows at this moment. */
+/** Current values from the proxy. */
 interface ProxyGauges {
-  /** Requests of a model that wait for an instance. */
+  /** Number of a model's requests that wait for an instance. */
   numWaiting(model: string): number;
-  /** Sequences sent to an instance and not ended. */
+  /** Number of running sequences that the proxy sent to an instance. */
   numInFlight(upstream: Upstream): number;
-  /** Whether routing leaves an instance alone after failures in a row. */
+  /** State of the instance's circuit breaker. */
   breakerState(upstream: Upstream): BreakerState;
-  /** The model that a name stands for; undefined: nobody's. */
+  /** The model that a name stands for; undefined if there is none. */
   modelOf(name: string): string | undefined;
 }
 
@@ -51,7 +51,7 @@ function eachUpstream(pool: UpstreamPool): readonly Upstream[] {
 
 const labelsOf = ({ model, id, engine }: Upstream) => ({ model, instance: id, engine });
 
-/** Values that are somebody else's: read when Prometheus asks, and gone with their instance. */
+/** Registers the instances' own metrics: read when Prometheus scrapes, and gone with their instance. */
 function registerFigures(registry: Registry, pool: UpstreamPool): void {
   const labelNames = ["model", "instance", "engine"];
   for (const [key, name, help, kind] of FIGURES) {
@@ -216,7 +216,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
   registerStates(registry, pool, proxy);
   registerFigures(registry, pool);
   return {
-    // Names that clients make up are no labels: anybody could fill the memory with them.
+    // Unknown names never become labels, or any client could fill the memory with them.
     started: ({ model }: RequestStart) => new CountedRequest(metrics, proxy.modelOf(model) ?? "unknown"),
     refused: (_, code) => metrics.refused.inc({ code }),
     render: () => registry.metrics(),

@@ -1,4 +1,4 @@
-/** Several observers as one. */
+/** Combines several observers into one. */
 import type { ProxyObserver, RequestObserver } from "../proxy/observer.js";
 
 export function observeAll(observers: readonly ProxyObserver[]): ProxyObserver {

@@ -1,36 +1,36 @@
 /**
- * Spans and metrics of requests, sent to an OpenTelemetry collector by OTLP/HTTP (JSON). Names are those of OpenTelemetry's GenAI conventions, which
- * are still marked Development: the version below says which state of them is meant. Loaded only where an endpoint is configured.
+ * Sends spans and metrics of requests to an OpenTelemetry collector by OTLP/HTTP (JSON). Names follow OpenTelemetry's GenAI conventions, which are still marked
+ * Development, in the version given below. This file is loaded only if an endpoint is configured.
  */
 import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
 import { packageVersion } from "../../core/package-root.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../proxy/observer.js";
 import type { TokenUsage } from "../proxy/usage.js";
 
-/** State of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
+/** Version of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
 export const GENAI_CONVENTIONS = "development-2026-08";
 
 export interface TelemetryOptions {
-  /** Base URL: /v1/traces and /v1/metrics are appended. */
+  /** Base URL, to which /v1/traces and /v1/metrics are appended. */
   readonly endpoint: string;
   readonly serviceName: string;
-  /** The engine behind an instance, which is the provider of its answers. */
+  /** The engine of an instance, which becomes the provider in spans. */
   readonly engineOf: (instanceId: string) => string | undefined;
   readonly metricsIntervalMs?: number;
-  /** How long a collector that is away may hold up the end. */
+  /** Longest time that an unreachable collector may delay the shutdown. */
   readonly closeTimeoutMs?: number;
 }
 
 export interface Telemetry extends ProxyObserver {
-  /** Sends what is still here; gives up when the collector does not take it. */
+  /** Sends the remaining data; gives up after the close timeout. */
   close(): Promise<void>;
 }
 
-/** As the conventions advise for durations of model calls. */
+/** Buckets that the conventions advise for durations of model calls. */
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const FIRST_TOKEN_BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** As the conventions have them for counts of tokens. */
+/** Buckets that the conventions advise for counts of tokens. */
 const TOKEN_BUCKETS = Array.from({ length: 14 }, (_, i) => 4 ** i);
 
 const OPERATIONS: Readonly<Record<string, string>> = {
@@ -41,10 +41,10 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   "/v1/embeddings": "embeddings",
 };
 
-/** Other paths (tokenize, rerank) are no operations of the conventions: their own last word says what they are. */
+/** Paths without an operation in the conventions (tokenize, rerank) go by the last part of the path. */
 const operationOf = (path: string): string => OPERATIONS[path] ?? path.split("/").at(-1)!;
 
-/** The W3C header, version 00. */
+/** Parses the W3C traceparent header, version 00. */
 export function parseTraceparent(header: string | string[] | undefined): SpanContext | undefined {
   const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(typeof header === "string" ? header : "");
   const [, traceId = "", spanId = "", flags = "0"] = match ?? [];
@@ -56,7 +56,7 @@ export function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext):
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
 }
 
-/** What a request records itself with. */
+/** The instruments that each request records to. */
 interface Instruments {
   readonly startSpan: (name: string, attributes: Attributes, parent: SpanContext | undefined) => Span;
   readonly duration: { record(seconds: number, attributes: Attributes): void };
@@ -102,7 +102,7 @@ class ObservedRequest implements RequestObserver {
     this.instruments.firstToken.record(this.#seconds(), this.#attributes);
   }
 
-  /** Called without its object. */
+  /** An arrow function, since it is called without its object. */
   readonly used = ({ inputTokens, outputTokens }: TokenUsage): void => {
     for (const [type, count] of Object.entries({ input: inputTokens, output: outputTokens })) {
       if (count === undefined) continue;
@@ -115,7 +115,7 @@ class ObservedRequest implements RequestObserver {
     const errorType = code ?? (outcome === "answered" ? (status >= 400 ? String(status) : undefined) : outcome);
     const attributes = errorType === undefined ? this.#attributes : { ...this.#attributes, "error.type": errorType };
     this.#span.setAttributes({ ...attributes, "http.response.status_code": status });
-    // SpanStatusCode.ERROR of the API, which is not loaded here: the instance or we failed, not the client.
+    // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span itself succeeded.
     if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
     this.#span.end();
     this.instruments.duration.record(this.#seconds(), attributes);
@@ -163,7 +163,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
   const instruments: Instruments = {
     engineOf: options.engineOf,
     tokens: meter.createHistogram("gen_ai.client.token.usage", {
-      description: "Tokens of a request, as its answer says",
+      description: "Tokens of a request, as reported in its answer",
       unit: "{token}",
       advice: { explicitBucketBoundaries: TOKEN_BUCKETS },
     }),

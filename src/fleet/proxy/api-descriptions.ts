@@ -1,6 +1,6 @@
 /**
- * GET /openapi.json, which needs no key: an engine's own description of its API. Since anybody may ask, it takes no seat, waits for none, starts no
- * model, and each process of an instance is asked once.
+ * Answers GET /openapi.json with an engine's own description of its API. The path needs no key, so it costs little: it takes no seat, starts no model, and
+ * asks each process of an instance once.
  */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { noneReady } from "../routing/waiting-room.js";
@@ -10,7 +10,7 @@ import type { UpstreamConnections } from "./upstream-connections.js";
 export const API_DESCRIPTION_PATH = "/openapi.json";
 
 const TIMEOUT_MS = 10_000;
-/** Far more than any engine's has. */
+/** Far more than the description of any engine. */
 const MAX_BYTES = 2 ** 23;
 
 interface Described {
@@ -19,7 +19,7 @@ interface Described {
 }
 
 export class ApiDescriptions {
-  /** By the instance's id. */
+  /** Descriptions by instance id. */
   readonly #known = new Map<string, Described>();
 
   constructor(
@@ -27,7 +27,7 @@ export class ApiDescriptions {
     private readonly connections: UpstreamConnections,
   ) {}
 
-  /** Of one of the model's ready instances. Rejects with no_instance_ready, not_found where the engine has none, and upstream_failed. */
+  /** The description of one of the model's ready instances. Rejects with no_instance_ready, upstream_failed, or not_found if the engine publishes none. */
   of(model: string): Promise<Buffer> {
     const ready = this.pool.upstreams(model).filter(({ state, target }) => state === "ready" && target !== undefined);
     const known = ready.map((upstream) => this.#knownOf(upstream)).find((document) => document !== undefined);
@@ -48,7 +48,7 @@ export class ApiDescriptions {
   async #ask({ id }: Upstream, { url }: UpstreamTarget): Promise<Buffer> {
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MS);
-      // Without the instance's key: what only a key shows is not for everybody.
+      // Sent without the instance's key, so that the public sees only what the engine shows to the public.
       const request = { path: API_DESCRIPTION_PATH, method: "GET", signal } as const;
       const { statusCode, body } = await this.connections.poolOf(url).request(request);
       const chunks: Buffer[] = [];
@@ -62,7 +62,7 @@ export class ApiDescriptions {
       if (statusCode < 500) {
         throw new MillraceError(
           "not_found",
-          `expected an engine that shows its ${API_DESCRIPTION_PATH} to everybody, got ${statusCode} from ${id}`,
+          `expected an engine with a public ${API_DESCRIPTION_PATH}, got ${statusCode} from ${id}`,
         );
       }
       throw failed(id, `the status ${statusCode}`);

@@ -1,4 +1,4 @@
-/** What a request brings to the proxy, and what the proxy has for all of them. */
+/** The data of a request on its way through the proxy, and the parts of the proxy that all requests share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OpenTurn, ResponseState } from "../../core/response-state.js";
 import type { KeySource, RequestBody } from "../routing/key-source.js";
@@ -8,7 +8,7 @@ import type { ProxyOptions } from "./options.js";
 import type { Route } from "./routes.js";
 import type { UpstreamConnections } from "./upstream-connections.js";
 
-/** What all exchanges share. */
+/** Shared by all exchanges. */
 export interface ExchangeContext {
   readonly options: ProxyOptions;
   readonly router: Router;
@@ -22,19 +22,19 @@ export interface Arrival {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly requestId: string;
-  /** With its query. */
+  /** Path and query. */
   readonly url: string;
   readonly path: string;
   readonly route: Route;
 }
 
-/** A request that has been read. */
+/** A request that has been read and can be sent to an instance. */
 export interface Sendable {
   readonly bytes: Buffer;
   readonly body: RequestBody;
   readonly entrant: Omit<Entrant, "excluded" | "isRetry">;
-  /** What the answer is kept by, where the gateway keeps it. */
+  /** Completes and stores the answer, where the gateway keeps it. */
   readonly turn: OpenTurn | undefined;
-  /** Whose cached prefixes it may use; "": everybody's. Asked when it is sent: while it waits, a reload may turn caching on. */
+  /** The cache scope of the request; "": the shared one. Evaluated when the request is sent, since a reload may turn caching on while it waits. */
   readonly cacheScope: () => string;
 }

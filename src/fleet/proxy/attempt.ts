@@ -1,4 +1,4 @@
-/** One request sent to one instance: its answer goes to the client as it comes, at the client's pace, watched by a clock. */
+/** One request sent to one instance: streams the answer to the client at the client's pace, and enforces the time limits. */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -11,20 +11,20 @@ import { type TokenUsage, UsageReader } from "./usage.js";
 import { WholeEvents } from "./whole-events.js";
 
 export type AttemptResult =
-  /** The whole answer was passed on. */
+  /** The client got the whole answer. */
   | { readonly kind: "answered"; readonly status: number }
-  /** It broke off after its first byte had been passed on. */
+  /** The answer broke off after the client had got its first byte. */
   | { readonly kind: "broken"; readonly error: MillraceError; readonly status: number }
   | Refused
   | { readonly kind: "cancelled" };
 
-/** Nothing was passed on, and the request may be sent again. */
+/** The client got nothing yet, so the request may be sent again. */
 export interface Refused {
   readonly kind: "refused";
   readonly error: MillraceError;
   /**
-   * busy: it said so itself; reset: the connection was there, and broke; unreachable: any other failure of it; late: the first byte's time was up;
-   * forsaken: it fell silent, and another instance was there.
+   * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
+   * time limit; forsaken: the instance became suspect or failed while another was ready.
    */
   readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken";
   readonly status: number | undefined;
@@ -36,23 +36,23 @@ interface AttemptContext {
   readonly dialect: ProxyDialect;
   readonly outgoing: ServerResponse;
   readonly timeouts: ProxyTimeouts;
-  /** Whether another instance could take the request; asked when this one says it does not, or falls silent. */
+  /** Whether another instance could take the request. Called when this one is busy, suspect or failed. */
   mayRetry(): boolean;
   /** @param status of the answer */
   onFirstByte(status: number): void;
-  /** Told at the end of an answer that says how many tokens it took; absent: it is not looked for. */
+  /** Receives the token counts at the end of an answer that has them; absent: answers are not searched for them. */
   readonly onUsage?: ((usage: TokenUsage) => void) | undefined;
-  /** A request of /v1/responses whose answer the gateway completes, and keeps. */
+  /** Set for a request to /v1/responses whose answer the gateway completes and keeps. */
   readonly turn?: OpenTurn | undefined;
 }
 
-/** What says that the request was not taken: busy, and not ready. */
+/** Statuses of an instance that did not take the request: busy, and not ready. */
 const NOT_TAKEN: readonly number[] = [429, 503];
-/** A refusal's text is read to its end, so that its connection can be used again, up to this. */
+/** A refusal's body is read up to this size, so that its connection can be reused. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
 const RESETS: readonly string[] = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"];
 
-/** discarding: the request goes elsewhere while the rest of a refusal is read. */
+/** discarding: another instance gets the request while the rest of the refusal is read. */
 type State = "waiting" | "passing" | "discarding" | "over";
 
 export class Attempt implements Dispatcher.DispatchHandler {
@@ -60,7 +60,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: IncomingHttpHeaders = {};
-  /** Of a stream of events. */
+  /** Set if the answer is a stream of events. */
   #events: WholeEvents | undefined;
   #keeper: ResponseKeeper | undefined;
   readonly #usage: UsageReader | undefined;
@@ -81,7 +81,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** The instance stops computing, since its connection closes. @param error ends an answer that has begun; undefined: the client left */
+  /** Closes the connection, so that the instance stops computing. @param error ends an answer that has begun; undefined: the client left */
   cancel(error?: MillraceError): void {
     if (this.#state === "over" || this.#state === "discarding") return;
     if (error !== undefined && this.#state === "passing") this.#breakOff(error);
@@ -89,7 +89,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#abort();
   }
 
-  /** The instance is doubted: unless its answer has begun, the request goes elsewhere, if there is anywhere. */
+  /** Called when the instance is suspect or failed: refuses the request if its answer has not begun and another instance could take it. */
   forsake(): void {
     if (this.#state !== "waiting" || !this.context.mayRetry()) return;
     this.#refuse("forsaken", this.#failure("none, and none to its health check either"));
@@ -102,7 +102,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
-    // 1xx: the answer is still to come.
+    // The final answer follows a 1xx.
     if (status < 200 || this.#state !== "waiting") return;
     this.#status = status;
     this.#headers = headers;
@@ -160,7 +160,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** Headers go out with the first byte: until then the request may be sent elsewhere. */
+  /** Sends the headers together with the first byte: until then another instance may still get the request. */
   #begin(): void {
     const { dialect, requestId, outgoing } = this.context;
     this.#state = "passing";
@@ -184,7 +184,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   #breakOff(error: MillraceError): void {
     const { outgoing, dialect, requestId } = this.context;
-    // Any other kind of answer can only be ended by cutting the connection, or it would pass for a whole one.
+    // Any other answer must end with a cut connection, or the client would take it for complete.
     if (this.#events === undefined) outgoing.destroy();
     else outgoing.end(dialect.streamError(error, requestId));
   }
@@ -194,7 +194,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#onTimer(), ms);
   }
 
-  /** Bytes only leave their time behind: a timer set anew for each would cost more. */
+  /** Compares with the time of the last byte: a new timer for every chunk would cost more. */
   #onTimer(): void {
     if (this.#state === "discarding") {
       this.#abort();
@@ -202,23 +202,23 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     const { idleMs, firstByteMs } = this.context.timeouts;
     const hasBytes = this.#lastByteMs > 0;
-    // While the client is what keeps the instance waiting, another clock runs.
+    // While the client does not read, its own time limit applies instead.
     const leftMs = this.#controller?.paused === true ? idleMs : this.#lastByteMs + idleMs - performance.now();
     if (hasBytes && leftMs > 0) {
       this.#watch(leftMs);
       return;
     }
     const limit = hasBytes
-      ? `its next byte within ${idleMs} ms`
-      : `the first byte of its answer within ${firstByteMs} ms`;
-    const message = `expected of instance ${this.context.instanceId} ${limit}, got none`;
+      ? `the next byte within ${idleMs} ms`
+      : `the first byte of an answer within ${firstByteMs} ms`;
+    const message = `expected ${limit} from instance ${this.context.instanceId}, got none`;
     const error = new MillraceError("upstream_timeout", message);
     this.#fail(error, "late");
     this.#abort();
   }
 
   #failure(what: string, cause?: Error): MillraceError {
-    const message = `expected an answer of instance ${this.context.instanceId}, got ${what}`;
+    const message = `expected an answer from instance ${this.context.instanceId}, got ${what}`;
     return new MillraceError("upstream_failed", message, { cause });
   }
 
@@ -234,7 +234,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 }
 
-/** A compressed one cannot be cut between events, nor ended with one of ours. */
+/** Whether the answer is an uncompressed event stream: a compressed one can neither be cut between events nor end with an event of ours. */
 function isEventStream(headers: IncomingHttpHeaders): boolean {
   return headers["content-type"]?.startsWith("text/event-stream") === true && headers["content-encoding"] === undefined;
 }

@@ -90,7 +90,7 @@ describe("the official clients throw when a stream breaks off", () => {
       const stream = await anthropic().messages.create({ model: "m", messages, max_tokens: 9, stream: true });
       for await (const _ of stream);
     };
-    await expect(read()).rejects.toThrow(/expected an answer of instance a, got/);
+    await expect(read()).rejects.toThrow(/expected an answer from instance a, got/);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * Sends a request to instances until one answers: to another where one does not take it, breaks off or falls silent before its answer has begun, and to
- * two at once where the first is slow and that is wanted. Whoever answers first is heard; the other is told to stop.
+ * Sends a request to instances until one answers. If an instance refuses it, breaks off or falls silent before its answer begins, another gets it. With
+ * hedging, a slow request also goes to a second instance: the first answer wins, and the other attempt is cancelled.
  */
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
@@ -14,24 +14,24 @@ import type { RequestObserver } from "./observer.js";
 
 export interface Delivered {
   readonly result: Exclude<AttemptResult, Refused>;
-  /** Undefined: the client had left before it was sent anywhere. */
+  /** Undefined if the client left before the request was sent. */
   readonly instanceId: string | undefined;
 }
 
-/** How an attempt ended, and where it was. */
+/** The result of an attempt, with its lease. */
 interface Ended {
   readonly result: AttemptResult;
   readonly lease: Lease;
 }
 
-/** Processes that may break a request's connection before its answer's first byte: what ends one after the other is not given a third. */
+/** Processes that may break the connection before a request's first byte: a request that may have crashed two processes is not sent to a third. */
 const MAX_RESETS = 2;
 
 const CANCELLED = { kind: "cancelled" } as const;
 
 export class Delivery {
   readonly #running = new Map<Attempt, Lease>();
-  /** Processes that this request was sent to in vain; one that is started in place of such a process may have it. */
+  /** Processes that failed this request. A process that replaces one of them may still get it. */
   #excluded: readonly string[] = [];
   #numLeft: number;
   readonly #resets = new Set<string>();
@@ -48,14 +48,14 @@ export class Delivery {
     this.#numLeft = context.options.limits.maxAttempts;
   }
 
-  /** Nobody waits for it any more. @param error ends an answer that has begun; undefined: the client left */
+  /** Cancels the request. @param error ends an answer that has begun; undefined: the client left */
   abandon(error?: MillraceError): void {
     this.#isAbandoned = true;
     this.#leaveRoom();
     for (const attempt of [...this.#running.keys()]) attempt.cancel(error);
   }
 
-  /** Rejects with what the client is told where no instance answers. */
+  /** Rejects with the client's error if no instance answers. */
   async run(): Promise<Delivered> {
     const { waitingRoom } = this.context;
     for (let isRetry = false; !this.#isAbandoned; isRetry = true) {
@@ -76,20 +76,20 @@ export class Delivery {
     return { result: CANCELLED, instanceId: undefined };
   }
 
-  /** Throws where the request is not to be sent again. */
+  /** Throws if the request must not be sent again. */
   async #prepareRetry({ how, error }: Refused, { upstream }: Lease): Promise<void> {
     const { router } = this.context;
     const { model } = this.sendable.entrant.request;
     const verdict = this.#report(how, upstream.id);
     if (how === "reset" && this.#resets.add(processOf(upstream)).size === MAX_RESETS) throw error;
     if (this.#numLeft === 0) throw error;
-    // Nothing goes there while it is doubted, and when it no longer is it is as good as any.
+    // A suspect or failed instance gets no requests anyway, and may get this one again when it is ready.
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(model, this.#excluded)) return;
-    // Busy ones stay busy, and what was too late once will be again.
+    // Every instance has been tried: a busy one stays busy, and a request that was too slow will be again.
     if (how === "busy" || how === "late") throw error;
-    // Its health decides: a connection may just have been closed as it was used, or a new process is on its way.
+    // The health check decides: a kept connection may have closed just as it was used, or a new process may be starting.
     await verdict;
     if (!router.hasReady(model, []) && !router.isComing(model)) throw error;
     this.#excluded = [];
@@ -100,7 +100,7 @@ export class Delivery {
     return isInstanceAtFault ? this.context.options.pool.reportFailure(instanceId) : undefined;
   }
 
-  /** One attempt, and a second beside it if it has not answered after `hedgeAfterMs`. @returns the one that answered, else the last one to fail */
+  /** Makes one attempt, and a second one if the first has no answer after `hedgeAfterMs`. @returns the attempt that answered, else the last to fail */
   #race(first: Lease): Promise<Ended> {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
@@ -111,7 +111,7 @@ export class Delivery {
       const start = (lease: Lease): void => {
         this.#attempt(lease, () => clearTimeout(timer)).then((result) => {
           if (result === undefined) return;
-          // The other one may still answer.
+          // The other attempt may still answer.
           if (result.kind === "refused" && this.#running.size > 0) this.#report(result.how, lease.upstream.id);
           else {
             clearTimeout(timer);
@@ -130,7 +130,7 @@ export class Delivery {
     });
   }
 
-  /** Only where a second instance changes nothing but the time. */
+  /** Undefined on paths where a second copy of the request might have effects. */
   #hedgeAfterMs(): number | undefined {
     const { route } = this.arrival;
     return route.isHarmlessTwice
@@ -138,7 +138,7 @@ export class Delivery {
       : undefined;
   }
 
-  /** A free seat elsewhere that nobody waits for. */
+  /** Leases a free seat on another instance, unless requests are waiting for seats. */
   #hedge(first: Lease): Lease | undefined {
     const { router, waitingRoom } = this.context;
     const { request } = this.sendable.entrant;
@@ -149,7 +149,7 @@ export class Delivery {
     return lease;
   }
 
-  /** @returns undefined: another one has answered */
+  /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
     const { options, router, connections } = this.context;
     const { outgoing, requestId, route, path } = this.arrival;
@@ -199,26 +199,26 @@ export class Delivery {
     }
   }
 
-  /** Drawn once, at the door: whichever instance answers in the end, the answer is the same (exactness rule E5). */
+  /** Draws the seed once per request, so that the answer does not depend on the instance that gives it (exactness rule E5). */
   #seed(): number | undefined {
     if ("seed" in this.sendable.body) return undefined;
-    // Below 2⁴⁸, which is exact in every JSON parser.
+    // Seeds below 2⁴⁸ are exact in every JSON parser.
     this.#drawnSeed ??= randomBytes(6).readUIntBE(0, 6);
     return this.#drawnSeed;
   }
 }
 
-/** What an attempt tells of the instance. Being busy is not being ill; an error for every request is. */
+/** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */
 function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":
-      // Our own engine's deadline_exceeded: the request's own `timeout` was too short.
+      // Our own engine answers 504 if the request's own `timeout` was too short.
       if (engine === "millrace" && result.status === 504) return "unknown";
-      // What an engine does not offer, it does not offer to anybody, and well.
+      // 501 says that the engine lacks the feature, not that it is failing.
       if (result.status === 501) return "unknown";
       return result.status >= 500 ? "failed" : "answered";
     case "refused":
-      // Whether a silent one is ill is asked by health checks, once for all its requests.
+      // For a silent instance the health check decides, once for all its requests.
       return result.status === 429 || result.how === "forsaken" ? "unknown" : "failed";
     case "cancelled":
       return "unknown";

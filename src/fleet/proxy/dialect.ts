@@ -1,4 +1,4 @@
-/** How errors are told on each kind of route: as a whole answer, and as the last event of a stream. */
+/** The format of errors on each kind of route: as a whole answer, and as the last event of a stream. */
 import {
   ANTHROPIC_ERRORS,
   anthropicErrorBody,
@@ -9,7 +9,7 @@ import {
 import type { MillraceError } from "../../core/errors.js";
 
 export interface ProxyDialect extends ErrorDialect {
-  /** An event that tells why a stream ends too early. No [DONE] follows: what came is not a whole answer. */
+  /** An event that says why a stream ends early. No [DONE] follows, since the answer is incomplete. */
   streamError(error: MillraceError, requestId: string): string;
 }
 
@@ -20,7 +20,7 @@ export const OPENAI: ProxyDialect = {
   streamError: (error, requestId) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\n`,
 };
 
-/** Its events have types; the error is there once more in the form that clients of both kinds look for. */
+/** Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it. */
 export const OPENAI_RESPONSES: ProxyDialect = {
   ...OPENAI,
   streamError(error, requestId) {

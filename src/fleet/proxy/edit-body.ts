@@ -1,4 +1,4 @@
-/** Changes single fields of a request's JSON in its bytes: parsing and writing it anew would round large numbers and cost more than all the rest. */
+/** Edits single fields of a request's JSON in its bytes: serialising the parsed body would round large numbers and cost more than the rest of the proxy. */
 
 import { bodyJson } from "../../core/json-body.js";
 
@@ -9,18 +9,18 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 export interface BodyEdit {
-  /** In place of the request's own. */
+  /** Replaces the request's `model`. */
   readonly model?: string | undefined;
-  /** Where the request has none. */
+  /** Added if the request has no `seed`. */
   readonly seed?: number | undefined;
-  /** In place of the request's own. */
+  /** Replaces the request's `cache_salt`. */
   readonly cacheSalt?: string | undefined;
 }
 
-/** @param bytes a JSON object that `body` was parsed from */
+/** @param bytes the JSON object that `body` was parsed from */
 export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>, edit: BodyEdit): Buffer {
   if (edit.cacheSalt !== undefined && "cache_salt" in body) {
-    // Rare enough to be written anew.
+    // Rare enough to serialise the whole body.
     const salted = { ...body, cache_salt: edit.cacheSalt };
     return editBody(Buffer.from(bodyJson(salted)), salted, { ...edit, cacheSalt: undefined });
   }
@@ -28,7 +28,7 @@ export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>,
   if (isRenamed && "model" in body) {
     const range = findModel(bytes);
     if (range !== undefined) return replaced(bytes, newFields(body, edit, false), range, JSON.stringify(edit.model));
-    // Spelled with escapes, or there twice: rare enough to be written anew.
+    // `model` is spelled with escapes or occurs twice: rare enough to serialise the whole body.
     const named = { ...body, model: edit.model };
     return editBody(Buffer.from(bodyJson(named)), named, edit);
   }
@@ -36,7 +36,7 @@ export function editBody(bytes: Buffer, body: Readonly<Record<string, unknown>>,
   return fields.length === 0 ? bytes : replaced(bytes, fields, undefined, "");
 }
 
-/** @param hasModel the model's name is among them */
+/** @param hasModel whether to include `model` */
 function newFields(body: Readonly<Record<string, unknown>>, edit: BodyEdit, hasModel: boolean): string[] {
   const fields: string[] = [];
   if (edit.seed !== undefined && !("seed" in body)) fields.push(`"seed":${edit.seed}`);
@@ -50,7 +50,7 @@ interface ByteRange {
   readonly end: number;
 }
 
-/** With fields before all others, and other text in place of a range: copied once, as a body may have megabytes. */
+/** Inserts fields before all others and replaces a range by other text. Copies the bytes once, since a body may have megabytes. */
 function replaced(bytes: Buffer, fields: readonly string[], range: ByteRange | undefined, text: string): Buffer {
   const start = bytes.indexOf(OPEN_BRACE) + 1;
   const comma = fields.length === 0 || bytes[skipSpace(bytes, start)] === CLOSE_BRACE ? "" : ",";
@@ -60,7 +60,7 @@ function replaced(bytes: Buffer, fields: readonly string[], range: ByteRange | u
   return Buffer.concat(parts);
 }
 
-/** Where the string stands that is the outermost object's `model`; undefined unless there is exactly one written plainly. */
+/** Range of the string value of the outermost object's `model`; undefined unless the key occurs exactly once, without escapes. */
 function findModel(bytes: Buffer): ByteRange | undefined {
   let depth = 0;
   let found: ByteRange | undefined;
@@ -70,7 +70,7 @@ function findModel(bytes: Buffer): ByteRange | undefined {
       const end = stringEnd(bytes, i);
       const colon = skipSpace(bytes, end);
       if (depth === 1 && bytes[colon] === COLON) {
-        // An escaped name could be this one too.
+        // An escaped key could also spell "model".
         const name = bytes.toString("latin1", i + 1, end - 1);
         if (name.includes("\\")) return undefined;
         if (name === "model") {
@@ -81,25 +81,25 @@ function findModel(bytes: Buffer): ByteRange | undefined {
       }
       i = end - 1;
     }
-    // "[" and "{", "]" and "}" differ in one bit, which nothing else in these places does.
+    // Setting bit 5 maps "[" to "{" and "]" to "}"; no other byte outside strings maps to them.
     else if ((byte | 0x20) === OPEN_BRACE) depth++;
     else if ((byte | 0x20) === CLOSE_BRACE) depth--;
   }
   return found;
 }
 
-/** Behind the closing quote of the string that begins at `start`. */
+/** Index after the closing quote of the string that begins at `start`. */
 function stringEnd(bytes: Buffer, start: number): number {
   const first = bytes.indexOf(QUOTE, start + 1);
   if (first < 0) return bytes.length;
   if (bytes[first - 1] !== BACKSLASH) return first + 1;
-  // Where one quote is escaped, many may be: a search for each costs more than a look at each byte.
+  // After one escaped quote there may be many, so reading every byte is faster than searching for each quote.
   let end = start + 1;
   while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;
   return Math.min(end + 1, bytes.length);
 }
 
-/** JSON's white space is all below 0x21. */
+/** All white space of JSON is below 0x21. */
 function skipSpace(bytes: Buffer, start: number): number {
   let i = start;
   while (i < bytes.length && bytes[i]! <= 0x20) i++;

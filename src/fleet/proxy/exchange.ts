@@ -1,4 +1,4 @@
-/** A request's way through the proxy: let in, read, sent, ended. */
+/** A request's way through the proxy: authorize, read, deliver, report. */
 
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
@@ -15,7 +15,7 @@ import { logFailure, respondWithError } from "./respond.js";
 export class Exchange {
   #observer: RequestObserver | undefined;
   #delivery: Delivery | undefined;
-  /** Gives up waiting for the thread that reads the body, or the one that tokenizes the prompt. */
+  /** Gives up waiting for the thread that parses the body or tokenizes the prompt. */
   #leaveThread = () => {};
   #isGone = false;
   #farewell: MillraceError | undefined;
@@ -25,7 +25,7 @@ export class Exchange {
     private readonly arrival: Arrival,
   ) {}
 
-  /** The client's connection closed. Called too when it does after the whole answer. @param error what the client is told, if it is the gateway that goes */
+  /** Called when the client's connection closes, even after the whole answer. @param error the client's error, if the gateway shuts down */
   abandon(error?: MillraceError): void {
     this.#isGone = true;
     this.#farewell ??= error;
@@ -69,7 +69,7 @@ export class Exchange {
     return { bytes, body, entrant, turn: route.isGeneration ? turn : undefined, cacheScope: scope };
   }
 
-  /** "" where there is nothing to keep apart. Throws where that cannot be done: before the request waits for a seat, and when it is sent. */
+  /** The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request waits and when it is sent. */
   #cacheScope({ cacheScope = "" }: Caller, model: string): string {
     const { options } = this.context;
     if (cacheScope === "" || options.cachesPrefixes?.(model) === false) return "";

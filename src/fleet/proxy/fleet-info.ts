@@ -1,11 +1,11 @@
-/** What the fleet tells of itself to clients: its models, and how many instances of each are ready. */
+/** The fleet's own endpoints for clients: its list of models, and its health. */
 import { MillraceError } from "../../core/errors.js";
 import { modelListObject, modelObject } from "../../core/model-list.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
 const describeModel = (id: string) => modelObject(id, 0);
 
-/** @param path /v1/models, or one model's below it (whose name may contain slashes) */
+/** @param path /v1/models, or /v1/models/<name>, where the name may contain slashes */
 export function modelList(models: readonly string[], path: string): object {
   if (path === "/v1/models") return modelListObject(models.map(describeModel));
   const encoded = path.slice("/v1/models/".length);
@@ -24,8 +24,8 @@ interface FleetHealth {
 }
 
 /**
- * @param modelOf what a name stands for: a model is told of once, whatever its aliases
- * @param startsOnDemand whether a model is loaded when it is asked for: that nothing of it is ready is no fault then
+ * @param modelOf the model that a name stands for: each model is listed once, without its aliases
+ * @param startsOnDemand whether a model loads on demand, and so is healthy without a ready instance
  */
 export function fleetHealth(
   pool: UpstreamPool,
@@ -41,7 +41,7 @@ export function fleetHealth(
   });
   type Model = (typeof models)[number];
   const isWell = ({ model, instances }: Model) => (instances.ready ?? 0) > 0 || startsOnDemand(model);
-  // A suspect one is late with an answer, which is a matter of seconds: requests wait for it.
+  // A suspect instance is late by seconds only, and requests wait for it.
   const isTakingRequests = !isDraining && models.some((model) => isWell(model) || (model.instances.suspect ?? 0) > 0);
   const isWhole = models.every(isWell);
   const status = isDraining ? "draining" : !isTakingRequests ? "unavailable" : isWhole ? "ok" : "degraded";

@@ -1,9 +1,9 @@
-/** Which headers pass: those of one connection stay on it, and keys go only where they belong. */
+/** Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are meant for. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
-/** Of one connection (RFC 9110, 7.6.1). */
+/** Headers that belong to one connection (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
   "connection",
   "keep-alive",
@@ -16,7 +16,7 @@ const HOP_BY_HOP = [
   "upgrade",
 ];
 
-/** Set anew, or not to be asked for: a compressed stream could not be ended with an event of ours. */
+/** Headers that the proxy sets itself or drops. Without accept-encoding no stream is compressed, so an error event of ours can end it. */
 const NOT_SENT = new Set([
   ...HOP_BY_HOP,
   "host",
@@ -25,17 +25,17 @@ const NOT_SENT = new Set([
   "accept-encoding",
   "x-request-id",
   CACHE_SCOPE_HEADER,
-  // Which pages may call is for the gateway to say; engines are not asked again, and need not know a browser's request.
+  // The gateway alone decides which web pages may call, so engines need not see a browser's headers.
   "origin",
   "sec-fetch-site",
   "user-agent",
 ]);
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date"]);
-/** Which pages may call is for the gateway to say. */
+/** The gateway alone decides which web pages may call. */
 const CROSS_ORIGIN = "access-control-";
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);
 
-/** Headers that the Connection header names. */
+/** The headers named by the Connection header. */
 function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
   const { connection } = headers;
   if (connection === undefined || connection === "keep-alive" || connection === "close") return [];
@@ -43,8 +43,8 @@ function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
 }
 
 /**
- * Names and values in turn. A client's key passes unchanged, so that the engine can tell tenants apart, unless the instance has a key of its own or belongs to
- * somebody else.
+ * Names and values in alternation. The client's key passes unchanged, so that the engine can tell tenants apart, unless the instance has its own key or is an
+ * attached server of unknown kind.
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -67,7 +67,7 @@ export function requestHeaders(
   return sent;
 }
 
-/** @param isEdited the body may get longer than the engine said */
+/** @param isEdited the body may become longer than its content-length */
 export function responseHeaders(
   headers: IncomingHttpHeaders,
   requestIdHeader: string,

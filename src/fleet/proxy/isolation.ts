@@ -1,18 +1,18 @@
-/** Where tenants that share an engine are kept apart, and how. Paths where that cannot be done are refused, unless tenants may share or there is no cache. */
+/** How an engine keeps the cached prefixes of tenants apart on each path. Paths where it cannot are refused, unless tenants may share or nothing is cached. */
 import { MillraceError } from "../../core/errors.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import { PROMPT_PATHS, routeOf } from "./routes.js";
 
-/** Of fleets that a file describes, and of those that flags do. */
+/** How to let tenants share, in a fleet described by a file and in one described by flags. */
 export const WAY_TO_SHARE =
-  "where tenants may share, the operator sets isolate-api-keys: false in the fleet's file, or --no-isolate-api-keys";
+  "to let tenants share, the operator sets isolate-api-keys: false in the fleet's file, or --no-isolate-api-keys";
 
-/** "not needed": no prompt runs through the model there. */
+/** "not needed": the path runs no prompt through the model. */
 type Isolation = "header" | "cache_salt" | "not needed" | "refused";
 
-/** How an engine is told whose cached prefixes a request may use. */
+/** How a request to this engine and path names its cache scope. */
 export function isolationAt(engine: EngineName, path: string): Isolation {
   const { cacheScope } = ADAPTERS[engine];
   if (cacheScope === "header") return "header";
@@ -20,11 +20,11 @@ export function isolationAt(engine: EngineName, path: string): Isolation {
   return routeOf(path)?.runsPrompt === false ? "not needed" : "refused";
 }
 
-/** Throws where an engine would let a tenant's request use what another's has left. */
+/** Throws if the engine would let one tenant's request use another tenant's cached prefixes on this path. */
 export function assertApart(engine: EngineName, path: string): void {
   if (isolationAt(engine, path) !== "refused") return;
   const { isolated } = promptPathsOf(engine);
-  const there = isolated.length === 0 ? "there is none" : `these are ${isolated.join(", ")}`;
+  const there = isolated.length === 0 ? "there is no such path" : `such paths are ${isolated.join(", ")}`;
   throw new MillraceError(
     "isolation_unsupported",
     `expected a path where ${engine} keeps tenants' cached prefixes apart, got ${path.slice(0, 80)}`,
@@ -32,7 +32,7 @@ export function assertApart(engine: EngineName, path: string): void {
   );
 }
 
-/** The paths that run prompts, by whether tenants can be kept apart there. */
+/** The paths that run prompts: those that keep tenants apart, and those that are refused. */
 export function promptPathsOf(engine: EngineName): {
   readonly isolated: readonly string[];
   readonly refused: readonly string[];
@@ -43,13 +43,13 @@ export function promptPathsOf(engine: EngineName): {
   return { isolated: paths.filter((path) => !isRefused(path)), refused: paths.filter(isRefused) };
 }
 
-/** Whether instances of a model may keep prefixes from one request to the next. Of servers that run already nobody can tell. */
+/** Whether instances of a model may keep prefixes between requests. Attached servers are assumed to, since their settings are unknown. */
 export function cachesPrefixes({ engine, options, attach = [] }: Pick<ModelSpec, "engine" | "options" | "attach">) {
   const isOff = options.enablePrefixCaching === false && ADAPTERS[engine].turnsCacheOff === true;
   return !isOff || attach.length > 0;
 }
 
-/** Whether instances of a model draft from what other tenants asked and got. */
+/** Whether instances of a model draft from other tenants' prompts and answers. */
 export function sharesDrafts({ engine, options: { speculativeConfig } }: Pick<ModelSpec, "engine" | "options">) {
   return speculativeConfig !== undefined && ADAPTERS[engine].sharesDrafts?.(speculativeConfig) === true;
 }

@@ -1,4 +1,4 @@
-/** A request as one instance gets it: under the name that it knows the model by, with our seed, and told whose cache it may use. */
+/** Builds the request for one instance: with the instance's name for the model, our seed, and the cache scope. */
 import { createHash } from "node:crypto";
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
@@ -25,7 +25,7 @@ export function messageTo(
   return { path: url, method, headers, body };
 }
 
-/** How an engine is told whose cached prefixes a request may use. */
+/** The cache scope in the form that the engine understands: a header or a `cache_salt`. */
 function toldScope({ body, cacheScope: scopeNow }: Sendable, engine: EngineName, path: string) {
   const nothing = { cacheSalt: undefined, scopeHeader: [] };
   const cacheScope = scopeNow();
@@ -35,6 +35,6 @@ function toldScope({ body, cacheScope: scopeNow }: Sendable, engine: EngineName,
   if (isolation === "header") return { cacheSalt: undefined, scopeHeader: [CACHE_SCOPE_HEADER, cacheScope] };
   if (isolation !== "cache_salt") return nothing;
   const own = typeof body.cache_salt === "string" ? body.cache_salt : "";
-  // As a hash: vLLM takes 128 characters and not all of them, and clients may have a salt of their own.
+  // A hash, since vLLM limits the salt to 128 characters of a restricted set, and it must include the client's own salt.
   return { cacheSalt: createHash("sha256").update(`${cacheScope}:${own}`).digest("hex"), scopeHeader: [] };
 }

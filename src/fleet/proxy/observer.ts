@@ -1,4 +1,4 @@
-/** What the proxy tells of its requests while they pass: metrics and traces are made of it elsewhere. Calls must be quick and must not throw. */
+/** Events of requests, from which other rooms make metrics and traces. Observers must be fast and must not throw. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { ErrorCode } from "../../core/errors.js";
 import type { TokenUsage } from "./usage.js";
@@ -9,35 +9,35 @@ export interface RequestStart {
   readonly model: string;
   readonly tenant: string;
   readonly isStream: boolean;
-  /** As the client sent them; `traceparent` is here. */
+  /** The client's headers, `traceparent` among them. */
   readonly headers: IncomingHttpHeaders;
 }
 
 /**
- * answered: whatever the engine said, to its end; broken: cut off after its first byte by the instance; failed: an error of the gateway's own in its place;
- * cancelled: the client left.
+ * answered: the client got the engine's whole answer, even if that is an error; broken: the instance broke off after the first byte; failed: the gateway
+ * answered with an error of its own; cancelled: the client left.
  */
 export type Outcome = "answered" | "broken" | "failed" | "cancelled";
 
 export interface RequestObserver {
-  /** Goes to the engine in place of the client's. */
+  /** Replaces the client's `traceparent` on the way to the engine. */
   readonly traceparent?: string | undefined;
-  /** Sent to an instance; more than once where it was retried. */
+  /** The request was sent to an instance. Called once more for each retry. */
   routed(instanceId: string, matchedFraction: number): void;
-  /** The instance did not take it, and another is tried. */
+  /** The instance did not take the request, and it is tried again. */
   retried(instanceId: string, reason: string): void;
-  /** Sent to a second instance as well, since the first had not begun to answer. `routed` tells of it again if it wins. */
+  /** The request also went to a second instance, since the first had not begun to answer. `routed` is called if the second wins. */
   hedged?(instanceId: string): void;
   firstByte(): void;
-  /** What a whole answer says of its tokens. Where nobody has this, answers are not searched for it. */
+  /** Token counts of a whole answer. Answers are searched for them only if an observer has this. */
   readonly used?: ((usage: TokenUsage) => void) | undefined;
-  /** Once, last. */
+  /** Called once, last. */
   ended(outcome: Outcome, status: number, code: ErrorCode | undefined): void;
 }
 
 export interface ProxyObserver {
   started(start: RequestStart): RequestObserver;
-  /** Turned away before it was known what it wants. */
+  /** The request was refused before its model was known. */
   refused(path: string, code: ErrorCode): void;
 }
 

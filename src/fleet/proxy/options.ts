@@ -1,4 +1,4 @@
-/** What the proxy is given: the fleet, how to route, whom to let in, limits, times, and who watches. */
+/** Options of the proxy: the pool of instances, routing, authorization, limits, timeouts and observers. */
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { PagePolicy } from "../../core/cors.js";
@@ -10,28 +10,28 @@ import type { Demand } from "../routing/waiting-room.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 import type { ProxyObserver } from "./observer.js";
 
-/** Whom a request is from. */
+/** The authorized sender of a request. */
 export interface Caller {
-  /** What fairness counts by; the same for all where there are no keys. */
+  /** The unit of fairness; the same for all requests if there are no keys. */
   readonly tenant: string;
-  /** The class its requests wait in, whatever they ask for; undefined: their own `priority`, else 0. Lower goes first. */
+  /** Priority class of all the caller's requests; undefined: each request's own `priority`, else 0. A lower number goes first. */
   readonly priority?: number | undefined;
-  /** Whose cached prefixes its requests may use; absent: everybody's. */
+  /** Cache scope of the caller's requests; absent: the shared one. */
   readonly cacheScope?: string | undefined;
 }
 
-/** Throws a MillraceError (invalid_api_key, queue_full with a time to retry, …) for whoever may not. */
+/** Throws a MillraceError (invalid_api_key, queue_full with a time to retry, …) if the request is not allowed. */
 export type Authorize = (headers: IncomingHttpHeaders) => Caller;
 
 export interface ProxyLimits {
   readonly maxBodyBytes: number;
   readonly bodyTimeoutMs: number;
-  /** Requests of one model that wait for a seat. */
+  /** Requests per model that may wait for a seat. */
   readonly maxWaiting: number;
   readonly maxWaitMs: number;
-  /** Instances one request is sent to, one after the other, before it fails. */
+  /** Attempts to send a request before it fails. */
   readonly maxAttempts: number;
-  /** What a request without `max_tokens` is taken for. */
+  /** Output tokens that a request without `max_tokens` counts as. */
   readonly defaultOutputTokens: number;
 }
 
@@ -46,13 +46,13 @@ export const DEFAULT_PROXY_LIMITS: ProxyLimits = {
 
 export interface ProxyTimeouts {
   readonly connectMs: number;
-  /** From sending a request to its answer's first byte: a queue, a prompt, and a whole answer where it is not streamed. */
+  /** Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer if it is not streamed. */
   readonly firstByteMs: number;
-  /** Between two bytes of an answer. */
+  /** Time between two bytes of an answer. */
   readonly idleMs: number;
-  /** A client that takes nothing of what waits for it, or asks nothing. */
+  /** Time after which a stalled or idle client connection is closed. */
   readonly stalledClientMs: number;
-  /** How long running requests may go on when the proxy is to end. */
+  /** Time that running requests get when the proxy drains. */
   readonly drainMs: number;
 }
 
@@ -66,30 +66,30 @@ export const DEFAULT_PROXY_TIMEOUTS: ProxyTimeouts = {
 
 export interface ProxyOptions {
   readonly pool: UpstreamPool;
-  /** Asked for every request, so that it may change. */
+  /** Called for every request, so that the options may change. */
   readonly routing: (model: string) => RoutingOptions;
-  /** What names the prompts of a model; by their text where it is absent or says nothing. */
+  /** Key source of a model; prompts are keyed by text where it is absent or returns undefined. */
   readonly keySource?: (model: string) => KeySource | undefined;
   readonly authorize: Authorize;
-  /** Bounds of what /v1/responses keeps. */
+  /** Limits of the store for /v1/responses. */
   readonly responseLimits?: StoreLimits;
   readonly limits: ProxyLimits;
   readonly timeouts: ProxyTimeouts;
   readonly observer?: ProxyObserver;
-  /** Which web pages may call; any where absent. Asked for every request. */
+  /** Which web pages may call; absent: any. Called for every request. */
   readonly pages?: () => PagePolicy;
-  /** What a name that clients use stands for: one model may have several. Absent: itself. */
+  /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;
-  /** Starts or wakes an instance of a model that has none ready, while the request waits. Absent: such requests get no_instance_ready. */
+  /** Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail with no_instance_ready. */
   readonly demand?: Demand;
-  /** Whether a model's instances may keep prefixes from one request to the next. Absent: they may. */
+  /** Whether a model's instances may keep prefixes between requests. Absent: they may. */
   readonly cachesPrefixes?: (model: string) => boolean;
-  /** Whether a model is there only when it is asked for, so that having nothing of it ready is no fault. Absent: none is. */
+  /** Whether a model loads on demand, and so is healthy without a ready instance. Absent: no model does. */
   readonly startsOnDemand?: (model: string) => boolean;
-  /** Takes paths that are not the proxy's (metrics, administration); false: not its either. */
+  /** Handles paths outside the proxy (metrics, administration). @returns whether it handled the request */
   readonly handleOther?: (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
   readonly host: string;
-  /** 0 = any free one. */
+  /** 0: any free port. */
   readonly port: number;
   readonly logger: RequestLogger;
 }

@@ -262,7 +262,7 @@ describe("a stream that breaks off ends with an error event and no [DONE], and i
     [
       "OpenAI",
       chat,
-      /^data: {"error":{"message":"expected an answer of instance a, got .*,"code":"upstream_failed"}}\n\n$/,
+      /^data: {"error":{"message":"expected an answer from instance a, got .*,"code":"upstream_failed"}}\n\n$/,
     ],
     [
       "OpenAI's responses",

@@ -1,4 +1,4 @@
-/** One HTTP door in front of a fleet: requests that name a model go to one of its instances, and answers stream back untouched. */
+/** The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
@@ -32,18 +32,18 @@ import { dialectOf, routeOf } from "./routes.js";
 import { UpstreamConnections } from "./upstream-connections.js";
 
 export interface RunningProxy {
-  /** Where to reach it, for instance http://127.0.0.1:8000. */
+  /** Base URL, for instance http://127.0.0.1:8000. */
   readonly url: string;
   readonly port: number;
-  /** Requests that wait for a seat, by the model's name as they have it. */
+  /** Number of requests that wait for a seat of a model, given by any of its names. */
   numWaiting(model: string): number;
-  /** Sequences of ours on an instance, under whatever name: 0 means that it can be stopped without cutting anything off. */
+  /** Sequences of this fleet on an instance, under all its names. At 0, stopping the instance cuts off no request. */
   numInFlight(id: string): number;
-  /** Of an instance's circuit breaker. */
+  /** State of an instance's circuit breaker. */
   breakerState(id: string): BreakerState;
-  /** New requests get shutting_down, and so do those that still run after `drainMs`; resolves when every connection is closed. */
+  /** Refuses new requests with shutting_down, and ends those that still run after `drainMs` with it. Resolves when every connection is closed. */
   drain(): Promise<void>;
-  /** Cuts every connection, to clients and instances. */
+  /** Cuts every connection to clients and instances. */
   close(): Promise<void>;
 }
 
@@ -88,7 +88,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
       door.isDraining = true;
       const { drainMs } = options.timeouts;
       if (!(await door.whenIdle(drainMs))) {
-        door.breakOff(`expected the whole answer within ${drainMs} ms of the order to stop, got a part`);
+        door.breakOff(`expected the answer to end within ${drainMs} ms of the shutdown, got an unfinished one`);
         await door.whenIdle(FAREWELL_MS);
       }
       await close();
@@ -97,7 +97,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   };
 }
 
-/** For the last bytes on their way to clients. */
+/** Time for the last bytes on their way to clients. */
 const FAREWELL_MS = 1000;
 
 interface InfoRequest {
@@ -108,7 +108,7 @@ interface InfoRequest {
   readonly refuse: (error: MillraceError) => void;
 }
 
-/** Says what becomes of each request, and knows which are not answered yet. */
+/** Decides how to serve each request, and keeps track of the unanswered ones. */
 class Door {
   isDraining = false;
   readonly unanswered = new Set<ServerResponse>();
@@ -130,12 +130,12 @@ class Door {
       exchange?.abandon();
       if (this.unanswered.delete(outgoing) && this.unanswered.size === 0) this.#onIdle();
     };
-    // A pipelined response whose turn never came gets no "close" of its own.
+    // A pipelined response that never got its turn emits no "close", so the socket is watched.
     const endWatch = onSocketClose(incoming.socket, settle);
     outgoing.once("close", settle);
-    // Writing to a connection that has just gone is reported here; the watch acts on it.
+    // A write to a closed connection emits an error; the watch on the socket handles it.
     outgoing.on("error", () => {});
-    // A draining server ends each connection with its answer.
+    // A draining server closes each connection after its answer.
     if (this.isDraining) outgoing.shouldKeepAlive = false;
     const pages = this.context.options.pages?.() ?? ANY_PAGE;
     if (incoming.headers.origin !== undefined && answerPreflight(incoming, outgoing, pages)) return;
@@ -144,7 +144,7 @@ class Door {
     void exchange?.run();
   }
 
-  /** @returns whether everybody was answered in time */
+  /** @returns whether all requests were answered in time */
   async whenIdle(limitMs: number): Promise<boolean> {
     if (this.unanswered.size === 0) return true;
     return await new Promise<boolean>((resolve) => {
@@ -156,12 +156,12 @@ class Door {
     });
   }
 
-  /** Ends what is not answered, and says why. */
+  /** Ends all unanswered requests with an error. */
   breakOff(reason: string): void {
     for (const exchange of this.#exchanges) exchange.abandon(new MillraceError("shutting_down", reason));
   }
 
-  /** @returns what is left to do, unless all is done */
+  /** @returns the exchange to run; undefined if the request has been answered */
   #serve(incoming: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): Exchange | undefined {
     const requestId = requestIdOf(incoming.headers["x-request-id"] as string | undefined);
     const url = incoming.url ?? "/";
@@ -192,7 +192,7 @@ class Door {
     return undefined;
   }
 
-  /** What the fleet tells of itself. */
+  /** Serves the fleet's own endpoints. @returns whether the path is one of them */
   #serveInfo({ incoming, outgoing, requestId, path, refuse }: InfoRequest): boolean {
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
@@ -237,7 +237,7 @@ class Door {
   }
 }
 
-/** Tells a browser whose pages may call. @returns whether that was all it asked */
+/** Sets the CORS headers. @returns whether the request was a preflight, which is then answered */
 function answerPreflight({ method, headers }: IncomingMessage, outgoing: ServerResponse, pages: PagePolicy): boolean {
   const isPreflight = method === "OPTIONS" && headers["access-control-request-method"] !== undefined;
   const allowed = isPreflight

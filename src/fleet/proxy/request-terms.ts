@@ -1,4 +1,4 @@
-/** What routing needs to know of a request, read from its JSON. Whether the rest makes sense is for the engine to say. */
+/** Reads from a request's JSON what routing needs. The engine validates the rest. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
@@ -6,7 +6,7 @@ import { type KeySource, type RequestBody, withoutPrefix } from "../routing/key-
 import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 import type { Route } from "./routes.js";
 
-/** Requests often ask for more than they get. */
+/** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
 
 interface RequestTerms {
@@ -17,15 +17,15 @@ interface RequestTerms {
   readonly headers: IncomingHttpHeaders;
   readonly keySource: KeySource;
   readonly defaultOutputTokens: number;
-  /** Whose cached prefixes it may use; "": everybody's. */
+  /** Cache scope of the request; "": the shared one. */
   readonly cacheScope: string;
   readonly owner: JobOwner;
 }
 
 /**
- * The model that a request names, or the fleet's only one.
- * @param models every name
- * @param ofName what a name stands for
+ * The name of the model in a request; if it names none, the fleet's only model.
+ * @param models every name that clients may send
+ * @param ofName the model that a name stands for
  */
 export function modelOf(body: RequestBody, models: readonly string[], ofName = (name: string) => name): string {
   const { model } = body;
@@ -64,7 +64,7 @@ function countOf(value: unknown): number {
   return typeof value === "number" && value >= 1 ? Math.min(Math.floor(value), 1024) : 1;
 }
 
-/** A list of texts, or of lists of ids, is that many prompts; a list of ids is one. */
+/** A list of texts or of lists of ids holds one prompt per item; a list of ids is one prompt. */
 function numPrompts(prompt: unknown): number {
   return Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
 }
@@ -74,7 +74,7 @@ function outputTokens(body: RequestBody, defaultTokens: number): number {
   return typeof asked === "number" && asked >= 1 ? Math.min(asked, MAX_OUTPUT_TOKENS) : defaultTokens;
 }
 
-/** The header's, or what the APIs have for it: conversations, cache keys, users. */
+/** The session named by the header, else by the APIs' own fields: conversation, cache key or user. */
 function sessionOf(header: string | string[] | undefined, body: RequestBody): string | undefined {
   const { conversation, metadata } = body as { conversation?: unknown; metadata?: { user_id?: unknown } | null };
   const conversationId = (conversation as { id?: unknown } | null | undefined)?.id ?? conversation;

@@ -1,4 +1,4 @@
-/** The proxy's own answers: errors in the route's dialect, and small JSON. */
+/** The proxy's own answers: errors in the route's format, and small JSON objects. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { loggedMessage, originOf } from "../../core/client-text.js";
@@ -9,7 +9,7 @@ import { isOwnPath } from "./routes.js";
 
 const UNREAD_BODY_MS = 1_000;
 
-/** @param value as an object, or as the bytes of its JSON */
+/** @param value an object, or the bytes of its JSON */
 export function respondJson(outgoing: ServerResponse, status: number, requestId: string, value: object): void {
   const body = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
   outgoing.writeHead(status, {
@@ -29,16 +29,16 @@ export function respondWithError(
   if (outgoing.destroyed || outgoing.headersSent) return;
   if (error.retryAfterSeconds !== undefined) outgoing.setHeader("Retry-After", Math.ceil(error.retryAfterSeconds));
   if (error.code === "invalid_api_key") outgoing.setHeader("WWW-Authenticate", "Bearer");
-  // Sent again it would cost as much, and come too late again; both vendors' clients heed the header.
+  // A retry would cost as much and be late again. The clients of both vendors heed this header.
   if (error.code === "upstream_timeout") outgoing.setHeader("x-should-retry", "false");
-  // A body that stalled leaves the connection unusable, and a draining gateway wants it gone.
+  // A stalled body leaves the connection unusable, and a draining gateway closes its connections.
   if (error.code === "request_timeout" || error.code === "shutting_down") outgoing.setHeader("Connection", "close");
   if (dialect.requestIdHeader !== "X-Request-Id") outgoing.setHeader(dialect.requestIdHeader, requestId);
   respondJson(outgoing, error.status, requestId, dialect.errorBody(error, requestId));
   cutUnreadBody(outgoing.req);
 }
 
-/** What is left of a refused body is read and dropped for a while: closing at once would reset the connection under the answer. */
+/** Reads and drops the rest of a refused body for a while: closing at once would reset the connection before the client reads the answer. */
 function cutUnreadBody(incoming: IncomingMessage): void {
   if (incoming.complete) return;
   setTimeout(() => {
@@ -46,7 +46,7 @@ function cutUnreadBody(incoming: IncomingMessage): void {
   }, UNREAD_BODY_MS).unref();
 }
 
-/** Refusals are the client's business; failures are ours, or an instance's. */
+/** Logs refusals, which are the client's fault, at debug level, and failures of the gateway or an instance above it. */
 export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, path: string): void {
   const fields = { requestId, path: isOwnPath(path) ? path : undefined, code: error.code, status: error.status };
   if (error.code === "internal_error")

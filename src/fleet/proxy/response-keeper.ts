@@ -1,15 +1,15 @@
 /**
- * Passes an answer of /v1/responses on with what only the gateway knows put in (what it goes on from, whether it is kept), and keeps it once it is
- * whole. An answer that breaks off is not kept.
+ * Passes on an answer of /v1/responses, fills in the fields that only the gateway knows (`previous_response_id`, `store`), and stores the answer when it is
+ * complete. An answer that breaks off is not stored.
  */
 import type { OpenTurn } from "../../core/response-state.js";
 
-/** An answer that is longer passes as the engine gave it, and is not kept. */
+/** A longer answer passes unchanged and is not stored. */
 const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
 
-/** Events that hold the response so far; the last one has it whole. */
+/** Events that contain the response so far; the last one contains all of it. */
 const WITH_RESPONSE = /^event: ?response\.(?:created|queued|in_progress|completed|incomplete|failed)\r?$/m;
-/** The states that an answer is kept in. */
+/** States in which an answer is stored. */
 const WHOLE: readonly unknown[] = ["completed", "incomplete"];
 
 type Json = Readonly<Record<string, unknown>>;
@@ -24,7 +24,7 @@ export class ResponseKeeper {
     private readonly isStream: boolean,
   ) {}
 
-  /** What may be passed on. @param bytes whole events of a stream, any part of another answer */
+  /** @param bytes whole events of a stream, or any part of another answer @returns the bytes to send now */
   push(bytes: Buffer): Buffer {
     if (this.isStream) return this.#editEvents(bytes);
     if (this.#isTooLong) return bytes;
@@ -35,7 +35,7 @@ export class ResponseKeeper {
     return this.#take();
   }
 
-  /** The answer has ended well. @returns the rest of it */
+  /** To call when the answer is complete. @returns the rest of it */
   end(): Buffer {
     const bytes = this.#take();
     const response = bytes.length === 0 ? undefined : parse(bytes.toString());
@@ -61,7 +61,7 @@ export class ResponseKeeper {
   #editEvents(bytes: Buffer): Buffer {
     const text = bytes.toString();
     if (!WITH_RESPONSE.test(text)) return bytes;
-    // Nothing but the ends of events is an empty line.
+    // An empty line always ends an event.
     return Buffer.from(
       text
         .split(/(?<=\n\r?\n)/)

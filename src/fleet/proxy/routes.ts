@@ -1,22 +1,22 @@
-/** Which requests go to instances, and what is known of them by their path. */
+/** The paths that go to instances, and the properties of each. */
 import { API_DESCRIPTION_PATH } from "./api-descriptions.js";
 import { ANTHROPIC, OPENAI, OPENAI_RESPONSES, type ProxyDialect } from "./dialect.js";
 
 export interface Route {
   readonly dialect: ProxyDialect;
-  /** POST where absent. A GET has no body: its query may name the model. */
+  /** POST if absent. The query of a GET may name the model, since it has no body. */
   readonly method?: "GET";
-  /** Needs no key, so that it may cost nothing: the gateway answers by itself. */
+  /** The path needs no key, so the gateway answers it itself at little cost. */
   readonly isOpen?: boolean;
-  /** Tokens come out. */
+  /** The answer contains generated tokens. */
   readonly isGeneration: boolean;
-  /** Its prompt goes through the model, and so through a prefix cache where there is one; of paths that we do not know, this is assumed. */
+  /** The model computes the prompt, and may cache its prefix. Assumed for unknown paths. */
   readonly runsPrompt: boolean;
-  /** Takes a `seed`. */
+  /** Requests may have a `seed`. */
   readonly takesSeed: boolean;
-  /** Goes on from stored answers; `isGeneration` too: its answer may be stored. */
+  /** Requests may continue stored answers. If `isGeneration` is set too, their answers may be stored. */
   readonly hasState?: boolean;
-  /** Sent to two instances it leaves nothing behind on either. Of paths we do not know, nobody can tell. */
+  /** A request may run on two instances at once, since it leaves no state behind. False for unknown paths. */
   readonly isHarmlessTwice: boolean;
 }
 
@@ -32,7 +32,7 @@ const PLAIN: Route = {
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
-  // Some engines keep responses under their ids.
+  // Some engines store responses by their ids.
   ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true, isHarmlessTwice: false }],
   ["/v1/responses/input_tokens", { ...PLAIN, hasState: true }],
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
@@ -44,30 +44,30 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   [API_DESCRIPTION_PATH, { ...PLAIN, method: "GET", isOpen: true }],
 ]);
 
-/** Every path that we know. */
+/** All known paths. */
 export const KNOWN_PATHS: readonly string[] = [...ROUTES.keys()];
 
-/** Those that run prompts through a model. */
+/** The known paths that run prompts through a model. */
 export const PROMPT_PATHS: readonly string[] = KNOWN_PATHS.filter((path) => ROUTES.get(path)?.runsPrompt === true);
 
-/** Plain words only: nothing that an engine could resolve to another path. */
+/** Plain words only, so that no engine can resolve the path to another one. */
 const API_PATH = /^\/v1(?:\/[\w-]+)+$/;
-/** Of vLLM: they make it read files of its machine, which is not for clients to ask. */
+/** Paths of vLLM that make it read files on its machine, which clients must not do. */
 const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"];
 
-/** Whatever else an engine has under /v1 is passed on as well. */
+/** The route of a path. Unknown paths under /v1 go to the engine too. @returns undefined for paths that do not go to instances */
 export function routeOf(path: string): Route | undefined {
   const known = ROUTES.get(path);
   if (known !== undefined || !API_PATH.test(path) || ADMINISTRATION.includes(path)) return known;
   return { ...PLAIN, runsPrompt: true, dialect: dialectOf(path) };
 }
 
-/** Whether a path is one that we know, word for word: others hold what clients write. */
+/** Whether a path is known. Only known paths may be logged: others contain text of clients. */
 export function isOwnPath(path: string): boolean {
   return ROUTES.has(path);
 }
 
-/** Whose words a path's answers are in, errors among them. */
+/** The format of answers and errors on an unknown path. */
 export function dialectOf(path: string): ProxyDialect {
   return path.startsWith("/v1/messages/") ? ANTHROPIC : OPENAI;
 }

@@ -1,7 +1,7 @@
-/** Connections to instances, kept open between requests: one pool per address. */
+/** Keeps connections to instances open between requests: one pool per address. */
 import { Pool } from "undici";
 
-/** An address nobody has asked for in this time is forgotten: an instance that restarts may get another port. */
+/** An address that was not used for this long is dropped: a restarted instance may have another port. */
 const FORGET_AFTER_MS = 10 * 60_000;
 const MAX_ANSWER_HEADER_BYTES = 64 * 1024;
 
@@ -27,7 +27,7 @@ export class UpstreamConnections {
     this.#forgetOld();
     const pool = new Pool(url, {
       connectTimeout: this.connectMs,
-      // A request has a connection to itself. Who watches its time is the attempt, which knows of the client's pace too.
+      // Each request has a connection of its own. The attempt enforces the time limits, since it knows the client's pace.
       pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -47,7 +47,7 @@ export class UpstreamConnections {
     for (const [url, { pool, usedMs }] of this.#pools) {
       if (this.now() - usedMs < FORGET_AFTER_MS) continue;
       this.#pools.delete(url);
-      // Ends when its last request has.
+      // The pool closes after its last request.
       void pool.close();
     }
   }

@@ -1,4 +1,4 @@
-/** What an answer says of its tokens, read from its bytes as they pass: near the end in every API, and in Anthropic's streams the prompt's at the beginning. */
+/** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
 
 export interface TokenUsage {
   readonly inputTokens: number | undefined;
@@ -6,7 +6,7 @@ export interface TokenUsage {
 }
 
 const KEPT_BYTES = 4096;
-/** An object with objects of numbers inside. Within a JSON text, quotes are escaped, so an answer cannot spell it. */
+/** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
 const USAGE = /"usage":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
 const NOTHING = Buffer.alloc(0);
 
@@ -21,7 +21,7 @@ export class UsageReader {
     this.#tail = Buffer.concat([this.#tail, chunk.subarray(-KEPT_BYTES)]).subarray(-KEPT_BYTES);
   }
 
-  /** undefined: it says nothing, as streams that were not asked to. */
+  /** @returns undefined if the answer has no counts, as in a stream that was not asked for them */
   read(): TokenUsage | undefined {
     const last = usagesIn(this.#tail).at(-1);
     if (last === undefined) return undefined;

@@ -1,15 +1,15 @@
-/** Cuts a stream of server-sent events where events end: a client never gets a part of one, so that an error event can follow at any time. */
+/** Cuts a stream of server-sent events between events: the client never gets part of one, so an error event can follow at any time. */
 
 const LF = 0x0a;
 const CR = 0x0d;
-/** An event longer than this is passed on in pieces. */
+/** A longer event is passed on in pieces. */
 const MAX_HELD_BYTES = 256 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 export class WholeEvents {
   #held: Buffer = NOTHING;
 
-  /** What may be passed on now that `chunk` has come; empty when it ends within the first event. */
+  /** @returns the bytes to send after `chunk`; empty while no event is complete */
   push(chunk: Buffer): Buffer {
     if (this.#held.length === 0 && endsEvent(chunk, chunk.length)) return chunk;
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
@@ -18,7 +18,7 @@ export class WholeEvents {
     return bytes.subarray(0, end);
   }
 
-  /** The rest, when the stream has ended well. */
+  /** @returns the rest, at the regular end of the stream */
   flush(): Buffer {
     const held = this.#held;
     this.#held = NOTHING;

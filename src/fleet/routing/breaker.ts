@@ -1,15 +1,15 @@
-/** A circuit breaker as values and functions of the time: after failures in a row an instance is left alone, then tried with one request at a time. */
+/** A circuit breaker as immutable values: after several failures in a row an instance gets no requests for a while, then one request as a probe. */
 
 export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
 export type BreakerState = (typeof BREAKER_STATES)[number];
 
 export interface Breaker {
   readonly state: BreakerState;
-  /** In a row. */
+  /** Failures in a row. */
   readonly numFailures: number;
-  /** How often it opened since it last was well, which makes it wait longer each time. */
+  /** How often the breaker has opened since the last success. Each time it stays open longer. */
   readonly numTrips: number;
-  /** While open. */
+  /** When an open breaker lets a probe through. */
   readonly retryAtMs: number;
 }
 
@@ -19,17 +19,17 @@ const LONGEST_PAUSE_MS = 30_000;
 
 export const CLOSED: Breaker = { state: "closed", numFailures: 0, numTrips: 0, retryAtMs: 0 };
 
-/** Whether a request may be sent. While half open its one probe is out, so no. */
+/** Whether a request may be sent. A half-open breaker already has its one probe under way, so it lets no other through. */
 export function mayTry(breaker: Breaker, nowMs: number): boolean {
   return breaker.state === "closed" || (breaker.state === "open" && nowMs >= breaker.retryAtMs);
 }
 
-/** A request is being sent. */
+/** Records that a request is being sent. */
 export function onTry(breaker: Breaker): Breaker {
   return breaker.state === "open" ? { ...breaker, state: "half-open" } : breaker;
 }
 
-/** An answer has begun: a probe may go on for minutes, in which others need not wait. What becomes of it still counts for as much as before. */
+/** Records that an answer has begun: a probe may run for minutes, so others need not wait for its end. One failure still opens the breaker again. */
 export function onFirstByte(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "closed", numFailures: FAILURES_TO_OPEN - 1 } : breaker;
 }
@@ -41,13 +41,13 @@ export function onSuccess(): Breaker {
 export function onFailure(breaker: Breaker, nowMs: number): Breaker {
   const numFailures = breaker.numFailures + 1;
   if (numFailures < FAILURES_TO_OPEN) return { ...breaker, numFailures };
-  // Requests that were under way when it opened tell nothing new.
+  // Requests that were under way when the breaker opened carry no new information.
   if (breaker.state === "open") return breaker;
   const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** breaker.numTrips);
   return { state: "open", numFailures, numTrips: breaker.numTrips + 1, retryAtMs: nowMs + pauseMs };
 }
 
-/** A request that ended without showing anything, for instance because its client left: a probe's place is free again. */
+/** Records a request whose end says nothing about the instance (its client left, for instance): another probe may follow. */
 export function onNothingLearnt(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "open" } : breaker;
 }

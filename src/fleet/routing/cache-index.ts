@@ -1,9 +1,12 @@
-/** What routing asks of an instance's prefix cache, whether it guesses (guessed-index.ts) or was told (exact-index.ts). */
+/** The contents of an instance's prefix cache as routing knows them: guessed (guessed-index.ts) or reported by the instance (exact-index.ts). */
 export interface CacheIndex {
-  /** How many blocks are known, counted from the first. */
+  /** Length of the known prefix, in blocks. */
   numMatched(keys: readonly number[]): number;
-  /** A request with this prompt is under way: its blocks are known from now on, computed or not. @returns ends what only its being under way made known */
+  /**
+   * Counts the blocks of a request that is under way as known, even before the instance has computed them.
+   * @returns a function for the request's end, which takes back blocks that were known only because it was under way
+   */
   credit(keys: readonly number[]): () => void;
-  /** Keys in memory. */
+  /** Number of keys in memory. */
   readonly size: number;
 }

@@ -1,6 +1,6 @@
 /**
- * Listens to what instances say of their prefix caches (src/serve/kv-events.ts) as long as they are ready. A stream begins with all there is, so whatever goes
- * wrong with one, connecting again puts it right; until then nothing is known, which is better than something wrong.
+ * Follows the prefix caches of ready instances through their event streams (src/serve/kv-events.ts). A stream begins with a snapshot, so reconnecting repairs
+ * any error. Until then the cache counts as unknown, which is safer than a stale view.
  */
 import { request } from "undici";
 import { z } from "zod";
@@ -8,12 +8,12 @@ import { pause } from "../../core/abort-signals.js";
 import { CachedBlocks } from "../../text/cached-blocks.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstream.js";
 
-/** Three heartbeats. */
+/** Time of three heartbeats. */
 const SILENCE_MS = 45_000;
 const CONNECT_MS = 5_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
-/** Of one event: all that a cache of two million blocks has to say. */
+/** Largest event: the snapshot of a cache of two million blocks. */
 const MAX_EVENT_BYTES = 64 * 2 ** 20;
 
 interface Followed {
@@ -24,9 +24,9 @@ interface Followed {
 
 const cacheEvent = z.object({
   sequence: z.number(),
-  /** As CachedBlocks takes them. */
+  /** Changes in the format of CachedBlocks. */
   blocks: z.array(z.number()),
-  // Of snapshots.
+  // Only snapshots have these two.
   block_size: z.int().min(1).optional(),
   windows: z.array(z.number().min(0)).min(1).max(31).optional(),
 });
@@ -37,7 +37,7 @@ export class CacheWatch {
   readonly #followed = new Map<string, Followed>();
   readonly #endListening: () => void;
 
-  /** @param pathOf where an engine streams its events; undefined: nowhere */
+  /** @param pathOf path of an engine's event stream; undefined where it has none */
   constructor(
     pool: UpstreamPool,
     private readonly pathOf: (upstream: Upstream) => string | undefined,
@@ -46,7 +46,7 @@ export class CacheWatch {
     this.#endListening = pool.onChange((upstream) => this.#look(upstream));
   }
 
-  /** What the cache of this run of an instance holds; undefined: not known at the moment. */
+  /** The cached blocks of an instance's current process; undefined while they are unknown. */
   blocksOf({ id, starts }: Pick<Upstream, "id" | "starts">): CachedBlocks | undefined {
     const followed = this.#followed.get(id);
     return followed?.starts === starts ? followed.blocks : undefined;
@@ -73,7 +73,7 @@ export class CacheWatch {
     this.#followed.delete(id);
   }
 
-  /** Never rejects. Who refuses for good (an older version, a missing key) is asked again at its next start. */
+  /** Never rejects. An instance that refuses for good (an older version, a missing key) is asked again after its next start. */
   async #follow(followed: Followed, target: UpstreamTarget, path: string): Promise<void> {
     const { signal } = followed.end;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
@@ -92,7 +92,7 @@ export class CacheWatch {
           pauseMs = FIRST_PAUSE_MS;
         }
       } catch {
-        // Its health is another's business; here it is only not known what it holds.
+        // Health checks judge the instance; here its cache only becomes unknown.
       }
       followed.blocks = undefined;
       await pause(pauseMs, signal);
@@ -107,14 +107,14 @@ function applied(blocks: CachedBlocks | undefined, event: CacheEvent): CachedBlo
   }
   if (blocks === undefined || sequence !== blocks.revision + 1) {
     throw new Error(
-      `expected event ${blocks === undefined ? "of all there is" : blocks.revision + 1}, got ${sequence}`,
+      `expected ${blocks === undefined ? "a snapshot" : `event ${blocks.revision + 1}`}, got event ${sequence}`,
     );
   }
   blocks.apply(event.blocks);
   return blocks;
 }
 
-/** The data of server-sent events, however the stream is cut. Ends by throwing where they are not what they should be. */
+/** Parses server-sent events from a stream cut at any place. Throws if an event is malformed or too large. */
 async function* eventsOf(body: AsyncIterable<Buffer>): AsyncGenerator<CacheEvent> {
   const decoder = new TextDecoder();
   let text = "";

@@ -1,19 +1,19 @@
-/** What an instance's prefix cache holds as it says itself, and what requests that are on their way to it will have put there. */
+/** The prefix cache as its instance reports it, plus the blocks of requests that are on their way there. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CacheIndex } from "./cache-index.js";
 
 export class ExactIndex implements CacheIndex {
-  /** Blocks of prompts under way, with the number of requests that have them. */
+  /** Blocks of prompts under way, with the number of requests that contain each. */
   readonly #credited = new Map<number, number>();
 
-  /** @param blocks undefined while nothing is heard of the instance */
+  /** @param blocks returns the reported blocks; undefined while there is no report */
   constructor(private readonly blocks: () => CachedBlocks | undefined) {}
 
   get size(): number {
     return this.#credited.size + (this.blocks()?.size ?? 0);
   }
 
-  /** Whether it is known at this moment what blocks of so many tokens are cached. */
+  /** Whether the instance reports its cache now, in blocks of this many tokens. */
   knows(blockSize: number): boolean {
     return this.blocks()?.blockSize === blockSize;
   }
@@ -22,7 +22,7 @@ export class ExactIndex implements CacheIndex {
     return this.blocks()?.numUsable(keys, (key) => this.#credited.has(key)) ?? 0;
   }
 
-  /** Afterwards the instance's own word counts: it has said what it stored before it answered. */
+  /** After the request's end the report alone counts: an instance reports the blocks that it stored before it answers. */
   credit(keys: readonly number[]): () => void {
     for (const key of keys) this.#credited.set(key, (this.#credited.get(key) ?? 0) + 1);
     return () => {

@@ -1,16 +1,19 @@
-/** The order of those who wait: lower priority class first; within one, the tenant that was served least; within a tenant, who came first. */
+/** The order of waiting requests: by priority class, then by the tenant that was served least, then by arrival. */
 
 export interface Waiter {
-  /** Lower goes first, as with vLLM. */
+  /** A lower number goes first, as in vLLM. */
   readonly priority: number;
   readonly tenant: string;
-  /** Tokens. */
+  /** Prompt and output tokens. */
   readonly cost: number;
 }
 
-/** Counts what tenants got while there was a queue. A tenant that comes or comes back starts level with the least served one that waits, without a credit from before. */
+/**
+ * Counts the tokens each tenant was served while there was a queue. A tenant that joins starts level with the least served waiting tenant, and gets no credit
+ * for time without requests.
+ */
 export class FairQueue<T extends Waiter> {
-  /** In order of arrival. */
+  /** Waiting requests in order of arrival. */
   readonly #waiters = new Set<T>();
   readonly #served = new Map<string, number>();
 
@@ -21,12 +24,12 @@ export class FairQueue<T extends Waiter> {
   push(waiter: T): void {
     let level = Number.POSITIVE_INFINITY;
     for (const each of this.#waiters) level = Math.min(level, this.#servedOf(each));
-    // A tenant that waits already is at the level or above it.
+    // A tenant with waiting requests is already at this level or above.
     if (this.#waiters.size > 0) this.#served.set(waiter.tenant, Math.max(this.#servedOf(waiter), level));
     this.#waiters.add(waiter);
   }
 
-  /** Who goes next, of those that are not passed over. */
+  /** The next request in order, without those passed over. */
   peek(passedOver: ReadonlySet<T> = new Set()): T | undefined {
     let next: T | undefined;
     for (const waiter of this.#waiters) {
@@ -36,17 +39,17 @@ export class FairQueue<T extends Waiter> {
     return next;
   }
 
-  /** Takes out one who goes: its cost counts. */
+  /** Removes a request that is sent, and charges its cost to the tenant. */
   serve(waiter: T): void {
     if (!this.#waiters.has(waiter)) return;
     this.#served.set(waiter.tenant, this.#servedOf(waiter) + waiter.cost);
     this.remove(waiter);
   }
 
-  /** Takes out one who no longer waits. */
+  /** Removes a request that no longer waits. */
   remove(waiter: T): void {
     this.#waiters.delete(waiter);
-    // Without a queue nobody is kept waiting for another, so there is nothing to make good.
+    // An empty queue resets the counts: no tenant waits on another's account.
     if (this.#waiters.size === 0) this.#served.clear();
   }
 

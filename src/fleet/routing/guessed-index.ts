@@ -1,14 +1,14 @@
-/** What an instance's prefix cache probably holds: the blocks last sent there, as many as it has memory for, least recently used out first. */
+/** The probable contents of an instance's prefix cache: the blocks sent there last, as many as its memory holds, evicting the least recently used. */
 import type { Capacity } from "../upstream/upstream.js";
 import type { CacheIndex } from "./cache-index.js";
 
-/** Where an engine does not say what it holds: half a million tokens in blocks of 32. */
+/** For engines that report no capacity: half a million tokens in blocks of 32. */
 const DEFAULT_BLOCKS = 16_384;
-/** Removing in batches: looking for the oldest entry costs a walk over the holes that removed ones leave. */
+/** Share of entries above the limit before a batch is removed: each search for the oldest entry walks over the gaps that removed entries leave. */
 const SLACK = 1 / 8;
 
 export class GuessedIndex implements CacheIndex {
-  /** Oldest use first. */
+  /** Least recently used first. */
   readonly #keys = new Set<number>();
 
   constructor(public maxBlocks: number) {}
@@ -17,14 +17,14 @@ export class GuessedIndex implements CacheIndex {
     return this.#keys.size;
   }
 
-  /** How many blocks are known, counted from the first. */
+  /** Length of the known prefix, in blocks. */
   numMatched(keys: readonly number[]): number {
     let numMatched = 0;
     while (numMatched < keys.length && this.#keys.has(keys[numMatched]!)) numMatched++;
     return numMatched;
   }
 
-  /** Tails first, so that a block is never older than one that hangs from it: what goes first is of use to nobody else. */
+  /** Adds the last block first, so that a block is never older than its successors and eviction removes the ends of prompts first. */
   add(keys: readonly number[]): void {
     for (let i = Math.min(keys.length, this.maxBlocks) - 1; i >= 0; i--) {
       const key = keys[i]!;
@@ -34,7 +34,7 @@ export class GuessedIndex implements CacheIndex {
     if (this.#keys.size > this.maxBlocks * (1 + SLACK)) this.#shrink();
   }
 
-  /** What was sent stays known until other things take its place. */
+  /** The blocks stay known after the request, until newer ones evict them. */
   credit(keys: readonly number[]): () => void {
     this.add(keys);
     return () => {};
@@ -52,7 +52,7 @@ export class GuessedIndex implements CacheIndex {
   }
 }
 
-/** @param tokensPerBlock of the key source, not of the engine */
+/** @param tokensPerBlock block size of the key source, which may differ from the engine's */
 export function indexBlocks(capacity: Capacity, tokensPerBlock: number): number {
   if (capacity.kvTokens === undefined) return DEFAULT_BLOCKS;
   return Math.max(1, Math.floor(capacity.kvTokens / tokensPerBlock));

@@ -1,4 +1,4 @@
-/** What routing knows of one process of one instance: its prefixes, the work sent to it, the work of others, and whether it has been failing. */
+/** Routing's knowledge of one process of an instance: its cached prefixes, the load from this fleet and from others, and its recent failures. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { Capacity, Upstream } from "../upstream/upstream.js";
@@ -7,30 +7,30 @@ import { ExactIndex } from "./exact-index.js";
 import { GuessedIndex, indexBlocks } from "./guessed-index.js";
 import type { PrefixKeys } from "./key-source.js";
 
-/** Where an engine does not say: what load is measured against, not a limit. */
+/** Seats assumed for engines that report none. Load is measured against it; it limits nothing. */
 const DEFAULT_SEATS = 16;
-/** Where scrapes stop coming, the last one is not believed for ever: it may have seen all seats taken. */
+/** A scrape older than this is ignored: if scrapes stop, the last one might have shown every seat taken. */
 const SCRAPE_HOLDS_MS = 30_000;
 
 export class InstanceRecord {
   readonly id: string;
-  /** Of the process that this is about. */
+  /** Number of the process start that this record describes. */
   readonly starts: number;
-  /** What it was sent. Kept in any case, as the instance may say nothing of its cache, or not at the moment. */
+  /** Blocks sent to the instance. Kept even if the instance reports its cache, since the report may stop. */
   readonly index: GuessedIndex;
   readonly #exact: ExactIndex;
   breaker: Breaker = CLOSED;
-  /** Sequences of ours. */
+  /** Sequences of this fleet on the instance. */
   numInFlight = 0;
-  /** It failed or stopped, though the process may live on and finish what it has: forgotten once that has ended. */
+  /** The instance failed or stopped. Its process may still finish running requests; the record is dropped after the last one. */
   isDown = false;
-  /** Its health is not as it should be: see Router. */
+  /** The instance is suspect or failed. */
   isDoubted = false;
-  /** Of our requests whose answer has not begun: tells each that it may be better off elsewhere. */
+  /** One callback per request whose answer has not begun, which tells it that another instance may serve it better. */
   readonly unanswered = new Set<() => void>();
-  /** Tokens that our requests hold or will hold, and prompt tokens to be computed. */
+  /** Tokens that this fleet's requests hold or will hold, plus the prompt tokens still to compute. */
   tokensInFlight = 0;
-  /** Sequences that others sent, as of the last scrape. */
+  /** Sequences from other clients of the instance, as of the last scrape. */
   numForeign = 0;
   #capacity: Capacity;
   #mostInFlight = 0;
@@ -51,7 +51,7 @@ export class InstanceRecord {
     this.observe(upstream, nowMs);
   }
 
-  /** What the instance says of itself, which may come later than its first request. */
+  /** Takes over the reported capacity and metrics, which may arrive after the first request. */
   observe({ capacity, metrics }: Upstream, nowMs: number): void {
     this.#capacity = capacity;
     this.index.maxBlocks = indexBlocks(capacity, this.tokensPerBlock());
@@ -62,8 +62,8 @@ export class InstanceRecord {
   }
 
   /**
-   * A scrape counts our requests too. It was made a moment ago, so it may show some that have ended since: the most we had since the last one is taken off,
-   * or they would pass for somebody else's until the next.
+   * A scrape also counts this fleet's requests, including some that have ended since. Subtracting the most that were in flight since the last scrape keeps
+   * those from counting as foreign ones.
    */
   #observeLoad(metrics: EngineMetrics): void {
     this.#metrics = metrics;
@@ -72,13 +72,13 @@ export class InstanceRecord {
     this.#mostInFlight = this.numInFlight;
   }
 
-  /** Blocks of a prompt that it has computed before, or will have when this prompt's turn comes. */
+  /** Length of the prompt's prefix, in blocks, that is cached or will be when this prompt's turn comes. */
   numMatched({ keys, blockSize }: PrefixKeys): number {
     const isTold = blockSize !== undefined && this.#exact.knows(blockSize);
     return (isTold ? this.#exact : this.index).numMatched(keys);
   }
 
-  /** @returns called when the request has ended */
+  /** @returns a function to call when the request has ended */
   credit({ keys, blockSize }: PrefixKeys): () => void {
     this.index.credit(keys);
     return blockSize === undefined ? () => {} : this.#exact.credit(keys);
@@ -99,7 +99,7 @@ export class InstanceRecord {
     this.tokensInFlight -= tokens;
   }
 
-  /** A request larger than all seats goes where any is free: what it has beyond them waits in the engine, and nobody behind it for an empty one. */
+  /** A request with more sequences than seats needs one free seat: the rest waits in the engine, and later requests need not wait for an empty instance. */
   hasRoom(numSequences: number, seatFactor: number): boolean {
     const { seats } = this.#capacity;
     if (seats === undefined) return true;
@@ -108,7 +108,7 @@ export class InstanceRecord {
     return numBusy + Math.min(numSequences, limit) <= limit || (numSequences > limit && numBusy < limit);
   }
 
-  /** Share of the seats in use, where a request counts by its size; more than 1 where more is sent than there are seats for. */
+  /** Share of the seats in use, where requests count by their tokens; above 1 if more is sent than there are seats for. */
   load(meanTokens: number): number {
     const tokens = this.tokensInFlight + this.numForeign * meanTokens;
     return tokens / (meanTokens * (this.#capacity.seats ?? DEFAULT_SEATS));

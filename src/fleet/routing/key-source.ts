@@ -1,25 +1,30 @@
-/** Names the blocks of a request's prompt, so that routing can tell which instance has computed its beginning before. */
+/** Names the blocks of a request's prompt, so that routing can tell which instance has computed its prefix before. */
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 
-/** A request's JSON, as parsed. */
+/** The parsed JSON of a request. */
 export type RequestBody = Readonly<Record<string, unknown>>;
 
 export interface PrefixKeys {
-  /** Chained: a key names its block and all before it. Whole blocks only, from the first on. */
+  /** Keys of the whole blocks, from the first on. Each key names its block and all blocks before it. */
   readonly keys: readonly number[];
-  /** Length of the whole prompt in blocks, its unfinished end counted as a part of one. */
+  /** Length of the prompt in blocks, where a partial block counts as a fraction. */
   readonly numBlocks: number;
-  /** Estimated where the engine's tokenizer is not at hand. */
+  /** Estimated where the engine's tokenizer is not available. */
   readonly promptTokens: number;
-  /** Tokens of a block where keys name blocks of tokens, as the engine's own cache does; absent: they name text. */
+  /** Tokens per block if keys name blocks of tokens, as the engine's own cache does; absent if they name text. */
   readonly blockSize?: number;
 }
 
-/** Text for engines whose tokenizer we do not have; token ids, exactly as the engine's own cache names them, where we do. */
+/** Makes keys from the engine's own token ids where its tokenizer is available, from text otherwise. */
 export interface KeySource {
   readonly tokensPerBlock: number;
-  /** @param path of the request @param numBytes of its body @param scope whose prefixes it may use; "" or absent: everybody's @param owner absent: nobody's */
+  /**
+   * @param path path of the request
+   * @param numBytes size of its body
+   * @param scope cache scope of the request; "" or absent: the shared one
+   * @param owner tenant whose turn in the tokenizer it takes
+   */
   keysOf(
     body: RequestBody,
     path: string,
@@ -29,17 +34,17 @@ export interface KeySource {
   ): PrefixKeys | Promise<PrefixKeys>;
 }
 
-/** English, code and JSON have between three and five. */
+/** Typical of English, code and JSON, which have between three and five. */
 const BYTES_PER_TOKEN = 4;
 const BLOCK_BYTES = 128;
 const BLOCK_WORDS = BLOCK_BYTES / 4;
-/** Beyond it nothing is hashed: prompts that share a mebibyte go to the same instance anyway. */
+/** Only this much of a prompt is hashed: prompts that share a mebibyte go to the same instance anyway. */
 const MAX_HASHED_BYTES = 1024 * 1024;
 
-/** In the order in which templates put them into a prompt: what is the same for many requests comes first. */
+/** The fields in the order in which templates put them into a prompt: shared text comes first. */
 const PROMPT_FIELDS = ["tools", "system", "instructions", "messages", "prompt", "input"] as const;
 
-/** Blocks of bytes of the prompt's fields as JSON, which is the same however the client spaced it. */
+/** Makes keys from blocks of the prompt's fields as normalised JSON, independent of the client's white space. */
 export class TextKeySource implements KeySource {
   readonly tokensPerBlock = BLOCK_BYTES / BYTES_PER_TOKEN;
   readonly #bytes = Buffer.from(new ArrayBuffer(MAX_HASHED_BYTES));
@@ -52,7 +57,7 @@ export class TextKeySource implements KeySource {
       const value = body[field];
       if (value === undefined || value === null) continue;
       const { text, numUnwritten } = fieldText(field, value, MAX_HASHED_BYTES - numHashed);
-      // Characters stand for bytes where counting them would take another pass.
+      // Beyond the hashed part, characters approximate bytes, since an exact count would take another pass.
       if (numHashed === numBytes) numHashed += this.#bytes.write(text, numHashed);
       numBytes += Math.max(text.length, numHashed - numBytes) + numUnwritten;
     }
@@ -69,11 +74,11 @@ export class TextKeySource implements KeySource {
 
 interface FieldText {
   readonly text: string;
-  /** Characters of the field that were left out, about. */
+  /** Approximate number of characters of the field that were left out. */
   readonly numUnwritten: number;
 }
 
-/** A field as JSON, as far as it may be hashed: writing megabytes out would hold up everybody. A list is written item by item, like JSON writes it. */
+/** The hashed part of a field as JSON, since writing megabytes would block the event loop. A list is written item by item, in the same form as JSON. */
 function fieldText(field: string, value: unknown, maxCharacters: number): FieldText {
   if (typeof value === "string") {
     const text = value.length > maxCharacters ? value.slice(0, maxCharacters) : value;
@@ -98,7 +103,7 @@ function fieldText(field: string, value: unknown, maxCharacters: number): FieldT
   return { text: `${field}:[${items.join(",")}]`, numUnwritten };
 }
 
-/** The text of a message, or of a prompt of several. */
+/** The text of a message, or of one prompt in a list. */
 function contentOf(item: unknown): string | undefined {
   if (typeof item === "string") return item;
   const content = (item as { readonly content?: unknown } | null | undefined)?.content;
@@ -117,17 +122,17 @@ function itemText(item: unknown, maxCharacters: number): { readonly text: string
   return { text: JSON.stringify(shorter), numLeftOut: content.length - cut.length };
 }
 
-/** Beyond so many a list of ids fills what is hashed. */
+/** A list of this many ids already fills the hashed part. */
 const MAX_HASHED_IDS = 64 * 1024;
 
-/** Long lists of ids come as Int32Arrays, which JSON writes otherwise. */
+/** Turns Int32Arrays, which hold long lists of ids, to arrays: JSON would write them as objects. */
 function plain(value: unknown): unknown {
   if (value instanceof Int32Array) return Array.from(value.subarray(0, MAX_HASHED_IDS));
   const isOfLists = Array.isArray(value) && value[0] instanceof Int32Array;
   return isOfLists ? value.slice(0, 64).map((list) => Array.from((list as Int32Array).subarray(0, 1024))) : value;
 }
 
-/** Of requests that no cache helps: embeddings, counting tokens. */
+/** For requests that use no prefix cache: embeddings, counting tokens. */
 export function withoutPrefix(numBytes: number): PrefixKeys {
   return { keys: [], numBlocks: 1, promptTokens: Math.ceil(numBytes / BYTES_PER_TOKEN) };
 }

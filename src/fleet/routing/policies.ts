@@ -1,4 +1,4 @@
-/** Which instance a request goes to: each policy is a function of what is known of the candidates, and of nothing else. */
+/** Routing policies: each is a pure function that chooses one of the candidate instances. */
 import { rootKey } from "../../text/block-hash.js";
 
 export const ROUTING_POLICIES = ["prefix", "least-load", "round-robin", "session"] as const;
@@ -6,34 +6,34 @@ export type RoutingPolicyName = (typeof ROUTING_POLICIES)[number];
 
 export interface RoutingCandidate {
   readonly id: string;
-  /** Share of the request's prompt that the instance has computed before, 0 to 1. */
+  /** Share of the request's prompt that the instance has cached, 0 to 1. */
   readonly matchedFraction: number;
-  /** Share of its seats in use, where requests count by their tokens. */
+  /** Share of the instance's seats in use, where requests count by their tokens. */
   readonly load: number;
-  /** Sequences in flight. */
+  /** Sequences in flight on the instance. */
   readonly numInFlight: number;
 }
 
 export interface Question {
-  /** At least one. */
+  /** At least one instance. */
   readonly candidates: readonly RoutingCandidate[];
-  /** Counts requests: between equals, turns decide. */
+  /** Number of the request, which breaks ties in turn. */
   readonly turn: number;
-  /** What a full match is worth: β times the mean load. */
+  /** Weight of the load: a full prefix match outweighs a load of 1/β times the mean. */
   readonly beta: number;
-  /** Who asks, where sessions stay together. */
+  /** Session of the request, for the policy that keeps sessions together. */
   readonly session: string | undefined;
 }
 
 /** @returns an index of `candidates` */
 type RoutingPolicy = (question: Question) => number;
 
-/** Below this mean, loads are compared with it: while seats are free, what is busier is hardly slower, and a prompt computed anew costs more. */
+/** Least mean load to compare with: while seats are free, a busier instance is hardly slower, and recomputing a prompt costs more. */
 const QUIET_LOAD = 0.5;
-/** A session moves on from an instance with this many times its share. */
+/** A session leaves an instance that has this many times its share of the sequences. */
 const BOUNDED_LOAD = 1.25;
 
-/** The highest score; among equals the one whose turn it is, or every tie would go to the first. */
+/** Chooses the highest score. Ties go by turns, so that the first instance does not get them all. */
 function best({ candidates, turn }: Question, scoreOf: (candidate: RoutingCandidate) => number): number {
   let bestIndex = 0;
   let bestScore = Number.NEGATIVE_INFINITY;
@@ -49,8 +49,8 @@ function best({ candidates, turn }: Question, scoreOf: (candidate: RoutingCandid
 }
 
 /**
- * Matched share of the prompt − β · load relative to the mean. Match alone would make a monopoly of one instance, load alone would forget what is cached; a
- * popular prefix spills over as soon as its instance is a mean's worth busier than another, which then knows it too.
+ * Score: matched share of the prompt − β · load relative to the mean. The match alone would send everything to one instance; the load alone would ignore the
+ * caches. A popular prefix spills over once its instance is busier than another by the mean load, and then both have it cached.
  */
 function byPrefix(question: Question): number {
   const { candidates, beta } = question;
@@ -68,8 +68,8 @@ function byTurn({ candidates, turn }: Question): number {
 }
 
 /**
- * Rendezvous hashing: each session ranks the instances in an order of its own, so that one coming or going moves only the sessions it had or gets. The first in
- * that order with less than 1.25 times its share of the sequences takes the request (consistent hashing with bounded loads).
+ * Rendezvous hashing: each session ranks the instances in its own order, so an instance that joins or leaves moves only its own sessions. The request goes to
+ * the first instance in that order with less than 1.25 times its share of the sequences (consistent hashing with bounded loads).
  */
 function bySession(question: Question): number {
   const { candidates, session } = question;

@@ -1,16 +1,16 @@
-/** By what keys a model's requests are routed: by tokens where there are instances to choose from and its prompts can be read, by text otherwise. */
+/** Chooses a model's routing keys: by tokens if there are several instances and its prompts can be tokenized here, by text otherwise. */
 import type { Logger } from "pino";
 import type { ModelSpec } from "../upstream/model-spec.js";
 import type { Upstream } from "../upstream/upstream.js";
 import { type KeySource, TextKeySource } from "./key-source.js";
 import { type PromptReader, TokenKeySource } from "./token-keys.js";
 
-/** @returns undefined where the prompts of the model's instances cannot be told from its specification */
+/** @returns undefined if the specification does not determine how the instances make their prompts */
 export type LoadPromptReader = (spec: ModelSpec) => Promise<PromptReader | undefined>;
 
 export class PromptKeys {
   readonly #text = new TextKeySource();
-  /** By model; without a reader: not there yet, or never. */
+  /** Readers by model; `read` is undefined while one loads, and if there is none. */
   readonly #readers = new Map<string, { read: PromptReader | undefined }>();
 
   constructor(
@@ -18,7 +18,7 @@ export class PromptKeys {
     private readonly logger: Pick<Logger, "info" | "warn">,
   ) {}
 
-  /** The model went, or is set up otherwise now. */
+  /** Drops the reader of a model that was removed or reconfigured. */
   forget(model: string): void {
     this.#readers.get(model)?.read?.end?.();
     this.#readers.delete(model);
@@ -31,7 +31,7 @@ export class PromptKeys {
     return read === undefined ? this.#text : new TokenKeySource(read, blockSize, this.#text);
   }
 
-  /** Requests go by their text meanwhile. */
+  /** Loads a reader in the background; until then requests are routed by text. */
   #open(spec: ModelSpec): { read: PromptReader | undefined } {
     const { name: model } = spec;
     const opened: { read: PromptReader | undefined } = { read: undefined };
@@ -41,7 +41,7 @@ export class PromptKeys {
         opened.read = read;
         this.logger.info({ model }, read === undefined ? "routed by text" : "routed by tokens");
       },
-      (thrown) => this.logger.warn({ model, err: thrown }, "routed by text: its tokenizer could not be read"),
+      (thrown) => this.logger.warn({ model, err: thrown }, "routed by text: the model's tokenizer could not be read"),
     );
     return opened;
   }

@@ -1,4 +1,4 @@
-/** Picks the instance a request goes to and keeps count of what is under way: every pick is a lease that must be ended. */
+/** Chooses the instance for each request and counts the requests under way: each choice is a lease that must be ended. */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import {
   type InstanceState,
@@ -14,13 +14,13 @@ import { POLICIES, type RoutingCandidate, type RoutingPolicyName } from "./polic
 
 export interface RoutingOptions {
   readonly policy: RoutingPolicyName;
-  /** What load costs against a full prefix match; 0 ignores load. */
+  /** Weight of the load against a full prefix match; 0 ignores the load. */
   readonly beta: number;
-  /** Requests an instance gets at once, in multiples of its seats. */
+  /** Requests that an instance gets at once, as a multiple of its seats. */
   readonly seatFactor: number;
-  /** Header that names the session, for the policy of this name; without it the body's fields do. */
+  /** Header that names the session, for the policy `session`; without the header, fields of the body name it. */
   readonly sessionHeader: string;
-  /** A request whose answer has not begun after this time is sent to a second instance too; undefined: never. */
+  /** Time after which a request whose answer has not begun also goes to a second instance; undefined: never. */
   readonly hedgeAfterMs?: number | undefined;
 }
 
@@ -35,35 +35,35 @@ export interface RoutedRequest {
   readonly model: string;
   readonly prefix: PrefixKeys;
   readonly outputTokens: number;
-  /** Choices × prompts. */
+  /** Number of choices × number of prompts. */
   readonly numSequences: number;
   readonly session: string | undefined;
 }
 
-/** How a lease ended, as far as it tells of the instance: it answered, it failed, or neither. */
+/** How the instance did during a lease: it answered, it failed, or the end says nothing about it. */
 export type LeaseEnd = "answered" | "failed" | "unknown";
 
 export interface Lease {
   readonly upstream: Upstream;
   readonly target: UpstreamTarget;
   readonly matchedFraction: number;
-  /** The first byte came: the prompt has been computed. @param isWell it is no failure's */
+  /** The first byte arrived, so the prompt has been computed. @param isWell the answer is not an error */
   promptDone(isWell: boolean): void;
-  /** @param listener called, perhaps more than once, while nothing has been answered and another instance may be the better place: this one is doubted */
+  /** @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and another may serve the request better */
   onLost(listener: () => void): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;
 }
 
-/** none: no instance is ready (among those not excluded); full: all that are have their seats taken. */
+/** none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken. */
 export type Refusal = "none" | "full";
 
-/** Of requests so far: each new one moves the means by a twentieth. */
+/** Weight of each new request in the moving averages. */
 const MEAN_WEIGHT = 0.05;
 const FIRST_MEAN_TOKENS = 512;
 const FIRST_MEAN_MS = 1_000;
 
-/** Nobody knows whether these go on with what they have. */
+/** States in which an instance might not finish its requests. */
 const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
 
 class ModelState {
@@ -74,14 +74,14 @@ class ModelState {
 
 export class Router {
   readonly #models = new Map<string, ModelState>();
-  /** By id: an instance that answers to several names is still one. */
+  /** Records by instance id, since one instance may serve several model names. */
   readonly #records = new Map<string, InstanceRecord>();
   readonly #endListening: () => void;
 
   /**
-   * @param tokensPerBlock of a model's key source
-   * @param blocksOf what an instance says that its cache holds, where it does
-   * @param onRoom called when requests, of whatever model, may find a place that did not before, or have nothing to wait for any more
+   * @param tokensPerBlock block size of a model's key source
+   * @param blocksOf cached blocks that an instance reports; undefined if it reports none
+   * @param onRoom called when waiting requests of any model may find a seat, or have lost the instance they waited for
    */
   constructor(
     private readonly pool: UpstreamPool,
@@ -98,7 +98,7 @@ export class Router {
     this.#endListening();
   }
 
-  /** @param excluded processes that have been tried */
+  /** @param excluded processes that the request was already sent to */
   acquire(request: RoutedRequest, excluded: readonly string[]): Lease | Refusal {
     const model = this.#stateOf(request.model);
     const options = this.routingOf(request.model);
@@ -122,7 +122,7 @@ export class Router {
     return this.#lease(request, model, upstream, record, candidates[index]!.matchedFraction);
   }
 
-  /** Whether `acquire` would give a lease, were no process excluded. */
+  /** Whether `acquire` without exclusions would return a lease. */
   hasRoom(request: RoutedRequest): boolean {
     return this.#withRoom(request, this.#ready(request.model, [])).length > 0;
   }
@@ -131,22 +131,22 @@ export class Router {
     return this.#ready(model, excluded).length > 0;
   }
 
-  /** Whether an instance that takes no requests now is about to. */
+  /** Whether an instance will soon be ready that is not now. */
   isComing(model: string): boolean {
     return this.pool.upstreams(model).some((upstream) => upstream.isComing);
   }
 
-  /** Sequences of ours on an instance. */
+  /** Sequences of this fleet on an instance. */
   numInFlight(id: string): number {
     return this.#records.get(id)?.numInFlight ?? 0;
   }
 
-  /** An instance that nothing was sent to yet has given no reason for doubt. */
+  /** State of an instance's breaker; closed if it has had no request yet. */
   breakerState(id: string): BreakerState {
     return this.#records.get(id)?.breaker.state ?? "closed";
   }
 
-  /** How long requests of a model take. */
+  /** Mean duration of the model's requests. */
   meanSeconds(model: string): number {
     return (this.#models.get(model)?.meanMs ?? FIRST_MEAN_MS) / 1000;
   }
@@ -159,7 +159,7 @@ export class Router {
     return state;
   }
 
-  /** Where all of a model's instances have been failing, all are tried: refusing everything helps nobody. */
+  /** Ready instances with a closed breaker; all ready ones if every breaker is open, since refusing every request would help no client. */
   #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
     const ready = this.pool
       .upstreams(name)
@@ -198,7 +198,7 @@ export class Router {
     return record;
   }
 
-  /** Instances that left the fleet without a word, once their last request has ended. */
+  /** Drops records of instances that left the fleet unannounced, after their last request. */
   #forgetGone(): void {
     const ids = new Set(this.pool.models().flatMap((model) => this.pool.upstreams(model).map(({ id }) => id)));
     for (const [id, { numInFlight }] of this.#records) {
@@ -219,7 +219,7 @@ export class Router {
   ): Lease {
     const beganMs = this.now();
     const heldTokens = prefix.promptTokens + outputTokens;
-    // A prompt weighs as long as it is there, and once more, as far as it is not cached, while it is being computed.
+    // A prompt counts while its request runs; its uncached part counts twice while it is being computed.
     let tokens = heldTokens + Math.ceil(prefix.promptTokens * (1 - matchedFraction));
     let isOpen = true;
     let onLost = () => {};
@@ -270,10 +270,10 @@ export class Router {
       if (record.starts !== upstream.starts) this.#records.delete(upstream.id);
       else if (record.isDown) this.#forgetIdle(record);
       else if (upstream.state === "asleep")
-        record.index.clear(); // Sleeping gives the cache's memory back.
+        record.index.clear(); // A sleeping engine frees its cache.
       else record.observe(upstream, this.now());
     }
-    // Those that found no better place before may find one now.
+    // Requests on doubted instances that had nowhere to go may move to this one.
     if (upstream.state === "ready") {
       for (const each of [...this.#records.values()]) if (each.isDoubted) each.tellLost();
     }

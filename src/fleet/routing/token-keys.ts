@@ -1,12 +1,12 @@
-/** Keys of token blocks, for models whose prompts the fleet can make itself: the very names under which their engines' caches have them. */
+/** Keys of token blocks, for models whose prompts the fleet can tokenize itself. They equal the keys in the engine's own prefix cache. */
 import type { JobOwner } from "../../text/async-tokenizer.js";
 import { blockKey, rootKey, scopedSalt } from "../../text/block-hash.js";
 import type { KeySource, PrefixKeys, RequestBody, TextKeySource } from "./key-source.js";
 
-/** The prompts of a request, as its engine will make them; undefined where that is not known. */
+/** Makes the prompts of a request as its engine will; resolves to undefined if it cannot. */
 export interface PromptReader {
   (path: string, body: RequestBody, owner: JobOwner): Promise<Prompts | undefined>;
-  /** Frees what it holds beside memory, where it holds any. */
+  /** Releases threads and files of the reader, if it has any. */
   readonly end?: () => void;
 }
 
@@ -15,9 +15,9 @@ interface Prompts {
   readonly salt: string | undefined;
 }
 
-/** Longer requests are named by their text: making tokens of them would take longer than routing by tokens saves. */
+/** Longer requests are keyed by text: tokenizing them would take longer than routing by tokens saves. */
 const MAX_READ_BYTES = 256 * 1024;
-/** So are requests of more messages or items: a chat template takes up to a hundred microseconds for each. */
+/** Requests with more messages or items are keyed by text too: a chat template takes up to a hundred microseconds for each. */
 const MAX_READ_ITEMS = 256;
 
 function isReadable(body: RequestBody, numBytes: number): boolean {
@@ -27,14 +27,14 @@ function isReadable(body: RequestBody, numBytes: number): boolean {
 }
 
 export class TokenKeySource implements KeySource {
-  /** @param byText where the prompt cannot be read */
+  /** @param byText key source for requests whose prompt cannot be tokenized here */
   constructor(
     private readonly read: PromptReader,
     readonly tokensPerBlock: number,
     private readonly byText: TextKeySource,
   ) {}
 
-  /** Of several prompts the first one's: requests that share the beginning of a list are rare. */
+  /** Keys of the first prompt only: requests with several prompts rarely share more. */
   async keysOf(
     body: RequestBody,
     path: string,
@@ -48,7 +48,7 @@ export class TokenKeySource implements KeySource {
     const blockSize = this.tokensPerBlock;
     const keys: number[] = [];
     let key = rootKey(scopedSalt(scope, request.salt));
-    // The last token is always computed, so a block that ends with it is never found.
+    // The engine always computes the last token, so it never finds a block that ends with it.
     for (let start = 0; start + blockSize < first.length; start += blockSize) {
       key = blockKey(key, first, start, blockSize);
       keys.push(key);

@@ -1,10 +1,10 @@
-/** Where requests wait while every instance has its seats taken: bounded, fair, and left by whoever goes away. */
+/** Holds requests while every seat is taken: bounded, fair between tenants, and without requests whose client has left. */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { FairQueue, type Waiter } from "./fair-queue.js";
 import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
 
 interface WaitingLimits {
-  /** Of one model. */
+  /** Waiting requests per model. */
   readonly maxWaiting: number;
   readonly maxWaitMs: number;
 }
@@ -13,13 +13,13 @@ export interface Entrant {
   readonly request: RoutedRequest;
   readonly priority: number;
   readonly tenant: string;
-  /** Processes that have been tried, and are not to be again. */
+  /** Processes that failed the request and must not get it again. */
   readonly excluded: readonly string[];
-  /** It was let in before: it goes first, and is not turned away because others wait. */
+  /** The request has left the queue before: it goes first, and a full queue does not refuse it. */
   readonly isRetry: boolean;
 }
 
-/** Asks for an instance of a model that has none ready; false: none will come. */
+/** Requests an instance of a model that has none ready. @returns false if none will start */
 export type Demand = (model: string) => boolean;
 
 interface Waiting extends Waiter {
@@ -38,7 +38,7 @@ export class WaitingRoom {
     private readonly router: Pick<Router, "acquire" | "hasReady" | "hasRoom" | "isComing" | "meanSeconds">,
     private readonly limits: WaitingLimits,
     private readonly demand: Demand,
-    /** A model under whichever name waits in one queue. */
+    /** The model that a name stands for: all names of a model share one queue. */
     private readonly modelOf: (name: string) => string = (name) => name,
   ) {}
 
@@ -54,8 +54,8 @@ export class WaitingRoom {
   }
 
   /**
-   * A lease at once, or the promise of one. Throws (or rejects with) what the client is told.
-   * @param onLeave gets the call that gives up waiting
+   * Returns a lease at once if a seat is free, else a promise. Throws or rejects with the client's error.
+   * @param onLeave receives a function that gives up waiting
    */
   enter(entrant: Entrant, onLeave: (leave: () => void) => void): Lease | Promise<Lease> {
     const { model } = entrant.request;
@@ -73,22 +73,22 @@ export class WaitingRoom {
     });
   }
 
-  /** Lets in whoever finds a place now. Models may share instances, under several names, so all are asked. */
+  /** Lets in the requests that find a seat now, in the queues of all models, since models may share instances under several names. */
   admit(): void {
     for (const queue of this.#queues.values()) this.#admitOf(queue);
   }
 
   #admitOf(queue: FairQueue<Waiting>): void {
-    // What those have tried already may suit who comes after them.
+    // Requests whose free seats are all on excluded instances; later requests may use those seats.
     const passedOver = new Set<Waiting>();
     for (let next = queue.peek(passedOver); next !== undefined; next = queue.peek(passedOver)) {
       const own = this.#queueOf(next.entrant.request.model);
       if (own !== queue) {
-        // Its name stands for another model by now.
+        // A reload gave the name to another model meanwhile.
         queue.remove(next);
         next.queue = own;
         own.push(next);
-        // It may have been asked already in this round.
+        // This round may already have passed that queue.
         this.#admitOf(own);
         continue;
       }
@@ -99,11 +99,11 @@ export class WaitingRoom {
     }
   }
 
-  /** @returns whether the one that was first is out of the queue */
+  /** @returns whether the request left the queue */
   #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
     if (result === "full") return false;
     if (result === "none") {
-      // Who waits is told as soon as who comes.
+      // Waiting requests learn of it as soon as new ones do.
       const problem = this.#hopelessness(waiting.entrant.request.model);
       if (problem === undefined) return false;
       queue.remove(waiting);
@@ -117,12 +117,12 @@ export class WaitingRoom {
     return true;
   }
 
-  /** Whether an instance is on its way to a model that has none ready. Throws where there cannot be one. */
+  /** Whether an instance of a model without a ready one will come. Throws if none ever can. */
   #isHopeful(model: string): boolean {
     return this.demand(model) || this.router.isComing(model);
   }
 
-  /** Why waiting for an instance makes no sense; undefined: it does. */
+  /** The error for a request that waits in vain; undefined while there is hope. */
   #hopelessness(model: string): MillraceError | undefined {
     try {
       return this.#isHopeful(model) ? undefined : noneReady(model);
@@ -144,7 +144,7 @@ export class WaitingRoom {
     const priority = isRetry ? Number.NEGATIVE_INFINITY : entrant.priority;
     const waiting: Waiting = { entrant, settle, timer, queue, cost, priority, tenant };
     queue.push(waiting);
-    // It may be the first now, before others that no place suits.
+    // The request may be first in order, ahead of requests that no free seat suits.
     this.#admitOf(queue);
     return () => {
       clearTimeout(timer);
@@ -162,13 +162,13 @@ export class WaitingRoom {
   }
 
   #full(model: string, numWaiting: number): MillraceError {
-    const message = `expected at most ${this.limits.maxWaiting} waiting requests, got ${numWaiting} and one more`;
+    const message = `expected at most ${this.limits.maxWaiting} waiting requests, got ${numWaiting + 1}`;
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
 
   #tooLong(model: string): MillraceError {
     if (this.#outlook(model) === "none") return noneReady(model);
-    const message = `expected a free place within ${this.limits.maxWaitMs} ms, got none`;
+    const message = `expected a free seat within ${this.limits.maxWaitMs} ms, got none`;
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
 }

@@ -1,39 +1,39 @@
 /**
- * How many instances of a model there should be, from its queue: a pure policy, asked every few seconds. Aggressive up, slow down, and the two
- * conditions lie so far apart that no constant load can meet both.
+ * How many instances a model should have, by its queue: a pure policy, evaluated once a second. It scales up fast and down slowly, and no constant load meets
+ * both conditions, so the number does not oscillate.
  */
 
 export interface AutoscaleRules {
   readonly min: number;
   readonly max: number;
-  /** More requests waiting than this share of the seats is saturation. */
+  /** Waiting requests, as a share of the seats, above which a model is saturated. */
   readonly upAt: number;
-  /** How long saturation has to last before there is another instance. */
+  /** How long saturation must last before an instance is added. */
   readonly upAfterMs: number;
-  /** How long one instance fewer must have been enough before one goes. */
+  /** How long one instance fewer must have been enough before an instance is removed. */
   readonly downAfterMs: number;
 }
 
 export const DEFAULT_AUTOSCALE = { upAt: 0.8, upAfterMs: 30_000, downAfterMs: 600_000 } as const;
 
-/** What is seen of a model at one moment. */
+/** The load of a model at one moment. */
 interface ScaleSample {
   readonly nowMs: number;
   readonly running: number;
-  /** In the engines' queues and in ours. */
+  /** Requests in the fleet's queue and in those of the engines. */
   readonly waiting: number;
-  /** Sequences an instance holds at once. */
+  /** Sequences that an instance computes at once. */
   readonly seats: number;
   readonly ready: number;
-  /** Loading: capacity that is on its way, and that nothing may take back before it is there. */
+  /** Instances that are loading. None of them is removed before it is ready. */
   readonly starting: number;
 }
 
-/** What the policy remembers between two samples. */
+/** The state of the policy between two samples. */
 export interface ScaleMemory {
   readonly saturatedSinceMs: number | undefined;
   readonly ampleSinceMs: number | undefined;
-  /** Steps up since the queue was last short: each is twice the one before. */
+  /** Steps up since the queue was last short: each step doubles the one before. */
   readonly numStepsUp: number;
 }
 
@@ -45,12 +45,12 @@ interface ScaleDecision {
   readonly memory: ScaleMemory;
 }
 
-/** An instance may go when those that stay are at most this full: room for bursts, and the gap that keeps up and down apart. */
+/** An instance is removed only if the others stay at most this full: that leaves room for bursts and keeps the two conditions apart. */
 const FULL_ENOUGH = 0.6;
 
 const bounded = (count: number, { min, max }: AutoscaleRules): number => Math.min(max, Math.max(min, count));
 
-/** Requests wait for a model of which nothing runs: no reason to look at a clock. */
+/** Without any instance, the first request starts one at once, whatever the clock says. */
 function fromZero(rules: AutoscaleRules, { waiting, running }: ScaleSample): ScaleDecision {
   const isAsked = waiting + running > 0;
   const target = bounded(isAsked ? 1 : 0, rules);
@@ -63,7 +63,7 @@ function stepUp(rules: AutoscaleRules, sample: ScaleSample, memory: ScaleMemory)
   const sinceMs = memory.saturatedSinceMs ?? nowMs;
   const waitingOn: ScaleMemory = { ...memory, saturatedSinceMs: sinceMs, ampleSinceMs: undefined };
   if (nowMs - sinceMs < rules.upAfterMs) return { target: current, reason: undefined, memory: waitingOn };
-  // Never more than what would seat everybody.
+  // Never more instances than it takes to seat every request.
   const enough = Math.ceil((running + waiting) / seats);
   const target = bounded(Math.max(current, Math.min(enough, current + 2 ** memory.numStepsUp)), rules);
   if (target === current) return { target, reason: undefined, memory: waitingOn };
@@ -79,7 +79,7 @@ function stepDown(rules: AutoscaleRules, sample: ScaleSample, memory: ScaleMemor
   if (nowMs - sinceMs < rules.downAfterMs || ready <= rules.min) {
     return { target: ready, reason: undefined, memory: { ...NO_MEMORY, ampleSinceMs: sinceMs } };
   }
-  // The next one has to wait its own time.
+  // The next removal needs its own waiting time.
   const after = { ...NO_MEMORY, ampleSinceMs: nowMs };
   return { target: ready - 1, reason: `${running} running, ${ready - 1} instances are enough`, memory: after };
 }
@@ -91,7 +91,7 @@ export function scale(rules: AutoscaleRules, memory: ScaleMemory, sample: ScaleS
   if (current < rules.min || current > rules.max) {
     return { target: bounded(current, rules), reason: "outside of min and max", memory: NO_MEMORY };
   }
-  // Those that are starting count as if they were there: a queue they can seat is no reason for more.
+  // Starting instances count as ready ones: a queue that they can seat needs no further instance.
   if (sample.waiting > rules.upAt * current * sample.seats) return stepUp(rules, sample, memory);
   if (sample.starting > 0) return { target: current, reason: undefined, memory: NO_MEMORY };
   return stepDown(rules, sample, memory);

@@ -1,4 +1,4 @@
-/** Keeps as many instances of each model as its queue asks for and memory allows: asks the two policies, and has the supervisor do what they say. */
+/** Scales every model to its queue and to the memory budget: evaluates the two policies, and passes their decisions to the supervisor. */
 import { MillraceError } from "../../core/errors.js";
 import type { InstanceState, Upstream } from "../upstream/upstream.js";
 import { type AutoscaleRules, NO_MEMORY, type ScaleMemory, scale } from "./autoscale.js";
@@ -7,37 +7,37 @@ import { decideResidence, type ModelResidence, type ResidenceRules, spareBytes }
 export interface KeptModel {
   readonly name: string;
   readonly rules: AutoscaleRules;
-  /** Of one instance, until one has been measured. */
+  /** Estimated memory of one instance, used until it is measured. */
   readonly estimatedBytes: number;
-  /** Given by the configuration: not measured. */
+  /** The configuration gives the memory, so it is not measured. */
   readonly isBytesGiven: boolean;
 }
 
-/** What the keeper sees of the fleet, and does with it. */
+/** The keeper's view of the fleet. */
 export interface KeptFleet {
-  /** Instances of ours, not those that are only attached. */
+  /** Instances that the fleet started, without attached ones. */
   instances(model: string): readonly (Upstream & { readonly pid: number | undefined; readonly isGivenUp: boolean })[];
   numWaiting(model: string): number;
   numInFlight(model: string): number;
   setInstances(model: string, count: number): void;
-  /** Resident bytes of a process; undefined: not known. */
+  /** Resident bytes of a process; undefined if unknown. */
   measure(pid: number): number | undefined;
   now(): number;
-  /** Why a model gets more or fewer instances. */
+  /** Called when the number of a model's instances changes, with the reason. */
   onScaled(model: string, from: number, to: number, reason: string): void;
 }
 
-/** Where no engine says how many sequences it holds at once. */
+/** Seats assumed for engines that report none. */
 const DEFAULT_SEATS = 16;
-/** Until a load has been measured. */
+/** Load time assumed before the first measurement. */
 const FIRST_LOAD_MS = 10_000;
 
 const HOLDING: readonly InstanceState[] = ["starting", "ready", "suspect", "draining"];
 
-/** Below this, what sequences take of the KV memory says little about how many would fit. */
+/** KV usage above which it is used to estimate how many sequences fit; below, the estimate would be too rough. */
 const TELLING_KV_USAGE = 0.5;
 
-/** Sequences an instance holds at once: what it says, or fewer where its KV memory is full before, at the lengths of those that run. */
+/** Seats of an instance: its reported number, or fewer if its KV memory would be full before, judged by the sequences running now. */
 function seatsOf(ready: readonly Upstream[]): number {
   const said = ready.find(({ capacity }) => capacity.seats !== undefined)?.capacity.seats ?? DEFAULT_SEATS;
   const byMemory = ready.flatMap(({ metrics }) => {
@@ -48,7 +48,7 @@ function seatsOf(ready: readonly Upstream[]): number {
   return byMemory.length === 0 ? said : Math.max(1, Math.min(said, Math.floor(mean)));
 }
 
-/** Whether whatever is not at rest has been given up, so that nothing is on its way. */
+/** Whether every instance that is neither stopped nor asleep has been given up, so that none will become ready. */
 function isGivenUpWhole(own: readonly (Upstream & { readonly isGivenUp: boolean })[]): boolean {
   const awake = own.filter(({ state }) => state !== "stopped" && state !== "asleep");
   return awake.length > 0 && awake.every(({ isGivenUp }) => isGivenUp);
@@ -79,7 +79,7 @@ export class Keeper {
     private rules: ResidenceRules,
   ) {}
 
-  /** The models to keep from now on: those that stay keep what is known of them. */
+  /** Sets the models to scale. Models that were already there keep their measurements. */
   configure(models: readonly KeptModel[], rules: ResidenceRules): void {
     this.rules = rules;
     for (const name of [...this.#kept.keys()])
@@ -90,19 +90,19 @@ export class Keeper {
       else {
         const { estimatedBytes, isBytesGiven } = kept.model;
         kept.model = model;
-        // What was measured was another model, or is to be measured from now on.
+        // Earlier measurements belong to another file, or were overridden by the configuration.
         const isOther = estimatedBytes !== model.estimatedBytes || isBytesGiven !== model.isBytesGiven;
         if (isOther) Object.assign(kept, { bytesPerInstance: model.estimatedBytes, loadMs: FIRST_LOAD_MS });
       }
     }
   }
 
-  /** Instances there should be; undefined: not one of ours. */
+  /** Number of instances the model should have; undefined for a model that the keeper does not scale. */
   target(model: string): number | undefined {
     return this.#kept.get(model)?.target;
   }
 
-  /** Somebody wants it so: within min and max until the queue says otherwise. */
+  /** Sets the number of instances by hand. It holds until the queue calls for another. */
   scaleTo(model: string, count: number): void {
     const kept = this.#kept.get(model);
     if (kept === undefined) return;
@@ -110,7 +110,7 @@ export class Keeper {
     this.#set(kept, count, "asked for by the administrator");
   }
 
-  /** For a model of which nothing is ready. @returns whether waiting makes sense; throws where memory never allows it */
+  /** Called for a request to a model without a ready instance. @returns whether one will come; throws if the model never fits into memory */
   demand(name: string): boolean {
     const kept = this.#kept.get(name);
     if (kept === undefined) return false;
@@ -122,17 +122,17 @@ export class Keeper {
     return this.#canStart(name);
   }
 
-  /** Whether a model may have no instance until it is asked for, and would get one then. */
+  /** Whether the model may be unloaded now and would be loaded at the next request. */
   startsOnDemand(name: string): boolean {
     return this.#kept.get(name)?.model.rules.min === 0 && this.#canStart(name);
   }
 
-  /** Of a model that is being unloaded for another one, the next turn comes; of one that cannot be started, nothing does. */
+  /** Whether an instance can come: a model that was unloaded for another gets its next turn, but one that was given up stays away. */
   #canStart(name: string): boolean {
     return !isGivenUpWhole(this.fleet.instances(name));
   }
 
-  /** @param asked a model that a request waits for, though it is not counted yet */
+  /** @param asked a model whose newest request is not yet in `numWaiting` */
   tick(asked?: string): void {
     const nowMs = this.fleet.now();
     for (const kept of this.#kept.values()) this.#observe(kept, nowMs, kept.model.name === asked ? 1 : 0);
@@ -145,7 +145,7 @@ export class Keeper {
       if (load.includes(name)) {
         kept.loadingSinceMs = nowMs;
         kept.memory = NO_MEMORY;
-        this.#set(kept, Math.max(1, rules.min), "asked for");
+        this.#set(kept, Math.max(1, rules.min), "requested");
       }
       if (drain.includes(name)) this.#set(kept, 0, "makes room for another model");
     }
@@ -167,25 +167,25 @@ export class Keeper {
     }
     if (isBytesGiven || this.rules.budgetBytes === Number.POSITIVE_INFINITY) return;
     const measured = ready.flatMap(({ pid }) => (pid === undefined ? [] : (this.fleet.measure(pid) ?? [])));
-    // KV memory fills while it serves: what was needed once may be needed again.
+    // KV memory fills while the model serves, so the largest measurement counts.
     kept.bytesPerInstance = Math.max(kept.bytesPerInstance, ...measured);
   }
 
   #residence(kept: Kept, nowMs: number, asked: string | undefined): ModelResidence {
     const { name, rules } = kept.model;
-    // Those that sleep, stopped or failed hold no memory.
+    // Instances that are asleep, stopped or failed hold no memory.
     const own = this.fleet.instances(name);
     const live = own.filter(({ state }) => HOLDING.includes(state));
     const isReady = live.some(({ state }) => state === "ready");
     const count = Math.max(kept.target, live.length);
-    // Given up, it takes nothing and is waited for in vain, until somebody starts it anew.
+    // A model that was given up uses no memory, and its requests do not count, until it is started by hand.
     const isLost = isGivenUpWhole(own);
     const isWanted = kept.target > 0 && !isLost;
     const state = isWanted ? (isReady ? "loaded" : "loading") : live.length > 0 ? "draining" : "unloaded";
     return {
       name,
       state,
-      // What it would take, where it is not there.
+      // For an unloaded model, the memory that it would need.
       numBytes: Math.max(count, rules.min, 1) * kept.bytesPerInstance,
       isPinned: rules.min > 0,
       waiting: isLost ? 0 : this.fleet.numWaiting(name) + (name === asked ? 1 : 0),
@@ -202,10 +202,10 @@ export class Keeper {
     if (kept.target === 0 && rules.min === 0) return;
     const own = this.fleet.instances(name);
     const ready = own.filter(({ state }) => state === "ready");
-    // Those that were given up seat nobody, and are not on their way.
+    // Instances that were given up have no seats and will not come.
     const numLost = Math.min(kept.target, own.filter(({ isGivenUp }) => isGivenUp).length);
     const seats = seatsOf(ready);
-    // What was sent on may wait there: an engine that does not say how many seats it has gets everything.
+    // Sent requests may wait in the engine: one that reports no seats gets every request at once.
     const queued = ready.reduce((sum, { metrics }) => sum + (metrics?.numWaiting ?? 0), 0);
     const sample = {
       nowMs,
@@ -213,7 +213,7 @@ export class Keeper {
       running: Math.max(0, this.fleet.numInFlight(name) - queued),
       waiting: this.fleet.numWaiting(name) + queued,
       ready: Math.min(ready.length, kept.target - numLost),
-      // Whatever should be there and is not: starting, waking, or on its way back after a crash.
+      // The missing instances are starting, waking, or restarting after a crash.
       starting: Math.max(0, kept.target - numLost - ready.length),
     };
     const left = { ...rules, min: Math.max(0, rules.min - numLost), max: Math.max(0, rules.max - numLost) };

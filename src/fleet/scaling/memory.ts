@@ -1,4 +1,4 @@
-/** How much memory a model takes: measured on its processes, or estimated from its files before it ever ran. */
+/** Memory of a model: measured on its processes, or estimated from its files before its first run. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -6,12 +6,12 @@ function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // Processes end while one looks at them, and not every system has /proc.
+    // A process may end meanwhile, and not every system has /proc.
     return "";
   }
 }
 
-/** A process and everything it started: engines compute in workers. */
+/** A process and its descendants, since some engines compute in worker processes. */
 function familyOf(pid: number, root: string): readonly number[] {
   const children = readText(join(root, `proc/${pid}/task/${pid}/children`)).trim();
   const family = children === "" ? [] : children.split(" ").flatMap((child) => familyOf(Number(child), root));
@@ -19,8 +19,8 @@ function familyOf(pid: number, root: string): readonly number[] {
 }
 
 /**
- * Resident bytes of a process and its children; undefined where the system does not tell. Pages of mapped files count in each process that has touched
- * them, so that instances sharing weights look larger together than they are.
+ * Resident bytes of a process and its descendants; undefined where the system does not report them. A page of a mapped file counts in every process that has
+ * touched it, so the sum over instances that share weights is too large.
  * @param root "/" except in tests
  */
 export function residentBytes(pid: number, root = "/"): number | undefined {
@@ -31,7 +31,7 @@ export function residentBytes(pid: number, root = "/"): number | undefined {
   return total > 0 ? total : undefined;
 }
 
-/** Size of a file, of all shards of a split one, or of a folder's files; undefined: nothing of the kind lies there. */
+/** Bytes of a model file, of all its shards, or of the files in a model folder; undefined if the path does not exist. */
 export function modelFileBytes(path: string): number | undefined {
   try {
     const stats = statSync(path);
@@ -39,7 +39,7 @@ export function modelFileBytes(path: string): number | undefined {
     const files = readdirSync(path, { withFileTypes: true }).filter((entry) => entry.isFile());
     return files.reduce((sum, { name }) => sum + statSync(join(path, name)).size, 0);
   } catch {
-    // A name that the engine fetches, or a path that it will complain about itself.
+    // The path is a name that the engine downloads, or a mistake that the engine will report.
     return undefined;
   }
 }
@@ -53,10 +53,10 @@ function shardBytes(path: string): number | undefined {
   return shards.reduce((sum, name) => sum + statSync(join(dirname(path), name)).size, 0);
 }
 
-/** The program and its buffers, beside weights and KV memory. */
+/** Allowance for the program and its buffers, beside weights and KV memory. */
 const PROGRAM_BYTES = 128 * 2 ** 20;
 
-/** Before it ever ran. @returns undefined: the size of the weights is not known */
+/** Estimate for one instance before its first run. @returns undefined if the size of the weights is unknown */
 export function estimateBytes(modelPath: string, kvCacheMemoryBytes = 0): number | undefined {
   const weights = modelFileBytes(modelPath);
   return weights === undefined ? undefined : weights + kvCacheMemoryBytes + PROGRAM_BYTES;

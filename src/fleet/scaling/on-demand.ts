@@ -1,32 +1,32 @@
 /**
- * Which models are in memory: a pure decision about loading what is asked for and making room for it, least recently used first. Requests for a
- * model wait in order of their models' oldest request, so that nobody starves; a model that was loaded stays long enough for the load to pay, so
- * that two models with room for one are served in turns of many requests each, and never swapped per request.
+ * Which models stay in memory: a pure policy that loads requested models and unloads the least recently used ones to make room. Models load in the order of
+ * their oldest request, so none starves. A loaded model stays long enough to justify its load: two models with room for one take turns of many requests each
+ * instead of swapping at every request.
  */
 
 export interface ModelResidence {
   readonly name: string;
-  /** draining: takes no more requests, finishes the running ones, then it is unloaded. */
+  /** draining: takes no new requests, finishes the running ones and is then unloaded. */
   readonly state: "unloaded" | "loading" | "loaded" | "draining";
-  /** All its instances: measured when it last ran, or estimated. */
+  /** Memory of all the model's instances: measured when it last ran, else estimated. */
   readonly numBytes: number;
-  /** Never unloaded. */
+  /** The model is never unloaded. */
   readonly isPinned: boolean;
-  /** Requests that wait for it, and since when the oldest does. */
+  /** Number of requests that wait for the model, and when the oldest began to wait. */
   readonly waiting: number;
   readonly waitingSinceMs: number;
   readonly inFlight: number;
-  /** When a request last came or ended. */
+  /** When a request last arrived or ended. */
   readonly lastUsedMs: number;
   readonly loadedAtMs: number;
-  /** How long a load takes: measured when it was last loaded. */
+  /** Duration of the last load. */
   readonly loadMs: number;
 }
 
 export interface ResidenceRules {
-  /** For all models together; Infinity: none. */
+  /** Memory for all models together; Infinity: no limit. */
   readonly budgetBytes: number;
-  /** At most this share of the time may go into loading: a model in use stays at least its load time divided by this. */
+  /** Largest share of the time spent loading: a model in use stays for at least its load time divided by this. */
   readonly loadShare: number;
   readonly minStayMs: number;
   readonly maxStayMs: number;
@@ -37,21 +37,21 @@ export const DEFAULT_RESIDENCE = { loadShare: 0.2, minStayMs: 10_000, maxStayMs:
 interface ResidenceDecision {
   readonly load: readonly string[];
   readonly drain: readonly string[];
-  /** Asked for, and too large even for an otherwise empty memory. */
+  /** Requested models that are too large even for an empty memory. */
   readonly impossible: readonly string[];
 }
 
-/** Nobody uses it, for as long as loading it again would take: waiting longer than that costs more than being wrong. */
+/** Whether the model has been unused for its load time: waiting longer would cost more than loading it again by mistake. */
 function isIdle({ waiting, inFlight, lastUsedMs, loadMs }: ModelResidence, nowMs: number, maxStayMs: number): boolean {
   return waiting + inFlight === 0 && nowMs - lastUsedMs >= Math.min(loadMs, maxStayMs);
 }
 
-/** The load has paid. */
+/** Whether the model has stayed long enough to justify its load. */
 function hasStayed({ loadedAtMs, loadMs }: ModelResidence, nowMs: number, rules: ResidenceRules): boolean {
   return nowMs - loadedAtMs >= Math.min(rules.maxStayMs, Math.max(rules.minStayMs, loadMs / rules.loadShare));
 }
 
-/** Idle models, least recently used first; then those in use, in the order they came, so that turns go round. */
+/** Models that may be unloaded: idle ones, least recently used first, then busy ones in the order they were loaded, so that models take turns. */
 function victims(models: readonly ModelResidence[], nowMs: number, rules: ResidenceRules): readonly ModelResidence[] {
   const loaded = models.filter(({ state, isPinned }) => state === "loaded" && !isPinned);
   const idle = loaded.filter((model) => isIdle(model, nowMs, rules.maxStayMs));
@@ -61,7 +61,7 @@ function victims(models: readonly ModelResidence[], nowMs: number, rules: Reside
 
 const sum = (models: readonly ModelResidence[]): number => models.reduce((bytes, { numBytes }) => bytes + numBytes, 0);
 
-/** Least recently used first, until the bytes are free; undefined: they cannot be freed now, so nothing is worth unloading. */
+/** The first candidates that together free the bytes; undefined if all of them do not, since unloading some would then be useless. */
 function enoughOf(candidates: readonly ModelResidence[], missingBytes: number): readonly ModelResidence[] | undefined {
   const chosen: ModelResidence[] = [];
   for (const candidate of candidates) {
@@ -71,7 +71,7 @@ function enoughOf(candidates: readonly ModelResidence[], missingBytes: number): 
   return sum(chosen) >= missingBytes ? chosen : undefined;
 }
 
-/** Asked whenever a request arrives or ends, a model's state changes, and once a second while somebody waits. */
+/** Decides which models to load and unload now. Called once a second, and when a request arrives for a model that is not loaded. */
 export function decideResidence(
   models: readonly ModelResidence[],
   rules: ResidenceRules,
@@ -88,7 +88,7 @@ export function decideResidence(
   const load: string[] = [];
   for (const model of asked.filter(isPossible)) {
     if (model.numBytes > freeBytes) {
-      // Only the first in line makes room: whoever came later must not take what is being freed for it.
+      // Only the first model in line makes room: later ones must not take the memory that is freed for it.
       const draining = sum(held.filter(({ state }) => state === "draining"));
       const chosen = enoughOf(victims(models, nowMs, rules), model.numBytes - freeBytes - draining);
       return { load, drain: (chosen ?? []).map(({ name }) => name), impossible };
@@ -96,12 +96,12 @@ export function decideResidence(
     freeBytes -= model.numBytes;
     load.push(model.name);
   }
-  // A measurement may turn out larger than the estimate was.
+  // A measured size may exceed its estimate, and then the budget.
   const drain = freeBytes < 0 ? (enoughOf(victims(models, nowMs, rules), -freeBytes) ?? []) : [];
   return { load, drain: drain.map(({ name }) => name), impossible };
 }
 
-/** Bytes that may be taken without unloading anybody, and without taking what the first in line waits for. */
+/** Memory available to further instances without unloading a model; none while a model waits for memory. */
 export function spareBytes(models: readonly ModelResidence[], { budgetBytes }: ResidenceRules): number {
   const isWaitedFor = models.some(({ state, waiting }) => state === "unloaded" && waiting > 0);
   return isWaitedFor ? 0 : budgetBytes - sum(models.filter(({ state }) => state !== "unloaded"));

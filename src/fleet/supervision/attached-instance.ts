@@ -1,4 +1,4 @@
-/** A server that somebody else runs: its states come from health checks alone. */
+/** A server that the fleet did not start: its state comes from health checks alone. */
 import type { Logger } from "pino";
 import { pause } from "../../core/abort-signals.js";
 import type { Adapter } from "../adapters/adapter.js";
@@ -41,7 +41,7 @@ export class AttachedInstance implements FleetInstance {
     return this.#isWanted;
   }
 
-  /** Begins to watch it. */
+  /** Starts watching the server. */
   async start(): Promise<void> {
     if (this.#isWanted) return;
     this.#isWanted = true;
@@ -51,7 +51,7 @@ export class AttachedInstance implements FleetInstance {
     this.#watching = this.#live(this.#quit.signal);
   }
 
-  /** Sends it nothing more; what runs there goes on. */
+  /** Stops sending requests; running ones go on. */
   async stop(): Promise<void> {
     this.#isWanted = false;
     this.#quit.abort();
@@ -59,7 +59,7 @@ export class AttachedInstance implements FleetInstance {
     this.#set({ state: "stopped", metrics: undefined });
   }
 
-  /** Its process is not ours: takes it back after a stop. */
+  /** Takes the server back into use after a stop; its process is left alone. */
   async restart(): Promise<void> {
     await this.start();
   }
@@ -90,7 +90,7 @@ export class AttachedInstance implements FleetInstance {
     if (problem === undefined) this.#welcome(quit);
     else {
       this.#set({ state: "failed", reason: problem });
-      // Soon again, not at the pace of healthy ones.
+      // Check again soon, rather than after the next regular interval.
       await pause(fleet.timing.healthMs, quit);
       void this.#watch.nudge();
     }
@@ -100,14 +100,14 @@ export class AttachedInstance implements FleetInstance {
   #onHealth(quit: AbortSignal, problem: string | undefined, isSure: boolean): void {
     const { state } = this.#status;
     if (problem === undefined) {
-      // Late is not away: what it had in its cache is still there.
+      // A suspect server was only late, so its cache is intact and `starts` stays.
       if (state === "suspect") this.#set({ state: "ready", reason: undefined });
       else if (state !== "ready") this.#welcome(quit);
     } else if (isSure) this.#set({ state: "failed", reason: problem, metrics: undefined });
     else if (state === "ready") this.#set({ state: "suspect", reason: problem });
   }
 
-  /** Whoever was away may be another process now, with an empty cache: that counts as a start. */
+  /** A server that was away may be a new process with an empty cache, so its return counts as a start. */
   #welcome(quit: AbortSignal): void {
     const starts = this.#status.starts + 1;
     this.fleet.starts.set(this.#status.id, starts);

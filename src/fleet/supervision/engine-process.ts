@@ -1,4 +1,4 @@
-/** One operating-system process of an engine: started in a group of its own, its output kept, its end noticed, and nothing of it left behind. */
+/** One operating-system process of an engine: starts it in its own process group, keeps its output, notices its end and kills all its descendants. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { access, constants } from "node:fs/promises";
 import { delimiter, join } from "node:path";
@@ -16,14 +16,14 @@ interface ProcessPlan {
   readonly env: NodeJS.ProcessEnv;
   readonly log: InstanceLog;
   readonly guard: OrphanGuard;
-  /** Unlike that of any other process. */
+  /** Unique mark in the environment, by which descendants are found. */
   readonly mark: string;
 }
 
 export class EngineProcess {
-  /** Aborted at once when the process has ended. */
+  /** Aborted as soon as the process ends. */
   readonly ended: AbortSignal;
-  /** Resolves when nothing of it is left: workers, output. */
+  /** Resolves when all descendants are gone and the output has been read. */
   readonly gone: Promise<void>;
   readonly #child: ChildProcess;
   #ending = "is running";
@@ -49,32 +49,32 @@ export class EngineProcess {
       .then(() => plan.guard.forget(pid));
   }
 
-  /** Rejects with instance_failed where the program does not exist, and with the system's error where it cannot be started now. */
+  /** Rejects with instance_failed if the program does not exist, and with the system's error if it cannot be started now. */
   static async start(plan: ProcessPlan): Promise<EngineProcess> {
     const [program, ...args] = plan.command;
     if (!(await canRun(program, plan.env))) {
-      throw cannotRun(program, program.includes("/") ? "no such file, or one that may not be run" : "none in PATH");
+      throw cannotRun(program, program.includes("/") ? "no executable file there" : "none in PATH");
     }
     plan.guard.start();
     const child = spawn(program, args, {
       env: { ...plan.env, [MARK_VARIABLE]: plan.mark },
       stdio: ["ignore", "pipe", "pipe"],
-      // A group of its own, so that its workers can be ended with it.
+      // The process leads its own group, so that its workers can be killed with it.
       detached: true,
     });
     const failure = new Promise<Error>((resolve) => child.on("error", resolve));
-    // Too many processes, for instance: that may pass.
+    // A failure such as too many processes may be temporary.
     if (child.pid === undefined) throw await failure;
     plan.guard.watch(child.pid);
     return new EngineProcess(child, child.pid, plan);
   }
 
-  /** How it ended: "ended with code 1", "was ended by SIGKILL". */
+  /** How the process ended: "ended with code 1", "was ended by SIGKILL". */
   get ending(): string {
     return this.#ending;
   }
 
-  /** SIGTERM to the process, which tells its workers; SIGKILL to all of them after the time limit, or when `hurry` is aborted. */
+  /** Sends SIGTERM to the process, which tells its workers; SIGKILL to its group after the time limit or when `hurry` is aborted. */
   async stop(timeoutMs: number, hurry: AbortSignal): Promise<void> {
     if (!this.ended.aborted) {
       this.#child.kill("SIGTERM");
@@ -87,17 +87,17 @@ export class EngineProcess {
   }
 }
 
-/** At the pace of the disk: a process that writes faster has to wait. */
+/** Writes a stream to the log at the pace of the disk: a process that writes faster has to wait. */
 async function keepOutput(stream: Readable | null, log: InstanceLog): Promise<void> {
   if (stream === null) return;
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) await log.write(chunk);
   } catch {
-    // The pipe broke with the process, whose end is told elsewhere.
+    // The pipe breaks when the process ends, and `exit` reports that.
   }
 }
 
-/** What was written last says why it ended. Whoever still holds the pipes open after that is not waited for. */
+/** Reads the rest of the output, which often says why the process ended. Stops after a second, since a descendant may keep the pipes open. */
 async function endOfOutput(child: ChildProcess, outputs: readonly Promise<void>[]): Promise<void> {
   const read = new AbortController();
   void Promise.all(outputs).then(() => read.abort());
@@ -106,7 +106,7 @@ async function endOfOutput(child: ChildProcess, outputs: readonly Promise<void>[
   child.stderr?.destroy();
 }
 
-/** As execvp looks for it, but with an answer that says more than "ENOENT" (and, behind taskset, more than a code of 127). */
+/** Looks a program up like execvp, so that the error can say more than "ENOENT" or, behind taskset, exit code 127. */
 export async function canRun(program: string, env: NodeJS.ProcessEnv): Promise<boolean> {
   const folders = program.includes("/") ? [""] : (env.PATH ?? "").split(delimiter);
   for (const folder of folders) {
@@ -121,6 +121,6 @@ export async function canRun(program: string, env: NodeJS.ProcessEnv): Promise<b
 
 function cannotRun(program: string, got: string): MillraceError {
   return new MillraceError("instance_failed", `expected the program ${program}, got ${got}`, {
-    hint: "Install it, or name another in the model's `program`.",
+    hint: "Install it, or set the model's `program` to another.",
   });
 }

@@ -1,4 +1,4 @@
-/** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and says why it ended. */
+/** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports why it ended. */
 
 import { eitherOf, pause, within } from "../../core/abort-signals.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
@@ -26,10 +26,10 @@ export interface RunContext {
   readonly timing: FleetTiming;
   readonly log: InstanceLog;
   readonly guard: OrphanGuard;
-  /** For files the engine needs. */
+  /** Folder for files that the engine needs. */
   readonly folder: string;
   readonly mark: string;
-  /** Aborted when an end must not take time. */
+  /** Aborted to end the process without waiting. */
   readonly hurry: AbortSignal;
 }
 
@@ -38,20 +38,20 @@ interface RunListener {
   onStarted(pid: number): void;
   onReady(target: UpstreamTarget, capacity: Capacity, watch: HealthWatch): void;
   onMetrics(metrics: EngineMetrics): void;
-  /** @param isSure see HealthListener @returns whether a process in this health is to be ended */
+  /** @param isSure see HealthListener @returns whether to end the process */
   onHealth(problem: string | undefined, isSure: boolean): boolean;
-  /** At once when the process has ended, or has to, and before everything is cleaned up. */
+  /** Called as soon as the process has ended or must end, before the cleanup. */
   onOver(reason: string): void;
 }
 
 export interface RunEnd {
   readonly wasReady: boolean;
-  /** A further start would end the same way. */
+  /** Another start would fail the same way. */
   readonly isFinal: boolean;
   readonly reason: string;
 }
 
-/** @param quit ends the process, whatever it is doing */
+/** @param quit aborted to end the process at any stage */
 export async function runEngine(context: RunContext, listener: RunListener, quit: AbortSignal): Promise<RunEnd> {
   let reserved: ReservedPorts | undefined;
   try {
@@ -60,7 +60,7 @@ export async function runEngine(context: RunContext, listener: RunListener, quit
   } catch (thrown) {
     const { message, hint } = toMillraceError(thrown);
     const reason = hint === undefined ? message : `${message}. ${hint}`;
-    // What we refuse ourselves stays refused; what the system refuses may pass.
+    // Our own errors are permanent; the system's may be temporary.
     return { wasReady: false, isFinal: thrown instanceof MillraceError, reason };
   } finally {
     reserved?.release();
@@ -129,7 +129,7 @@ async function attend(
   };
 }
 
-/** @returns the problem when the time was up; undefined: ready, or over */
+/** @returns the problem at the time limit; undefined if the engine is ready or `over` was aborted */
 async function untilReady(
   { adapter, spec, timing }: RunContext,
   target: UpstreamTarget,
@@ -148,7 +148,7 @@ async function untilReady(
   return undefined;
 }
 
-/** What the engine says; where it does not say how many seats it has, what it was told. */
+/** The capacity that the engine reports. If it reports no seats, its `maxNumSeqs` stands in. */
 export async function capacityOf(
   { adapter, spec, timing }: Pick<RunContext, "adapter" | "spec" | "timing">,
   target: UpstreamTarget,
@@ -162,7 +162,7 @@ export async function capacityOf(
 }
 
 function urlOf(host: string, port: number): string {
-  // Bound to all addresses, it is reached on loopback.
+  // An engine bound to all addresses is reached on loopback.
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
 }

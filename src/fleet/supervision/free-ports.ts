@@ -1,15 +1,15 @@
-/** Ports for processes that cannot choose one themselves: free now, and not promised to another instance. */
+/** Finds ports for processes that cannot choose one themselves: free now, and not promised to another instance. */
 import { createServer, type Server } from "node:net";
 
 const promised = new Set<number>();
 
 export interface ReservedPorts {
   readonly ports: readonly number[];
-  /** When the process is gone. */
+  /** To call when the process is gone. */
   release(): void;
 }
 
-/** An engine may bind its port minutes after it was chosen: until `release` nobody else here gets it. */
+/** Reserves ports until `release`, because an engine may bind its port minutes after it was chosen. */
 export async function reservePorts(host: string, count: number): Promise<ReservedPorts> {
   const servers: Server[] = [];
   const ports: number[] = [];

@@ -1,4 +1,4 @@
-/** Asks a running engine for its health and its metrics, until it is told to end. */
+/** Polls the health and the metrics of a running engine. */
 
 import { pause, within } from "../../core/abort-signals.js";
 import type { Adapter } from "../adapters/adapter.js";
@@ -10,18 +10,18 @@ import type { FleetTiming } from "./timing.js";
 interface HealthListener {
   onMetrics(metrics: EngineMetrics): void;
   /**
-   * After every check.
-   * @param problem undefined: healthy
-   * @param isSure it is more than a late answer: nobody listens there, or several checks in a row have failed
+   * Called after every check.
+   * @param problem undefined if the engine is healthy
+   * @param isSure the engine refused the connection, or failed several checks in a row; false for a single late or bad answer
    */
   onHealth(problem: string | undefined, isSure: boolean): void;
 }
 
 export class HealthWatch {
-  /** Nothing is asked: an engine that sleeps might not survive the question. */
+  /** Pauses all checks, since a sleeping engine might crash at one. */
   isResting = false;
   #waiting = new AbortController();
-  /** Those who doubt its health and wait for the next check. */
+  /** Callers of `nudge` that wait for the next check. */
   #doubters: (() => void)[] = [];
   #numFailed = 0;
   #hasEnded = false;
@@ -33,7 +33,7 @@ export class HealthWatch {
     private readonly listener: HealthListener,
   ) {}
 
-  /** Somebody has reason to doubt its health: asks at once. Resolves when a check that began after this call is over. */
+  /** Checks the health at once. Resolves after a check that began after this call. */
   nudge(): Promise<void> {
     if (this.#hasEnded) return Promise.resolve();
     return new Promise((resolve) => {
@@ -43,7 +43,7 @@ export class HealthWatch {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    // Two rounds of their own: metrics that come late must not hold up what finds a hung engine.
+    // Two separate loops: late metrics must not delay the check that detects a hung engine.
     await Promise.all([this.#watchHealth(signal), this.#watchMetrics(signal)]);
   }
 
@@ -79,7 +79,7 @@ export class HealthWatch {
       );
       if (!signal.aborted && this.#numFailed === 0) this.listener.onMetrics(this.adapter.parseMetrics(text));
     } catch {
-      // Its health says whether this matters.
+      // Health checks decide whether this matters.
     }
   }
 
@@ -88,7 +88,7 @@ export class HealthWatch {
     const { problem, isRefused } = await askForHealth(this.adapter, this.target, healthTimeoutMs, signal);
     if (signal.aborted) return;
     this.#numFailed = problem === undefined ? 0 : this.#numFailed + 1;
-    // Busy engines may be late, but whoever refuses connections is not there.
+    // A busy engine may be late, but one that refuses connections is gone.
     this.listener.onHealth(problem, isRefused || this.#numFailed >= maxFailedChecks);
   }
 }

@@ -1,8 +1,8 @@
-/** What an instance writes, in files of bounded size, and its last lines in memory to explain an end. */
+/** Writes an instance's output to files of bounded size, and keeps the last lines in memory to explain its end. */
 import { type FileHandle, mkdir, open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** The current file and one before it: <path> and <path>.1. */
+/** Size at which the current file, <path>, becomes <path>.1. */
 const MAX_FILE_BYTES = 8 * 2 ** 20;
 const TAIL_BYTES = 4096;
 const TAIL_LINES = 12;
@@ -12,7 +12,7 @@ export class InstanceLog {
   #numBytes = 0;
   #tail = "";
   #isFailing = false;
-  /** Writes are done one after another. */
+  /** Ends with the last queued write: writes run one after another. */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(
@@ -21,7 +21,7 @@ export class InstanceLog {
     private readonly maxFileBytes = MAX_FILE_BYTES,
   ) {}
 
-  /** Resolves when it is written: who awaits it reads no faster than the disk takes it. Never rejects. */
+  /** Resolves when the chunk is written, so that a caller that awaits it reads no faster than the disk. Never rejects. */
   write(chunk: Buffer | string): Promise<void> {
     this.#tail = (this.#tail + chunk.toString("utf8")).slice(-TAIL_BYTES);
     return this.#enqueue(() => this.#append(chunk));
@@ -52,7 +52,7 @@ export class InstanceLog {
         this.#isFailing = false;
       },
       (thrown: unknown) => {
-        // A full disk is said once, not with every line that it does not take.
+        // A full disk is reported once, not for every lost line.
         if (!this.#isFailing) this.onError(thrown);
         this.#isFailing = true;
       },
@@ -72,7 +72,7 @@ export class InstanceLog {
     this.#numBytes += chunk.length;
   }
 
-  /** Others may not read it: some engines print their whole command line. */
+  /** Only the owner may read the file, since some engines print their whole command line. */
   async #open(): Promise<FileHandle> {
     await mkdir(dirname(this.path), { recursive: true });
     const file = await open(this.path, "a", 0o600);

@@ -1,35 +1,35 @@
-/** What is known of an instance: routing's view of it, and what only its keepers ask for. */
+/** The status of an instance: routing's view, plus fields for supervision, scaling and administration. */
 import type { EngineName } from "../upstream/engine.js";
 import type { Upstream } from "../upstream/upstream.js";
 
 export interface InstanceStatus extends Upstream {
-  /** A server that ran already: its process is not ours. */
+  /** The instance is a server that the fleet attached to and did not start. */
   readonly isAttached: boolean;
-  /** Why it failed or could not rest. */
+  /** Why the instance failed or became suspect. */
   readonly reason: string | undefined;
-  /** It failed again and again: its next start is minutes away, or there is none. */
+  /** After repeated failures the next start is minutes away, or there is none. */
   readonly isGivenUp: boolean;
   readonly pid: number | undefined;
   readonly logFile: string | undefined;
 }
 
-/** What the supervisor does with instances, whoever runs their processes. */
+/** The supervisor's view of an instance, whether the fleet started it or attached to it. */
 export interface FleetInstance {
   readonly status: InstanceStatus;
-  /** Whether it should be running: what was asked last, not what is so already. */
+  /** Whether the last command was to run, even if the instance has not reached that state yet. */
   readonly isWanted: boolean;
   start(): Promise<void>;
-  /** Lets it finish its requests first. */
+  /** Stops the instance after its running requests. */
   stop(): Promise<void>;
-  /** To ready from anything, with a new process where it is ours. */
+  /** Brings the instance to ready from any state, with a new process if the fleet starts it. */
   restart(): Promise<void>;
-  /** Ends waiting for requests to finish. */
+  /** Stops waiting for running requests. */
   hurry(): void;
-  /** Its health is doubted. Resolves when it has been asked. */
+  /** Checks the health at once; resolves after the check. */
   nudge(): Promise<void>;
 }
 
-/** A server that is not ours comes back when somebody else sees to it. */
+/** Whether the instance will soon take requests. A failed attached server does not count, since the fleet cannot restart it. */
 export function isComing({ state, isAttached, isGivenUp }: InstanceStatus): boolean {
   return state === "starting" || state === "suspect" || (state === "failed" && !isAttached && !isGivenUp);
 }

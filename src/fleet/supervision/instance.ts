@@ -1,4 +1,4 @@
-/** The life of one engine that is ours: starts it, again after crashes, lets it finish its requests, puts it to sleep, ends it. */
+/** The life of one instance that the fleet starts: start, restart after crashes, drain, sleep, wake and stop. */
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { pause, within } from "../../core/abort-signals.js";
@@ -18,29 +18,29 @@ const DEFAULT_DRAIN_TIMEOUT_MS = 30_000;
 const DRAIN_POLL_MS = 50;
 const SLEEP_TIMEOUT_MS = 120_000;
 
-/** What all instances of a fleet share. */
+/** Shared by all instances of a fleet. */
 export interface FleetContext {
   readonly logger: Logger;
   readonly logFolder: string;
   readonly guard: OrphanGuard;
   readonly timing: FleetTiming;
   readonly onChange: (status: InstanceStatus) => void;
-  /** By id, also of instances that were removed: a model that comes back under its name must not look like the one that went. */
+  /** Number of starts by instance id. Kept for removed instances too: a model added again under its old name must not pass for the earlier one. */
   readonly starts: Map<string, number>;
-  /** Requests that the proxy has given to an instance and not finished; undefined: its own metrics tell. */
+  /** Number of the proxy's running requests on an instance; undefined: use the engine's own metrics. */
   readonly inFlight: ((id: string) => number) | undefined;
 }
 
 export class Instance implements FleetInstance {
   #status: InstanceStatus;
   #isWanted = false;
-  /** From start to stop, over crashes; undefined: at rest. */
+  /** Runs from start to stop, across crashes; undefined at rest. */
   #life: Promise<void> | undefined;
   #quit = new AbortController();
   #hurry = new AbortController();
   #watch: HealthWatch | undefined;
   #unhealthySinceMs: number | undefined;
-  /** Operations one after another: a start that follows a stop waits for its end. */
+  /** Ends with the last queued operation: they run one after another, so a start after a stop waits for it. */
   #operations: Promise<void> = Promise.resolve();
   readonly #policy: RestartPolicy;
   readonly #log: InstanceLog;
@@ -53,10 +53,12 @@ export class Instance implements FleetInstance {
     private readonly fleet: FleetContext,
   ) {
     const id = `${spec.name}-${slot}`;
-    // A name may have slashes.
+    // A model's name may contain slashes.
     const path = join(fleet.logFolder, encodeURIComponent(id));
     this.#logger = fleet.logger.child({ instance: id });
-    this.#log = new InstanceLog(`${path}.log`, (error) => this.#logger.error({ err: error }, "log not written"));
+    this.#log = new InstanceLog(`${path}.log`, (error) =>
+      this.#logger.error({ err: error }, "could not write the instance's log"),
+    );
     this.#policy = new RestartPolicy(fleet.timing);
     this.#status = firstStatus(id, spec.name, spec.engine, {
       isAttached: false,
@@ -86,7 +88,7 @@ export class Instance implements FleetInstance {
     return this.#enqueue(() => this.#end());
   }
 
-  /** Where the engine cannot sleep, or not now, it is stopped. */
+  /** Puts the engine to sleep, or stops it if it cannot sleep now. */
   sleep(): Promise<void> {
     this.#isWanted = false;
     return this.#enqueue(() => this.#sleep());
@@ -142,7 +144,7 @@ export class Instance implements FleetInstance {
       this.#set({ state: "starting", reason: undefined, isGivenUp: false, metrics: undefined });
       const end = await this.#run(quit);
       this.#set({ pid: undefined, metrics: undefined });
-      // Nobody waits for one that was on its way out, or asleep.
+      // A draining or sleeping instance is not restarted.
       if (quit.aborted || !this.#isWanted) break;
       const verdict = this.#verdictOn(end);
       const isGivenUp = verdict.kind !== "retry";
@@ -152,7 +154,7 @@ export class Instance implements FleetInstance {
       if (verdict.kind === "give_up") return this.#logger.error(logged, "given up");
       const delayMs = Math.round(verdict.delayMs);
       if (isGivenUp) this.#logger.error({ ...logged, delayMs }, "paused after a crash loop");
-      else this.#logger.warn({ ...logged, delayMs }, "is started again");
+      else this.#logger.warn({ ...logged, delayMs }, "starting again after a crash");
       await pause(verdict.delayMs, quit);
     }
     this.#set({ state: "stopped" });
@@ -202,7 +204,7 @@ export class Instance implements FleetInstance {
     return end;
   }
 
-  /** Unhealthy: no requests; for too long: to be ended. Who drains or sleeps may be silent. */
+  /** Takes an unhealthy instance out of use. @returns whether it has been unhealthy for too long and must end; never while it drains or sleeps */
   #isHung(problem: string | undefined, isSure: boolean): boolean {
     const { state } = this.#status;
     if (problem === undefined) {
@@ -224,19 +226,19 @@ export class Instance implements FleetInstance {
     this.#set({ state: "stopped", isGivenUp: false });
   }
 
-  /** What was taken out of use may still be busy with what it had. */
+  /** Waits until the running requests have finished, at most for the drain timeout. */
   async #drain(): Promise<void> {
     if (this.#watch === undefined || this.#status.state === "asleep") return;
     this.#set({ state: "draining" });
     const deadlineMs = performance.now() + (this.spec.drainTimeoutMs ?? DEFAULT_DRAIN_TIMEOUT_MS);
     while (this.#watch !== undefined && !this.#hurry.signal.aborted && !(await this.#isIdle())) {
       const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) return this.#logger.warn("requests were still running when its time to finish them was up");
+      if (leftMs <= 0) return this.#logger.warn("stopping with requests still running: the drain timeout has passed");
       await pause(Math.min(DRAIN_POLL_MS, leftMs), this.#hurry.signal);
     }
   }
 
-  /** Not known: idle. */
+  /** Whether no request runs; true if that cannot be known. */
   async #isIdle(): Promise<boolean> {
     const { id, target } = this.#status;
     if (this.fleet.inFlight !== undefined) return this.fleet.inFlight(id) === 0;
@@ -263,11 +265,11 @@ export class Instance implements FleetInstance {
     await this.#drain();
     try {
       await this.#ask((signal) => sleep(target, signal), SLEEP_TIMEOUT_MS);
-      if (this.#watch === undefined) throw new Error("it ended meanwhile");
+      if (this.#watch === undefined) throw new Error("the engine ended meanwhile");
       this.#watch.isResting = true;
       this.#set({ state: "asleep", metrics: undefined });
     } catch (thrown) {
-      this.#logger.warn({ err: thrown }, "did not fall asleep, so it is stopped");
+      this.#logger.warn({ err: thrown }, "could not sleep: stopping it instead");
       await this.#end();
     }
   }
@@ -289,19 +291,19 @@ export class Instance implements FleetInstance {
       if (this.#watch !== undefined) this.#watch.isResting = false;
       this.#set({ state: "ready" });
     } catch (thrown) {
-      this.#logger.warn({ err: thrown }, "did not wake up, so it is started again");
+      this.#logger.warn({ err: thrown }, "could not wake up: starting it again");
       await this.#end();
       this.#begin();
     }
   }
 }
 
-/** How our own engine says that it ends with an error, which holds nothing of requests: "error [model_file_changed]: expected …". */
+/** The error with which our own engine ended, for instance "error [model_file_changed]: expected …". It contains no text of requests. */
 function codedError(reason: string): string | undefined {
   return /^error \[\w+\]: .+$/m.exec(reason)?.[0];
 }
 
-/** What the engine wrote may hold text of requests, which our own log never does. */
+/** The first line of a reason. The engine's own lines after it may contain text of requests, which must not reach our log. */
 function firstLine(reason: string): string {
   return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
 }

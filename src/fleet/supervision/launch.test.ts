@@ -57,7 +57,7 @@ describe("a command line", () => {
   it("says which options an engine has no flag for", async () => {
     const { command, notices } = await launch(spec("ollama", { quantization: "awq" }));
     expect(command).toEqual(["engine"]);
-    expect(notices).toEqual(["ollama has no flag for quantization: it starts with its own default"]);
+    expect(notices).toEqual(["ollama has no flag for quantization: it uses its own default"]);
   });
 
   it("opens vLLM's sleep mode where instances are to sleep, and warns where others reach it", async () => {

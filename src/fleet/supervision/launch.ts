@@ -1,4 +1,4 @@
-/** From a model's specification to the command of one of its instances: flags, cores, GPUs, environment, files. */
+/** Builds the command of an instance from its model's specification: flags, cores, GPUs, environment and files. */
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -15,12 +15,12 @@ interface Launch {
   readonly notices: readonly string[];
 }
 
-/** Would open or close an engine that the configuration says nothing about. */
+/** Not inherited: these would set an engine's API key although the configuration has none. */
 const KEY_VARIABLES = ["MILLRACE_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY", "API_KEY"];
 
 const HELP_TIMEOUT_MS = 30_000;
 
-/** @param slot number of the instance, which decides about its cores and GPUs */
+/** @param slot number of the instance, which determines its cores and GPUs */
 export async function prepareLaunch(
   adapter: Adapter,
   spec: ModelSpec,
@@ -33,7 +33,7 @@ export async function prepareLaunch(
       "invalid_option",
       `expected servers to attach for engine ${spec.engine}, got instances to start`,
       {
-        hint: "Give their URLs, or name the engine that is to be started.",
+        hint: "Give their URLs, or name the engine to start.",
       },
     );
   }
@@ -55,7 +55,7 @@ export async function prepareLaunch(
   };
 }
 
-/** The slot's share of a list; from the start again where the list ends. */
+/** The slot's share of a list, which starts over at its end. */
 export function shareOf<T>(all: readonly T[], perInstance: number, slot: number): readonly T[] {
   const size = Math.max(1, Math.min(perInstance, all.length));
   const numShares = Math.floor(all.length / size);
@@ -75,7 +75,7 @@ async function pinnedTo(
   const list = cores.join(",");
   return (await canRun("taskset", process.env))
     ? { prefix: ["taskset", "-c", list], notices: [] }
-    : { prefix: [], notices: [`not kept on cores ${list}: expected taskset (of util-linux) in PATH, got none`] };
+    : { prefix: [], notices: [`not pinned to cores ${list}: expected taskset (of util-linux) in PATH, got none`] };
 }
 
 function environment(plan: LaunchPlan, spec: ModelSpec, slot: number): NodeJS.ProcessEnv {
@@ -97,7 +97,7 @@ async function writeFiles({ files = {} }: LaunchPlan): Promise<void> {
   }
 }
 
-/** What it prints, whether or not it calls that an error; undefined: it does not run. */
+/** Output of the command, even if it exits with an error code; undefined if it cannot run. */
 async function helpOf(command: readonly [string, ...string[]]): Promise<string | undefined> {
   const [program, ...args] = command;
   try {

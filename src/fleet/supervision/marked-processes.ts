@@ -1,21 +1,21 @@
-/** Finds the processes of an instance, workers and their workers too, by a mark that all of them inherit in their environment. */
+/** Finds all processes of an instance, including workers of workers, by a mark that they inherit in their environment. */
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Value: <fleet>:<instance>:<start>. */
+/** Environment variable with the value <fleet>:<instance>:<start>. */
 export const MARK_VARIABLE = "MILLRACE_FLEET";
 
 const MAX_SWEEPS = 20;
 const SWEEP_MS = 25;
 
-/** Process ids; none where the system has no /proc. */
+/** Ids of the marked processes; none on systems without /proc. */
 export async function markedProcesses(mark: string): Promise<readonly number[]> {
   const entry = Buffer.from(`${MARK_VARIABLE}=${mark}\0`);
   const names = await readdir("/proc").catch(() => []);
   const found = await Promise.all(
     names.map(async (name) => {
       if (!/^\d+$/.test(name)) return [];
-      // Other users' processes cannot be read, and any may end meanwhile.
+      // Other users' processes are unreadable, and any process may end meanwhile.
       const environment = await readFile(`/proc/${name}/environ`).catch(() => Buffer.alloc(0));
       return environment.includes(entry) ? [Number(name)] : [];
     }),
@@ -23,7 +23,7 @@ export async function markedProcesses(mark: string): Promise<readonly number[]> 
   return found.flat();
 }
 
-/** Ends the group and whatever left it (some engines start their workers in groups of their own), until nothing is found any more. */
+/** Kills the group and the marked processes that left it (some engines start workers in groups of their own), until none is left. */
 export async function killAll(groupId: number, mark: string): Promise<void> {
   signalGroup(groupId, "SIGKILL");
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep++) {
@@ -34,7 +34,7 @@ export async function killAll(groupId: number, mark: string): Promise<void> {
   }
 }
 
-/** To the group's leader and all that stayed with it. */
+/** Sends a signal to the leader and all members of a process group. */
 export function signalGroup(groupId: number, signal: NodeJS.Signals): void {
   signalProcess(-groupId, signal);
 }
@@ -43,6 +43,6 @@ function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // Gone already, which is what was wanted.
+    // The process has already ended.
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Sees to it that no engine outlives the server, however that ends. A shell in a session of its own waits on a pipe from the server: at its end,
- * which the system sees to even after kill -9, it kills the process groups it was told of, and on Linux whatever else carries the fleet's mark.
+ * Ensures that no engine outlives the server, even after kill -9. A shell in its own session waits on a pipe from the server. The system closes the pipe when
+ * the server ends; the shell then kills the process groups it was told of and, on Linux, all other processes that carry the fleet's mark.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { MARK_VARIABLE } from "./marked-processes.js";
 
-/** A line lists all groups of the moment; the last one counts. Processes may fork while they are looked for: again, until none is found. */
+/** Each line of input lists all current groups; the last line counts. The search repeats until it finds no process, since they may fork meanwhile. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=
@@ -20,35 +20,33 @@ done
 `;
 
 export class OrphanGuard {
-  /** Begins the marks of all this fleet's processes. */
+  /** Prefix of the marks of all processes in this fleet. */
   readonly fleetId = randomUUID();
   readonly #groups = new Set<number>();
   #shell: ChildProcess | undefined;
   #isClosed = false;
   #hasWarned = false;
 
-  /** @param onNotice where the system has no means to keep the promise */
+  /** @param onNotice receives a sentence for the log if the system cannot give the guarantee */
   constructor(
     private readonly onNotice: (text: string) => void,
     private readonly platform: string = process.platform,
   ) {}
 
-  /** Before the first process is started. */
+  /** To call before the first process starts. */
   start(): void {
     if (this.#shell !== undefined || this.#isClosed) return;
     if (this.platform !== "linux" && !this.#hasWarned) {
       this.#hasWarned = true;
-      this.onNotice(
-        "workers that leave their engine's process group would outlive it: only Linux shows whose they are",
-      );
+      this.onNotice("workers that leave their engine's process group may outlive it: only on Linux can they be found");
     }
     const shell = spawn("/bin/sh", ["-c", SCRIPT, "sh", `${MARK_VARIABLE}=${this.fleetId}:`], {
-      // Ctrl-C in a terminal reaches the server's session only.
+      // In a session of its own, the shell does not get the terminal's Ctrl-C.
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],
     });
     this.#shell = shell;
-    // Its end is told below.
+    // A broken pipe means that the shell ended, which `exit` handles.
     shell.stdin?.on("error", () => {});
     shell.once("error", (error) =>
       this.onNotice(`engines would outlive a killed server: expected /bin/sh to start, got ${error.message}`),
@@ -62,19 +60,19 @@ export class OrphanGuard {
     this.#tell();
   }
 
-  /** @param groupId id of the process that leads the group */
+  /** @param groupId id of the group's leader */
   watch(groupId: number): void {
     this.#groups.add(groupId);
     this.#tell();
   }
 
-  /** Once nothing of the group is left, since its number may then be another's. */
+  /** To call when the whole group is gone, since the system may reuse its number. */
   forget(groupId: number): void {
     this.#groups.delete(groupId);
     this.#tell();
   }
 
-  /** Whatever is still watched is killed. */
+  /** Kills all groups that are still watched. */
   close(): void {
     this.#isClosed = true;
     this.#shell?.stdin?.end();

@@ -1,27 +1,27 @@
-/** Decides after a crash: start again after a pause, or, where it is a crash loop, after a much longer one. */
+/** Decides after a crash how long to wait before the next start: a short pause, or a much longer one in a crash loop. */
 import type { FleetTiming } from "./timing.js";
 
 type RestartVerdict =
   | { readonly kind: "retry"; readonly delayMs: number }
-  /** Until then nobody waits for it. */
+  /** A long pause, during which no request waits for the instance. */
   | { readonly kind: "pause"; readonly delayMs: number; readonly reason: string }
   | { readonly kind: "give_up"; readonly reason: string };
 
 export class RestartPolicy {
   #crashTimesMs: number[] = [];
   #startsInVain = 0;
-  /** Crash loops in a row. */
+  /** Number of crash loops in a row. */
   #numLoops = 0;
-  /** When the pause after the last one is over. */
+  /** End of the pause after the last crash loop. */
   #resumesAtMs = 0;
 
-  /** @param random in [0, 1): spreads instances that crashed together */
+  /** @param random returns a number in [0, 1), which spreads the restarts of instances that crashed together */
   constructor(
     private readonly timing: FleetTiming,
     private readonly random: () => number = Math.random,
   ) {}
 
-  /** @param wasReady whether the process had become ready before */
+  /** @param wasReady whether the crashed process had been ready */
   crashed(nowMs: number, wasReady: boolean): RestartVerdict {
     const { crashWindowMs, restartMs, maxRestartMs } = this.timing;
     this.#crashTimesMs = [...this.#crashTimesMs.filter((timeMs) => nowMs - timeMs < crashWindowMs), nowMs];
@@ -29,20 +29,20 @@ export class RestartPolicy {
     if (this.#numLoops > 0 && wasReady && nowMs - this.#resumesAtMs >= crashWindowMs) this.#numLoops = 0;
     const loop = this.#loop();
     if (loop !== undefined) return this.#pause(nowMs, loop);
-    // Slow failures leave the window, but are doubled all the same.
+    // Starts that fail slowly drop out of the window, but still double the pause.
     const doublings = Math.max(this.#crashTimesMs.length, this.#startsInVain) - 1;
     const fullMs = Math.min(maxRestartMs, restartMs * 2 ** doublings);
     return { kind: "retry", delayMs: this.#spread(fullMs) };
   }
 
-  /** Somebody asked for a new start: the past does not count. */
+  /** Forgets earlier crashes, after a start by hand. */
   forget(): void {
     this.#crashTimesMs = [];
     this.#startsInVain = 0;
     this.#numLoops = 0;
   }
 
-  /** Why this is a crash loop; undefined: it is none. */
+  /** Why this is a crash loop; undefined if it is none. */
   #loop(): string | undefined {
     const { maxCrashes, crashWindowMs } = this.timing;
     const numCrashes = this.#crashTimesMs.length;
@@ -50,7 +50,7 @@ export class RestartPolicy {
       return `crashed ${numCrashes} times within ${Math.round(crashWindowMs / 1000)} s`;
     }
     if (this.#startsInVain >= maxCrashes) return `was started ${this.#startsInVain} times without becoming ready`;
-    // After a loop one start is a trial, not the first of as many again.
+    // After a crash loop a single further crash counts as the next loop.
     return this.#numLoops > 0 ? "crashed again after a crash loop" : undefined;
   }
 

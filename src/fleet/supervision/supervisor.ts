@@ -1,4 +1,4 @@
-/** All models and their instances: as many as asked for, looked at and looked after. Routing sees it as a pool of upstreams. */
+/** Runs the instances of all models. Routing sees it as a pool of upstreams. */
 import type { Logger } from "pino";
 import { MillraceError } from "../../core/errors.js";
 import { ADAPTERS } from "../adapters/index.js";
@@ -12,19 +12,19 @@ import { DEFAULT_TIMING, type FleetTiming } from "./timing.js";
 
 export interface SupervisorOptions {
   readonly logger: Logger;
-  /** A log of each instance, <id>.log, and one before it. */
+  /** Folder for the logs: <id>.log of each instance, and <id>.log.1 before it. */
   readonly logFolder: string;
-  /** Requests the proxy has given to an instance and not finished. Without, the engines' metrics say when they are idle. */
+  /** Number of the proxy's running requests on an instance. Absent: the engines' metrics tell when they are idle. */
   readonly inFlight?: (id: string) => number;
   readonly timing?: Partial<FleetTiming>;
 }
 
 interface Group {
   readonly spec: ModelSpec;
-  /** In the order of their slots; they stay in the list at rest. */
+  /** Instances by slot, including stopped ones. */
   readonly instances: Instance[];
   readonly attached: readonly AttachedInstance[];
-  /** It is being removed: nothing of it is started any more. */
+  /** Being removed; start no more instances. */
   isLeaving: boolean;
 }
 
@@ -55,7 +55,7 @@ export class Supervisor implements UpstreamPool {
           try {
             listener(status);
           } catch (thrown) {
-            // A fault of who listens must not end an engine.
+            // An error in a listener must not end an engine.
             logger.error({ err: thrown }, "unexpected");
           }
         }
@@ -63,7 +63,7 @@ export class Supervisor implements UpstreamPool {
     };
   }
 
-  /** Starts its instances in the background. */
+  /** Adds a model and starts its instances in the background. */
   addModel(spec: ModelSpec): void {
     this.#assertOpen();
     this.#assertNew(spec);
@@ -76,7 +76,7 @@ export class Supervisor implements UpstreamPool {
     void this.setInstances(spec.name, spec.instances);
   }
 
-  /** Its instances finish their requests first. */
+  /** Removes a model after its instances have finished their requests. */
   async removeModel(name: string): Promise<void> {
     const group = this.#group(name);
     group.isLeaving = true;
@@ -85,8 +85,9 @@ export class Supervisor implements UpstreamPool {
   }
 
   /**
-   * As many as asked for: those asleep are woken before others are started, those that are no use or least busy rest first. Attached ones are not counted.
-   * Resolves when those that are to rest do; starts go on in the background. Nothing changes for a model that is being removed.
+   * Sets the number of running instances, not counting attached ones. Sleeping instances are woken before others are started; instances that are not ready,
+   * then the least busy ones, are stopped first. Resolves when the surplus is at rest; starts go on in the background. Ignored for a model that is being
+   * removed.
    */
   async setInstances(model: string, count: number): Promise<void> {
     const { spec, instances, isLeaving } = this.#group(model);
@@ -124,7 +125,7 @@ export class Supervisor implements UpstreamPool {
   }
 
   onChange(listener: (status: InstanceStatus) => void): () => void {
-    // Each call counts for itself, whatever function is given.
+    // A wrapper per call, so that the same function can be registered twice.
     const own = (status: InstanceStatus): void => listener(status);
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
@@ -134,24 +135,28 @@ export class Supervisor implements UpstreamPool {
     await this.#find(id)?.nudge();
   }
 
-  /** A new process, after its requests have finished; what was given up is tried again. */
+  /** Replaces the process of an instance after its requests have finished. Also starts an instance that was given up. */
   restart(id: string): Promise<void> {
     this.#assertOpen();
     const instance = this.#instance(id);
     if (this.#group(instance.status.model).isLeaving) {
-      throw new MillraceError("shutting_down", `expected an instance that is to stay, got ${id}, which is to go`, {
-        hint: "Its model is being removed, or is about to get new processes.",
-      });
+      throw new MillraceError(
+        "shutting_down",
+        `expected an instance of a model that stays, got ${id}, which is being removed`,
+        {
+          hint: "The model is being removed, or is getting new processes.",
+        },
+      );
     }
     return instance.restart();
   }
 
-  /** Takes it out of use: it finishes its requests and stops. `restart` brings it back. */
+  /** Stops an instance after its running requests. `restart` brings it back. */
   drain(id: string): Promise<void> {
     return this.#instance(id).stop();
   }
 
-  /** The first instance that can take requests; rejects with instance_failed once none is on its way to that, and when `signal` is aborted. */
+  /** Resolves to the first ready instance. Rejects with instance_failed if none will become ready, or when `signal` is aborted. */
   async whenReady(model: string, signal?: AbortSignal): Promise<Upstream> {
     const group = this.#group(model);
     return await new Promise<Upstream>((resolve, reject) => {
@@ -173,7 +178,7 @@ export class Supervisor implements UpstreamPool {
     });
   }
 
-  /** Ends everything. @param now requests that are running are not waited for; also hurries a close that is under way */
+  /** Stops all instances. @param now do not wait for running requests; also hurries a close that is under way */
   async close({ now = false } = {}): Promise<void> {
     this.#isClosing = true;
     const members = [...this.#groups.values()].flatMap(membersOf);
@@ -185,7 +190,7 @@ export class Supervisor implements UpstreamPool {
 
   #assertOpen(): void {
     if (!this.#isClosing) return;
-    throw new MillraceError("shutting_down", "expected a fleet that takes orders, got one that is shutting down");
+    throw new MillraceError("shutting_down", "expected a running fleet, got one that is shutting down");
   }
 
   #assertNew({ name, engine, instances, attach = [], program }: ModelSpec): void {
@@ -194,7 +199,7 @@ export class Supervisor implements UpstreamPool {
     }
     if (instances > 0 && ADAPTERS[engine].program === undefined && program === undefined) {
       throw new MillraceError("invalid_option", `expected no instances of engine ${engine}, got ${instances}`, {
-        hint: `Attach running servers to ${name}, or name the engine that is to be started.`,
+        hint: `Attach running servers to ${name}, or name the engine to start.`,
       });
     }
     for (const { url } of attach) {
@@ -239,7 +244,7 @@ function membersOf({ instances, attached }: Group): readonly FleetInstance[] {
   return [...instances, ...attached];
 }
 
-/** Of those at rest: asleep, else stopped, else on its way there, whose place would otherwise be taken twice. */
+/** The next resting instance to start: asleep, else stopped, else one still stopping, so that its slot is not used twice. */
 function nextToStart(instances: readonly Instance[]): Instance | undefined {
   const atRest = instances.filter(({ isWanted }) => !isWanted);
   return (
@@ -253,6 +258,6 @@ function notReady(model: string, members: readonly FleetInstance[]): MillraceErr
   const reasons = members.flatMap(({ status: { id, reason } }) => (reason === undefined ? [] : [`${id} ${reason}`]));
   const got = reasons.length === 0 ? "none that is starting" : reasons.join("; ");
   return new MillraceError("instance_failed", `expected an instance of ${model} to become ready, got: ${got}`, {
-    hint: "The log of the instance says more; `restart` tries again.",
+    hint: "See the instance's log; `restart` tries again.",
   });
 }

@@ -1,25 +1,25 @@
-/** The fleet's clockwork: how often it looks, how long it waits, how it restarts. */
+/** The intervals and time limits of supervision. */
 
 export interface FleetTiming {
-  /** Between two scrapes of an instance's metrics. */
+  /** Time between two scrapes of an instance's metrics. */
   readonly scrapeMs: number;
-  /** Between two questions for an instance's health. */
+  /** Time between two health checks of an instance. */
   readonly healthMs: number;
-  /** An instance whose answer takes longer is suspect: busy ones have been seen to take 1.4 s. */
+  /** Time limit of a health check, after which the instance is suspect. Busy engines have been seen to take 1.4 s. */
   readonly healthTimeoutMs: number;
-  /** Any other answer that takes longer is none. */
+  /** Time limit of every other request to an engine. */
   readonly answerTimeoutMs: number;
-  /** Health checks in a row that must fail before an instance that still accepts connections has failed. */
+  /** Failed health checks in a row after which an instance that still accepts connections has failed. */
   readonly maxFailedChecks: number;
-  /** A process that is alive but unhealthy for so long is ended and started again. */
+  /** Time after which an unhealthy process is ended and started again. */
   readonly hungAfterMs: number;
-  /** First and longest pause before a restart; each crash doubles it. */
+  /** First and longest pause before a restart; each crash doubles the pause. */
   readonly restartMs: number;
   readonly maxRestartMs: number;
-  /** So many crashes within the window, or starts in a row that never became ready, are a crash loop. */
+  /** This many crashes within the window, or this many starts in a row that never became ready, are a crash loop. */
   readonly maxCrashes: number;
   readonly crashWindowMs: number;
-  /** First and longest pause after a crash loop; each further one doubles it. */
+  /** First and longest pause after a crash loop; each further loop doubles the pause. */
   readonly giveUpMs: number;
   readonly maxGiveUpMs: number;
 }

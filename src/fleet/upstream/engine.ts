@@ -1,4 +1,4 @@
-/** The engines that the fleet knows, the options that it gives any of them, and the figures that it takes from them. */
+/** The engines the fleet supports, the options it can pass to each of them, and the metrics it reads from them. */
 
 export const ENGINE_NAMES = [
   "millrace",
@@ -8,15 +8,15 @@ export const ENGINE_NAMES = [
   "tgi",
   "llama-server",
   "ollama",
-  // Anything with an OpenAI API at a URL: attached, never started.
+  // Any server with an OpenAI API: the fleet attaches to its URL and never starts it.
   "openai",
 ] as const;
 
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
-/** What we ask of any engine, under vLLM's names. An adapter says which it cannot give. */
+/** Engine options under vLLM's names. Each adapter reports the options its engine has no flag for. */
 export interface CommonEngineOptions {
-  /** A path, or what the engine itself can fetch. */
+  /** A path, or a name that the engine can download. */
   readonly model: string;
   readonly servedModelName?: string;
   readonly maxModelLen?: number;
@@ -33,11 +33,11 @@ export interface CommonEngineOptions {
   /** CPU threads. */
   readonly threads?: number;
   readonly apiKey?: string;
-  /** Makes `Adapter.sleep` possible, where the engine wants to know at its start. */
+  /** Makes `Adapter.sleep` possible on engines that must enable it at their start. */
   readonly enableSleepMode?: boolean;
 }
 
-/** Engines' own names mapped to one model; undefined: not offered. Totals count from the process's start. */
+/** One set of metrics for all engines; undefined where the engine does not offer one. Totals count from the process's start. */
 export interface EngineMetrics {
   readonly numRunning: number | undefined;
   readonly numWaiting: number | undefined;

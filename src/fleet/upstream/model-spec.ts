@@ -1,37 +1,40 @@
-/** What the fleet is told of one model: which engine serves it, how it is started, how many instances there are, and where they run. */
+/** The specification of one model: its engine, how to start it, how many instances to run, and on which cores and GPUs. */
 import type { CommonEngineOptions, EngineName } from "./engine.js";
 import type { UpstreamTarget } from "./upstream.js";
 
 export interface ModelSpec {
-  /** The fleet's name of the model, which clients send. Instances are called "<name>-0", "<name>-1", …; attached ones "<name>-attached-0", …. */
+  /** The model's name in the fleet, which clients send. Instances are called "<name>-0", "<name>-1", …, attached ones "<name>-attached-0", …. */
   readonly name: string;
   readonly engine: EngineName;
-  /** Program and first arguments, where not the adapter's own. */
+  /** Program and first arguments. Default: the adapter's own. */
   readonly program?: readonly [string, ...string[]];
   readonly options: CommonEngineOptions;
-  /** The engine's own flags, put behind those made of `options`, so that they win. */
+  /** The engine's own flags. They come after the flags made from `options`, so they win. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Address that instances bind to, usually 127.0.0.1; ports are chosen. */
+  /** Address that instances bind to, usually 127.0.0.1. The fleet chooses the ports. */
   readonly host: string;
-  /** Processes to start with; `Supervisor.setInstances` changes it. */
+  /** Number of processes at the start; `Supervisor.setInstances` changes it. */
   readonly instances: number;
-  /** CPUs of each core to divide among the instances: the first `coresPerInstance` cores are instance 0's, and so on, from the start again where they end. Cores without CPUs pin nobody. */
+  /**
+   * The CPUs of each core to divide among the instances. Instance 0 gets the first `coresPerInstance` cores, instance 1 the next ones, and after the last
+   * core the assignment starts over. A core with an empty list of CPUs pins no instance.
+   */
   readonly cores?: readonly (readonly number[])[];
-  /** Default: the cores divided evenly by `instances`. */
+  /** Default: `cores` divided evenly by `instances`. */
   readonly coresPerInstance?: number;
-  /** As CUDA_VISIBLE_DEVICES has them (numbers, UUIDs or MIG names), divided like cores. */
+  /** GPUs as CUDA_VISIBLE_DEVICES names them (numbers, UUIDs or MIG names), divided like cores. */
   readonly gpus?: readonly string[];
   /** Default: `options.tensorParallelSize`, else 1. */
   readonly gpusPerInstance?: number;
-  /** Servers that run already: watched, never started or stopped. */
+  /** Running servers that the fleet watches but never starts or stops. */
   readonly attach?: readonly UpstreamTarget[];
-  /** How an instance that is not needed rests: ended, or asleep where the engine can (it keeps its process and gives its device memory back). */
+  /** How to scale down: stop the process, or put it to sleep where the engine can (the process stays and frees its device memory). */
   readonly scaleDown?: "stop" | "sleep";
-  /** A start that takes longer has failed. Default: 10 minutes. */
+  /** Time allowed for a start. Default: 10 minutes. */
   readonly startTimeoutMs?: number;
-  /** How long running requests may take to finish before their instance is stopped. Default: 30 s. */
+  /** Time allowed for running requests to finish before their instance is stopped. Default: 30 s. */
   readonly drainTimeoutMs?: number;
-  /** How long SIGTERM may take before SIGKILL. Default: 10 s. */
+  /** Time from SIGTERM to SIGKILL. Default: 10 s. */
   readonly stopTimeoutMs?: number;
 }

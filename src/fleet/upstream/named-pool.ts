@@ -1,16 +1,16 @@
-/** The supervisor's instances under every name that clients may use: a model's aliases are names of the same instances. */
+/** The supervisor's instances under every name that clients may send: a model's aliases name the same instances. */
 import type { Upstream, UpstreamPool } from "./upstream.js";
 
 export class NamedPool implements UpstreamPool {
-  /** What clients may ask for now. */
+  /** The names that clients may send now. */
   #names: readonly string[] = [];
-  /** Names are never forgotten: requests that came under one may still wait or run when a reload takes it away. */
+  /** Keeps every name for good: requests that used a name may still wait or run when a reload removes it. */
   readonly #modelOf = new Map<string, string>();
   readonly #namesOf = new Map<string, Set<string>>();
 
   constructor(private readonly inner: UpstreamPool) {}
 
-  /** @param names of each model, its own first */
+  /** @param names all names of each model, the model's own name first */
   configure(names: ReadonlyMap<string, readonly string[]>): void {
     this.#names = [...names.values()].flat();
     for (const [model, all] of names) {
@@ -25,12 +25,12 @@ export class NamedPool implements UpstreamPool {
     }
   }
 
-  /** What a name stands for, or stood for last; undefined: nothing ever. */
+  /** The model that a name stands for, or stood for last; undefined if the name was never used. */
   modelOf(name: string): string | undefined {
     return this.#modelOf.get(name);
   }
 
-  /** Every name a model has, or had and no other one has got. */
+  /** Every name of a model, including earlier names that no other model has taken since. */
   namesOf(model: string): readonly string[] {
     return [...(this.#namesOf.get(model) ?? [])];
   }

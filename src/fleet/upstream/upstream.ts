@@ -1,29 +1,29 @@
-/** What routing and proxying see of the fleet: OpenAI-compatible servers with a state, whatever engine runs in them and whoever started it. */
+/** The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of how they were started. */
 import type { EngineMetrics, EngineName } from "./engine.js";
 
-/** Where requests go. */
+/** Address of a running engine. */
 export interface UpstreamTarget {
-  /** Without a path, for instance http://127.0.0.1:8101. */
+  /** Base URL without a path, for instance http://127.0.0.1:8101. */
   readonly url: string;
   readonly apiKey: string | undefined;
-  /** The name the engine itself answers to, which takes the place of the request's `model`; undefined: sent as it came. */
+  /** The engine's own name for the model, which replaces the request's `model`; undefined: `model` is sent unchanged. */
   readonly modelName: string | undefined;
 }
 
-/** What an engine can hold, as far as it says. */
+/** Capacity that an engine reports; undefined where it reports none. */
 export interface Capacity {
-  /** Sequences at once. */
+  /** Sequences that it computes at once. */
   readonly seats: number | undefined;
-  /** Tokens of KV memory, which bound what its prefix cache can know. */
+  /** Size of the KV memory in tokens, which bounds its prefix cache. */
   readonly kvTokens: number | undefined;
-  /** Tokens per block of its prefix cache. */
+  /** Tokens per block of the prefix cache. */
   readonly blockSize: number | undefined;
 }
 
 /**
- * starting → ready → draining → stopped; ready ⇄ asleep where the engine can; ready ⇄ suspect while its health is not answered as it should be;
- * failed when that goes on, and after a crash until the next start. Requests go to ready ones only; those that a suspect or failed one has not begun to
- * answer are sent elsewhere.
+ * starting → ready → draining → stopped; ready ⇄ asleep where the engine supports it; ready ⇄ suspect while health checks fail; failed when they keep
+ * failing, and from a crash until the next start. Only ready instances get requests. Requests that a suspect or failed instance has not begun to answer
+ * move to another instance.
  */
 export const INSTANCE_STATES = ["starting", "ready", "suspect", "draining", "asleep", "stopped", "failed"] as const;
 export type InstanceState = (typeof INSTANCE_STATES)[number];
@@ -31,34 +31,34 @@ export type InstanceState = (typeof INSTANCE_STATES)[number];
 export interface Upstream {
   /** Unique in the fleet, for instance "mill-base-0". */
   readonly id: string;
-  /** The fleet's name of the model, which clients send. */
+  /** The model's name in the fleet, which clients send. */
   readonly model: string;
   readonly engine: EngineName;
   readonly state: InstanceState;
-  /** It takes no requests, but is about to by itself: it starts, is about to be started again, or its health is being asked. */
+  /** The instance takes no requests yet but will soon: it is starting, about to restart, or suspect. */
   readonly isComing: boolean;
-  /** Defined from the first ready on. */
+  /** Defined once the instance has been ready. */
   readonly target: UpstreamTarget | undefined;
-  /** Process starts so far: what was known of an earlier process (its cache, its load) is void. */
+  /** Number of process starts. A new start invalidates all knowledge of the earlier process: its cache and its load. */
   readonly starts: number;
   readonly capacity: Capacity;
-  /** Of the last scrape; undefined where the engine has none or none came yet. */
+  /** Metrics of the last scrape; undefined before the first one and where the engine has no metrics. */
   readonly metrics: EngineMetrics | undefined;
 }
 
-/** Names the process that an instance is now. */
+/** Identifies the current process of an instance. */
 export function processOf({ id, starts }: Upstream): string {
   return `${id} ${starts}`;
 }
 
-/** The instances as a set that changes. Values are snapshots: ask again, or listen. */
+/** The changing set of instances. Returned values are snapshots. */
 export interface UpstreamPool {
   /** Every model the fleet serves, loaded or not. */
   models(): readonly string[];
   /** All instances of a model, in any state; empty for a model the fleet does not serve. */
   upstreams(model: string): readonly Upstream[];
-  /** @param listener called after any instance's state, target or metrics changed @returns ends it */
+  /** @param listener called after any instance's state, target or metrics changed @returns a function that removes the listener */
   onChange(listener: (upstream: Upstream) => void): () => void;
-  /** Told by the proxy that an instance broke a connection or refused it: its health is asked at once. Resolves when its state says what came of it. */
+  /** Reports that an instance broke or refused a connection. Its health is checked at once; resolves when its state reflects the result. */
   reportFailure(id: string): Promise<void>;
 }
