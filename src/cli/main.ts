@@ -21,7 +21,7 @@ import { psCommand } from "./commands/ps.js";
 import { serveCommand } from "./commands/serve.js";
 import { tokenizeCommand } from "./commands/tokenize.js";
 import { trainDrafterCommand } from "./commands/train-drafter.js";
-import { reportError } from "./report-error.js";
+import { reportError } from "./output/report-error.js";
 
 const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
 

@@ -16,3 +16,8 @@ export function logFolder(environment: NodeJS.ProcessEnv = process.env): string 
   const { MILLRACE_LOGS: own } = environment;
   return own !== undefined && own !== "" ? own : join(cacheFolder(environment), "logs");
 }
+
+/** The folder of packed weights. */
+export function packFolder(): string {
+  return join(cacheFolder(), "packed");
+}

@@ -1,4 +1,4 @@
-/** Sizes and durations as people write them, in flags and in configuration files. */
+/** Sizes, counts and durations: read from flags and configuration files, and written for people. */
 
 /** As vLLM reads them: k, m, g, t are decimal, K, M, G, T binary; KiB and kB say it outright. */
 const BYTES_BY_UNIT: Readonly<Record<string, number>> = {
@@ -40,4 +40,35 @@ export function parseDurationMs(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text.trim());
   const durationMs = Math.round(Number(match?.[1]) * (MS_BY_UNIT[match?.[2] ?? ""] ?? Number.NaN));
   return durationMs <= MAX_DURATION_MS ? durationMs : undefined;
+}
+
+const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
+
+/** @example formatBytes(1536) // "1.5 KiB" */
+export function formatBytes(numBytes: number): string {
+  let value = numBytes;
+  let unit = 0;
+  while (value >= 1024 && unit < BINARY_UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${BINARY_UNITS[unit]}`;
+}
+
+/** @example formatCount(1_100_000_000) // "1.10B" */
+export function formatCount(count: number): string {
+  for (const [size, suffix] of [
+    [1e12, "T"],
+    [1e9, "B"],
+    [1e6, "M"],
+    [1e3, "K"],
+  ] as const) {
+    if (count >= size) return `${(count / size).toFixed(2)}${suffix}`;
+  }
+  return String(count);
+}
+
+/** @example formatDuration(2500) // "2.50 s" */
+export function formatDuration(durationMs: number): string {
+  return durationMs < 1000 ? `${Math.round(durationMs)} ms` : `${(durationMs / 1000).toFixed(2)} s`;
 }

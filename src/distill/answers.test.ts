@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { MillraceError } from "../core/errors.js";
-import { AnswerFile, type Ask, answered, collectAnswers, corpusOf } from "./answers.js";
-import { type Message, type Prompt, parsePrompts } from "./prompts.js";
+import type { Ask, Message } from "../quality/ask.js";
+import { AnswerFile, answered, collectAnswers, corpusOf } from "./answers.js";
+import { type Prompt, parsePrompts } from "./prompts.js";
 
 let folder: string;
 let path: string;

@@ -3,7 +3,8 @@ import { setMaxListeners } from "node:events";
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import type { Message, Prompt } from "./prompts.js";
+import { type Ask, isRefusal, runAll } from "../quality/ask.js";
+import type { Prompt } from "./prompts.js";
 
 const answerSchema = z.object({
   id: z.string(),
@@ -16,9 +17,6 @@ const answerSchema = z.object({
 
 /** One line of the file: the answer to the prompt with this id. */
 export type Answer = z.infer<typeof answerSchema>;
-
-/** Who answers. Throws context_length_exceeded or invalid_request for a prompt that cannot be answered, anything else when it cannot go on. */
-export type Ask = (messages: readonly Message[], signal: AbortSignal) => Promise<Omit<Answer, "id">>;
 
 export class AnswerFile {
   readonly #answers: Map<string, Answer>;
@@ -86,17 +84,6 @@ export interface Collected {
   readonly refusal: string | undefined;
 }
 
-const REFUSALS: readonly string[] = [
-  "context_length_exceeded",
-  "kv_capacity_exceeded",
-  "template_failed",
-  "invalid_request",
-];
-
-/** Whether one prompt is refused, and the others may go on. */
-export const isRefusal = (thrown: unknown): thrown is MillraceError =>
-  thrown instanceof MillraceError && REFUSALS.includes(thrown.code);
-
 export interface Collecting {
   readonly file: AnswerFile;
   readonly prompts: readonly Prompt[];
@@ -138,23 +125,6 @@ export async function collectAnswers(
   await runAll(open, concurrency, answerOne);
   const numResumed = prompts.length - open.length;
   return { numAnswers: prompts.length - numRefused, numResumed, numRefused, refusal };
-}
-
-/** `concurrency` items at a time. Throws the first failure once nothing runs any more; no item is begun after it. */
-export async function runAll<T>(
-  items: readonly T[],
-  concurrency: number,
-  run: (item: T) => Promise<void>,
-): Promise<void> {
-  let next = 0;
-  const failures: unknown[] = [];
-  const work = async (): Promise<void> => {
-    while (next < items.length && failures.length === 0) {
-      await run(items[next++]!).catch((thrown: unknown) => failures.push(thrown));
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
-  if (failures.length > 0) throw failures[0];
 }
 
 /** A prompt with its answer, as the trainer reads chats. */

@@ -1,13 +1,9 @@
 /** The user's prompts: a file of chats, each prompt once, and which of them are held out of training. */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { type Message, messageSchema, promptId } from "../quality/ask.js";
 import { type Check, checkSchema, problemOfCheck } from "../quality/check.js";
-
-const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
-
-export type Message = z.infer<typeof messageSchema>;
 
 const lineSchema = z.object({
   family: z.string().min(1).optional(),
@@ -81,22 +77,6 @@ function parseLine(text: string, source: string, line: number): Prompt {
   const problem = check === undefined || expected === undefined ? undefined : problemOfCheck(check, expected);
   if (problem !== undefined) return refuse(problem);
   return { id: promptId(messages), family, messages, expected, check, line };
-}
-
-/** The first 128 bits of SHA-256 over roles and contents, in hexadecimal. */
-export function promptId(messages: readonly Message[]): string {
-  const text = JSON.stringify(messages.map(({ role, content }) => [role, content]));
-  return createHash("sha256").update(text).digest("hex").slice(0, 32);
-}
-
-/** Of sampling an answer to these messages: with one seed for all, equally long prompts would draw alike. In [0, 2^31). */
-export function seedOf(seed: number, messages: readonly Message[]): number {
-  return (
-    createHash("sha256")
-      .update(`${seed} ${promptId(messages)}`)
-      .digest()
-      .readUInt32LE() >>> 1
-  );
 }
 
 /** A function of the prompt alone: what is held out stays so when prompts are added to the file. */

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { seedOf } from "./prompts.js";
+import { seedOf } from "../quality/ask.js";
 import { openRemoteTeacher } from "./remote-teacher.js";
 
 interface Reply {

@@ -3,8 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import type { Ask } from "./answers.js";
-import { seedOf } from "./prompts.js";
+import { type Ask, seedOf } from "../quality/ask.js";
 
 export interface RemoteTeacher {
   /** What the server calls the model. */

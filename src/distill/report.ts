@@ -2,9 +2,9 @@
 
 import { type Difference, type Estimate, pairedDifference } from "../bench/measure/intervals.js";
 import type { MachineInfo, Versions } from "../bench/results/machine.js";
+import type { Message } from "../quality/ask.js";
 import { wilsonInterval } from "../quality/wilson.js";
 import type { Verdict } from "./judge.js";
-import type { Message } from "./prompts.js";
 import type { AnswerSpeed, Pace, SpeedComparison } from "./speed.js";
 
 export interface ComparedItem {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { MillraceError } from "../core/errors.js";
-import type { Ask } from "./answers.js";
-import { parsePrompts, seedOf } from "./prompts.js";
+import { type Ask, seedOf } from "../quality/ask.js";
+import { parsePrompts } from "./prompts.js";
 import { compareAnswers } from "./speed.js";
 
 const lines = Array.from({ length: 6 }, (_, i) => JSON.stringify({ messages: [{ role: "user", content: `Q${i}` }] }));

@@ -4,7 +4,7 @@ import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";
 import { median } from "../core/statistics.js";
 import type { Engine } from "../engine/api/engine.js";
-import { type Ask, isRefusal } from "./answers.js";
+import { type Ask, isRefusal } from "../quality/ask.js";
 import type { Prompt } from "./prompts.js";
 
 /** Medians over the rounds, in milliseconds. */

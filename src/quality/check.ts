@@ -1,6 +1,7 @@
 /** What a chat file says of how its last answer is judged; read from outside, so checked once here. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { messageSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
 
 const MAX_CALLS = 100;
@@ -47,8 +48,6 @@ export function problemOfCheck(check: Check, expected: string): string | undefin
   const isMissing = check.kind === "json" && parseJson(expected) === undefined;
   return isMissing ? `a check of JSON beside an expected answer that is none: ${expected.slice(0, 60)}` : undefined;
 }
-
-const messageSchema = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() }).readonly();
 
 const chatSchema = z.object({
   family: z.string().default("chats"),

@@ -9,6 +9,9 @@ import { scoreExact } from "./text-scores.js";
 
 const MAX_SHOWN = 200;
 
+/** For users who let code run without confinement. */
+export const UNCONFINED_WARNING = "warning: the code of answers runs unconfined: it can do whatever you can";
+
 /**
  * For whoever is about to have many answers judged: the walls are tried before the first answer is asked for.
  *

@@ -1,17 +1,19 @@
 /** `millrace bench ablate`: two baselines, every optimisation alone, all together, all but one. */
+
 import { Command, Option } from "commander";
 import type { CellWishes } from "../../bench/ablation/cells.js";
 import type { Layers } from "../../bench/ablation/variants.js";
+import { benchedThreads } from "../../bench/run/benched-threads.js";
 import type { Planned } from "../../bench/run/plan.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
-import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../bench-options.js";
-import { measureServers } from "../bench-report.js";
-import { benchedThreads } from "../cpu.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn, listOf, numberIn } from "../option-values.js";
-import { parseSpeculativeConfig } from "../speculative-config.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { addOutputOptions, concurrencies, type OutputFlags, shapePairs } from "../flags/bench-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { parseSpeculativeConfig } from "../flags/speculative-config.js";
+import { stagesTo } from "../output/stages.js";
+import { measureServers } from "../process/measure-servers.js";
 
 interface AblateFlags extends OutputFlags {
   readonly model?: string;
@@ -96,7 +98,7 @@ async function runBenchAblate(flags: AblateFlags, command: Command): Promise<voi
   if (flags.from !== undefined) {
     const [{ readReport }, { presentReport }] = await Promise.all([
       import("../../bench/results/schema.js"),
-      import("../bench-report.js"),
+      import("../output/bench-report.js"),
     ]);
     await presentReport(readReport(flags.from), flags);
     return;

@@ -1,8 +1,10 @@
 /** `millrace bench compare`: two servers in alternation, or two files of results, and the ratios between them. */
+
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
-import { assertFolders, measureServers, presentReport } from "../bench-report.js";
+import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../flags/bench-options.js";
+import { assertFolders, presentReport } from "../output/bench-report.js";
+import { measureServers } from "../process/measure-servers.js";
 import { urlTarget } from "./bench-run.js";
 
 export function benchCompareCommand(): Command {

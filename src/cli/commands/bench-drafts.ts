@@ -1,7 +1,10 @@
 /** `millrace bench drafts`: what speculation wins on chats of one's own, against plain decoding in the same process. */
+
 import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/engine/drafts-bench.js";
 import type { Estimate } from "../../bench/measure/intervals.js";
+import { packFolder } from "../../core/cache-folder.js";
+import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import {
@@ -9,14 +12,13 @@ import {
   NO_SPECULATION,
   type SpeculativeConfig,
 } from "../../engine/api/speculative-config.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
-import { packFolder } from "../engine-options.js";
-import { formatTable, jsonText } from "../format.js";
-import { chatPromptIds } from "../local-session.js";
-import { loadTextSide, locateModel, modelOption, type TextSide } from "../model.js";
-import { integerIn, numberIn } from "../option-values.js";
-import { parseSpeculativeConfig } from "../speculative-config.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { chatPromptIds, loadTextSide, type TextSide } from "../../text/text-side.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, numberIn } from "../flags/option-values.js";
+import { parseSpeculativeConfig } from "../flags/speculative-config.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 import { batchSizes } from "./bench-engine.js";
 
 interface BenchFlags {

@@ -2,16 +2,17 @@
 
 import { Command, Option } from "commander";
 import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine/engine-bench.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import type { MachineSpeeds } from "../../core/machine-speeds.js";
 import type { EngineOptions } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
-import { defaultNumThreads } from "../cpu.js";
-import { addEngineOptions, type EngineFlags, engineOptionsFrom } from "../engine-options.js";
-import { formatTable, jsonText } from "../format.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn, listOf } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, listOf } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 
 interface BenchFlags extends EngineFlags {
   readonly model?: string;
@@ -79,7 +80,7 @@ function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
     throw new MillraceError("invalid_option", message, { hint: "measure drafts with millrace bench speculation" });
   }
   const maxNumSeqs = Math.max(flags.maxNumSeqs, ...flags.batch);
-  return { ...engineOptionsFrom({ ...flags, maxNumSeqs }, modelPath, NO_SPECULATION), maxStepMs: 0 };
+  return { ...engineSettingsFrom({ ...flags, maxNumSeqs }, NO_SPECULATION), modelPath, maxStepMs: 0 };
 }
 
 async function runBenchEngine(flags: BenchFlags): Promise<void> {

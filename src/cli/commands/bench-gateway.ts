@@ -1,9 +1,11 @@
 /** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
+
 import { Command } from "commander";
 import type { FirstByte, RunningGateway, Throughput } from "../../bench/gateway/measure.js";
-import { exitOnSignals } from "../bench-report.js";
-import { formatBytes, formatTable, jsonText } from "../format.js";
-import { integerIn } from "../option-values.js";
+import { formatBytes } from "../../core/quantities.js";
+import { integerIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { exitOnSignals } from "../process/measure-servers.js";
 
 interface GatewayFlags {
   readonly streams: number;

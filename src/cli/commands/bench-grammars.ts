@@ -1,10 +1,12 @@
 /** `millrace bench grammars`: compile times and times per mask of typical schemas on a model's vocabulary. */
+
 import { Command } from "commander";
 import type { GrammarBenchReport, GrammarCase } from "../../bench/engine/grammar-bench.js";
-import { formatTable, jsonText } from "../format.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 
 interface BenchFlags {
   readonly model?: string;

@@ -4,13 +4,13 @@ import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
 import type { KernelBenchResult, OpGroup } from "../../bench/kernels/kernel-bench.js";
 import type { Probes } from "../../bench/kernels/probes.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
-import { defaultNumThreads } from "../cpu.js";
-import { formatTable, jsonText } from "../format.js";
-import { integerIn, listOf, oneOf } from "../option-values.js";
+import { integerIn, listOf, oneOf } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
 
 const GROUPS = ["linear", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
 const TYPES = Object.keys(TENSOR_TYPES) as TensorType[];

@@ -1,15 +1,18 @@
 /** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
+
 import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import type { Divergence } from "../../bench/engine/divergence.js";
+import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
-import { formatTable, jsonText } from "../format.js";
-import { loadTextSide, locateModel, modelOption } from "../model.js";
-import { integerIn } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { loadTextSide } from "../../text/text-side.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 import { readText } from "./tokenize.js";
 
 interface BenchFlags {

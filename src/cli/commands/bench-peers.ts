@@ -1,14 +1,16 @@
 /** `millrace bench peers` (`npm run bench:peers`): ours and other engines in turn on the same files, and the ratios of their medians. */
+
 import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import type { Contender, PeerModel } from "../../bench/peers/contenders.js";
 import type { PeerJob, PeerRun } from "../../bench/peers/run.js";
 import type { Shape } from "../../bench/peers/shapes.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
-import { assertFolders, exitOnSignals } from "../bench-report.js";
-import { defaultNumThreads } from "../cpu.js";
-import { nameOf } from "../model.js";
-import { integerIn, listOf, oneOf } from "../option-values.js";
+import { nameOf } from "../../formats/locate-model.js";
+import { integerIn, listOf, oneOf } from "../flags/option-values.js";
+import { assertFolders } from "../output/bench-report.js";
+import { exitOnSignals } from "../process/measure-servers.js";
 import { batchSizes } from "./bench-engine.js";
 
 const SHAPE_NAMES = ["prefill", "decode", "context"] as const;

@@ -1,14 +1,15 @@
 /** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours; and others beside it. */
+
 import { Command } from "commander";
+import { benchedThreads } from "../../bench/run/benched-threads.js";
 import type { Planned } from "../../bench/run/plan.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
-import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../bench-options.js";
-import { measureServers } from "../bench-report.js";
-import { benchedThreads } from "../cpu.js";
-import { locateModel } from "../model.js";
-import { integerIn } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { addLoadOptions, type LoadFlags, planFromFlags, refuseGiven } from "../flags/bench-options.js";
+import { integerIn } from "../flags/option-values.js";
+import { stagesTo } from "../output/stages.js";
+import { measureServers } from "../process/measure-servers.js";
 
 interface RunFlags extends LoadFlags {
   readonly url?: string;

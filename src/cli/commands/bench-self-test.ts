@@ -1,9 +1,9 @@
 /** `millrace bench self-test`: the load generator against a server whose timings are known. Exits with 1 when it cannot be trusted here. */
 import { Command } from "commander";
 import type { SelfTestResult } from "../../bench/mock/self-test.js";
-import { pollOption, workersOption } from "../bench-options.js";
-import { formatTable } from "../format.js";
-import { integerIn, listOf } from "../option-values.js";
+import { pollOption, workersOption } from "../flags/bench-options.js";
+import { integerIn, listOf } from "../flags/option-values.js";
+import { formatTable } from "../output/format.js";
 
 interface SelfTestFlags {
   readonly streams: readonly number[];

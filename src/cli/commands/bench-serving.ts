@@ -1,15 +1,17 @@
 /** `millrace bench serving`: whole servers under the same traffic in alternation: this one, llama-server, and this one with other flags. */
+
 import { Command } from "commander";
+import { benchedThreads } from "../../bench/run/benched-threads.js";
 import type { Planned } from "../../bench/run/plan.js";
 import type { Scenario } from "../../bench/workload/scenarios.js";
 import { SERVING_SCENARIOS } from "../../bench/workload/serving-scenarios.js";
 import { MillraceError } from "../../core/errors.js";
-import { addOutputOptions, type OutputFlags } from "../bench-options.js";
-import { measureServers } from "../bench-report.js";
-import { benchedThreads } from "../cpu.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn, listOf } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { addOutputOptions, type OutputFlags } from "../flags/bench-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, listOf } from "../flags/option-values.js";
+import { stagesTo } from "../output/stages.js";
+import { measureServers } from "../process/measure-servers.js";
 
 interface ServingFlags extends OutputFlags {
   readonly model?: string;

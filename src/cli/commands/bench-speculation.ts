@@ -1,14 +1,16 @@
 /** `millrace bench speculation`: what drafts of a given acceptance win, measured against plain decoding in the same process. */
+
 import { Command, Option } from "commander";
 import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/engine/speculation-bench.js";
+import { packFolder } from "../../core/cache-folder.js";
+import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/api/speculative-config.js";
-import { cpuCores, defaultNumThreads } from "../cpu.js";
-import { packFolder } from "../engine-options.js";
-import { formatTable, jsonText } from "../format.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn, numberIn } from "../option-values.js";
-import { stagesTo } from "../stages.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, numberIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 import { batchSizes } from "./bench-engine.js";
 
 interface BenchFlags {

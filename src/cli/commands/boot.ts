@@ -1,14 +1,11 @@
 /** `millrace boot`: what a machine made from an image runs: pulls the models, starts the fleet, and after the first start measures it. */
-import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import { Command, Option } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
-import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
-import type { Fleet } from "../../fleet/fleet.js";
-import { FleetSignals } from "../fleet-signals.js";
-import { stagesTo } from "../stages.js";
+import { stagesTo } from "../output/stages.js";
+import { FleetSignals } from "../process/fleet-signals.js";
 
 interface BootFlags {
   readonly config: string;
@@ -33,13 +30,21 @@ export function bootCommand(): Command {
 async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   // Before anything that takes its time.
   const signals = new FleetSignals(true);
-  const [{ assertClosed, provideKey }, { pullModels }, { readConfig, readConfigText }, { runFleet }] =
-    await Promise.all([
-      import("../boot/api-key.js"),
-      import("../boot/pull-models.js"),
-      import("../../fleet/config/read-config.js"),
-      import("../serve-fleet.js"),
-    ]);
+  const [
+    { assertClosed, provideKey },
+    { makeStateFolder },
+    { pullModels },
+    { measureOnce },
+    { readConfig, readConfigText },
+    { runFleet },
+  ] = await Promise.all([
+    import("../../boot/api-key.js"),
+    import("../../boot/state-folder.js"),
+    import("../../boot/pull-models.js"),
+    import("../../boot/measure-once.js"),
+    import("../../fleet/config/read-config.js"),
+    import("../process/serve-fleet.js"),
+  ]);
   makeStateFolder(state);
   const startStage = stagesTo(process.stderr);
   const keyFile = join(state, "api-key");
@@ -53,50 +58,5 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   const config = await readAndPull();
   const reportFile = join(state, "report.html");
   const fleet = await runFleet(config, { signals, readAgain: readAndPull, reportFile });
-  if (!existsSync(reportFile)) await measureOnce(fleet, config, state);
-}
-
-/** Throws file_unreadable: a machine that could keep neither report nor key says so before it starts anything. */
-export function makeStateFolder(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true });
-    accessSync(folder, constants.W_OK);
-  } catch (cause) {
-    const got = (cause as NodeJS.ErrnoException).code ?? String(cause);
-    throw new MillraceError(
-      "file_unreadable",
-      `expected a folder that can be written as --state ${folder}, got ${got}`,
-      {
-        hint: "name another folder, or change its owner",
-        cause,
-      },
-    );
-  }
-}
-
-/** Servers that are only attached are ready when they are. */
-async function whenReady(fleet: Fleet): Promise<void> {
-  while (!fleet.instances().some(({ state }) => state === "ready")) await wait(1000);
-}
-
-/** That it could not be measured is no reason not to serve. */
-async function measureOnce(fleet: Fleet, config: FleetConfig, state: string): Promise<void> {
-  const { runFirstBench } = await import("../boot/first-bench.js");
-  const stage = stagesTo(process.stderr)("bench");
-  const host = /^(0\.0\.0\.0|::|)$/.test(config.host) ? "127.0.0.1" : config.host;
-  const [model] = config.models;
-  try {
-    await whenReady(fleet);
-    const exitCode = await runFirstBench({
-      url: `http://${host.includes(":") ? `[${host}]` : host}:${fleet.port}`,
-      model: model!.name,
-      apiKey: config.apiKeys[0]?.key.reveal(),
-      htmlFile: join(state, "report.html"),
-      jsonFile: join(state, "report.json"),
-    });
-    if (exitCode === 0) stage.done(`report in ${join(state, "report.html")} and under ${fleet.url}/report`);
-    else stage.note(`not measured: the bench ended with ${exitCode}; the next start tries again`);
-  } catch (thrown) {
-    stage.note(`not measured: ${toMillraceError(thrown).message}`);
-  }
+  if (!existsSync(reportFile)) await measureOnce(fleet, config, state, startStage);
 }

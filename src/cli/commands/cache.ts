@@ -1,9 +1,11 @@
 /** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
+
 import { Command } from "commander";
 import type { CachedPack, PackCache } from "../../backend/create/create-backend.js";
+import { packFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
-import { packFolder } from "../engine-options.js";
-import { formatBytes, formatTable } from "../format.js";
+import { formatBytes } from "../../core/quantities.js";
+import { formatTable } from "../output/format.js";
 
 interface CacheFlags {
   readonly json?: boolean;

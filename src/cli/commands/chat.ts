@@ -1,17 +1,22 @@
 /** `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer, and ends the program where none is being written. */
+
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import type { SamplingChoice, SamplingSource } from "../../local/sampling.js";
+import { type LocalSession, openLocalSession } from "../../local/session.js";
 import type { ChatMessage, ChatTemplate } from "../../text/template/chat-template.js";
-import { addCommonEngineOptions } from "../engine-options.js";
-import { describeSampling } from "../generation-config.js";
-import { chatPromptIds, type LocalSession, type LocalSessionFlags, openLocalSession } from "../local-session.js";
-import { modelOption } from "../model.js";
-import { addSamplingOptions, chosenSampling } from "../sampling-options.js";
-import { stagesTo } from "../stages.js";
+import { chatPromptIds } from "../../text/text-side.js";
+import { addCommonEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { addSamplingOptions, chosenSampling } from "../flags/sampling-options.js";
+import { describeSampling } from "../output/describe-sampling.js";
+import { stagesTo } from "../output/stages.js";
 import { statsLine } from "./generate.js";
 
-interface ChatFlags extends LocalSessionFlags {
+interface ChatFlags extends EngineFlags, SamplingChoice, SamplingSource {
+  readonly model?: string;
+  readonly chatTemplate?: string;
   readonly system?: string;
 }
 
@@ -25,7 +30,11 @@ export function chatCommand(): Command {
 }
 
 async function runChat(flags: ChatFlags): Promise<void> {
-  const session = await openLocalSession(flags, stagesTo(process.stderr));
+  const session = await openLocalSession(
+    { ...flags, engine: engineSettingsFrom(flags) },
+    flags,
+    stagesTo(process.stderr),
+  );
   const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
   try {
     if (session.chatTemplate === undefined) {

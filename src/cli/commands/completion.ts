@@ -1,7 +1,8 @@
 /** `millrace completion`: what a shell needs to complete commands and flags. */
+
 import { Command } from "commander";
-import { completionScript, SHELLS } from "../completion-scripts.js";
-import { optionError } from "../option-values.js";
+import { optionError } from "../../core/option-error.js";
+import { completionScript, SHELLS } from "../output/completion-scripts.js";
 
 /** @param program all commands, once they are there */
 export function completionCommand(program: () => Command): Command {

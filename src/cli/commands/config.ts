@@ -1,7 +1,7 @@
 /** `millrace config`: checks a millrace.yaml without starting anything, and prints the schema that editors check it with. */
 import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { formatTable } from "../format.js";
+import { formatTable } from "../output/format.js";
 
 export function configCommand(): Command {
   const check = new Command("check")

@@ -1,4 +1,5 @@
 /** `millrace doctor`: what this machine offers an inference server, and what is missing. Looks, never changes anything, always exits 0. */
+
 import { execFile } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
@@ -6,11 +7,12 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { Command } from "commander";
 import { availableMemory } from "../../core/available-memory.js";
+import { type CpuCores, cpuCores, defaultNumThreads } from "../../core/cpu.js";
 import { toMillraceError } from "../../core/errors.js";
 import { packageVersion } from "../../core/package-root.js";
+import { formatBytes } from "../../core/quantities.js";
 import { whyUnconfined } from "../../quality/sandbox/run-code.js";
-import { type CpuCores, cpuCores, defaultNumThreads } from "../cpu.js";
-import { formatBytes, formatTable, jsonText } from "../format.js";
+import { formatTable, jsonText } from "../output/format.js";
 
 const run = promisify(execFile);
 const PROBE_TIMEOUT_MS = 5_000;

@@ -1,16 +1,12 @@
 /** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
+
 import { Command } from "commander";
 import { createLogger } from "../../core/log.js";
+import { quietStages } from "../../core/stages.js";
 import { MARK_VARIABLE } from "../../fleet/supervision/marked-processes.js";
-import { warnOfOpenDoor } from "../describe-access.js";
-import { quietStages } from "../stages.js";
-import {
-  addServerOptions,
-  registerInstance,
-  type ServerFlags,
-  startInstance,
-  stayUntilStopped,
-} from "../start-server.js";
+import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
+import { warnOfOpenDoor } from "../output/describe-access.js";
+import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
 export function engineCommand(): Command {
   const command = new Command("engine").description(

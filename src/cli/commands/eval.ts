@@ -1,16 +1,13 @@
 /** `millrace eval`: lets a model answer held-out chats, many at once, and scores the last answers. */
-import { readFileSync } from "node:fs";
 import { Command } from "commander";
-import { MillraceError } from "../../core/errors.js";
-import { parseChats, type ScoredChat } from "../../quality/check.js";
-import { requireConfinementFor } from "../../quality/code-score.js";
-import { addEngineOptions, type EngineFlags } from "../engine-options.js";
-import { type EvalTask, runTask, type TaskResult } from "../eval-run.js";
-import { formatTable, jsonText } from "../format.js";
-import { openLocalSession } from "../local-session.js";
-import { modelOption } from "../model.js";
-import { integerIn, listOf, numberIn, optionError } from "../option-values.js";
-import { silentStages, stagesTo } from "../stages.js";
+import { silentStages } from "../../core/stages.js";
+import type { TaskResult } from "../../quality/run-task.js";
+import type { EvalTask } from "../../quality/tasks.js";
+import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn, listOf, numberIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 
 interface EvalFlags extends EngineFlags {
   readonly model?: string;
@@ -26,8 +23,6 @@ interface EvalFlags extends EngineFlags {
 
 /** The bundled models are trained on chats of other seeds. */
 const HELD_OUT_SEED = 1_000_001;
-/** Of some families not every chat has a right answer. */
-const MAX_TRIES_PER_ITEM = 20;
 const MANY = Number.MAX_SAFE_INTEGER;
 
 export function evalCommand(): Command {
@@ -50,72 +45,48 @@ export function evalCommand(): Command {
 }
 
 async function runEval(flags: EvalFlags): Promise<void> {
-  const tasks = flags.chats === undefined ? await corpusTasks(flags) : fileTasks(flags.chats, flags);
+  const [{ requireConfinementFor, UNCONFINED_WARNING }, { seedOf }, { runTask }, { askOf, openLocalSession }] =
+    await Promise.all([
+      import("../../quality/code-score.js"),
+      import("../../quality/ask.js"),
+      import("../../quality/run-task.js"),
+      import("../../local/session.js"),
+    ]);
+  const tasks = await tasksFor(flags);
   const isConfined = await requireConfinementFor(tasks.flatMap(({ chats }) => chats.map(({ check }) => check)));
-  if (!isConfined) process.stderr.write("warning: the code of answers runs unconfined: it can do whatever you can\n");
+  if (!isConfined) process.stderr.write(`${UNCONFINED_WARNING}\n`);
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
-  const sampling = { topP: 1, topK: 0, minP: 0, seed: BigInt(flags.seed) };
-  const session = await openLocalSession({ ...flags, ...sampling }, startStage);
+  const { seed, temperature, maxTokens } = flags;
+  const sampling = { temperature, maxTokens, topP: 1, topK: 0, minP: 0, seed: BigInt(seed) };
+  const session = await openLocalSession({ ...flags, engine: engineSettingsFrom(flags) }, sampling, startStage);
   try {
-    const { name, chatTemplate, engine } = session;
-    const { seed, temperature } = flags;
-    if (chatTemplate === undefined) {
-      const message = `expected a model with a chat template, got ${name} without`;
-      throw new MillraceError("template_missing", message, { hint: "give --chat-template" });
-    }
+    const ask = askOf(session, (messages) => seedOf(seed, messages));
     const results: TaskResult[] = [];
     for (const task of tasks) {
       const stage = startStage(task.name);
       const tell = (numDone: number): void => stage.update(`${numDone} of ${task.chats.length}`);
-      const result = await runTask(session, chatTemplate, task, { concurrency: flags.maxNumSeqs, seed }, tell);
+      const result = await runTask(ask, task, flags.maxNumSeqs, tell);
       stage.done(`${percent(result.exact)} of ${result.numItems} right`);
       results.push(result);
     }
-    const report = { model: { name }, seed, temperature, engine: engine.info, tasks: results };
+    const report = { model: { name: session.name }, seed, temperature, engine: session.engine.info, tasks: results };
     process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
   } finally {
     await session.close();
   }
 }
 
-function assertKnown(wanted: readonly string[] | undefined, names: readonly string[]): void {
-  const unknown = wanted?.find((name) => !names.includes(name));
-  if (unknown !== undefined) throw optionError("--tasks", `of ${names.join(", ")}`, unknown);
-}
-
-async function corpusTasks({ tasks, count, seed }: EvalFlags): Promise<EvalTask[]> {
+/** The corpus is no part of the program proper: only this command knows it. */
+async function tasksFor({ chats, tasks, count, seed }: EvalFlags): Promise<readonly EvalTask[]> {
+  const { assertKnownTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
+  if (chats !== undefined) return tasksOfFile(chats, tasks, count);
   const { chatAt, families, readMixture } = await import("../../../models/corpus/families.js");
   const names = families.map(({ name }) => name);
-  assertKnown(tasks, names);
+  assertKnownTasks(tasks, names);
   return (tasks ?? names).map((name) => {
     const mixture = readMixture(name);
-    const chats: ScoredChat[] = [];
-    for (let index = 0; chats.length < count && index < count * MAX_TRIES_PER_ITEM; index++) {
-      const chat = chatAt(seed, index, mixture);
-      if (chat.check.kind !== "none") chats.push(chat);
-    }
-    return { name, chats };
+    return { name, chats: scorableChats(count, (index) => chatAt(seed, index, mixture)) };
   });
-}
-
-function fileTasks(path: string, { tasks, count }: EvalFlags): EvalTask[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected chats in ${path}, got ${String(cause)}`, { cause });
-  }
-  const byTask = new Map<string, ScoredChat[]>();
-  for (const chat of parseChats(text, path)) {
-    const chats = byTask.get(chat.family) ?? [];
-    if (chat.check.kind !== "none" && chats.length < count) chats.push(chat);
-    byTask.set(chat.family, chats);
-  }
-  if (byTask.size === 0) throw new MillraceError("invalid_option", `expected chats in ${path}, got none`);
-  assertKnown(tasks, [...byTask.keys()]);
-  return [...byTask]
-    .filter(([name, chats]) => chats.length > 0 && (tasks === undefined || tasks.includes(name)))
-    .map(([name, chats]) => ({ name, chats }));
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;

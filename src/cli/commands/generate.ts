@@ -1,21 +1,22 @@
 /** `millrace generate`: one prompt, one answer on stdout as it comes, timings on stderr. */
+
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { addCommonEngineOptions } from "../engine-options.js";
-import { formatDuration, jsonText } from "../format.js";
-import {
-  type AnswerStats,
-  chatPromptIds,
-  type LocalSession,
-  type LocalSessionFlags,
-  openLocalSession,
-} from "../local-session.js";
-import { modelOption } from "../model.js";
-import { readPiped } from "../read-input.js";
-import { addSamplingOptions } from "../sampling-options.js";
-import { quietStages, stagesTo } from "../stages.js";
+import { formatDuration } from "../../core/quantities.js";
+import { quietStages } from "../../core/stages.js";
+import type { SamplingChoice, SamplingSource } from "../../local/sampling.js";
+import { type AnswerStats, type LocalSession, openLocalSession } from "../../local/session.js";
+import { chatPromptIds } from "../../text/text-side.js";
+import { addCommonEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { modelOption } from "../flags/model-option.js";
+import { readPiped } from "../flags/read-input.js";
+import { addSamplingOptions } from "../flags/sampling-options.js";
+import { jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 
-interface GenerateFlags extends LocalSessionFlags {
+interface GenerateFlags extends EngineFlags, SamplingChoice, SamplingSource {
+  readonly model?: string;
+  readonly chatTemplate?: string;
   readonly prompt: string;
   readonly raw?: boolean;
   readonly chat?: boolean;
@@ -68,7 +69,11 @@ async function runGenerate(flags: GenerateFlags): Promise<void> {
     throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
   }
   const prompt = flags.prompt === "-" ? pipedPrompt() : flags.prompt;
-  const session = await openLocalSession(flags, process.stderr.isTTY ? stagesTo(process.stderr) : quietStages(warn));
+  const session = await openLocalSession(
+    { ...flags, engine: engineSettingsFrom(flags) },
+    flags,
+    process.stderr.isTTY ? stagesTo(process.stderr) : quietStages(warn),
+  );
   try {
     const write = flags.json ? () => {} : (text: string) => process.stdout.write(text);
     const stats = await session.answer(promptIdsOf({ ...flags, prompt }, session), write);

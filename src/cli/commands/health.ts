@@ -1,7 +1,8 @@
 /** `millrace health`: asks a server whether it takes requests; for health checks on machines that have no other HTTP client. */
+
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { optionError } from "../option-values.js";
+import { optionError } from "../../core/option-error.js";
 
 const TIMEOUT_MS = 5000;
 

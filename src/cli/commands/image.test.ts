@@ -15,7 +15,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
 import { TARGETS } from "../../image/image-request.js";
-import { packedPackages } from "../image/image-flags.js";
+import { packedPackages } from "../flags/image-flags.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-image-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

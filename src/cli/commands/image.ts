@@ -1,8 +1,8 @@
 /** `millrace image render`: files that make a machine, a container or a cluster serve what a plan chose. */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
-import { addImageOptions, type ImageFlags } from "../image/image-flags.js";
-import { oneOf } from "../option-values.js";
+import { addImageOptions, type ImageFlags } from "../flags/image-flags.js";
+import { oneOf } from "../flags/option-values.js";
 
 interface RenderFlags extends ImageFlags {
   readonly target: ImageTarget;
@@ -25,13 +25,14 @@ export function imageCommand(): Command {
 }
 
 async function runRender(flags: RenderFlags): Promise<void> {
-  const [{ requestOf, sourceOf }, { renderImage }, { writeFiles }, { nextSteps }, { formatTable, formatBytes }] =
+  const [{ requestOf, sourceOf }, { renderImage }, { writeFiles }, { nextSteps }, { formatTable }, { formatBytes }] =
     await Promise.all([
-      import("../image/image-flags.js"),
+      import("../flags/image-flags.js"),
       import("../../image/render.js"),
-      import("../image/write-files.js"),
-      import("../image/next-steps.js"),
-      import("../format.js"),
+      import("../../image/write-files.js"),
+      import("../../image/next-steps.js"),
+      import("../output/format.js"),
+      import("../../core/quantities.js"),
     ]);
   const request = requestOf(flags);
   const { files, fleet } = renderImage(sourceOf(flags), request);

@@ -1,14 +1,17 @@
 /** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
+
 import { Command } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { type ErrorRecord, errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
+import { formatBytes, formatCount } from "../../core/quantities.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
+import { locateModel } from "../../formats/locate-model.js";
 import type { OpenModel } from "../../model/model.js";
-import { formatBytes, formatCount, formatTable, jsonText } from "../format.js";
-import { locateModel, modelOption } from "../model.js";
-import { integerIn } from "../option-values.js";
-import { downloadStages } from "../stages.js";
+import { modelOption } from "../flags/model-option.js";
+import { integerIn } from "../flags/option-values.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { downloadStages } from "../output/stages.js";
 
 interface InspectFlags {
   readonly model?: string;

@@ -1,13 +1,16 @@
 /** `millrace pull`, `list` and `rm`: the models on this machine's disk. */
+
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { cacheFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
+import { formatBytes } from "../../core/quantities.js";
+import { silentStages } from "../../core/stages.js";
 import type { StoredModel } from "../../formats/hub/stored.js";
-import { formatBytes, formatTable, jsonText } from "../format.js";
-import { BUNDLED_MODELS, bundledModelPath, locateModel } from "../model.js";
-import { silentStages, stagesTo } from "../stages.js";
+import { BUNDLED_MODELS, bundledModelPath, locateModel } from "../../formats/locate-model.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
 
 interface JsonFlag {
   readonly json?: boolean;

@@ -5,7 +5,7 @@ import { breakEven, PEAK_FACTOR, SCALES, scaleCost } from "../../plan/cost.js";
 import { API_PRICES, type ApiPrice } from "../../plan/data/prices.js";
 import { capacityOf } from "../../plan/load-curve.js";
 import type { Configuration, PlanRequest } from "../../plan/request.js";
-import { formatTable, jsonText } from "../format.js";
+import { formatTable, jsonText } from "../output/format.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 
 interface CostFlags extends PlanFlags {

@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { integerIn } from "../option-values.js";
+import { integerIn } from "../flags/option-values.js";
 import type { PlanFlags } from "../plan/plan-options.js";
 import { addPlanOptions } from "../plan/plan-options.js";
 import { refuseMissed, refuseUnfit } from "../plan/refusals.js";

@@ -1,7 +1,9 @@
 /** `millrace ps`: the servers that run on this machine. */
+
 import { Command } from "commander";
+import { formatBytes } from "../../core/quantities.js";
 import type { ServerRecord } from "../../core/server-registry.js";
-import { formatBytes, formatTable, jsonText } from "../format.js";
+import { formatTable, jsonText } from "../output/format.js";
 
 /** A server that is busy, or stopped, is listed all the same. */
 const ANSWER_TIMEOUT_MS = 1000;

@@ -1,11 +1,13 @@
 /** `millrace serve`, the default command: the server a person starts, which says what it does and how to try it. */
+
 import { Command } from "commander";
 import { packageVersion } from "../../core/package-root.js";
-import { warnOfOpenDoor } from "../describe-access.js";
-import { addFleetOptions, type FleetFlags, isFleet } from "../fleet-flags.js";
-import { readyText } from "../ready-text.js";
-import { stagesTo } from "../stages.js";
-import { addServerOptions, registerInstance, startInstance, stayUntilStopped } from "../start-server.js";
+import { addFleetOptions, type FleetFlags, isFleet } from "../flags/fleet-flags.js";
+import { addServerOptions } from "../flags/server-options.js";
+import { warnOfOpenDoor } from "../output/describe-access.js";
+import { readyText } from "../output/ready-text.js";
+import { stagesTo } from "../output/stages.js";
+import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
 /** @param args as typed: a fleet hands the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
@@ -18,7 +20,7 @@ export function serveCommand(args: readonly string[]): Command {
 async function runServe(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
   process.stderr.write(`millrace ${packageVersion()}\n`);
   if (isFleet(flags)) {
-    const { serveFleet } = await import("../serve-fleet.js");
+    const { serveFleet } = await import("../process/serve-fleet.js");
     await serveFleet(flags, command, args);
     return;
   }

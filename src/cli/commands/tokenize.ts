@@ -1,11 +1,14 @@
 /** `millrace tokenize`: the ids of a text, exactly as the model sees them. */
+
 import { isUtf8 } from "node:buffer";
 import { Command, Option } from "commander";
+import { locateModel } from "../../formats/locate-model.js";
+import { loadTextSide } from "../../text/text-side.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import { formatTable } from "../format.js";
-import { loadTextSide, locateModel, modelOption } from "../model.js";
-import { readInput, readPiped } from "../read-input.js";
-import { downloadStages } from "../stages.js";
+import { modelOption } from "../flags/model-option.js";
+import { readInput, readPiped } from "../flags/read-input.js";
+import { formatTable } from "../output/format.js";
+import { downloadStages } from "../output/stages.js";
 
 interface TokenizeFlags {
   readonly model?: string;

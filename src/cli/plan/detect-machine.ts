@@ -4,11 +4,11 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { availableMemory } from "../../core/available-memory.js";
+import { allowedCpus, defaultNumThreads, numaNodes } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import { lastingSpeeds, type MachineSpeeds } from "../../core/machine-speeds.js";
 import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
-import { allowedCpus, defaultNumThreads, numaNodes } from "../cpu.js";
 
 const SMI_TIMEOUT_MS = 10_000;
 

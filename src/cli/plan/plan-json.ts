@@ -2,7 +2,7 @@
 
 import type { Fit } from "../../plan/calibrate.js";
 import type { Configuration, Plan } from "../../plan/request.js";
-import { jsonText } from "../format.js";
+import { jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
 
 function configurationJson(configuration: Configuration): object {

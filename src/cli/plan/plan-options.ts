@@ -1,11 +1,13 @@
 /** Options of `millrace plan`. */
+
 import { type Command, Option } from "commander";
 import type { Slo } from "../../bench/results/schema.js";
 import { parseSlo } from "../../bench/workload/slo.js";
+import { optionError } from "../../core/option-error.js";
 import { QUALITY } from "../../plan/data/constants.js";
 import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
 import { OBJECTIVES, type Objective, PLANNED_ENGINES, type PlannedEngine } from "../../plan/request.js";
-import { integerIn, numberIn, oneOf, optionError } from "../option-values.js";
+import { integerIn, numberIn, oneOf } from "../flags/option-values.js";
 
 export interface PlanFlags {
   readonly model?: string;

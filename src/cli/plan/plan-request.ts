@@ -1,5 +1,7 @@
 /** From the flags of `millrace plan` to a checked request: model, machine, prices and calibration. */
+
 import { MillraceError } from "../../core/errors.js";
+import { optionError } from "../../core/option-error.js";
 import { readJsonFile } from "../../formats/files/json.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
@@ -10,7 +12,6 @@ import { KNOWN_NAMES } from "../../plan/known-model.js";
 import { makePlan } from "../../plan/plan.js";
 import { readModelShape } from "../../plan/read-model.js";
 import type { PlannedEngine, PlanRequest } from "../../plan/request.js";
-import { optionError } from "../option-values.js";
 import { detectMachine } from "./detect-machine.js";
 import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
 

@@ -5,7 +5,7 @@ import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
-import { formatTable } from "../format.js";
+import { formatTable } from "../output/format.js";
 import { type Launch, launchOf } from "./launch-command.js";
 
 const MAX_LINE = 118;

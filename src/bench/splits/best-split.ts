@@ -1,0 +1,97 @@
+/** `--instances auto`: measures once how many instances serve a model fastest on this machine, and keeps the answer in the cache folder. */
+import { createHash } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { dirname, join } from "node:path";
+import { cacheFolder } from "../../core/cache-folder.js";
+import { MillraceError } from "../../core/errors.js";
+import { packageVersion } from "../../core/package-root.js";
+import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../../fleet/scaling/instance-plan.js";
+import { measureSplit, type SplitQuestion } from "./measure-split.js";
+
+export interface SplitAnswer {
+  readonly chosen: Split;
+  readonly measured: readonly MeasuredSplit[];
+  readonly wasKnown: boolean;
+}
+
+const FINGERPRINT_BYTES = 1 << 20;
+
+/** Hashes a file's size, first and last MiB: reading all of a large file would take longer than the measurement. */
+function fingerprint(path: string): string {
+  const hash = createHash("sha256");
+  const { size, mtimeMs } = statSync(path);
+  hash.update(`${size}`);
+  if (statSync(path).isDirectory()) return hash.update(`${path} ${mtimeMs}`).digest("hex");
+  const file = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(Math.min(size, FINGERPRINT_BYTES));
+    for (const offset of [0, size - bytes.length]) {
+      readSync(file, bytes, 0, bytes.length, offset);
+      hash.update(bytes);
+    }
+  } finally {
+    closeSync(file);
+  }
+  return hash.digest("hex");
+}
+
+/** Hashes everything that the answer depends on. */
+function keyOf({ modelPath, cores, concurrency, engineFor }: SplitQuestion): string {
+  const parts = [
+    fingerprint(modelPath),
+    cores,
+    concurrency,
+    engineFor(concurrency),
+    cpus()[0]?.model,
+    packageVersion(),
+  ];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+}
+
+function readKept(file: string): readonly MeasuredSplit[] {
+  try {
+    const kept: unknown = JSON.parse(readFileSync(file, "utf8"));
+    const isSplit = (each: unknown): each is MeasuredSplit =>
+      ["instances", "coresPerInstance", "tokensPerS"].every((key) => Number.isFinite((each as never)?.[key]));
+    return Array.isArray(kept) && kept.every(isSplit) ? kept : [];
+  } catch {
+    // Missing or half written: measured again.
+    return [];
+  }
+}
+
+function keep(file: string, measured: readonly MeasuredSplit[]): void {
+  mkdirSync(dirname(file), { recursive: true });
+  const draft = `${file}.${process.pid}`;
+  writeFileSync(draft, JSON.stringify(measured));
+  renameSync(draft, file);
+}
+
+const fileOf = (question: SplitQuestion): string => join(cacheFolder(), "plans", `${keyOf(question)}.json`);
+
+/** The answer of an earlier measurement, if there is one. */
+export function keptSplit(question: SplitQuestion): SplitAnswer | undefined {
+  const measured = readKept(fileOf(question));
+  const chosen = chooseSplit(measured);
+  return chosen === undefined ? undefined : { chosen, measured, wasKnown: true };
+}
+
+/** The kept answer, or a new measurement, which needs a machine that does nothing else. @param onMeasured called after each split */
+export async function bestSplit(
+  question: SplitQuestion,
+  onMeasured: (measured: MeasuredSplit) => void,
+): Promise<SplitAnswer> {
+  const known = keptSplit(question);
+  if (known !== undefined) return known;
+  const measured: MeasuredSplit[] = [];
+  // One after the other: splits compete for the same cores.
+  for (const split of splitsOf(question.cores.length, question.concurrency)) {
+    measured.push(await measureSplit(question, split));
+    onMeasured(measured.at(-1)!);
+  }
+  const chosen = chooseSplit(measured);
+  if (chosen === undefined) throw new MillraceError("internal_error", "expected a split of the cores, got none");
+  keep(fileOf(question), measured);
+  return { chosen, measured, wasKnown: false };
+}

@@ -1,0 +1,149 @@
+/** A first boot's parts: keys that are made once, models that are pulled once, refusals before anything starts. */
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { startHubServer } from "../../test/helpers/hub-server.js";
+import { runMain } from "../../test/helpers/run-main.js";
+import { silentStages } from "../core/stages.js";
+import { parseConfig } from "../fleet/config/read-config.js";
+import { assertClosed, provideKey } from "./api-key.js";
+import { hubSpecOf, pullModels } from "./pull-models.js";
+import { makeStateFolder } from "./state-folder.js";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-boot-"));
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("the key", () => {
+  const asks = "api-keys: [{tenant: default, key: env:MILLRACE_API_KEY}]";
+  test("is made once, for the server only, and found again", () => {
+    const file = join(folder, "state/api-key");
+    const [first, second]: NodeJS.ProcessEnv[] = [{}, {}];
+    expect([provideKey(asks, file, first!), provideKey(asks, file, second!)]).toEqual([true, true]);
+    expect(first!.MILLRACE_API_KEY).toMatch(/^[\w-]{43}$/);
+    expect(second).toEqual(first);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  test("that is given holds, and nobody who does not ask gets one", () => {
+    const given = { MILLRACE_API_KEY: "mine" };
+    expect(provideKey(asks, join(folder, "k"), given)).toBe(false);
+    expect(given).toEqual({ MILLRACE_API_KEY: "mine" });
+    expect(provideKey("models: []", join(folder, "k"), {})).toBe(false);
+    expect(statSync(join(folder, "k"), { throwIfNoEntry: false })).toBeUndefined();
+  });
+
+  test("that cannot be kept is an error, and so is an empty one", () => {
+    writeFileSync(join(folder, "empty"), "\n");
+    expect(() => provideKey(asks, join(folder, "empty"), {})).toThrow(/got an empty file/);
+    expect(() => provideKey(asks, join(folder, "empty/key"), {})).toThrow(/expected to keep an API key/);
+  });
+
+  test("is required wherever others can connect", () => {
+    const config = (host: string) => parseConfig(`host: ${host}\nmodels: [{name: m, model: /m}]`, "x", {});
+    for (const host of ["127.0.0.1", "localhost", "'::1'", "127.9.9.9"]) assertClosed(config(host), "x");
+    for (const host of ["0.0.0.0", "'::'", "10.0.0.1", "127.0.0.1.example.com", "localhost.example.com"]) {
+      expect(() => assertClosed(config(host), "x"), host).toThrow(/expected api-keys in x/);
+    }
+  });
+});
+
+test("what a hub has is told from what is here", () => {
+  expect(hubSpecOf({ engine: "vllm", model: "org/repo" })).toBe("hf:org/repo");
+  expect(hubSpecOf({ engine: "millrace", model: "hf:org/repo:Q4_K_M" })).toBe("hf:org/repo:Q4_K_M");
+  for (const model of ["/models/m", undefined]) expect(hubSpecOf({ engine: "vllm", model })).toBeUndefined();
+  expect(hubSpecOf({ engine: "millrace", model: "org/repo" })).toBeUndefined();
+  expect(hubSpecOf({ engine: "ollama", model: "org/repo" })).toBeUndefined();
+});
+
+describe("pulling", () => {
+  const configWith = (file: string) =>
+    parseConfig(`models: [{name: m, engine: vllm, model: org/repo}, {name: n, model: ${file}}]`, "x", {});
+  const files = { "config.json": Buffer.from("{}"), "model.safetensors": Buffer.alloc(1000) };
+
+  test("two processes fetch a model once, and both get its folder", async () => {
+    const hub = await startHubServer({ "org/repo": { files } });
+    vi.stubEnv("MILLRACE_CACHE", folder);
+    vi.stubEnv("HF_ENDPOINT", hub.endpoint);
+    const file = join(folder, "n.gguf");
+    writeFileSync(file, "");
+    const config = configWith(file);
+    try {
+      const both = await Promise.all([pullModels(config, silentStages), pullModels(config, silentStages)]);
+      for (const { models } of both) {
+        expect(models.map(({ model }) => model)).toEqual([join(folder, "hub/org/repo/main"), file]);
+      }
+      expect(readFileSync(join(folder, "hub/org/repo/main/model.safetensors")).length).toBe(1000);
+      expect(hub.requests.filter(({ path }) => path.endsWith("model.safetensors"))).toHaveLength(1);
+      expect(readdirSync(join(folder, "hub/org/repo/main")).sort()).toEqual([
+        "config.json",
+        "listing.json",
+        "model.safetensors",
+      ]);
+    } finally {
+      await hub.close();
+    }
+  });
+});
+
+describe("commands", () => {
+  const write = (text: string): string => {
+    const file = join(folder, "millrace.yaml");
+    writeFileSync(file, text);
+    return file;
+  };
+
+  test("boot refuses an open server before anything is pulled", async () => {
+    const file = write("host: 0.0.0.0\nmodels: [{name: m, model: /m.gguf}]\n");
+    const { stderr, exitCode } = await runMain("boot", "--config", file, "--state", folder);
+    expect(stderr).toMatch(/error \[config_conflict\]: expected api-keys/);
+    expect(exitCode).toBe(1);
+  });
+
+  test("boot ends where a model is neither here nor on the hub, in place of starting its engine again and again", async () => {
+    const file = write("host: 127.0.0.1\nmodels: [{name: m, model: nowhere.gguf}]\n");
+    const { stderr, exitCode } = await runMain("boot", "--config", file, "--state", folder);
+    expect(stderr).toMatch(/error \[file_unreadable\]: expected the model of m at nowhere.gguf/);
+    expect(exitCode).toBe(1);
+  });
+
+  test("the folder of the state is made, or refused before anything starts", () => {
+    const state = join(folder, "a/b");
+    makeStateFolder(state);
+    expect(statSync(state).isDirectory()).toBe(true);
+    writeFileSync(join(folder, "file"), "");
+    expect(() => makeStateFolder(join(folder, "file/state"))).toThrow(/expected a folder that can be written/);
+  });
+
+  test("boot wants a configuration", async () => {
+    expect((await runMain("boot")).stderr).toMatch(/error \[invalid_option\].*--config/);
+  });
+
+  test("health is what the server says, at the port of its configuration", async () => {
+    let status = 200;
+    const server = createServer((_, response) => response.writeHead(status).end());
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const file = write(`host: 0.0.0.0\nport: ${port}\nadmin-key: env:NOBODY_SET\nmodels: [{name: m, model: /m}]\n`);
+    try {
+      expect(await runMain("health", "--config", file)).toEqual({ stdout: "ok\n", stderr: "", exitCode: 0 });
+      status = 503;
+      const sick = await runMain("health", "--url", `http://127.0.0.1:${port}`);
+      expect(sick.stderr).toMatch(/error \[no_instance_ready\]: .* got 503/);
+      expect(sick.exitCode).toBe(1);
+    } finally {
+      server.close();
+    }
+    expect((await runMain("health", "--url", `http://127.0.0.1:${port}`)).stderr).toMatch(/got no answer/);
+    expect((await runMain("health", "--url", "localhost")).stderr).toMatch(/error \[invalid_option\].*http URL/);
+  });
+});

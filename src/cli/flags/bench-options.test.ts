@@ -1,0 +1,29 @@
+/** Options that would change nothing are refused, and files that could not be written, before anything is measured. */
+
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { assertFolders } from "../output/bench-report.js";
+import { addLoadOptions, type LoadFlags, planFromFlags } from "./bench-options.js";
+
+const planOf = (...args: string[]) => {
+  const command = addLoadOptions(new Command()).parse(args, { from: "user" });
+  return planFromFlags(command.opts<LoadFlags>(), command);
+};
+
+test.each([
+  ["--prompts a.jsonl --scale 1", "beside --prompts, got --scale"],
+  ["--prompts a.jsonl --scenario quick", "beside --prompts, got --scenario"],
+  ["--arrivals constant", "--rate beside --arrivals"],
+])("%s is refused", async (args, message) => {
+  await expect(planOf(...args.split(" "))).rejects.toMatchObject({ message: expect.stringContaining(message) });
+});
+
+test("defaults are nobody's wish", async () => {
+  expect((await planOf()).cells).toHaveLength(3);
+  expect((await planOf("--arrivals", "constant", "--rate", "1")).cells).toHaveLength(1);
+});
+
+test("a file in a folder that is not there is refused", () => {
+  assertFolders({ json: "a.json" });
+  expect(() => assertFolders({ svg: "/nowhere/a.svg" })).toThrow("expected --svg in a folder that exists");
+});

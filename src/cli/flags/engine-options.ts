@@ -1,0 +1,224 @@
+/** The engine's flags, shared by every command that starts one: vLLM's names where vLLM has the flag. */
+
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import { ACTIVATION_DTYPES } from "../../backend/backend.js";
+import { KV_TYPES } from "../../backend/ops.js";
+import { cacheFolder, packFolder } from "../../core/cache-folder.js";
+import { allowedCpus, cpuCores, defaultNumThreads, parseCpuList } from "../../core/cpu.js";
+import { optionError } from "../../core/option-error.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from "../../engine/api/options.js";
+import type { SpeculativeConfig } from "../../engine/api/speculative-config.js";
+import type { EngineSettings } from "../../local/start-engine.js";
+import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-values.js";
+import { parseSpeculativeConfig } from "./speculative-config.js";
+
+const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
+const MANY = Number.MAX_SAFE_INTEGER;
+
+/** What commander hands over; every value went through its parser. */
+export interface EngineFlags {
+  readonly threads?: number;
+  readonly cpuAffinity?: readonly number[];
+  readonly maxModelLen?: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens?: number;
+  readonly blockSize: number;
+  readonly activationDtype: EngineOptions["activationDtype"];
+  readonly kvCacheDtype: "auto" | EngineOptions["kvCacheDtype"];
+  readonly kvCacheMemoryBytes?: number;
+  readonly packCacheSize: number;
+  readonly enablePrefixCaching: boolean;
+  readonly prefixCacheDisk?: number;
+  readonly shareKvReads: boolean;
+  readonly enableChunkedPrefill: boolean;
+  readonly schedulingPolicy: EngineOptions["schedulingPolicy"];
+  readonly maxStepMs: EngineOptions["maxStepMs"];
+  readonly batching: EngineOptions["batching"];
+  readonly kvLayout: EngineOptions["kvLayout"];
+  readonly pooling: EngineOptions["pooling"];
+  readonly maxWaitingRequests: number;
+  readonly speculativeConfig?: SpeculativeConfig;
+}
+
+/** `parse` runs on text only, so defaults are given as values. */
+function option<T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option {
+  const made = new Option(flags, description).argParser(parse).helpGroup("Engine:");
+  return defaultValue === undefined ? made : made.default(defaultValue);
+}
+
+function toggle(flags: string, description: string, defaultValue?: boolean): Option {
+  const made = new Option(flags, description).helpGroup("Engine:");
+  return defaultValue === undefined ? made : made.default(defaultValue);
+}
+
+export function addEngineOptions(command: Command): Command {
+  const defaults = DEFAULT_ENGINE_OPTIONS;
+  const options = [
+    option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024)),
+    option(
+      "--cpu-affinity <list>",
+      "CPUs that the kernel threads stay on, such as 0-3,8; also sets their number, unless --threads does; with --instances, what they share",
+      cpuList("--cpu-affinity"),
+    ),
+    option(
+      "--max-model-len <n>",
+      "longest sequence in tokens, prompt and answer together (default: the model's own)",
+      integerIn("--max-model-len", 1, MANY),
+    ),
+    option("--max-num-seqs <n>", "sequences in a batch", integerIn("--max-num-seqs", 1, 65_536), defaults.maxNumSeqs),
+    option(
+      "--max-num-batched-tokens <n>",
+      `tokens one step computes at most (default: ${defaults.maxNumBatchedTokens}, or twice --max-num-seqs if that is more)`,
+      integerIn("--max-num-batched-tokens", 1, 1 << 20),
+    ),
+    option(
+      "--block-size <n>",
+      "tokens per KV block, a multiple of 8",
+      integerIn("--block-size", 8, 4096),
+      defaults.blockSize,
+    ),
+    option(
+      "--kv-cache-dtype <type>",
+      "f16, f32, int8 (half of f16, slightly lossy), or auto (f16)",
+      oneOf("--kv-cache-dtype", ["auto", ...KV_TYPES]),
+      defaults.kvCacheDtype,
+    ),
+    option(
+      "--activation-dtype <type>",
+      "auto: rounded to integers for quantised weights, 16-bit ones for Q8_0; int8: 8-bit ones for Q8_0 too; f32: not rounded, several times slower",
+      oneOf("--activation-dtype", ACTIVATION_DTYPES),
+      defaults.activationDtype,
+    ),
+    option(
+      "--kv-cache-memory-bytes <size>",
+      "KV memory, such as 8GiB (default: what the seats need, at most a quarter of the free memory)",
+      byteSize("--kv-cache-memory-bytes"),
+    ),
+    option(
+      "--pack-cache-size <size>",
+      "disk space for packed weights, which make later starts faster; 0 = keep none",
+      byteSizeOrZero("--pack-cache-size"),
+      DEFAULT_PACK_CACHE_BYTES,
+    ).default(DEFAULT_PACK_CACHE_BYTES, "50GiB"),
+    toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
+    toggle("--no-enable-prefix-caching", "compute every prompt anew"),
+    option(
+      "--prefix-cache-disk <size>",
+      "disk space for prefixes that outlive memory and this process, such as 8GiB (default: none)",
+      byteSize("--prefix-cache-disk"),
+    ),
+    toggle("--share-kv-reads", "read KV blocks of equal prefixes once per step", defaults.shareKvReads),
+    toggle("--no-share-kv-reads", "read them once per sequence"),
+    toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
+    toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
+    option(
+      "--scheduling-policy <policy>",
+      "order of requests: fcfs, priority (a request's lower number first), or fair (the API key served least first)",
+      oneOf("--scheduling-policy", SCHEDULING_POLICIES),
+      defaults.schedulingPolicy,
+    ),
+    option(
+      "--max-step-ms <ms>",
+      "time to which prompts may stretch a step in which others decode; auto: 1.6 times that of decoding alone; 0: any, for most throughput",
+      autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
+      defaults.maxStepMs,
+    ),
+    option(
+      "--batching <kind>",
+      "continuous, or static: nothing is admitted while a batch runs",
+      oneOf("--batching", ["continuous", "static"]),
+      defaults.batching,
+    ),
+    option(
+      "--kv-layout <kind>",
+      "paged, or contiguous: the longest sequence is reserved for each",
+      oneOf("--kv-layout", ["paged", "contiguous"]),
+      defaults.kvLayout,
+    ),
+    option(
+      "--pooling <kind>",
+      "pooling of /v1/embeddings: mean, last, or auto (as the model says, else last)",
+      oneOf("--pooling", ["auto", "mean", "last"]),
+      defaults.pooling,
+    ),
+    option(
+      "--max-waiting-requests <n>",
+      "requests that may wait for a seat; further ones get 429",
+      integerIn("--max-waiting-requests", 0, 1 << 20),
+      defaults.maxWaitingRequests,
+    ),
+    option(
+      "--speculative-config <json>",
+      'speculative decoding, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
+      parseSpeculativeConfig,
+    ),
+  ];
+  for (const each of options) command.addOption(each);
+  return command;
+}
+
+/** Who asks for one answer seldom turns the others. */
+const COMMON = ["--threads", "--max-model-len", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--speculative-config"];
+
+/** The same flags, of which help shows those of a single user. */
+export function addCommonEngineOptions(command: Command): Command {
+  addEngineOptions(command);
+  for (const each of command.options) {
+    if (each.helpGroupHeading === "Engine:" && !COMMON.includes(each.long ?? "")) each.hideHelp();
+  }
+  return command.addHelpText("after", "\nAll engine flags of `millrace serve` are taken; its --help lists them.");
+}
+
+const autoOr =
+  <T>(parse: (text: string) => T) =>
+  (text: string): T | "auto" =>
+    text === "auto" ? text : parse(text);
+
+/** Each CPU once, and each one this process may run on. */
+function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
+  return (text) => {
+    const cpus = [...new Set(parseCpuList(text))];
+    const isList = /^\s*\d+(-\d+)?\s*(,\s*\d+(-\d+)?\s*)*$/.test(text) && cpus.length > 0;
+    if (isList && cpus.every((cpu) => allowed.includes(cpu))) return cpus;
+    throw optionError(flag, `a list of CPUs among ${allowed.join(",") || "none (not Linux)"}`, text);
+  };
+}
+
+/** Tokens of one step: a token of each sequence, and as many of prompts. */
+function batchedTokensFor(maxNumSeqs: number): number {
+  return Math.max(DEFAULT_ENGINE_OPTIONS.maxNumBatchedTokens, 2 * maxNumSeqs);
+}
+
+/** @param speculative the default of --speculative-config */
+export function engineSettingsFrom(
+  flags: EngineFlags,
+  speculative: SpeculativeConfig = DEFAULT_ENGINE_OPTIONS.speculative,
+): EngineSettings {
+  return {
+    numThreads: flags.threads ?? flags.cpuAffinity?.length ?? defaultNumThreads(cpuCores()),
+    cpuAffinity: flags.cpuAffinity,
+    maxModelLen: flags.maxModelLen,
+    maxNumSeqs: flags.maxNumSeqs,
+    maxNumBatchedTokens: flags.maxNumBatchedTokens ?? batchedTokensFor(flags.maxNumSeqs),
+    blockSize: flags.blockSize,
+    kvCacheDtype: flags.kvCacheDtype === "auto" ? DEFAULT_ENGINE_OPTIONS.kvCacheDtype : flags.kvCacheDtype,
+    activationDtype: flags.activationDtype,
+    packCache: flags.packCacheSize === 0 ? undefined : { folder: packFolder(), maxBytes: flags.packCacheSize },
+    kvCacheMemoryBytes: flags.kvCacheMemoryBytes,
+    enablePrefixCaching: flags.enablePrefixCaching,
+    prefixCacheDisk:
+      flags.prefixCacheDisk === undefined
+        ? undefined
+        : { folder: join(cacheFolder(), "prefixes"), maxBytes: flags.prefixCacheDisk },
+    shareKvReads: flags.shareKvReads,
+    enableChunkedPrefill: flags.enableChunkedPrefill,
+    schedulingPolicy: flags.schedulingPolicy,
+    maxStepMs: flags.maxStepMs,
+    batching: flags.batching,
+    kvLayout: flags.kvLayout,
+    pooling: flags.pooling,
+    maxWaitingRequests: flags.maxWaitingRequests,
+    speculative: flags.speculativeConfig ?? speculative,
+  };
+}

@@ -1,0 +1,126 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Command } from "commander";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { allowedCpus } from "../../core/cpu.js";
+import { addFleetOptions, type FleetFlags, fleetConfigFrom, isFleet } from "./fleet-flags.js";
+import { addServerOptions } from "./server-options.js";
+
+let attached: Server;
+let url: string;
+beforeAll(async () => {
+  attached = createServer((_, outgoing) => outgoing.end(JSON.stringify({ data: [{ id: "their-model" }] })));
+  await new Promise<void>((resolve) => attached.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(attached.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  attached.close();
+  attached.closeAllConnections();
+});
+
+async function parse(...args: string[]): Promise<{ flags: FleetFlags; command: Command }> {
+  const command = addServerOptions(addFleetOptions(new Command("serve"))).exitOverride();
+  let flags: FleetFlags | undefined;
+  command.action((parsed: FleetFlags) => {
+    flags = parsed;
+  });
+  await command.parseAsync(args, { from: "user" });
+  return { flags: flags!, command };
+}
+
+async function configOf(...args: string[]) {
+  const { flags, command } = await parse(...args);
+  return fleetConfigFrom(flags, command, args);
+}
+
+test("without a flag of the fleet, serve is one engine", async () => {
+  expect(isFleet((await parse("--port", "0", "--max-num-seqs", "3")).flags)).toBe(false);
+  expect(isFleet((await parse("--instances", "2")).flags)).toBe(true);
+});
+
+describe("simple fleets", () => {
+  test("instances of a model: the engine's flags are handed to it as they were written", async () => {
+    const config = await configOf(
+      "--model",
+      "a/b.gguf",
+      "--instances",
+      "2",
+      "--port=9000",
+      "--max-num-seqs=3",
+      "--no-enable-prefix-caching",
+      "--kv-cache-memory-bytes",
+      "1GiB",
+      "--served-model-name",
+      "one,two",
+      "--api-key",
+      "sk-1",
+    );
+    expect(config).toMatchObject({
+      port: 9000,
+      models: [{ name: "one", aliases: ["two"], instances: 2, model: "a/b.gguf" }],
+    });
+    expect(config.models[0]?.args).toEqual([
+      "--max-num-seqs=3",
+      "--no-enable-prefix-caching",
+      "--kv-cache-memory-bytes",
+      "1GiB",
+    ]);
+    expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
+  });
+
+  test("who may call, and what keys share, is for the gateway to say", async () => {
+    const flags = ["--instances", "2", "--allowed-origins", "http://a,http://b", "--isolate-api-keys"];
+    const config = await configOf(...flags, "--api-key", "sk-1,sk-2");
+    expect(config.allowedOrigins).toEqual(["http://a", "http://b"]);
+    expect(config.models[0]).toMatchObject({ args: [], env: {} });
+    expect(config.isolateApiKeys).toBe(true);
+    expect((await configOf("--instances", "2", "--no-isolate-api-keys")).isolateApiKeys).toBe(false);
+    const plain = await configOf("--instances", "2");
+    expect([plain.isolateApiKeys, plain.allowedOrigins]).toEqual([undefined, undefined]);
+    await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key beside/);
+  });
+
+  test.skipIf(process.platform !== "linux")("the CPUs are those of all instances together", async () => {
+    const [cpu] = allowedCpus();
+    const config = await configOf("--instances", "2", "--cpu-affinity", `${cpu}`, "--threads", "1");
+    expect(config.models[0]).toMatchObject({ cores: [cpu], args: ["--threads", "1"] });
+    await expect(parse("--cpu-affinity", "0-99999999999")).rejects.toThrow(/--cpu-affinity to be a list of CPUs among/);
+  });
+
+  test("auto, and the bundled model", async () => {
+    expect(await configOf("--instances", "auto")).toMatchObject({ models: [{ name: "mill-base", instances: "auto" }] });
+  });
+
+  test("attached servers say what their model is called", async () => {
+    const config = await configOf("--attach", url);
+    expect(config.models[0]).toMatchObject({ name: "their-model", engine: "openai", attach: [{ url }] });
+  });
+
+  test("instances and attached servers of one model", async () => {
+    const config = await configOf("--attach", url, "--instances", "1", "--model", "x.gguf");
+    expect(config.models[0]).toMatchObject({ name: "x", engine: "millrace", instances: 1, attach: [{ url }] });
+  });
+});
+
+describe("refused", () => {
+  test.each([
+    ["other flags beside a file", ["--config", "f.yaml", "--port", "1"], /expected --config alone, got --port/],
+    ["engine flags beside a file", ["--config", "f.yaml", "--max-num-seqs", "1"], /got --max-num-seqs/],
+    ["a file that is not there", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
+    ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
+    ["a server with a path", ["--attach", "http://127.0.0.1:1/v1", "--served-model-name", "m"], /expected valid flags/],
+    [
+      "an engine's flag for attached servers",
+      ["--attach", "http://h:1", "--max-num-seqs", "3"],
+      /expected no --max-num-seqs/,
+    ],
+    [
+      "keys that they do not isolate",
+      ["--attach", "http://h:1", "--isolate-api-keys", "--api-key", "a"],
+      /expected no --isolate/,
+    ],
+    ["a server that is not there", ["--attach", "http://127.0.0.1:9"], /\/v1\/models to name a model, got no answer/],
+  ])("%s", async (_, args, message) => {
+    await expect(configOf(...args)).rejects.toThrow(message);
+  });
+});

@@ -1,0 +1,68 @@
+/** `--generation-config` and `--override-generation-config`: what holds for requests that say nothing, by vLLM's names. */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { optionError } from "../../core/option-error.js";
+import {
+  GENERATION_CONFIG_NAME,
+  SAMPLING_FIELDS,
+  type SamplingDefaults,
+  type SamplingField,
+  samplingComplaint,
+} from "../../formats/sampling-defaults.js";
+import type { SamplingSource } from "../../local/sampling.js";
+
+const FLAG = "--override-generation-config";
+
+export function addGenerationConfigOptions(command: Command, group: string): Command {
+  return command
+    .addOption(
+      new Option(
+        "--generation-config <from>",
+        "defaults of sampling: auto = as the model's files say, none (or vllm) = the API's own, or a folder with generation_config.json",
+      )
+        .argParser(parseSource)
+        .default("auto")
+        .helpGroup(group),
+    )
+    .addOption(
+      new Option(`${FLAG} <json>`, 'sampling defaults by name, instead of the model\'s, such as {"temperature":0.5}')
+        .argParser(parseOverride)
+        .helpGroup(group),
+    );
+}
+
+function parseSource(text: string): SamplingSource["generationConfig"] {
+  if (text === "auto") return "auto";
+  if (text === "none" || text === "vllm") return "none";
+  if (existsSync(join(text, GENERATION_CONFIG_NAME))) return { folder: text };
+  throw optionError("--generation-config", `auto, none, or a folder with ${GENERATION_CONFIG_NAME}`, text);
+}
+
+function isField(name: string): name is SamplingField {
+  return SAMPLING_FIELDS.some((field) => field === name);
+}
+
+function parseOverride(text: string): SamplingDefaults {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw optionError(FLAG, "a JSON object", text);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw optionError(FLAG, "a JSON object", text);
+  }
+  for (const [name, one] of Object.entries(value)) {
+    if (!isField(name)) {
+      throw new MillraceError("invalid_option", `expected ${FLAG} to name ${SAMPLING_FIELDS.join(", ")}, got ${name}`, {
+        hint: "what else a request may say has no default here",
+      });
+    }
+    const expected = samplingComplaint(name, one);
+    if (expected !== undefined) throw optionError(`${name} in ${FLAG}`, expected, JSON.stringify(one));
+  }
+  return value as SamplingDefaults;
+}

@@ -1,0 +1,170 @@
+/** What `image render` is told, checked: the fleet's file, where millrace comes from, and flags that exclude each other. */
+
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
+import { basename, join } from "node:path";
+import type { Command } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { isLoopback } from "../../core/loopback.js";
+import { optionError } from "../../core/option-error.js";
+import { packageRoot, packageVersion } from "../../core/package-root.js";
+import type { FleetSource } from "../../image/image-fleet.js";
+import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
+import { integerIn } from "./option-values.js";
+
+export interface ImageFlags {
+  readonly target: ImageTarget;
+  readonly preset: string;
+  readonly model?: string;
+  readonly package: readonly string[];
+  readonly host?: string;
+  readonly port: number;
+  readonly image?: string;
+  readonly nodes: number;
+}
+
+export function addImageOptions(command: Command): Command {
+  return command
+    .option(
+      "--model <spec>",
+      "model instead of the file's: hf:org/repo:Q4_K_M, an absolute path on that machine, or bundled",
+    )
+    .option(
+      "--package <source>",
+      "where millrace comes from: .tgz files, which travel along (default: those of npm run package), https URLs of them, or a version that you have published; may be repeated",
+      (text: string, before: readonly string[]) => [...before, text],
+      [] as readonly string[],
+    )
+    .option("--host <address>", "address to listen on (default: 0.0.0.0, with a key)")
+    .option("--port <n>", "port to listen on", integerIn("--port", 1, 65_535), 8000)
+    .option("--image <name>", "kubernetes: the container image, built with --target docker")
+    .option(
+      "--nodes <n>",
+      "kubernetes: machines that share one instance, by the engine's own mode",
+      integerIn("--nodes", 1, 64),
+      1,
+    );
+}
+
+/** Of the machines that are rendered: Debian and the engines' containers on x86-64. */
+const PACKED_PLATFORM = "linux-x64";
+const PRESETS = join(packageRoot(), "presets");
+const MAX_SHOWN = 60;
+const shown = (text: string): string => JSON.stringify(text.slice(0, MAX_SHOWN));
+
+/** Throws invalid_option and file_unreadable. */
+export function sourceOf({ preset, model }: ImageFlags): FleetSource {
+  const isName = /^[\w.-]+$/.test(preset) && existsSync(join(PRESETS, `${preset}.yaml`));
+  const file = isName ? join(PRESETS, `${preset}.yaml`) : preset;
+  if (!isName && !/[/\\]|\.ya?ml$/.test(preset)) {
+    const names = readdirSync(PRESETS).map((name) => basename(name, ".yaml"));
+    throw new MillraceError("invalid_option", `expected a preset or a file as --preset, got ${shown(preset)}`, {
+      hint: `presets: ${names.join(", ")}`,
+    });
+  }
+  try {
+    return { name: isName ? preset : basename(file), text: readFileSync(file, "utf8"), model };
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code ?? "an error";
+    throw new MillraceError("file_unreadable", `expected a millrace.yaml at ${shown(file)}, got ${code}`, {
+      hint: "write one with millrace plan --yaml, or name a preset",
+      cause,
+    });
+  }
+}
+
+/** Throws invalid_option. */
+function packageOf(text: string): PackageSource {
+  if (/^\d+\.\d+\.\d+(-[\w.-]+)?$/.test(text)) return { kind: "spec", spec: `millrace@${text}` };
+  if (/^https?:\/\//.test(text) && URL.canParse(text)) {
+    const url = new URL(text);
+    const isSafe = url.protocol === "https:" || isLoopback(url.hostname.replace(/^\[|\]$/g, ""));
+    if (isSafe && url.username === "" && url.password === "") return { kind: "spec", spec: url.href };
+    throw optionError("--package", "an https URL without user and password", text);
+  }
+  if (!/\.t(ar\.)?gz$/.test(text)) throw optionError("--package", "a version, a .tgz file or an https URL", text);
+  const name = basename(text);
+  // It becomes a word of commands on the machine.
+  if (!/^\w[\w.+-]*$/.test(name))
+    throw optionError("--package", "a file named by letters, digits, dots and hyphens", text);
+  if (statSync(text, { throwIfNoEntry: false })?.isFile() === true) return { kind: "file", path: text, name };
+  throw new MillraceError("file_unreadable", `expected a package at ${shown(text)}, got none`, {
+    hint: "make one with npm pack",
+  });
+}
+
+/**
+ * The files of `npm run package`: millrace and its kernels, which the rendered files carry. A name of the registry is never the default: nobody
+ * publishes millrace there, so whoever took the name would run on the machine.
+ *
+ * Throws invalid_option where they are not made yet.
+ */
+export function packedPackages(folder: string, version: string): PackageSource[] {
+  return [`millrace-${version}.tgz`, `millrace-${PACKED_PLATFORM}-${version}.tgz`].map((name) => {
+    const path = join(folder, name);
+    if (existsSync(path)) return { kind: "file", path, name };
+    throw new MillraceError("invalid_option", `expected the packed millrace at ${path}, got nothing`, {
+      hint: "run npm run package in a checkout of this version, or give --package its .tgz files or https URLs of them",
+    });
+  });
+}
+
+function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
+  if (given.length > 0) return given.map(packageOf);
+  // A cluster's container image has it already.
+  if (target === "kubernetes") return [];
+  if (target === "cloud-init") {
+    throw conflict(
+      "--package with https URLs of millrace's two .tgz files for cloud-init",
+      "none",
+      "user data has no room for files: put those of npm run package on a server of yours, or take the target packer or systemd",
+    );
+  }
+  return packedPackages(join(packageRoot(), "build", "packages"), packageVersion());
+}
+
+const conflict = (expected: string, got: string, hint: string): MillraceError =>
+  new MillraceError("invalid_option", `expected ${expected}, got ${got}`, { hint });
+
+/** Throws invalid_option: a flag that means nothing for a target is a mistake. */
+export function requestOf(flags: ImageFlags): ImageRequest {
+  const { target, host, image, nodes, port } = flags;
+  const isCluster = target === "kubernetes";
+  if (host !== undefined && (isCluster || target === "docker")) {
+    throw conflict(
+      `${target} without --host`,
+      host,
+      "a container listens on all its addresses: restrict where it is published",
+    );
+  }
+  if (host !== undefined && isIP(host) === 0 && host !== "localhost")
+    throw optionError("--host", "an IP address", host);
+  if (isCluster && image === undefined) {
+    throw conflict(
+      "--image with --target kubernetes",
+      "none",
+      "build one with --target docker and push it to your registry",
+    );
+  }
+  if (!isCluster && image !== undefined)
+    throw conflict("--image with --target kubernetes only", target, "leave it out");
+  if (!isCluster && nodes > 1) {
+    throw conflict("--nodes with --target kubernetes only", target, "one machine is one node: leave it out");
+  }
+  if (isCluster && flags.package.length > 0) {
+    throw conflict(
+      "kubernetes without --package",
+      flags.package[0]!,
+      "it belongs to the container image: --target docker --package",
+    );
+  }
+  // As the distribution project writes references, without their finer rules.
+  if (image !== undefined && !/^[a-z0-9][a-z0-9._/:-]*(@sha256:[0-9a-f]{64})?$/i.test(image)) {
+    throw optionError("--image", "a container image such as registry.example/millrace:1", image);
+  }
+  const packages = packagesOf(flags);
+  const names = packages.map((each) => (each.kind === "file" ? each.name : each.spec));
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw optionError("--package", "given once for each package", twice);
+  return { target, packages, host: host ?? "0.0.0.0", port, image: image ?? "", numNodes: nodes };
+}

@@ -1,0 +1,63 @@
+/** Parsers of option values: text from the command line to a checked value, or `invalid_option` saying what was expected. */
+import { optionError } from "../../core/option-error.js";
+import { parseByteSize } from "../../core/quantities.js";
+
+export type ValueParser<T> = (text: string) => T;
+
+export function integerIn(flag: string, min: number, max: number): ValueParser<number> {
+  return (text) => {
+    const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    const range = max === Number.MAX_SAFE_INTEGER ? `an integer of at least ${min}` : `an integer in [${min}, ${max}]`;
+    throw optionError(flag, range, text);
+  };
+}
+
+export function numberIn(flag: string, min: number, max: number): ValueParser<number> {
+  return (text) => {
+    const value = text.trim() === "" ? Number.NaN : Number(text);
+    if (value >= min && value <= max) return value;
+    throw optionError(flag, `a number in [${min}, ${max}]`, text);
+  };
+}
+
+/** A 64-bit seed; negative ones wrap, as they do in a client's request. */
+export function seedValue(flag: string): ValueParser<bigint> {
+  return (text) => {
+    if (!/^[+-]?\d{1,20}$/.test(text)) throw optionError(flag, "a 64-bit integer", text);
+    const value = BigInt(text);
+    if (value < -(1n << 63n) || value >= 1n << 64n) throw optionError(flag, "a 64-bit integer", text);
+    return BigInt.asUintN(64, value);
+  };
+}
+
+export function oneOf<const T extends string>(flag: string, choices: readonly T[]): ValueParser<T> {
+  return (text) => {
+    const choice = choices.find((candidate) => candidate === text);
+    if (choice !== undefined) return choice;
+    throw optionError(flag, `one of ${choices.join(", ")}`, text);
+  };
+}
+
+/** @example byteSize("--kv-cache-memory-bytes")("8GiB") // 8589934592 */
+export function byteSize(flag: string): ValueParser<number> {
+  return (text) => {
+    const numBytes = parseByteSize(text);
+    if (numBytes !== undefined) return numBytes;
+    throw optionError(flag, "a positive size such as 8GiB, 512MiB or 1073741824", text);
+  };
+}
+
+/** The same, or 0. */
+export function byteSizeOrZero(flag: string): ValueParser<number> {
+  return (text) => (text.trim() === "0" ? 0 : byteSize(flag)(text));
+}
+
+/** Repeated options collect; commas separate too. */
+export function listOf(flag: string): (text: string, previous: readonly string[] | undefined) => readonly string[] {
+  return (text, previous = []) => {
+    const items = text.split(",").map((item) => item.trim());
+    if (items.some((item) => item === "")) throw optionError(flag, "a non-empty value", text);
+    return [...previous, ...items];
+  };
+}

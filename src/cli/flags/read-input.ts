@@ -1,0 +1,25 @@
+/** Texts of commands: from a flag, from a file, or from standard input. */
+import { readFileSync } from "node:fs";
+import { MillraceError } from "../../core/errors.js";
+
+/** @param source a path, or undefined for standard input; throws file_unreadable */
+export function readInput(source: string | undefined): string {
+  try {
+    return readFileSync(source ?? process.stdin.fd, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new MillraceError("file_unreadable", `expected a text in ${source ?? "stdin"}, got ${reason}`, { cause });
+  }
+}
+
+/**
+ * What was piped in. Nobody waits for somebody to type, and nothing is not taken for a text: it is a pipe that was forgotten.
+ *
+ * @param hint what to give instead
+ */
+export function readPiped(hint: string, stdin: { readonly isTTY?: boolean } = process.stdin, read = readInput): string {
+  const text = stdin.isTTY === true ? "" : read(undefined);
+  if (text !== "") return text;
+  const got = stdin.isTTY === true ? "a terminal" : "nothing";
+  throw new MillraceError("invalid_option", `expected a text on stdin, got ${got}`, { hint });
+}

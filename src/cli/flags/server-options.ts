@@ -1,0 +1,107 @@
+/** Flags of one engine behind HTTP, which `serve` and `engine` share. */
+import { type Command, Option } from "commander";
+import { MillraceError } from "../../core/errors.js";
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../../core/log.js";
+import type { SamplingSource } from "../../local/sampling.js";
+import type { UnknownFields } from "../../serve/context.js";
+import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../../text/answer/call-formats.js";
+import { REASONING_PARSERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
+import { addEngineOptions, type EngineFlags } from "./engine-options.js";
+import { addGenerationConfigOptions } from "./generation-config.js";
+import { modelOption } from "./model-option.js";
+import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
+
+export interface ServerFlags extends EngineFlags, SamplingSource {
+  readonly model?: string;
+  readonly chatTemplate?: string;
+  readonly host: string;
+  readonly port: number;
+  readonly servedModelName?: readonly string[];
+  readonly apiKey?: readonly string[];
+  readonly isolateApiKeys?: boolean;
+  readonly allowedOrigins?: readonly string[];
+  readonly unknownFields: UnknownFields;
+  readonly toolCallParser: ToolCallParserName;
+  readonly reasoningParser: ReasoningParserName;
+  readonly seed?: bigint;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+}
+
+export function addServerOptions(command: Command): Command {
+  const option = <T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option => {
+    const made = new Option(flags, description).argParser(parse).helpGroup("Server:");
+    return defaultValue === undefined ? made : made.default(defaultValue);
+  };
+  const list = (flags: string, description: string, flag: string): Option =>
+    new Option(flags, description).argParser(listOf(flag)).helpGroup("Server:");
+  command
+    .addOption(modelOption())
+    .addOption(option("--host <address>", "address to listen on", String, "127.0.0.1"))
+    .addOption(option("--port <n>", "port to listen on; 0 = any free one", integerIn("--port", 0, 65_535), 8000))
+    .addOption(list("--served-model-name <names>", "names the model answers to", "--served-model-name"))
+    .addOption(
+      list("--api-key <keys>", "keys that open the API; none = open to all", "--api-key").env("MILLRACE_API_KEY"),
+    )
+    .addOption(
+      new Option(
+        "--isolate-api-keys",
+        "share cached prefixes only between requests of the same key (default: with several keys)",
+      ).helpGroup("Server:"),
+    )
+    .addOption(new Option("--no-isolate-api-keys", "share them between all keys").helpGroup("Server:"))
+    .addOption(
+      list(
+        "--allowed-origins <origins>",
+        "origins browsers may call from, * = any (default: with keys any, without only the server's own pages)",
+        "--allowed-origins",
+      ),
+    )
+    .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
+    .addOption(
+      option(
+        "--tool-call-parser <format>",
+        "how tool calls are read from answers: auto (as the chat template shows), hermes, llama3_json, mistral",
+        oneOf("--tool-call-parser", TOOL_CALL_PARSERS),
+        "auto",
+      ),
+    )
+    .addOption(
+      option(
+        "--reasoning-parser <format>",
+        "whether <think>…</think> is split from answers: auto (where the model knows it), none, think",
+        oneOf("--reasoning-parser", REASONING_PARSERS),
+        "auto",
+      ),
+    )
+    .addOption(
+      option(
+        "--unknown-fields <what>",
+        "unknown request fields: error, or warn and ignore",
+        oneOf("--unknown-fields", ["error", "warn"]),
+        "error",
+      ),
+    )
+    .addOption(
+      new Option("--seed <n>", "seed of requests that bring none, so that a restart repeats them (default: random)")
+        .argParser(seedValue("--seed"))
+        .helpGroup("Server:"),
+    )
+    .addOption(option("--log-level <level>", LOG_LEVELS.join(", "), oneOf("--log-level", LOG_LEVELS), "info"))
+    .addOption(
+      option(
+        "--log-format <format>",
+        "lines for people (text), or json; auto: text on a terminal",
+        oneOf("--log-format", LOG_FORMATS),
+        "auto",
+      ),
+    );
+  return addEngineOptions(addGenerationConfigOptions(command, "Server:"));
+}
+
+export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
+  if (isolateApiKeys !== true || apiKey.length > 0) return;
+  throw new MillraceError("invalid_option", "expected --api-key beside --isolate-api-keys, got no keys", {
+    hint: "Give each of those who share the server a key of its own.",
+  });
+}

@@ -1,0 +1,32 @@
+/** Tables and JSON of commands. */
+
+/** Rows as aligned columns, two spaces apart. */
+export function formatTable(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
+  }
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+const JSON_DIGITS = 9;
+
+/** JSON for programs, without the last binary digits of sums and quotients. @example jsonText({ ms: 15.99330400000008 }) // '{"ms":15.993304}' */
+export function jsonText(value: unknown, indent?: number): string {
+  return JSON.stringify(
+    value,
+    (_, one: unknown) => (isFraction(one) ? Number(one.toPrecision(JSON_DIGITS)) : one),
+    indent,
+  );
+}
+
+function isFraction(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value) && !Number.isInteger(value);
+}

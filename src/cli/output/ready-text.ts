@@ -1,0 +1,97 @@
+/** What a single engine's start says: what is served, with which defaults, what the bundled model is, and a line to try. */
+
+import { resolve } from "node:path";
+import { formatBytes } from "../../core/quantities.js";
+import type { EngineInfo } from "../../engine/api/stats.js";
+import { BUNDLED_MODELS, type BundledModel, bundledModelPath } from "../../formats/locate-model.js";
+import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { ChatTemplate } from "../../text/template/chat-template.js";
+import { describeSampling } from "./describe-sampling.js";
+import { formatTable } from "./format.js";
+
+/** A running server, as the start shows it. */
+export interface ReadyFacts {
+  readonly server: { readonly url: string };
+  readonly engine: { readonly info: EngineInfo };
+  readonly modelNames: readonly [string, ...string[]];
+  readonly chatTemplate: ChatTemplate | undefined;
+  readonly needsApiKey: boolean;
+  /** Whether the API keys share cached prefixes, as a sentence; absent with fewer than two keys. */
+  readonly sharing?: string | undefined;
+  readonly samplingDefaults: SamplingDefaults;
+  /** The model's file or folder. */
+  readonly path: string;
+}
+
+/** Two lines about each model that comes along. The figures are those of its card, models/README.md. */
+const ABOUT: Readonly<Record<BundledModel, readonly [string, string]>> = {
+  "mill-base": [
+    "a tiny model to try the server with: 6.2 M parameters, trained on 143 M tokens of made-up dialogues.",
+    "It computes, lists, extracts, edits, sums up, writes small functions and stories; it knows little of the world.",
+  ],
+  "mill-student": [
+    "a tiny model that extracts JSON from texts: 1.2 M parameters, distilled from mill-base.",
+    "It answers nothing but extractions; mill-base is the one to chat with.",
+  ],
+};
+
+const STORY = "Tell me a short story about a fox and a river.";
+const EXTRACTION = "I need JSON for a meeting with Maria Lopez on Friday at 10:30";
+
+function bundledModel(path: string): BundledModel | undefined {
+  return BUNDLED_MODELS.find((name) => bundledModelPath(name) === resolve(path));
+}
+
+function aboutRows(path: string): string[][] {
+  const name = bundledModel(path);
+  if (name === undefined) return [];
+  return [
+    ["  about", ABOUT[name][0]],
+    ["", ABOUT[name][1]],
+    [
+      "  a real one",
+      "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds what fits",
+    ],
+  ];
+}
+
+/** Lines for whoever serves a model that comes along; "" for other models. */
+export function aboutModel(path: string): string {
+  const rows = aboutRows(path);
+  return rows.length > 0 ? `${formatTable(rows)}\n` : "";
+}
+
+export function readyText(instance: ReadyFacts): string {
+  const { engine, server, modelNames, samplingDefaults, path } = instance;
+  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, numThreads, isa, maxModelLen } = engine.info;
+  const sampling = describeSampling(samplingDefaults);
+  const rows = [
+    ["  ready", `${server.url} (chat page in a browser, OpenAI API under /v1)`],
+    [
+      "  model",
+      `${modelNames.join(", ")}: ${engine.info.architecture}, ${engine.info.weightType}, context ${maxModelLen}`,
+    ],
+    [
+      "  sampling",
+      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, where a request says nothing`,
+    ],
+    ["  threads", `${numThreads} (${isa})`],
+    ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
+  ];
+  if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);
+  rows.push(...aboutRows(path));
+  return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
+}
+
+/** A line that works as it stands, also for models without a chat template. */
+function curlExample({ server, modelNames, chatTemplate, needsApiKey, path: modelPath }: ReadyFacts): string {
+  const [model] = modelNames;
+  const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";
+  const content = bundledModel(modelPath) === "mill-student" ? EXTRACTION : STORY;
+  const body =
+    chatTemplate === undefined
+      ? { model, prompt: "Once upon a time", max_tokens: 64 }
+      : { model, messages: [{ role: "user", content }] };
+  const path = chatTemplate === undefined ? "completions" : "chat/completions";
+  return `  curl ${server.url}/v1/${path} -H 'content-type: application/json'${auth} -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+}

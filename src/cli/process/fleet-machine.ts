@@ -1,0 +1,61 @@
+/** The machine as a fleet needs to know it: its cores, and measured splits for `instances: auto`. */
+import { Command } from "commander";
+import { cpusByCore } from "../../core/cpu.js";
+import type { StartStage } from "../../core/stages.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
+import type { FleetConfig, ModelEntry } from "../../fleet/config/schema.js";
+import type { FleetMachine } from "../../fleet/plan-models.js";
+import type { Split } from "../../fleet/scaling/instance-plan.js";
+import type { EngineSettings } from "../../local/start-engine.js";
+import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { writtenFlags } from "../flags/fleet-flags.js";
+
+/** Flags that measurements of splits leave out: the split decides about cores, and random prompts tell nothing about drafts. */
+const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
+
+/** The engine's settings by the flags of a model's processes. */
+function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => EngineSettings {
+  const { kvCacheDtype } = options;
+  const command = addEngineOptions(new Command())
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} });
+  const words = writtenFlags(command, args)
+    .filter(({ flag }) => !NOT_MEASURED.includes(flag))
+    .flatMap(({ words: own }) => own);
+  const ofType = kvCacheDtype === undefined ? [] : ["--kv-cache-dtype", kvCacheDtype];
+  const flags = command.parse([...ofType, ...words], { from: "user" }).opts<EngineFlags>();
+  return (numSeqs) => engineSettingsFrom({ ...flags, maxNumSeqs: Math.max(flags.maxNumSeqs, numSeqs) }, NO_SPECULATION);
+}
+
+/** Models of the hub are fetched here, where progress shows, and before several processes look for the same one. */
+async function fetchModels(config: FleetConfig, startStage: StartStage): Promise<void> {
+  const { locateModel } = await import("../../formats/locate-model.js");
+  for (const { engine, model, load } of config.models) {
+    const isFetched = engine === "millrace" && load !== "on-demand" && model?.startsWith("hf:") === true;
+    if (isFetched) await locateModel(model, startStage);
+  }
+}
+
+/** @param moment isServing: nothing is measured, as others are being served */
+export async function machineFor(
+  config: FleetConfig,
+  startStage: StartStage,
+  { isServing }: { readonly isServing: boolean },
+): Promise<FleetMachine> {
+  await fetchModels(config, startStage);
+  const cores = cpusByCore();
+  const splits = new Map<string, Split>();
+  // One after the other: each is measured on the whole machine.
+  for (const model of config.models) {
+    if (model.instances !== "auto") continue;
+    const [{ splitForModel }, { locateModel }] = await Promise.all([
+      import("../../bench/splits/split-for-model.js"),
+      import("../../formats/locate-model.js"),
+    ]);
+    const { path } = await locateModel(model.model, startStage);
+    const split = await splitForModel(model, path, { cores, isServing }, engineForModel(model), startStage);
+    splits.set(model.name, split);
+  }
+  return { cores, splits, millraceSeats: DEFAULT_ENGINE_OPTIONS.maxNumSeqs };
+}

@@ -1,0 +1,78 @@
+/** Measures servers from flags to report: shows the progress, saves after every run, and stops on signals with what is measured so far. */
+import type { Planned } from "../../bench/run/plan.js";
+import type { ServerUnderTest } from "../../bench/run/target.js";
+import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
+import { MillraceError } from "../../core/errors.js";
+import { type OutputFlags, resumedReport } from "../flags/bench-options.js";
+import { assertFolders, presentReport } from "../output/bench-report.js";
+import { benchView } from "../output/bench-view.js";
+import { withoutRepeats } from "./stop-signal.js";
+
+export interface MeasureJob {
+  /** Threads that the machine's ceilings are read with; absent: one for each physical core. */
+  readonly numThreads?: number | undefined;
+  readonly targets: readonly ServerUnderTest[];
+  readonly planned: Planned;
+  readonly isFreshEachRun?: boolean;
+}
+
+/** Ctrl-C ends it with what there is, a second one at once. */
+export async function measureServers(
+  { targets, planned, isFreshEachRun = false, numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
+  flags: OutputFlags,
+): Promise<void> {
+  assertDistinct(targets.map((target) => target.name));
+  assertFolders(flags);
+  const [{ runBench }, { writeReport }] = await Promise.all([
+    import("../../bench/run/bench.js"),
+    import("../../bench/results/schema.js"),
+  ]);
+  const resumed = await resumedReport(flags);
+  const stopping = new AbortController();
+  const onSignal = withoutRepeats(() => {
+    if (stopping.signal.aborted) process.exit(130);
+    process.stderr.write("\nstopping; once more to stop at once\n");
+    stopping.abort();
+  });
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    const { signal } = stopping;
+    const job = {
+      targets,
+      planned,
+      isFreshEachRun,
+      numThreads,
+      resumed,
+      numWorkers: flags.workers,
+      isPolling: flags.poll === true,
+      signal,
+    };
+    const report = await runBench(job, {
+      ...benchView(process.stderr),
+      onTargets: (live) => {
+        for (const { name, address, facts } of live)
+          process.stderr.write(`${name}: ${facts.model} at ${address.url}\n`);
+      },
+      onReport: (unfinished) => {
+        if (flags.json !== undefined) writeReport(flags.json, unfinished);
+      },
+    });
+    if (report === undefined) process.exitCode = 130;
+    else await presentReport(report, flags);
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+}
+
+/** Of commands that keep nothing: the first signal ends them, and with them what they have started. */
+export function exitOnSignals(): void {
+  process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
+}
+
+function assertDistinct(names: readonly string[]): void {
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice === undefined) return;
+  throw new MillraceError("invalid_option", `expected servers of different names, got ${twice} twice`, {
+    hint: "name running servers: first=http://… second=http://…",
+  });
+}

@@ -1,0 +1,23 @@
+/** Reads requests' prompts for the gateway as a model's instances do: with its tokenizer and template, and the flags they are started with. */
+
+import { Command } from "commander";
+import { silentStages } from "../../core/stages.js";
+import type { PromptReader } from "../../fleet/routing/token-keys.js";
+import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
+import { locateModel } from "../../formats/locate-model.js";
+import { loadTextSide } from "../../text/text-side.js";
+import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
+
+/** @returns undefined where another program is started, and where an engine keeps its own keys apart, whose names of blocks are its secret */
+export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
+  const command = addServerOptions(new Command())
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} });
+  const flags = command.parse([...spec.args], { from: "user" }).opts<ServerFlags>();
+  if (spec.program !== undefined || flags.isolateApiKeys === true) return undefined;
+  const { createPromptReader } = await import("../../serve/prompt-reader.js");
+  const { path } = await locateModel(flags.model ?? spec.options.model, silentStages);
+  const { tokenizer, asyncTokenizer, chatTemplate } = await loadTextSide(path, flags.chatTemplate);
+  const { toolCallParser, reasoningParser } = flags;
+  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, toolCallParser, reasoningParser });
+}

@@ -1,0 +1,137 @@
+/** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
+import { join } from "node:path";
+import type { Command } from "commander";
+import { logFolder } from "../../core/cache-folder.js";
+import { MillraceError } from "../../core/errors.js";
+import { createLogger } from "../../core/log.js";
+import { packageVersion } from "../../core/package-root.js";
+import { registerServer } from "../../core/server-registry.js";
+import { type LoadSource, logThroughput } from "../../core/throughput-log.js";
+import { tenantsApart } from "../../fleet/authorize.js";
+import type { FleetConfig } from "../../fleet/config/schema.js";
+import type { Fleet, Reload } from "../../fleet/fleet.js";
+import { type FleetFlags, fleetConfigFrom } from "../flags/fleet-flags.js";
+import { describeSharing, warnOfOpenDoor } from "../output/describe-access.js";
+import { formatTable } from "../output/format.js";
+import { aboutModel } from "../output/ready-text.js";
+import { reportError } from "../output/report-error.js";
+import { stagesTo } from "../output/stages.js";
+import { machineFor } from "./fleet-machine.js";
+import { FleetSignals } from "./fleet-signals.js";
+
+function readyText(fleet: Fleet, config: FleetConfig, reportFile: string | undefined): string {
+  const instances = fleet.instances();
+  const rows = instances.map(({ model, id, engine, state, target }) => [model, id, engine, state, target?.url ?? ""]);
+  const resting = config.models.filter(({ name }) => !instances.some(({ model }) => model === name));
+  const onDemand = resting.map(({ name, engine }) => [name, "", engine, "on demand", ""]);
+  const table = formatTable([["model", "instance", "engine", "state", "url"], ...rows, ...onDemand]);
+  const indented = table.replace(/^/gm, "  ");
+  const bundled = config.models.map(({ model }) => aboutModel(model ?? "")).find((about) => about !== "");
+  const about = bundled === undefined ? "" : `\n\n${bundled}`;
+  const report = reportFile === undefined ? "" : `  report ${fleet.url}/report\n`;
+  return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
+}
+
+/** A fleet of which nothing could be started serves nobody: better to end, as one engine would. */
+function assertStarted(fleet: Fleet): void {
+  const instances = fleet.instances();
+  if (instances.length === 0 || instances.some(({ isGivenUp, state }) => state === "ready" || !isGivenUp)) return;
+  const reasons = instances.map(({ id, reason }) => `${id}: ${reason ?? "not ready"}`);
+  throw new MillraceError("instance_failed", `expected an instance to become ready, got none. ${reasons.join("\n")}`, {
+    hint: "the log of each instance says more",
+  });
+}
+
+function reloadText({ added, removed, replaced, needRestart }: Reload): string {
+  const parts = Object.entries({ added, removed, replaced }).flatMap(([what, names]) =>
+    names.length === 0 ? [] : `${what} ${names.join(", ")}`,
+  );
+  const rest = needRestart.length === 0 ? "" : `; needs a new start: ${needRestart.join(", ")}`;
+  return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
+}
+
+/** Reads the file again; a bad one changes nothing, and one that was read before a newer one, but took longer, neither. */
+function reloading(fleet: Fleet, readAgain: () => Promise<FleetConfig>): () => Promise<void> {
+  let numReads = 0;
+  return async () => {
+    const read = ++numReads;
+    try {
+      const config = await readAgain();
+      const machine = await machineFor(config, stagesTo(process.stderr), { isServing: true });
+      if (read !== numReads) {
+        process.stderr.write("a newer configuration has been read meanwhile; this one is not applied\n");
+        return;
+      }
+      process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
+    } catch (thrown) {
+      reportError(thrown, { json: false });
+      process.stderr.write("the configuration from before stays\n");
+    }
+  };
+}
+
+/** @param args as typed, without the command */
+export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
+  const read = () => fleetConfigFrom(flags, command, args);
+  const hasFile = flags.config !== undefined;
+  const signals = new FleetSignals(hasFile);
+  await runFleet(await read(), { signals, readAgain: hasFile ? read : undefined });
+}
+
+/** Of instances that have been asked; those of engines without metrics say nothing. */
+function loadsOf(fleet: Fleet): readonly LoadSource[] {
+  return fleet.instances().flatMap(({ id, model, metrics }) => {
+    return metrics === undefined ? [] : [{ about: { model, instance: id }, counts: metrics }];
+  });
+}
+
+interface FleetRun {
+  readonly signals: FleetSignals;
+  /** For SIGHUP. */
+  readonly readAgain: (() => Promise<FleetConfig>) | undefined;
+  /** A page for /report, once it is there. */
+  readonly reportFile?: string;
+}
+
+/** Resolves when the fleet is ready; it stays until a signal. */
+export async function runFleet(config: FleetConfig, { signals, readAgain, reportFile }: FleetRun): Promise<Fleet> {
+  const startStage = stagesTo(process.stderr);
+  const machine = await machineFor(config, startStage, { isServing: false });
+  const { Fleet } = await import("../../fleet/fleet.js");
+  const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
+  const stage = startStage("fleet");
+  const logger = createLogger(config.logLevel, config.logFormat);
+  const fleet = await Fleet.start({
+    config,
+    machine,
+    logger,
+    logFolder: folder,
+    ...(reportFile && { reportFile }),
+    loadPromptReader: async (spec) => (await import("./prompt-reader.js")).loadPromptReader(spec),
+  });
+  logThroughput(logger, () => loadsOf(fleet));
+  signals.fleetIsThere(fleet, readAgain === undefined ? undefined : reloading(fleet, readAgain));
+  try {
+    await fleet.whenStarted();
+    assertStarted(fleet);
+  } catch (thrown) {
+    await fleet.close();
+    throw thrown;
+  }
+  const ready = fleet.instances().filter(({ state }) => state === "ready");
+  registerServer({
+    url: fleet.url,
+    models: config.models.map(({ name }) => name),
+    kind: "fleet",
+    version: packageVersion(),
+  });
+  stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
+  const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
+  const warning = warnOfOpenDoor(config.host, config.apiKeys.length > 0, `api-keys close it${ignored}`);
+  const tenants = config.apiKeys.map(({ tenant }) => tenant);
+  const sharing = describeSharing("tenants", tenants, tenantsApart(config));
+  for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);
+  // Last and in one write: whoever waits for "ready" has all that the start says.
+  process.stdout.write(`\n${readyText(fleet, config, reportFile)}\n`);
+  return fleet;
+}

@@ -1,0 +1,114 @@
+/** One engine with its HTTP server, started from flags, registered, and stopped by signals. */
+import { keepsApart } from "../../core/cache-scope.js";
+import { pagePolicy } from "../../core/cors.js";
+import { createLogger } from "../../core/log.js";
+import { packageVersion } from "../../core/package-root.js";
+import { registerServer } from "../../core/server-registry.js";
+import type { StartStage } from "../../core/stages.js";
+import { logThroughput } from "../../core/throughput-log.js";
+import { type StartedEngine, startEngineWithText } from "../../local/start-engine.js";
+import type { RunningServer } from "../../serve/server.js";
+import { engineSettingsFrom } from "../flags/engine-options.js";
+import { assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
+import { describeSharing } from "../output/describe-access.js";
+import { reportError } from "../output/report-error.js";
+import { withoutRepeats } from "./stop-signal.js";
+
+export interface ServingInstance extends StartedEngine {
+  readonly server: RunningServer;
+  readonly modelNames: readonly [string, ...string[]];
+  readonly needsApiKey: boolean;
+  /** Whether its API keys share cached prefixes, as a sentence; absent with fewer than two keys. */
+  readonly sharing?: string | undefined;
+}
+
+export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
+  assertKeysToIsolate(flags);
+  // Loaded beside the weights, not after them.
+  const serving = Promise.all([
+    import("../../serve/server.js"),
+    import("../../serve/context.js"),
+    import("../../serve/seeds.js"),
+    import("../../serve/load-counts.js"),
+  ]);
+  serving.catch(() => {});
+  const started = await startEngineWithText({ ...flags, engine: engineSettingsFrom(flags) }, startStage);
+  const { engine, tokenizer, asyncTokenizer, chatTemplate, name, samplingDefaults } = started;
+  const [firstName = name, ...otherNames] = flags.servedModelName ?? [];
+  const modelNames = [firstName, ...otherNames] as const;
+  const apiKeys = flags.apiKey ?? [];
+  const isolatesApiKeys = keepsApart(apiKeys, flags.isolateApiKeys);
+  const stage = startStage("server");
+  const logger = createLogger(flags.logLevel, flags.logFormat);
+  try {
+    const [{ startServer }, { DEFAULT_LIMITS }, { seedsFrom }, { countsOf }] = await serving;
+    const server = await startServer({
+      engine,
+      tokenizer,
+      asyncTokenizer,
+      chatTemplate,
+      samplingDefaults,
+      modelNames,
+      apiKeys,
+      isolatesApiKeys,
+      schedulingPolicy: flags.schedulingPolicy,
+      pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
+      limits: {
+        ...DEFAULT_LIMITS,
+        // What the queue never holds is refused for good; 429 would have the client try for ever.
+        maxSequencesPerRequest: Math.min(
+          DEFAULT_LIMITS.maxSequencesPerRequest,
+          flags.maxNumSeqs + flags.maxWaitingRequests,
+        ),
+      },
+      logger,
+      unknownFields: flags.unknownFields,
+      toolCallParser: flags.toolCallParser,
+      reasoningParser: flags.reasoningParser,
+      ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
+      host: flags.host,
+      port: flags.port,
+    });
+    stage.done(server.url);
+    logThroughput(logger, () => [{ about: {}, counts: countsOf(engine) }]);
+    const sharing = describeSharing("keys", apiKeys, isolatesApiKeys);
+    return { ...started, server, modelNames, needsApiKey: apiKeys.length > 0, sharing };
+  } catch (thrown) {
+    await engine.close();
+    throw thrown;
+  }
+}
+
+/** For `millrace ps`. */
+export function registerInstance({ server, modelNames }: ServingInstance): void {
+  registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
+}
+
+/**
+ * Keeps the process until it is told to stop: SIGTERM and SIGINT finish the running requests and exit with 0, a second one exits at once;
+ * an engine that dies ends everything with 1.
+ */
+export function stayUntilStopped({ server, engine }: ServingInstance, onDraining: () => void = () => {}): void {
+  let isStopping = false;
+  const stop = async (): Promise<void> => {
+    onDraining();
+    await server.drain();
+    // An engine that dies meanwhile rejects; its own handler below ends the process.
+    await Promise.race([engine.drain(), engine.failure]);
+    await engine.close();
+    process.exit(0);
+  };
+  const onSignal = withoutRepeats((signal) => {
+    if (isStopping) process.exit(signal === "SIGINT" ? 130 : 143);
+    isStopping = true;
+    stop().catch((thrown: unknown) => process.exit(reportError(thrown, { json: false })));
+  });
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  engine.failure.catch(async (thrown: unknown) => {
+    const exitCode = reportError(thrown, { json: false });
+    // Open requests have been told by now; a connection that does not close must not keep a dead server alive.
+    await server.close();
+    process.exit(exitCode);
+  });
+}

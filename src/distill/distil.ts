@@ -1,0 +1,136 @@
+/**
+ * A distillation from prompts to report: a teacher answers, a small student is trained on the answers, and both are compared on prompts held out
+ * of training. A stopped run resumes: answers and checkpoints are kept in the folder of --out.
+ */
+import { writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { machineInfo, versions } from "../bench/results/machine.js";
+import type { Ask } from "../quality/ask.js";
+import { collectCorpora } from "./collect.js";
+import { type Corpora, writeTrlFiles } from "./collection.js";
+import { type Compared, compareInStages } from "./contest.js";
+import {
+  type Chosen,
+  choosePrompts,
+  type DistillOptions,
+  findTeacher,
+  findTrainer,
+  openRemote,
+  type Teacher,
+  type Telling,
+  type TrainerSide,
+} from "./distil-inputs.js";
+import { compareQuality, type DistillReport, type ModelSize, reportMarkdown } from "./report.js";
+import { checkInitFrom, inOwnFolder } from "./teaching.js";
+import { type Trained, trainInStage } from "./train-run.js";
+import { quantize } from "./trainer.js";
+
+const DEFAULT_CONFIG = "small";
+
+/** @returns undefined where no student is trained here */
+export async function distil(
+  options: DistillOptions,
+  telling: Telling,
+  signal: AbortSignal,
+): Promise<DistillReport | undefined> {
+  const { startStage } = telling;
+  const chosen = await choosePrompts(options, telling);
+  const url = /^https?:\/\//.test(options.teacher) ? options.teacher : undefined;
+  const remote = url === undefined ? undefined : await openRemote(url, options, signal);
+  try {
+    const teacher = { ...(await findTeacher(options, remote, startStage)), url };
+    const trainer = await findTrainer(options, teacher, startStage);
+    checkInitFrom(options, trainer?.tokenizer.path);
+    const lesson = { ...chosen, teacher, ask: remote?.ask, trainer };
+    return await inOwnFolder(options, startStage, signal, () => teach(options, lesson, telling, signal));
+  } finally {
+    await remote?.close();
+  }
+}
+
+interface Lesson extends Chosen {
+  readonly teacher: Teacher;
+  /** Reaches a teacher behind a URL; undefined: the teacher runs here. */
+  readonly ask: Ask | undefined;
+  readonly trainer: TrainerSide | undefined;
+}
+
+async function teach(
+  options: DistillOptions,
+  { split, judge, judgeName, teacher, ask, trainer }: Lesson,
+  { startStage, say }: Telling,
+  signal: AbortSignal,
+): Promise<DistillReport | undefined> {
+  const source = { ...teacher, ask, concurrency: options.concurrency };
+  const { corpora, numRefused } = await collectCorpora(source, split, options, startStage, signal);
+  const trlFolder = writeTrlFiles(options.out, corpora);
+  say(`for training elsewhere: ${trlFolder} (TRL's prompts and completions, and lora.py)`);
+  if (trainer === undefined || judge === undefined) return undefined;
+  const studentPath = join(options.out, "student.gguf");
+  const args = ["distill-sequences", "--preset", options.studentConfig ?? DEFAULT_CONFIG];
+  const model = { flag: "--teacher", ...trainer.tokenizer };
+  const isRounded = options.studentType === "q8_0";
+  const outPath = isRounded ? join(options.out, "student-f16.gguf") : studentPath;
+  const trained = await trainInStage(
+    { python: trainer.python, args, model, corpora, outPath },
+    options,
+    startStage,
+    signal,
+  );
+  if (isRounded) await quantize(trainer.python, outPath, studentPath, signal);
+  const hasSameTokens = trainer.tokenizer.path === teacher.path;
+  const contest = { teacher, teacherAsk: ask, studentPath, corpora, trained, judge, hasSameTokens };
+  const compared = await compareInStages(options, contest, startStage, signal);
+  return writeReport(options, { ...compared, teacher, studentPath, judgeName, corpora, numRefused, trained });
+}
+
+interface Outcome extends Compared {
+  readonly teacher: Teacher;
+  readonly studentPath: string;
+  readonly judgeName: string;
+  readonly corpora: Corpora;
+  readonly numRefused: number;
+  readonly trained: Trained;
+}
+
+function writeReport(options: DistillOptions, outcome: Outcome): DistillReport {
+  const { teacher, corpora, trained, teacherSize, studentSize } = outcome;
+  const { items, speed, answerSpeed, speedProblem, textPerToken } = outcome;
+  const sizeOf = ({ numParameters, weightBytes }: ModelSize): ModelSize => ({ numParameters, weightBytes });
+  const isCutOff = ({ answer }: Corpora["training"][number]): boolean => answer.end === "length";
+  const numCutOff = corpora.training.filter(isCutOff).length;
+  const { temperature, maxTokens, seed, steps } = options;
+  const report: DistillReport = {
+    teacher: { name: teacher.name, url: teacher.url, size: teacherSize && sizeOf(teacherSize) },
+    student: {
+      path: outcome.studentPath,
+      config:
+        options.initFrom === undefined
+          ? (options.studentConfig ?? DEFAULT_CONFIG)
+          : `${basename(options.initFrom)}-shaped`,
+      size: sizeOf(studentSize),
+    },
+    judge: outcome.judgeName,
+    sampling: { temperature, maxTokens, seed },
+    prompts: {
+      file: options.prompts,
+      numTrained: trained.numUsed,
+      numTrainedCut: trained.numCut,
+      numHeldOut: corpora.heldOut.length,
+      numRefused: outcome.numRefused,
+      numCutOff,
+    },
+    training: { steps, heldOutLoss: trained.losses.all },
+    quality: compareQuality(items),
+    speed,
+    answerSpeed,
+    speedProblem,
+    textPerToken,
+    items,
+    machine: machineInfo(),
+    versions: versions(),
+  };
+  writeFileSync(join(options.out, "report.json"), `${JSON.stringify(report, undefined, 1)}\n`);
+  writeFileSync(join(options.out, "report.md"), reportMarkdown(report));
+  return report;
+}

@@ -1,0 +1,69 @@
+/** One run of the trainer: its command line, and a folder named by everything that the result depends on. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { defaultNumThreads } from "../core/cpu.js";
+import type { StartStage } from "../core/stages.js";
+import type { Corpora } from "./collection.js";
+import { sha256, type TeachingOptions } from "./teaching.js";
+import { type HeldOutLog, train, trainerSource } from "./trainer.js";
+
+interface TrainPlan {
+  readonly python: string;
+  /** Arguments of train.py: its command, and the options that only this kind of training has. */
+  readonly args: readonly string[];
+  /** The model that it reads, and the option that names the model. */
+  readonly model: { readonly flag: string; readonly path: string; readonly contentHash: string };
+  readonly corpora: Corpora;
+  readonly outPath: string;
+}
+
+export interface Trained extends HeldOutLog {
+  readonly runFolder: string;
+}
+
+/** Runs train.py. The corpus and the settings name the run's folder: the same run resumes from its checkpoint, any other run begins anew. */
+export async function trainInStage(
+  { python, args, model, corpora, outPath }: TrainPlan,
+  options: TeachingOptions,
+  startStage: StartStage,
+  signal: AbortSignal,
+): Promise<Trained> {
+  const { steps, seed, device, initFrom, lrScale } = options;
+  const terms = [...args, "--steps", String(steps), "--seed", String(seed), "--device", device];
+  terms.push("--lr-scale", String(lrScale));
+  const contents = [
+    model.contentHash,
+    sha256(readFileSync(corpora.trainingPath)),
+    initFrom === undefined ? "" : sha256(readFileSync(initFrom)),
+    sha256(Buffer.from(trainerSource())),
+  ];
+  const hash = sha256(Buffer.from(JSON.stringify([terms, contents])));
+  const runFolder = join(options.out, `run-${hash.slice(0, 8)}`);
+  const files = [
+    model.flag,
+    model.path,
+    "--corpus",
+    corpora.trainingPath,
+    "--run",
+    runFolder,
+    "--out",
+    outPath,
+    "--holdout",
+    corpora.heldOutPath,
+    "--holdout-chats",
+    String(Math.max(1, corpora.heldOut.length)),
+    ...(initFrom === undefined ? [] : ["--init-from", initFrom]),
+  ];
+  const threads = ["--threads", String(options.engine.numThreads ?? defaultNumThreads())];
+  const stage = startStage("training");
+  const job = {
+    python,
+    args: [...terms, ...files, ...threads],
+    runFolder,
+    steps,
+    onLine: (line: string) => stage.update(line),
+  };
+  const log = await train(job, signal);
+  stage.done(`${steps} steps, held-out loss ${log.losses.all ?? "unknown"}, ${outPath}`);
+  return { ...log, runFolder };
+}

@@ -1,0 +1,49 @@
+/** From a model's name to its place on this disk: a path, a download from the hub, or a bundled model. */
+import { basename, join, resolve } from "node:path";
+import { packageRoot } from "../core/package-root.js";
+import { formatBytes } from "../core/quantities.js";
+import type { StartStage } from "../core/stages.js";
+
+export interface LocatedModel {
+  /** The file (of a split one, the first shard), or the folder of a model that is one. */
+  readonly path: string;
+  /** What the model is called where nobody names it: the file's name, or the hub's repository. */
+  readonly name: string;
+}
+
+/** The bundled models; the first is the default. */
+export const BUNDLED_MODELS = ["mill-base", "mill-student"] as const;
+export type BundledModel = (typeof BUNDLED_MODELS)[number];
+
+export function bundledModelPath(name: BundledModel = "mill-base"): string {
+  return join(packageRoot(), "models", `${name}.gguf`);
+}
+
+/** @example nameOf("/models/qwen-00001-of-00002.gguf") // "qwen" */
+export function nameOf(spec: string): string {
+  if (spec.startsWith("hf:")) return spec.slice("hf:".length).split(":")[0]!;
+  return basename(resolve(spec)).replace(/(-\d{5}-of-\d{5})?\.gguf$/, "");
+}
+
+/**
+ * @param spec a path or hf:org/repo[:file]; undefined = the bundled model
+ * @param isWholeRepository for an engine that reads the hub's repository itself
+ */
+export async function locateModel(
+  spec: string | undefined,
+  startStage: StartStage,
+  isWholeRepository = false,
+): Promise<LocatedModel> {
+  const { resolveModelPath } = await import("./hub.js");
+  const stage = startStage("model");
+  const wanted = spec ?? bundledModelPath();
+  const { path, files } = await resolveModelPath(wanted, {
+    onProgress: ({ file, receivedBytes, totalBytes }) => {
+      stage.update(`${file}: ${formatBytes(receivedBytes)} of ${formatBytes(totalBytes)}`);
+    },
+    isWholeRepository,
+    onWait: () => stage.note("another process is downloading it; waiting"),
+  });
+  stage.done(files.length > 1 ? `${path} and ${files.length - 1} more` : path);
+  return { path, name: nameOf(wanted) };
+}

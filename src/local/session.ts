@@ -1,0 +1,144 @@
+/** A model in this process that answers prompts: token ids in, text out as it comes, with timings. */
+import { MillraceError } from "../core/errors.js";
+import type { StartStage } from "../core/stages.js";
+import type { Engine } from "../engine/api/engine.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import { SOLE_USER_TERMS } from "../serve/job-terms.js";
+import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";
+import { chatPromptIds } from "../text/text-side.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
+import { type SamplingChoice, samplingFrom } from "./sampling.js";
+import { type ModelSource, startEngineWithText } from "./start-engine.js";
+
+/** One answer and its timings. */
+export interface AnswerStats {
+  readonly text: string;
+  readonly numPromptTokens: number;
+  readonly numCachedTokens: number;
+  readonly numOutputTokens: number;
+  readonly timeToFirstTokenMs: number;
+  /** After the first token; undefined for fewer than two. */
+  readonly tokensPerSecond: number | undefined;
+  readonly end: "stop" | "length" | "cancelled";
+}
+
+export interface LocalSession {
+  readonly name: string;
+  readonly engine: Engine;
+  readonly tokenizer: Tokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+  /** For values that the session's choice lacks. */
+  readonly samplingDefaults: SamplingDefaults;
+  /** Streams one answer; aborting the signal ends it there. `seed` replaces the session's. */
+  answer(
+    promptIds: readonly number[],
+    onText: (text: string) => void,
+    signal?: AbortSignal,
+    seed?: number,
+  ): Promise<AnswerStats>;
+  close(): Promise<void>;
+}
+
+export async function openLocalSession(
+  source: ModelSource,
+  choice: SamplingChoice,
+  startStage: StartStage,
+): Promise<LocalSession> {
+  const { name, engine, tokenizer, chatTemplate, samplingDefaults } = await startEngineWithText(source, startStage);
+  const { Generation } = await import("../serve/generation.js");
+
+  function answer(
+    promptIds: readonly number[],
+    onText: (text: string) => void,
+    signal?: AbortSignal,
+    seed?: number,
+  ): Promise<AnswerStats> {
+    const numPromptTokens = promptIds.length;
+    const { maxModelLen, numKvBlocks, blockSize } = engine.info;
+    const tokensLeft = Math.min(maxModelLen, numKvBlocks * blockSize) - numPromptTokens;
+    if (tokensLeft < 1) {
+      throw new MillraceError(
+        "context_length_exceeded",
+        `expected a prompt of fewer than ${numPromptTokens + tokensLeft} tokens, got ${numPromptTokens}`,
+        { hint: "shorten the prompt, or start a new conversation" },
+      );
+    }
+    const request = {
+      promptIds: Int32Array.from(promptIds),
+      sampling: samplingFrom(
+        seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
+        samplingDefaults,
+        tokensLeft,
+        [...tokenizer.stopIds],
+      ),
+      stopStrings: choice.stop ?? [],
+      isStopIncluded: false,
+      keepSpecial: false,
+      cacheSalt: undefined,
+    };
+    return new Promise((resolve, reject) => {
+      const startMs = performance.now();
+      let firstMs: number | undefined;
+      let text = "";
+      let numCachedTokens = 0;
+      const finish = (end: AnswerStats["end"]): void => {
+        signal?.removeEventListener("abort", onAbort);
+        const numOutputTokens = generation.numTokens;
+        const spanSeconds = (performance.now() - (firstMs ?? startMs)) / 1000;
+        resolve({
+          text,
+          numPromptTokens,
+          numCachedTokens,
+          numOutputTokens,
+          end,
+          timeToFirstTokenMs: (firstMs ?? performance.now()) - startMs,
+          tokensPerSecond: numOutputTokens > 1 && spanSeconds > 0 ? (numOutputTokens - 1) / spanSeconds : undefined,
+        });
+      };
+      const generation = new Generation(request, tokenizer, {
+        onUpdate: (update) => {
+          firstMs ??= performance.now();
+          numCachedTokens = update.numCachedTokens;
+          text += update.text;
+          if (update.text !== "") onText(update.text);
+          if (update.end !== undefined) finish(update.end.reason);
+        },
+        onError: reject,
+      });
+      const onAbort = (): void => {
+        generation.abort();
+        finish("cancelled");
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      generation.start(engine, SOLE_USER_TERMS);
+    });
+  }
+
+  return { name, engine, tokenizer, chatTemplate, samplingDefaults, answer, close: () => engine.close() };
+}
+
+/** Throws template_missing. */
+export function templateOf({ name, chatTemplate }: Pick<LocalSession, "name" | "chatTemplate">): ChatTemplate {
+  if (chatTemplate !== undefined) return chatTemplate;
+  throw new MillraceError("template_missing", `expected a model with a chat template, got ${name} without`, {
+    hint: "give --chat-template",
+  });
+}
+
+/**
+ * Whole answers to chats, with the session's sampling.
+ *
+ * @param seedOf the seed for each prompt
+ */
+export function askOf(session: LocalSession, seedOf: (messages: readonly PlainMessage[]) => number) {
+  const template = templateOf(session);
+  return async (messages: readonly PlainMessage[], signal: AbortSignal) => {
+    const promptIds = chatPromptIds(session.tokenizer, template, messages);
+    const seed = seedOf(messages);
+    const { text, end, numPromptTokens, numOutputTokens } = await session.answer(promptIds, () => {}, signal, seed);
+    if (end === "cancelled") throw signal.reason;
+    return { text, end, numPromptTokens, numOutputTokens };
+  };
+}
+
+type PlainMessage = Pick<ChatMessage, "role"> & { readonly content: string };

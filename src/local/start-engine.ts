@@ -1,0 +1,74 @@
+/** Opens a model in this process: the engine in its thread, and the text side beside it. */
+import { MillraceError } from "../core/errors.js";
+import { formatBytes, formatCount } from "../core/quantities.js";
+import type { StartStage } from "../core/stages.js";
+import type { Engine } from "../engine/api/engine.js";
+import type { EngineOptions } from "../engine/api/options.js";
+import { locateModel } from "../formats/locate-model.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import { loadTextSide, type TextSide } from "../text/text-side.js";
+import { type SamplingSource, samplingDefaultsFor } from "./sampling.js";
+
+/** An engine's options before its model is found. */
+export type EngineSettings = Omit<EngineOptions, "modelPath">;
+
+export interface ModelSource extends SamplingSource {
+  /** A path or hf:org/repo[:file]; absent: the bundled model. */
+  readonly model?: string;
+  /** A file that replaces the model's own template. */
+  readonly chatTemplate?: string;
+  readonly engine: EngineSettings;
+}
+
+export interface StartedEngine extends TextSide {
+  readonly engine: Engine;
+  readonly name: string;
+  /** The model's file or folder. */
+  readonly path: string;
+  /** For requests that choose no sampling. */
+  readonly samplingDefaults: SamplingDefaults;
+}
+
+/** A token the model chooses must have a text, and a text's tokens an embedding. */
+function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
+  if (numEmbeddings === numTokens) return;
+  throw new MillraceError(
+    "gguf_tensor",
+    `expected the embedding to have ${numTokens} rows, one for each token, got ${numEmbeddings}`,
+    {
+      hint: "The file was written by a broken converter; download or convert the model again.",
+    },
+  );
+}
+
+/** The engine loads in its own thread while this one reads the vocabulary. */
+export async function startEngineWithText(source: ModelSource, startStage: StartStage): Promise<StartedEngine> {
+  const { path, name } = await locateModel(source.model, startStage);
+  const { startEngine } = await import("../engine/engine.js");
+  const stage = startStage("engine");
+  const starting = startEngine(
+    { ...source.engine, modelPath: path },
+    ({ stage: text, fraction }) => {
+      stage.update(fraction === undefined ? text : `${text} ${Math.round(fraction * 100)} %`);
+    },
+    (text) => stage.note(text),
+  );
+  // It may fail while the vocabulary is being read, before anyone waits for it.
+  starting.catch(() => {});
+  try {
+    const textSide = await loadTextSide(path, source.chatTemplate);
+    const samplingDefaults = samplingDefaultsFor(source, textSide.readSampling);
+    const engine = await starting;
+    assertSameVocabulary(engine.info.vocabSize, textSide.tokenizer.vocabSize);
+    const { architecture, numParameters, weightBytes, weightType } = engine.info;
+    stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
+    return { ...textSide, engine, name, path, samplingDefaults };
+  } catch (thrown) {
+    // A file the tokenizer refuses must not leave the engine's thread running, nor its own failure unheard.
+    await starting.then(
+      (engine) => engine.close(),
+      () => {},
+    );
+    throw thrown;
+  }
+}

@@ -1,0 +1,66 @@
+/** What evaluation and distillation need of a model: it answers chats. Whether it runs in this process or behind a URL is the caller's business. */
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { MillraceError } from "../core/errors.js";
+
+export const messageSchema = z
+  .object({ role: z.enum(["system", "user", "assistant"]), content: z.string() })
+  .readonly();
+
+export type Message = z.infer<typeof messageSchema>;
+
+export interface AskedAnswer {
+  readonly text: string;
+  /** length: cut off. */
+  readonly end: "stop" | "length";
+  readonly numPromptTokens: number;
+  readonly numOutputTokens: number;
+}
+
+/** Throws a refusal for a prompt that cannot be answered, and any other error when the model cannot go on. */
+export type Ask = (messages: readonly Message[], signal: AbortSignal) => Promise<AskedAnswer>;
+
+const REFUSALS: readonly string[] = [
+  "context_length_exceeded",
+  "kv_capacity_exceeded",
+  "template_failed",
+  "invalid_request",
+];
+
+/** Whether only this prompt is refused, so that the others can go on. */
+export const isRefusal = (thrown: unknown): thrown is MillraceError =>
+  thrown instanceof MillraceError && REFUSALS.includes(thrown.code);
+
+/** The first 128 bits of SHA-256 over roles and contents, in hexadecimal. */
+export function promptId(messages: readonly { readonly role: string; readonly content: string }[]): string {
+  const text = JSON.stringify(messages.map(({ role, content }) => [role, content]));
+  return createHash("sha256").update(text).digest("hex").slice(0, 32);
+}
+
+/** The sampling seed of one prompt, in [0, 2^31): with one seed for all, prompts of equal length would draw the same numbers. */
+export function seedOf(seed: number, messages: Parameters<typeof promptId>[0]): number {
+  return (
+    createHash("sha256")
+      .update(`${seed} ${promptId(messages)}`)
+      .digest()
+      .readUInt32LE() >>> 1
+  );
+}
+
+/** Runs `concurrency` items at a time. After a failure no further item begins; the first failure is thrown once all running items have ended. */
+export async function runAll<T>(
+  items: readonly T[],
+  concurrency: number,
+  run: (item: T, index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  const failures: unknown[] = [];
+  const work = async (): Promise<void> => {
+    while (next < items.length && failures.length === 0) {
+      const index = next++;
+      await run(items[index]!, index).catch((thrown: unknown) => failures.push(thrown));
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, work));
+  if (failures.length > 0) throw failures[0];
+}

@@ -1,0 +1,92 @@
+/** Evaluates a model on one task: it answers all prompts, many at once, and each answer is scored as it comes. */
+import { setMaxListeners } from "node:events";
+import { type Ask, type AskedAnswer, isRefusal, runAll } from "./ask.js";
+import type { ScoredChat } from "./check.js";
+import { scoreAnswer } from "./score-answer.js";
+import type { EvalTask } from "./tasks.js";
+import { wilsonInterval } from "./wilson.js";
+
+interface ItemResult {
+  readonly prompt: ScoredChat["messages"];
+  readonly answer: string;
+  readonly expected: string;
+  readonly score: number;
+  readonly exact: boolean;
+  readonly note?: string;
+  readonly numPromptTokens: number;
+  readonly numOutputTokens: number;
+  readonly end: AskedAnswer["end"] | "refused";
+}
+
+export interface TaskResult {
+  readonly task: string;
+  readonly numItems: number;
+  /** Share of the answers that are right without reservation, and Wilson's 95 % interval for it. */
+  readonly exact: number;
+  readonly exactInterval: readonly [low: number, high: number];
+  /** Mean over all items. */
+  readonly score: number;
+  readonly numOutputTokens: number;
+  readonly seconds: number;
+  readonly tokensPerS: number;
+  readonly items: readonly ItemResult[];
+}
+
+/**
+ * @param concurrency answers that are written at the same time
+ * @param onProgress called with the number of items done
+ */
+export async function runTask(
+  ask: Ask,
+  { name, chats }: EvalTask,
+  concurrency: number,
+  onProgress: (numDone: number) => void,
+): Promise<TaskResult> {
+  const items: ItemResult[] = new Array(chats.length);
+  const failing = new AbortController();
+  setMaxListeners(0, failing.signal);
+  const startMs = performance.now();
+  let numDone = 0;
+  await runAll(chats, concurrency, async (chat, index) => {
+    try {
+      items[index] = await runItem(ask, chat, failing.signal);
+    } catch (thrown) {
+      failing.abort(thrown);
+      throw thrown;
+    }
+    onProgress(++numDone);
+  });
+  const seconds = (performance.now() - startMs) / 1000;
+  return { task: name, ...summaryOf(items), seconds, tokensPerS: totalOf(items) / seconds, items };
+}
+
+const totalOf = (items: readonly ItemResult[]): number => items.reduce((sum, item) => sum + item.numOutputTokens, 0);
+
+function summaryOf(
+  items: readonly ItemResult[],
+): Pick<TaskResult, "numItems" | "exact" | "exactInterval" | "score" | "numOutputTokens"> {
+  const numItems = items.length;
+  const numExact = items.filter(({ exact }) => exact).length;
+  return {
+    numItems,
+    exact: numExact / Math.max(1, numItems),
+    exactInterval: wilsonInterval(numExact, numItems),
+    score: items.reduce((sum, { score }) => sum + score, 0) / Math.max(1, numItems),
+    numOutputTokens: totalOf(items),
+  };
+}
+
+async function runItem(ask: Ask, chat: ScoredChat, signal: AbortSignal): Promise<ItemResult> {
+  const prompt = chat.messages.slice(0, -1);
+  const expected = chat.messages.at(-1)?.content ?? "";
+  try {
+    const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal);
+    const score = await scoreAnswer(chat.check, expected, text);
+    return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };
+  } catch (thrown) {
+    // A prompt that exceeds the context, or that the template refuses, counts as a wrong answer; the run goes on.
+    if (!isRefusal(thrown)) throw thrown;
+    const failure = { answer: "", score: 0, exact: false, note: thrown.message } as const;
+    return { prompt, expected, ...failure, numPromptTokens: 0, numOutputTokens: 0, end: "refused" };
+  }
+}

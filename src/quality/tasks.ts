@@ -1,0 +1,50 @@
+/** Tasks of an evaluation: chats of one family whose last answers can be scored. */
+import { readFileSync } from "node:fs";
+import { MillraceError } from "../core/errors.js";
+import { optionError } from "../core/option-error.js";
+import { parseChats, type ScoredChat } from "./check.js";
+
+export interface EvalTask {
+  readonly name: string;
+  readonly chats: readonly ScoredChat[];
+}
+
+/** Some families have many chats without a right answer. */
+const MAX_TRIES_PER_ITEM = 20;
+
+/** The first `count` chats that can be scored. @param chatAt the chat of this index */
+export function scorableChats(count: number, chatAt: (index: number) => ScoredChat): ScoredChat[] {
+  const chats: ScoredChat[] = [];
+  for (let index = 0; chats.length < count && index < count * MAX_TRIES_PER_ITEM; index++) {
+    const chat = chatAt(index);
+    if (chat.check.kind !== "none") chats.push(chat);
+  }
+  return chats;
+}
+
+/** Throws invalid_option for a name that is no task. @param wanted undefined: all */
+export function assertKnownTasks(wanted: readonly string[] | undefined, names: readonly string[]): void {
+  const unknown = wanted?.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw optionError("--tasks", `of ${names.join(", ")}`, unknown);
+}
+
+/** The families of a file of chats, `count` chats each. Throws file_unreadable and invalid_option. */
+export function tasksOfFile(path: string, wanted: readonly string[] | undefined, count: number): EvalTask[] {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected chats in ${path}, got ${String(cause)}`, { cause });
+  }
+  const byTask = new Map<string, ScoredChat[]>();
+  for (const chat of parseChats(text, path)) {
+    const chats = byTask.get(chat.family) ?? [];
+    if (chat.check.kind !== "none" && chats.length < count) chats.push(chat);
+    byTask.set(chat.family, chats);
+  }
+  if (byTask.size === 0) throw new MillraceError("invalid_option", `expected chats in ${path}, got none`);
+  assertKnownTasks(wanted, [...byTask.keys()]);
+  return [...byTask]
+    .filter(([name, chats]) => chats.length > 0 && (wanted === undefined || wanted.includes(name)))
+    .map(([name, chats]) => ({ name, chats }));
+}

@@ -1,0 +1,90 @@
+/** A model's text side, read from its files: tokenizer, chat template and sampling defaults. */
+import { readFileSync } from "node:fs";
+import { MillraceError } from "../core/errors.js";
+import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import type { AsyncTokenizer } from "./async-tokenizer.js";
+import type { ChatMessage, ChatTemplate, ChatTemplateOptions } from "./template/chat-template.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
+
+export interface TextSide {
+  readonly tokenizer: Tokenizer;
+  /** The same tokenizer, for texts of any length. */
+  readonly asyncTokenizer: AsyncTokenizer;
+  readonly chatTemplate: ChatTemplate | undefined;
+  /** Sampling defaults of the model's files. Throws where the files hold values that no request may have. */
+  readonly readSampling: () => SamplingDefaults;
+}
+
+export function readTemplateFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MillraceError("file_unreadable", `expected a chat template in ${path}, got ${String(cause)}`, { cause });
+  }
+}
+
+/** @param templatePath a file that replaces the model's own template */
+export async function loadTextSide(modelPath: string, templatePath?: string): Promise<TextSide> {
+  const [{ isHfFolder }, { AsyncTokenizer }, { tokenizerSource }] = await Promise.all([
+    import("../formats/hf/folder.js"),
+    import("./async-tokenizer.js"),
+    import("./tokenizer-source.js"),
+  ]);
+  // Before the files are read: others that take their place meanwhile are seen as others.
+  const source = tokenizerSource(modelPath);
+  const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
+    ? loadHfText(modelPath)
+    : loadGgufText(modelPath));
+  const asyncTokenizer = new AsyncTokenizer(tokenizer, source);
+  if (templatePath === undefined) return { tokenizer, asyncTokenizer, chatTemplate: chatTemplate(), readSampling };
+  const { ChatTemplate } = await import("./template/chat-template.js");
+  const replacing = new ChatTemplate(readTemplateFile(templatePath), endTokensOf(tokenizer));
+  return { tokenizer, asyncTokenizer, chatTemplate: replacing, readSampling };
+}
+
+function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken" | "eosToken"> {
+  const textOf = (id: number | undefined): string | undefined =>
+    id === undefined ? undefined : Buffer.from(tokenizer.tokenBytes(id)).toString("utf8");
+  return { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
+}
+
+/** The template is not read where another replaces it: it may be the reason why. */
+interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
+  readonly chatTemplate: () => ChatTemplate | undefined;
+}
+
+async function loadGgufText(path: string): Promise<LoadedText> {
+  const [{ readGguf }, { createTokenizer }, { readChatTemplate }, { readGgufSampling }] = await Promise.all([
+    import("../formats/gguf/read.js"),
+    import("./tokenizer/create-tokenizer.js"),
+    import("./template/chat-template.js"),
+    import("../formats/sampling-defaults.js"),
+  ]);
+  const { metadata } = readGguf(path);
+  const tokenizer = createTokenizer(metadata);
+  const chatTemplate = (): ChatTemplate | undefined => readChatTemplate(metadata, endTokensOf(tokenizer));
+  return { tokenizer, chatTemplate, readSampling: () => readGgufSampling(metadata) };
+}
+
+async function loadHfText(path: string): Promise<LoadedText> {
+  const [{ readHfFolder }, { createHfTokenizer }, { readHfChatTemplate }, { readHfSampling }] = await Promise.all([
+    import("../formats/hf/folder.js"),
+    import("./hf/create-tokenizer.js"),
+    import("./hf/chat-template.js"),
+    import("../formats/sampling-defaults.js"),
+  ]);
+  const { numEmbeddings } = readHfFolder(path);
+  const tokenizer = createHfTokenizer(path, numEmbeddings);
+  const chatTemplate = (): ChatTemplate | undefined => readHfChatTemplate(path);
+  return { tokenizer, chatTemplate, readSampling: () => readHfSampling(path) };
+}
+
+/** Token ids of a chat, up to the point where the answer begins. */
+export function chatPromptIds(
+  tokenizer: Tokenizer,
+  template: ChatTemplate,
+  messages: readonly ChatMessage[],
+): number[] {
+  const text = template.render({ messages, addGenerationPrompt: true });
+  return tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
+}
