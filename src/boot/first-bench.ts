@@ -4,7 +4,7 @@ import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../core/package-root.js";
 
-export interface FirstBench {
+interface FirstBench {
   readonly url: string;
   readonly model: string;
   readonly apiKey: string | undefined;

@@ -69,7 +69,7 @@ function readLine(line: string, path: string, number: number): Answer {
   }
 }
 
-export interface CollectProgress {
+interface CollectProgress {
   readonly numDone: number;
   readonly numAll: number;
   readonly numOutputTokens: number;

@@ -7,7 +7,7 @@ import { type AnsweredPrompt, AnswerFile, answered, corpusOf } from "./answers.j
 import type { Split } from "./prompts.js";
 
 /** What an answer depends on beside its prompt. */
-export interface CollectionTerms {
+interface CollectionTerms {
   readonly teacher: string;
   /** SHA-256 of the model's files; undefined for one behind a URL. */
   readonly contentHash: string | undefined;

@@ -5,7 +5,7 @@ import type { Score } from "../quality/score.js";
 import { scoreAnswer } from "../quality/score-answer.js";
 import type { Prompt } from "./prompts.js";
 
-export interface Judged {
+interface Judged {
   readonly prompt: Prompt;
   readonly answer: string;
 }

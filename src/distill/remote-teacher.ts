@@ -12,7 +12,7 @@ export interface RemoteTeacher {
   close(): Promise<void>;
 }
 
-export interface RemoteTeacherOptions {
+interface RemoteTeacherOptions {
   /** The server's address, with or without /v1. */
   readonly url: string;
   /** undefined: the first that the server lists. */

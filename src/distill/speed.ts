@@ -26,7 +26,7 @@ export interface SpeedComparison {
 }
 
 /** What a token costs of an engine kept busy: time from many prompts' arrival to their last token, by the tokens generated. */
-export interface LoadedCost {
+interface LoadedCost {
   readonly numSequences: number;
   /** Medians, in milliseconds of the machine per generated token, its share of the prompt included. */
   readonly teacherMs: number;
@@ -36,7 +36,7 @@ export interface LoadedCost {
 }
 
 /** A prompt for both, as each one's template and tokenizer have it. */
-export interface PromptPair {
+interface PromptPair {
   readonly teacher: readonly number[];
   readonly student: readonly number[];
 }

@@ -69,7 +69,7 @@ export function trainerSource(): string {
     .join("");
 }
 
-export interface Training {
+interface Training {
   readonly python: string;
   /** train.py's, its command first. */
   readonly args: readonly string[];

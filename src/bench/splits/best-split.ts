@@ -9,7 +9,7 @@ import { packageVersion } from "../../core/package-root.js";
 import { chooseSplit, type MeasuredSplit, type Split, splitsOf } from "../../fleet/scaling/instance-plan.js";
 import { measureSplit, type SplitQuestion } from "./measure-split.js";
 
-export interface SplitAnswer {
+interface SplitAnswer {
   readonly chosen: Split;
   readonly measured: readonly MeasuredSplit[];
   readonly wasKnown: boolean;

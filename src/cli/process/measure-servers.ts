@@ -8,7 +8,7 @@ import { assertFolders, presentReport } from "../output/bench-report.js";
 import { benchView } from "../output/bench-view.js";
 import { withoutRepeats } from "./stop-signal.js";
 
-export interface MeasureJob {
+interface MeasureJob {
   /** Threads that the machine's ceilings are read with; absent: one for each physical core. */
   readonly numThreads?: number | undefined;
   readonly targets: readonly ServerUnderTest[];

@@ -14,7 +14,7 @@ import { describeSharing } from "../output/describe-access.js";
 import { reportError } from "../output/report-error.js";
 import { withoutRepeats } from "./stop-signal.js";
 
-export interface ServingInstance extends StartedEngine {
+interface ServingInstance extends StartedEngine {
   readonly server: RunningServer;
   readonly modelNames: readonly [string, ...string[]];
   readonly needsApiKey: boolean;
