@@ -1,6 +1,6 @@
 /**
- * What the engine asks of a device: memory, and recorded programs of operations that run in it. All calls take effect in the order in which
- * they were made. Host and device share no memory: numbers cross by inputs and outputs, and by read and write.
+ * The engine's interface to a device: memory, and recorded programs of operations on it. Calls take effect in the order in which they are
+ * made. Host and device share no memory: data crosses through `input` and `output` buffers, and through `read` and `write`.
  */
 import type { BufferHandle, WeightHandle } from "./handles.js";
 import type { KvType } from "./ops.js";
@@ -8,56 +8,56 @@ import type { Program } from "./program.js";
 import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
 
 /**
- * auto: integers for quantised weights, of 16 bits beside weights of eight; int8: of eight bits beside these too, which is faster where the CPU
- * multiplies bytes; f32: activations stay as they are, at a fraction of the speed.
+ * How products with quantised weights treat activations.
+ * - auto: round them to integers, of 16 bits for 8-bit weights and of 8 bits for narrower ones;
+ * - int8: round them to 8 bits for 8-bit weights too, which is faster on CPUs with byte multiplication;
+ * - f32: do not round them, at a fraction of the speed.
  */
 export const ACTIVATION_DTYPES = ["auto", "int8", "f32"] as const;
 export type ActivationDtype = (typeof ACTIVATION_DTYPES)[number];
 
 export interface PackCacheOptions {
   readonly folder: string;
-  /** Packs together take at most so much; the longest unused go first. */
+  /** Limit on the total size of all packs; the least recently used are removed first. */
   readonly maxBytes: number;
 }
 
-/** What a backend is created with. */
 export interface BackendOptions {
   readonly numThreads: number;
-  /** CPUs that kernel threads stay on, thread i on the i-th, around and around, thread 0 on any of them; undefined = wherever the OS puts them. */
+  /** Pins kernel thread i to CPU cpuAffinity[i % length], and thread 0, the calling one, to the whole list; undefined: no pinning. */
   readonly cpuAffinity: readonly number[] | undefined;
-  /** auto: quantised weights are multiplied with activations rounded to integers; int8: to 8 bits also where auto takes 16; f32: none is rounded. */
   readonly activationDtype: ActivationDtype;
-  /** Where packed weights are kept for the next start; undefined = nowhere. */
+  /** Where to keep packed weights for the next start; undefined: not kept. */
   readonly packCache: PackCacheOptions | undefined;
-  /** Attention reads blocks that several sequences begin with once per step; false: once per sequence, with the same results. */
+  /** Read the KV blocks of a common prefix once per step; false: once per sequence, with the same results. */
   readonly shareKvReads: boolean;
 }
 
-/** What people who wait for a model hear. */
+/** Reports the loading of a model to the people who wait for it. */
 export interface LoadReport {
-  /** fraction from 0 to 1 */
+  /** @param fraction of the stage that is done, from 0 to 1 */
   progress(stage: string, fraction?: number): void;
-  /** Something that works, but not as well as it should. */
+  /** Reports a problem that makes loading slower or less complete but does not stop it. */
   note(text: string): void;
 }
 
 /** A model's matrices. */
 export interface WeightSet {
-  /** What people call the model. */
+  /** The model's name, as people read it. */
   readonly name: string;
-  /** The files that the values depend on: what a backend makes of them may be kept for the next start. None: nothing is kept. */
+  /** The files that determine the weights. The backend may keep data derived from them for the next start; if empty, it keeps none. */
   readonly files: readonly string[];
-  /** Of all of the model, as it is stored. */
+  /** Stored size of the whole model, in bytes. */
   readonly numBytes: number;
   readonly source: MatrixSource;
   readonly matrices: readonly MatrixSpec[];
 }
 
-/** The left operands of products, whose kernels may want rows in a form of their own. */
+/** Prepares the left operands of products, which kernels may need in a format of their own. */
 export interface ProductInputs {
   /**
-   * Records what prepares x [numRows, cols] for products with `weights`.
-   * @returns for each of them the buffer that `linear` and `gatedLinear` take as x, until other rows of as many columns are prepared
+   * Records the operations that prepare x [numRows, cols] for products with `weights`.
+   * @returns for each weight the buffer to pass as x to `linear` or `gatedLinear`; valid until `prepare` is called again with the same `cols`
    */
   prepare(
     program: Program,
@@ -68,15 +68,15 @@ export interface ProductInputs {
   ): readonly BufferHandle[];
 }
 
-/** Bytes of stored K and V, counted since the backend was created. */
+/** Bytes of stored keys and values, counted since the backend was created. */
 export interface KvBytes {
-  /** What attention read. */
+  /** Bytes that attention read. */
   readonly read: number;
-  /** What it would have read had no sequence shared its reads with another. */
+  /** Bytes that attention would have read without sharing. */
   readonly unshared: number;
 }
 
-/** What people are told about a backend. */
+/** Facts about a backend for logs and reports. */
 export interface BackendDescription {
   readonly isa: string;
   readonly numThreads: number;
@@ -88,49 +88,49 @@ export interface HostArrays {
   readonly f64: Float64Array;
 }
 
-/** A buffer that operations name, with the host's copy of it. */
+/** A device buffer with the host's copy of its contents. */
 export interface HostBuffer<Type extends keyof HostArrays> {
   readonly buffer: BufferHandle;
   readonly values: HostArrays[Type];
 }
 
-/** Belongs to one JavaScript thread. */
+/** A device. It belongs to one JavaScript thread. */
 export interface Backend {
   readonly description: BackendDescription;
-  /** Memory for KV caches: what is free beside the weights placed so far. */
+  /** Bytes left for KV caches after the weights placed so far. */
   freeBytes(): number;
   /** Stored bytes of one token's key (or value) of one head. */
   kvEntryBytes(kvType: KvType, headDim: number): number;
-  /** A block of a KV cache has a multiple of so many entries. */
+  /** The number of entries in a KV block must be a multiple of this. */
   readonly kvBlockMultiple: number;
   /** Numbers of rows, ascending from 1, at which the time of a step changes its slope: the engine measures steps of these sizes. */
   readonly stepCostRows: readonly number[];
-  /** Zeroed memory. Throws `out_of_memory`. */
+  /** Allocates zeroed memory. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
   /**
-   * A buffer that operations read. The host fills `values`, zeros at first, before it submits a program; it leaves them alone until that has
-   * ended.
+   * Creates a buffer for operations to read. `values` starts zeroed. The host fills it before it submits a program and must not change it
+   * until that program has ended.
    */
   input<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type>;
-  /** A buffer that operations write. `values` are there once a program has ended, until the next one is submitted. */
+  /** Creates a buffer for operations to write. `values` holds the results from the end of a program until the next one is submitted. */
   output<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type>;
   release(buffer: BufferHandle): void;
-  /** Copies bytes out of a buffer into `target`. Rejects with `kernels_argument` when they do not all lie inside. */
+  /** Fills `target` with bytes of a buffer from `byteOffset`. Rejects with `kernels_argument` if the range exceeds the buffer. */
   read(buffer: BufferHandle, byteOffset: number, target: ArrayBufferView): Promise<void>;
-  /** Copies `source` into a buffer; the host may change it at once. Throws `kernels_argument` when it does not fit there. */
+  /** Copies `source` into a buffer at `byteOffset`; the host may reuse it at once. Throws `kernels_argument` if it does not fit. */
   write(buffer: BufferHandle, byteOffset: number, source: ArrayBufferView): void;
   /**
-   * Runs a program and resolves when it has ended. Rejects with `kernels_argument` when the program is malformed; then nothing ran. Rejects with
-   * `model_file_changed` when a part of a model's file is not there any more; then nothing that it computed is of use.
+   * Runs a program and resolves when it has ended. Rejects with `kernels_argument` for a malformed program, of which no operation ran.
+   * Rejects with `model_file_changed` when part of a model's file no longer exists; every result of the program is then invalid.
    */
   submit(program: Program): Promise<void>;
-  /** Every matrix in turn as operations take it, laid out as products are fastest with. Rejects with what the source throws. */
+  /** Places the matrices, in the layout that products are fastest with, and returns their handles in order. Rejects with the source's errors. */
   place(weights: WeightSet, report: LoadReport): Promise<readonly WeightHandle[]>;
-  /** @param maxRows of any product */
+  /** @param maxRows the most rows that a product may have */
   productInputs(maxRows: number): ProductInputs;
-  /** Throws `model_file_changed` when a file that weights are read from is not what it was. Looks once a second at most. */
+  /** Throws `model_file_changed` if a file that weights are read from has changed. Checks at most once a second. */
   checkFiles(nowMs: number): void;
-  /** Does a piece of the work that can wait; true when there is more. Throws `model_file_changed` and `pack_damaged`. */
+  /** Does a piece of deferred work; returns true while more remains. Throws `model_file_changed` and `pack_damaged`. */
   tidy(): boolean;
   kvBytes(): KvBytes;
   destroy(): void;

@@ -1,8 +1,8 @@
-/** What operands of a recorded program name: memory and matrices that a backend keeps. */
+/** Handles by which the operands of a recorded program name a backend's memory and matrices. */
 
-/** Handle of memory the backend owns. 0 is never a handle: optional operands pass it for "none". */
+/** Handle of memory that the backend owns. No buffer has handle 0: optional operands pass it for "none". */
 export type BufferHandle = number & { readonly __buffer: unique symbol };
-/** Handle of a matrix [rows, cols] that `linear` and `embed` read. */
+/** Handle of a weight matrix [rows, cols], which `linear` and `embed` read. */
 export type WeightHandle = number & { readonly __weight: unique symbol };
 
 export const NO_BUFFER = 0 as BufferHandle;

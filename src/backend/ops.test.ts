@@ -1,4 +1,4 @@
-/** What the table of operations says is so: shapes, and what is read and written. */
+/** Both devices agree with the table of operations on the shapes of buffers and on which buffers are read and written. */
 import { describe, expect, it, vi } from "vitest";
 import { wordsOf } from "../../test/reference/cases.js";
 import { Bench, withBench } from "../../test/reference/compare.js";
@@ -15,7 +15,7 @@ type BufferSpec = Extract<OperandSpec, { readonly access: string }>;
 const VALUE_BYTES = { f32: 4, i32: 4, f64: 8, bytes: 1, activations: 4, kvCache: 1 } as const;
 const CONSTANTS: Readonly<Record<string, number>> = { KV_OCTET, SAMPLE_PARAMS };
 
-/** The last case of an operation as words, with its operands' values and its weights' sizes by name. */
+/** An operation's last test case: its program words, its operands' values and its weights' sizes by name, and its buffers. */
 function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
   const created = vi.spyOn(bench.device, "createWeight");
   const words = wordsOf(bench, op);
@@ -36,7 +36,7 @@ function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
   return { words, values, buffers };
 }
 
-/** Undefined where a dimension is `*` or no number. */
+/** The buffer's size in bytes by the table; undefined if a dimension is `*`. */
 function bytesOf({ kind, shape }: BufferSpec, values: Readonly<Record<string, number>>): number | undefined {
   const dims = shape.slice(1, -1).split(", ");
   if (dims.includes("*")) return undefined;
@@ -47,8 +47,8 @@ function bytesOf({ kind, shape }: BufferSpec, values: Readonly<Record<string, nu
   }, VALUE_BYTES[kind]);
 }
 
-describe.each(DEVICES)("the table of operations on $label", ({ open }) => {
-  it.each(OP_NAMES)("says how large the buffers of %s are", (op) => {
+describe.each(DEVICES)("the operation table, checked on $label", ({ open }) => {
+  it.each(OP_NAMES)("states the buffer sizes of %s", (op) => {
     withBench(open(), (bench) => {
       const { words, values, buffers } = caseOf(bench, op);
       for (const { operand, index, spec } of buffers) {
@@ -66,7 +66,7 @@ describe.each(DEVICES)("the table of operations on $label", ({ open }) => {
     });
   });
 
-  it.each(OP_NAMES)("says what %s reads and writes", (op) => {
+  it.each(OP_NAMES)("states which buffers %s reads and writes", (op) => {
     withBench(open(), (bench) => {
       const { words, buffers } = caseOf(bench, op);
       const handles = [...new Set(buffers.map(({ index }) => words[index] as BufferHandle))];
@@ -74,7 +74,7 @@ describe.each(DEVICES)("the table of operations on $label", ({ open }) => {
         buffers.filter(({ index }) => words[index] === handle).map(({ spec }) => spec.access);
       const bytesIn = (handle: BufferHandle) => new Uint8Array(bench.device.view(handle));
       const pristine = new Map(handles.map((handle) => [handle, bytesIn(handle).slice()]));
-      /** Runs it over buffers as they were, but those that are only written full of `filler`. */
+      /** Results of a run on the original inputs, with write-only buffers filled with `filler` beforehand. */
       const resultsOver = (filler: number) => {
         for (const handle of handles) {
           bytesIn(handle).set(pristine.get(handle)!);
@@ -96,7 +96,7 @@ describe.each(DEVICES)("the table of operations on $label", ({ open }) => {
           continue;
         }
         const isWritten = Array.from(first, (byte, i) => byte !== 0 || second[i] !== 85);
-        // The reference needs no room.
+        // The reference device does not use the scratch buffer.
         if (!names.includes("room")) expect(isWritten, `${names} is written`).toContain(true);
         expect(
           first.filter((_, i) => isWritten[i]),

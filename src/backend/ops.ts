@@ -1,26 +1,26 @@
 /**
- * The operations of a recorded program, each described once: what it computes, and its operands in the order of their words. Types, the
- * recorder, the reference device's reader and the malformed-program tests are made from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. It imports nothing but types, so that the script can load it alone.
+ * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
+ * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
+ * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types, so that the script can load it alone.
  *
- * Every matrix is row-major. A shape names integer operands, a weight's rows and cols, and constants of this file; `*` is any length.
+ * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
  */
 import type { BufferHandle, WeightHandle } from "./handles.js";
 
-/** Attention splits the KV range every this many positions, always (exactness rule E3). */
+/** Attention always splits the KV range into parts of this many entries (exactness rule E3). */
 export const ATTENTION_PART = 256;
 
-/** A KV block's entries are stored eight by eight; every block size is a multiple of it. */
+/** Entries stored together in a KV block; every block size is a multiple of it. */
 export const KV_OCTET = 8;
 
-/** Operands that are one name of a list; the name's place in the list is its code. */
+/** Names that an operand may have instead of a number; a name's index in its list is its code. */
 export const CODES = {
-  /** int8: one f32 scale per token and head. */
+  /** Storage type of keys and values. int8 has one f32 scale per token and head. */
   KvType: ["f16", "f32", "int8"],
   Activation: ["silu", "geluTanh"],
   /**
-   * How the left operand of `linear` is stored: as it is; as int8 with a scale per block of 32 or 256 columns; as int16 with a scale per
-   * row; as int8 per block of 32 for weights around 128.
+   * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
+   * per block of 32 for weights that are stored as bytes centred on 128.
    */
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32"],
 } as const;
@@ -31,9 +31,9 @@ export type ActivationFormat = (typeof CODES.ActivationFormat)[number];
 export const KV_TYPES: readonly KvType[] = CODES.KvType;
 export const ACTIVATION_FORMATS: readonly ActivationFormat[] = CODES.ActivationFormat;
 
-/** Columns of a row of sampler parameters (f64). */
+/** Column of each parameter in a row of sampler parameters (f64). */
 export const SAMPLE_PARAM = {
-  /** 0: sample; 1: score `target` only (prompt log-probabilities) */
+  /** 0: sample; 1: only score `target`, for prompt log-probabilities */
   mode: 0,
   target: 1,
   /** 0 = greedy */
@@ -51,7 +51,7 @@ export const SAMPLE_PARAM = {
   /** seed as two unsigned 32-bit halves */
   seedHigh: 9,
   seedLow: 10,
-  /** index in the sequence of the token being chosen: the noise counter */
+  /** position of the chosen token in the sequence; the counter of the noise generator */
   position: 11,
   /** how many top tokens to report; 0: only the chosen token's log-probability; −1: no log-probabilities at all */
   numTop: 12,
@@ -65,15 +65,14 @@ export const SAMPLE_PARAM = {
   /** −1: no mask */
   maskStart: 20,
 } as const;
-/** f64 values per row. */
+/** f64 values per row of sampler parameters. */
 export const SAMPLE_PARAMS = 24;
 
-/** What an operation does with a buffer's contents. */
 export type Access = "reads" | "writes" | "reads and writes";
 
 export type BufferKind = "f32" | "i32" | "f64" | "bytes" | "activations" | "kvCache";
 
-/** `optional`: may be left out, and its word is then 0 (NO_BUFFER, false). */
+/** Description of an operand. `optional`: it may be omitted; 0 (NO_BUFFER, false) is then encoded. */
 export type OperandSpec =
   | {
       readonly kind: BufferKind;
@@ -85,7 +84,7 @@ export type OperandSpec =
   | { readonly kind: "weight"; readonly shape: string; readonly note?: string }
   | { readonly kind: "integer" | "number"; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
-  /** `min`: the first code that the operation takes. */
+  /** `min`: the lowest valid code. */
   | { readonly kind: "code"; readonly of: keyof typeof CODES; readonly min?: 1; readonly note?: string };
 
 export interface OpSpec {
@@ -105,7 +104,7 @@ const KV_SHAPE = {
 
 const CACHE_SHAPE = "[*, numKvHeads, blockSize / KV_OCTET, octet]";
 
-/** An operation's place in this table is its opcode, an operand's place in its operation that of its word. */
+/** Order matters: an operation's index is its opcode, and an operand's index is that of its encoded word. */
 export const OPS = {
   embed: {
     computes: "out[m] = scale · weight[ids[m]], of dequantised rows.",
@@ -309,7 +308,7 @@ export const OPS = {
 } as const satisfies Readonly<Record<string, OpSpec>>;
 
 export type OpName = keyof typeof OPS;
-/** In the order of their opcodes, from 0. */
+/** Operation names in opcode order, from 0. */
 export const OP_NAMES = Object.keys(OPS) as readonly OpName[];
 
 type SpecsOf<Name extends OpName> = (typeof OPS)[Name]["operands"];
@@ -330,25 +329,25 @@ type OptionalIn<Specs> = {
   [Key in keyof Specs]: Specs[Key] extends { readonly optional: true } ? Key : never;
 }[keyof Specs];
 
-/** What `Program.record` takes for an operation, as in `OperandsOf<"linear">`. */
+/** The operand object that `Program.record` takes for an operation. @example OperandsOf<"linear"> */
 export type OperandsOf<Name extends OpName> = {
   readonly [Key in Exclude<keyof SpecsOf<Name>, OptionalIn<SpecsOf<Name>>>]: ValueOf<SpecsOf<Name>[Key]>;
 } & {
   readonly [Key in OptionalIn<SpecsOf<Name>>]?: ValueOf<SpecsOf<Name>[Key]> | undefined;
 };
 
-/** Names of an operation's operands of some kinds. */
+/** The names of an operation's operands of the given kinds. */
 export type OperandName<Name extends OpName, Kind extends OperandSpec["kind"] = OperandSpec["kind"]> = {
   [Key in keyof SpecsOf<Name>]: SpecsOf<Name>[Key] extends { readonly kind: Kind } ? Key : never;
 }[keyof SpecsOf<Name>] &
   string;
 
-/** An operation's operands in the order of their words. */
+/** An operation's operands in encoding order. */
 export function operandsIn(name: OpName): readonly (readonly [operand: string, spec: OperandSpec])[] {
   return Object.entries<OperandSpec>(OPS[name].operands);
 }
 
-/** As `add(out, x, numRows, width)`. */
+/** @example signatureOf("add") // "add(out, x, numRows, width)" */
 export function signatureOf(name: OpName): string {
   return `${name}(${operandsIn(name)
     .map(([operand]) => operand)

@@ -1,4 +1,4 @@
-/** What the recorder writes, and what it does not compile. */
+/** The recorder's encoding, and the calls that must not compile. */
 import { expect, it } from "vitest";
 import type { BufferHandle, WeightHandle } from "./handles.js";
 import { OP_NAMES, operandsIn } from "./ops.js";
@@ -14,26 +14,26 @@ it("writes an operation's opcode, flags, number of operands and operands in the 
   expect(wordsOf(program)).toEqual([OP_NAMES.indexOf("linear"), 0, 6, 1, 2, 7, 4, 3, 1]);
 });
 
-it("notes that the next operation does not depend on this one", () => {
+it("flags an operation that the next one does not depend on", () => {
   const program = new Program();
   program.record("add", { out: buffer(1), x: buffer(2), numRows: 3, width: 4 }, { concurrent: true });
   program.record("add", { out: buffer(1), x: buffer(2), numRows: 3, width: 4 }, { concurrent: false });
   expect([program.words[1], program.words[HEADER_WORDS + 4 + 1]]).toEqual([CONCURRENT, 0]);
 });
 
-it("writes 0 for an operand that is left out", () => {
+it("writes 0 for an omitted operand", () => {
   const program = new Program();
   program.record("linear", { out: buffer(1), x: buffer(2), weight, numRows: 3 });
   expect(wordsOf(program).slice(HEADER_WORDS)).toEqual([1, 2, 7, 0, 3, 0]);
 });
 
-it("writes a name as its place in the list", () => {
+it("writes a name as its index in the list of codes", () => {
   const program = new Program();
   program.record("quantize", { out: buffer(1), x: buffer(2), numRows: 3, width: 256, format: "blocks256" });
   expect(wordsOf(program).slice(HEADER_WORDS)).toEqual([1, 2, 3, 256, 2]);
 });
 
-it("holds programs of any length, and forgets them", () => {
+it("records programs of any length and clears them", () => {
   const program = new Program();
   for (let i = 0; i < 2000; i++) program.record("add", { out: buffer(i), x: buffer(i + 1), numRows: 1, width: i });
   const numWords = HEADER_WORDS + operandsIn("add").length;
@@ -43,7 +43,7 @@ it("holds programs of any length, and forgets them", () => {
   expect(program.numWords).toBe(0);
 });
 
-it("compiles with an operation's own operands only", () => {
+it("compiles only with exactly the operation's operands", () => {
   const program = new Program();
   const added = { out: buffer(1), x: buffer(2), numRows: 3, width: 4 };
   const { width: _, ...withoutWidth } = added;

@@ -1,8 +1,8 @@
 /**
- * Records a step's operations as numbers in one Float64Array, so that a whole forward pass crosses into native code once.
+ * Records a step's operations as numbers in one Float64Array, so that a whole forward pass crosses into native code in one call.
  *
- * Encoding of one operation: [opcode, flags, numArgs, ...args], where the arguments are its operands in the order of ops.ts. Flag bit 0
- * (`CONCURRENT`): the next operation does not depend on this one, so no barrier follows it.
+ * One operation is encoded as [opcode, flags, numArgs, ...args]; the arguments are its operands in the order of ops.ts. Flag bit 0
+ * (`CONCURRENT`) says that the next operation does not depend on this one, so no barrier separates them.
  */
 import { CODES, type KvType, OP_NAMES, type OperandsOf, type OpName, operandsIn } from "./ops.js";
 
@@ -18,7 +18,7 @@ export function kvEntryBytes(kvType: KvType, headDim: number): number {
   return headDim * KV_VALUE_BYTES[kvType] + (kvType === "int8" ? 4 : 0);
 }
 
-/** What a linear layer multiplies and adds. */
+/** Inputs of a linear layer: x [numRows, cols], weight [rows, cols] and bias [rows], or NO_BUFFER for no bias. */
 export type LinearOperands = Required<Pick<OperandsOf<"linear">, "x" | "weight" | "bias">>;
 
 export type KvShape = Pick<
@@ -26,10 +26,10 @@ export type KvShape = Pick<
   "kvType" | "numHeads" | "numKvHeads" | "headDim" | "blockSize"
 >;
 
-/** Where the sampler finds its inputs and leaves its results. */
+/** Buffers from which `sample` reads its inputs and into which it writes its results. */
 export type SampleBuffers = Omit<OperandsOf<"sample">, "logits" | "numRows" | "vocabSize">;
 
-/** Two linear layers as `gatedLinear` takes them. */
+/** The operands of `gatedLinear` that name its two linear layers. */
 export function gatedOperands(gate: LinearOperands, up: LinearOperands) {
   return {
     gateX: gate.x,
@@ -44,7 +44,7 @@ export function gatedOperands(gate: LinearOperands, up: LinearOperands) {
 interface OpLayout {
   readonly opcode: number;
   readonly operands: readonly string[];
-  /** Beside each operand the names whose places are its codes; none where its word is a number or a flag. */
+  /** For each operand, the names that its codes stand for, in order of code; empty for operands that are no code. */
   readonly names: readonly (readonly string[])[];
 }
 
@@ -75,7 +75,7 @@ export class Program {
   }
 
   /**
-   * Appends an operation. @param options `concurrent`: the next operation neither reads nor writes what this one writes
+   * Appends an operation. @param options `concurrent`: the next operation neither reads nor writes the results of this one
    * @example program.record("add", { out, x, numRows, width });
    */
   record<Name extends OpName>(
@@ -107,7 +107,7 @@ export class Program {
   }
 }
 
-/** @param names that a code stands for, in order; an operand that was left out is 0 */
+/** Encodes an operand; one that was left out becomes 0. @param names the names that codes stand for, in order of code */
 function wordOf(value: Exclude<Value, number>, names: readonly string[]): number {
   if (typeof value === "string") return names.indexOf(value);
   return value === true ? 1 : 0;

@@ -1,4 +1,4 @@
-/** Where a model's tensors come from, whatever the file format; names are llama.cpp's (`blk.0.attn_q.weight`). */
+/** Interface to a model's tensors, independent of the file format. Tensors have llama.cpp's names (`blk.0.attn_q.weight`). */
 import type { WeightType } from "../formats/dequantize.js";
 
 /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. */
@@ -8,33 +8,33 @@ export interface MatrixSpec {
   readonly cols: number;
   readonly start: number;
   readonly rows: number;
-  /** Rows are looked up in it, or its products are exact: it keeps the values that it is stored with, whatever is faster. */
+  /** Keep the stored values, even where another layout or rounding is faster: for embedding tables and for exact products. */
   readonly keepsValues?: boolean;
 }
 
-/** Rows that lie in a file, one after another. */
+/** Rows stored contiguously in a file. */
 interface StoredRows {
   readonly type: WeightType;
   readonly path: string;
   readonly byteOffset: number;
 }
 
-/** Rows that no file has in a type that operations read. */
+/** Rows that must be converted, because no file has them in a type that operations can read. */
 interface ConvertedRows {
   readonly type: WeightType;
-  /** Writes all of the rows, one after another, to the beginning of `target`, which has zeros so far. */
+  /** Writes all rows contiguously from the start of `target`, which is zeroed. */
   convert(target: ArrayBuffer): void;
 }
 
 export type MatrixRows = StoredRows | ConvertedRows;
 
 export interface MatrixSource {
-  /** Throws unless the matrix is there in that shape. */
+  /** Throws unless the source has the matrix in that shape. */
   matrix(spec: MatrixSpec): MatrixRows;
 }
 
 export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
-  /** A small tensor's values, f32 [length]. Throws unless it is there in that length. */
+  /** A small tensor's values, f32 [length]. Throws unless the source has the tensor with that length. */
   values(name: string, length: number): Float32Array;
 }

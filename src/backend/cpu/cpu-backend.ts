@@ -1,4 +1,7 @@
-/** The CPU as a backend: kernel threads, the calling one among them, in memory that the host sees. A program has run when `submit` returns. */
+/**
+ * The CPU backend: native kernel threads, the calling thread among them, on memory that the host can address. `submit` returns only after
+ * the program has run.
+ */
 import { availableMemory } from "../../core/available-memory.js";
 import type {
   Backend,
@@ -29,7 +32,7 @@ type CpuOptions = Pick<BackendOptions, "numThreads"> &
 
 const ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array };
 
-/** Throws `kernels_missing` and `kernels_isa`. */
+/** Throws `kernels_missing`, `kernels_isa`, and, when the OS rejects a CPU of `cpuAffinity`, `kernels_argument`. */
 export function createCpuBackend(options: CpuOptions): CpuBackend {
   const { numThreads, isa, cpuAffinity, shareKvReads, packCache, activationDtype = "auto" } = options;
   const library = loadKernels();
@@ -54,7 +57,7 @@ class CpuBackend implements Backend {
   /** From nine rows on, kernels read weights more than once or unpack them first (native/cpu/kernels/linear_packed.cc): a jump in the cost. */
   readonly stepCostRows = [1, 2, 4, 8, 9, 16, 32];
   readonly #files: FileWatch;
-  /** What the rows that a packed weight is multiplied with must be. */
+  /** Activation format that each packed weight needs. */
   readonly #formats = new Map<WeightHandle, ActivationFormat>();
   #freeBytes = availableMemory();
 

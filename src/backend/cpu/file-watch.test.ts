@@ -9,7 +9,7 @@ const COLS = 1024;
 const ROWS = 5000;
 const WEIGHT_AT = 8192;
 const WEIGHT_BYTES = ROWS * COLS * 4;
-/** The weights, and what was copied out of it when it was loaded. */
+/** The weights, and bytes around them that were only copied at load. */
 const FILE_BYTES = WEIGHT_AT + WEIGHT_BYTES + 2 ** 20;
 
 const CHANGED = expect.objectContaining({ code: "model_file_changed" });
@@ -17,7 +17,7 @@ const CHANGED = expect.objectContaining({ code: "model_file_changed" });
 let path: string;
 let backend: Backend;
 
-/** @param inBetween runs when the file is mapped, and not all is placed */
+/** @param inBetween runs once the file is mapped, before all weights are placed */
 async function loaded(inBetween = () => {}): Promise<Backend> {
   const created = createCpuBackend({ numThreads: 1 });
   const name = "weight";
@@ -55,7 +55,7 @@ const look = () => {
 let dateSeconds = 2_000_000_000;
 const touch = () => utimesSync(path, dateSeconds, ++dateSeconds);
 
-/** As whoever opens the file to change a byte. */
+/** Overwrites one byte in place and sets a new date. */
 function overwrite(byteOffset: number): void {
   const file = openSync(path, "r+");
   writeSync(file, Buffer.of(2), 0, 1, byteOffset);
@@ -63,7 +63,7 @@ function overwrite(byteOffset: number): void {
   touch();
 }
 
-test("a new date alone changes nothing, however often", () => {
+test("a new date alone is accepted, any number of times", () => {
   sumAll();
   for (let i = 0; i < 3; i++) {
     touch();
@@ -78,7 +78,7 @@ test.each([
   ["last byte of a weight", WEIGHT_AT + WEIGHT_BYTES - 1],
   ["first byte", 0],
   ["last byte", FILE_BYTES - 1],
-])("another %s is found, also after a new date was taken for nothing", (_, byteOffset) => {
+])("another %s that changed is found, even after a harmless new date", (_, byteOffset) => {
   sumAll();
   touch();
   look();
@@ -86,7 +86,7 @@ test.each([
   expect(look).toThrow(CHANGED);
 });
 
-test("a write is found also where the file gets the date back that it was mapped with", async () => {
+test("a write is found even if the file's original date is restored", async () => {
   const { atime, mtime } = statSync(path);
   utimesSync(path, atime, mtime);
   const own = await loaded();
@@ -99,21 +99,21 @@ test("a write is found also where the file gets the date back that it was mapped
   own.destroy();
 });
 
-test("a file that is cut off is found, whatever is known of it", () => {
+test("a truncated file is found even after it is fully summed", () => {
   sumAll();
   truncateSync(path, 4096);
   expect(look).toThrow(expect.objectContaining({ message: expect.stringMatching(/got 4096 bytes instead of \d+$/) }));
 });
 
-test("until all is summed, nobody can tell a write from a touch: both end it", () => {
+test("until the file is fully summed, any new date ends the engine", () => {
   expect(backend.tidy()).toBe(true);
   overwrite(WEIGHT_AT + WEIGHT_BYTES - 1);
   expect(look).toThrow(CHANGED);
-  // The sums to come would be of the new bytes.
+  // Checksums computed from here on would be those of the new bytes.
   expect(sumAll).toThrow(CHANGED);
 });
 
-test("a file that another was moved in the place of stays what it was", () => {
+test("moving another file to the path changes nothing", () => {
   sumAll();
   const other = `${path}.new`;
   writeFileSync(other, Buffer.alloc(100));
@@ -121,6 +121,6 @@ test("a file that another was moved in the place of stays what it was", () => {
   look();
 });
 
-test("a file that was written to while it is loaded is found", async () => {
+test("a change during loading is found", async () => {
   await expect(loaded(touch)).rejects.toEqual(CHANGED);
 });

@@ -1,59 +1,60 @@
-/** Watches over the files that weights are mapped from: a file that somebody changes under the engine would change its answers. */
+/** Watches the files that weights are mapped from: a change to a mapped file would silently change the engine's answers. */
 
 import type { FileHandle, KernelDevice } from "./library/kernels.js";
 import type { PackCheck } from "./packs/pack-check.js";
 import { type MappedFile, WatchedFile } from "./watched-file.js";
 
-/** Between two looks at sizes and dates, which take a system call for each file. */
+/** Interval between checks of sizes and dates, each of which costs a system call per file. */
 const LOOK_EVERY_MS = 1000;
 
 export class FileWatch {
-  /** Other starts set the date of a pack that they use. */
+  /** Mapped packs. Their dates say nothing: every start that uses a pack sets its date. */
   readonly #packs: FileHandle[] = [];
   readonly #checks: PackCheck[] = [];
   readonly #models: WatchedFile[] = [];
+  /** Model files whose checksums are not complete yet. */
   readonly #unsummed: WatchedFile[] = [];
   #lastLookMs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly device: KernelDevice) {}
 
-  /** @param check of a pack that is used before all of it has been looked at; undefined: all of it has */
+  /** @param check the integrity check to finish in the background; undefined if the pack is already verified */
   addPack(file: FileHandle, check: PackCheck | undefined): void {
     this.#packs.push(file);
     if (check !== undefined) this.#checks.push(check);
   }
 
-  /** A model's files, after its weights are placed. Throws model_file_changed when one is not what it was when it was mapped. */
+  /** Watches a model's files; call it once the weights are placed. Throws model_file_changed if a file changed since it was mapped. */
   addModel(files: readonly MappedFile[]): void {
-    const known = this.#ofOwnDates();
+    const known = this.#withIgnoredDates();
     for (const file of files) {
       try {
         const watched = new WatchedFile(this.device, file);
         this.#models.push(watched);
         this.#unsummed.push(watched);
       } catch {
-        // It was removed or moved: its date is all there is to go by, which `device` knows.
+        // The file was removed or moved. Only its date can be checked then, by `device.requireUnchanged`.
       }
     }
-    // The dates that the watched files have from now on are those of when they were mapped.
+    // Confirms that the dates just recorded in the watched files are still those from mapping.
     this.device.requireUnchanged(known);
   }
 
-  /** Throws model_file_changed when a file is not what it was. */
+  /** Throws model_file_changed if a file has changed. */
   look(nowMs: number): void {
     if (nowMs - this.#lastLookMs < LOOK_EVERY_MS) return;
     this.#lastLookMs = nowMs;
-    // A file that is cut off has lost pages that must not be summed, so sizes come first.
-    this.device.requireUnchanged(this.#ofOwnDates());
+    // Check sizes first: reading the lost pages of a truncated file would crash.
+    this.device.requireUnchanged(this.#withIgnoredDates());
     for (const model of this.#models) model.look();
   }
 
-  /** Those whose dates say nothing, or are looked at here. */
-  #ofOwnDates(): readonly FileHandle[] {
+  /** Files whose date `device` must ignore: it means nothing for packs, and `WatchedFile` checks it for models. */
+  #withIgnoredDates(): readonly FileHandle[] {
     return [...this.#packs, ...this.#models.map(({ file }) => file)];
   }
 
-  /** Looks at a piece of what nobody has looked at yet; true when there is more. Throws pack_damaged and model_file_changed. */
+  /** Sums or verifies the next piece of a file; returns true while more remains. Throws pack_damaged and model_file_changed. */
   tidy(): boolean {
     const [model] = this.#unsummed;
     if (model !== undefined) {

@@ -1,4 +1,4 @@
-/** Rows rounded to the integers that packed weights are multiplied with, once for all products with the same rows. */
+/** Rounds activation rows to the integer formats of packed weights, once per format for all products that share the rows. */
 import type { ProductInputs } from "../backend.js";
 import type { BufferHandle, WeightHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";
@@ -7,10 +7,10 @@ import type { KernelDevice } from "./library/kernels.js";
 import { activationRowBytes } from "./library/packing.js";
 
 export class RoundedInputs implements ProductInputs {
-  /** By format and columns. */
+  /** Keyed by format and number of columns. */
   readonly #buffers = new Map<string, BufferHandle>();
 
-  /** @param formats of the rows that a weight is multiplied with; absent: f32 */
+  /** @param formats activation format of each packed weight; weights that are absent take f32 */
   constructor(
     private readonly device: KernelDevice,
     private readonly formats: ReadonlyMap<WeightHandle, ActivationFormat>,

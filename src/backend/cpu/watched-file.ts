@@ -1,11 +1,11 @@
-/** One of a model's mapped files: whether it still holds what it held when the model was loaded, whatever its date. */
+/** Detects whether a mapped model file still has the contents it was loaded with, even if its date has changed. */
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
 import type { FileHandle, KernelDevice } from "./library/kernels.js";
 import { FILE_CHANGED_HINT } from "./library/load.js";
 import { PIECE_BYTES } from "./packs/pieces.js";
 
-/** Bytes of a file. */
+/** A range of bytes in a file. */
 export interface FilePart {
   readonly byteOffset: number;
   readonly byteLength: number;
@@ -14,7 +14,7 @@ export interface FilePart {
 export interface MappedFile {
   readonly file: FileHandle;
   readonly path: string;
-  /** Those that weights read where they lie. */
+  /** The ranges that weights read directly from the mapping. */
   readonly parts: readonly FilePart[];
 }
 
@@ -22,12 +22,12 @@ const SAMPLE_BYTES = 4096;
 const NUM_SAMPLES = 64;
 
 /**
- * A write and a `touch` set the same date, so only the bytes tell them apart. Compared is every byte that weights read where it lies: answers
- * depend on no other, since all else was copied or packed when the model was loaded. Samples from the whole file are compared as well, so that
- * another model which was copied over the file is noticed even where it shares those weights.
+ * A write and a `touch` set the same date, so only the contents tell them apart. Every byte that weights read directly from the mapping is
+ * compared; answers depend on no other byte of the file, since the rest was copied or packed when the model was loaded. Samples of the whole
+ * file are compared too, so that copying another model over it is noticed even if both share the mapped weights.
  *
- * The sums to compare with are taken piece by piece after the start. They are believed because the file has the date of the start after each
- * piece: whoever writes to the file before that ends the engine, and so does a `touch` in that time.
+ * Reference checksums are computed piece by piece after the start. They are valid because after each piece the file still has its date from
+ * the start. Until all are known, a write cannot be told from a `touch`, so either ends the engine.
  */
 export class WatchedFile {
   readonly file: FileHandle;
@@ -44,14 +44,14 @@ export class WatchedFile {
   ) {
     this.file = file;
     this.#path = path;
-    // A file that is moved into the place of this one is not the one that is mapped, and changes nothing.
+    // The descriptor keeps referring to the mapped file, even if another file is moved to this path.
     this.#descriptor = openSync(path, "r");
     const { size, mtimeNs } = fstatSync(this.#descriptor, { bigint: true });
     this.#dateNs = mtimeNs;
     this.#pieces = [...parts, ...samplesOf(Number(size))].flatMap(piecesOf);
   }
 
-  /** Sums about PIECE_BYTES more of the file; false when all is summed. Throws model_file_changed. */
+  /** Sums about PIECE_BYTES more of the file; returns false once all is summed. Throws model_file_changed. */
   step(): boolean {
     for (let numBytes = 0; numBytes < PIECE_BYTES && !this.#isKnown; ) {
       const piece = this.#pieces[this.#sums.length]!;
@@ -63,15 +63,15 @@ export class WatchedFile {
   }
 
   /**
-   * Throws model_file_changed when the file has another date and other bytes. The engine's thread compares them in one go, at the speed of memory:
-   * a step in between could answer from weights of two models. Only a new date costs this, and no other thread waits.
+   * Throws model_file_changed if the file has a new date and its contents differ, or cannot be compared yet. The comparison runs to the end on
+   * the engine's thread, at the speed of memory, since a step in between could mix weights of two models. It costs nothing without a new date.
    */
   look(): void {
     const dateNs = this.#date();
     if (dateNs === this.#dateNs) return;
     const isSame = this.#isKnown && this.#pieces.every((piece, index) => this.#sum(piece) === this.#sums[index]);
     if (!isSame) throw this.#changed();
-    // The date from before the comparison: what is written during it is found by the next look.
+    // Keep the date from before the comparison, so that the next look finds writes made during it.
     this.#dateNs = dateNs;
   }
 
@@ -92,12 +92,12 @@ export class WatchedFile {
   }
 
   #changed(): MillraceError {
-    const message = `expected ${this.#path} to stay as it was when it was opened, got one that was written to`;
+    const message = `expected ${this.#path} to stay unchanged while it is in use, got a file that was written to`;
     return new MillraceError("model_file_changed", message, { hint: FILE_CHANGED_HINT });
   }
 }
 
-/** The file's beginning, its end, and as much at equal distances between them. */
+/** NUM_SAMPLES evenly spaced ranges that include the first and the last SAMPLE_BYTES of the file. */
 function samplesOf(fileBytes: number): readonly FilePart[] {
   if (fileBytes <= NUM_SAMPLES * SAMPLE_BYTES) return [{ byteOffset: 0, byteLength: fileBytes }];
   const distance = (fileBytes - SAMPLE_BYTES) / (NUM_SAMPLES - 1);

@@ -1,4 +1,4 @@
-/** Brings a model's matrices into the layout the kernels compute fastest with: from the cache of packs, into it, or into memory. */
+/** Puts a model's matrices into the kernels' packed layout: maps a pack from the cache, writes one to it, or packs into memory. */
 import { MillraceError } from "../../core/errors.js";
 import { contentHashOf } from "../../formats/content-hash.js";
 import { rowByteLength, type WeightType } from "../../formats/dequantize.js";
@@ -26,26 +26,26 @@ interface PackerOptions {
   readonly report: LoadReport;
 }
 
-/** Rows of a matrix as `createWeight` takes them. */
+/** Location of a matrix's rows, as `createWeight` takes it. */
 interface MatrixPlace {
   readonly memory: FileHandle | BufferHandle;
   readonly byteOffset: number;
   readonly type: WeightType;
-  /** The file that `memory` is; undefined: a buffer for this matrix alone, of no use where the matrix is laid out otherwise. */
+  /** The file that `memory` is a mapping of; undefined if `memory` is a buffer of converted rows, to be released after packing. */
   readonly mapped: ModelFile | undefined;
 }
 
-/** Below this a model is packed in less time than it takes to look for it. */
+/** Smaller models are packed faster than a pack is found. */
 const MIN_CACHED_BYTES = 2 ** 26;
-/** Larger packs are looked at while they serve already: reading one this large takes a third of a second. */
+/** Larger packs are verified in the background while they serve: reading 2 GiB takes a third of a second. */
 const CHECKED_FIRST_BYTES = 2 ** 31;
 const REPORT_STEP = 0.02;
 
 export class WeightPacker {
-  /** Bytes the packed matrices take, in memory or in the mapped pack. */
+  /** Total bytes of the packed matrices, in memory or in the mapped pack. */
   numBytes = 0;
   readonly #placed = new Map<MatrixSpec, WeightHandle>();
-  /** By path. */
+  /** Keyed by path. */
   readonly #mapped = new Map<string, ModelFile>();
   readonly #program = new Program();
   readonly #isLarge: boolean;
@@ -58,14 +58,14 @@ export class WeightPacker {
     private readonly weights: WeightSet,
     private readonly options: PackerOptions,
     private readonly watch: FileWatch,
-    /** Receives what the left operand of products with a weight must be, where it is not f32. */
+    /** Receives the activation format of each packed weight. */
     private readonly formats: Map<WeightHandle, ActivationFormat>,
   ) {
     this.#isLarge = weights.numBytes >= MIN_CACHED_BYTES;
     this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;
   }
 
-  /** Every matrix in turn, packed where its type has a packed form. */
+  /** Places every matrix, packed if its type has a packed form and it may be rounded; returns the handles in order. */
   place(): readonly WeightHandle[] {
     const { matrices } = this.weights;
     const arePacked = this.options.activationDtype !== "f32";
@@ -81,7 +81,7 @@ export class WeightPacker {
     return matrices.map((spec) => this.#placed.get(spec)!);
   }
 
-  /** False, after a note, where the cache cannot serve: packing into memory always can. */
+  /** Returns false if there is no usable cache, with a note if it failed; matrices can then be packed into memory. */
   #placeFromCache(matrices: readonly MatrixSpec[]): boolean {
     const { files } = this.weights;
     const cache = this.#cache;
@@ -90,7 +90,7 @@ export class WeightPacker {
       const known = cache.find(files);
       if (known !== undefined && this.#bindPack(known, matrices)) return true;
       const { report } = this.options;
-      const contentHash = contentHashOf(files, this.#steps("reading the model"));
+      const contentHash = contentHashOf(files, this.#reporterOf("reading the model"));
       const moved = cache.findContent(contentHash, files);
       if (moved !== undefined && this.#bindPack(moved, matrices)) return true;
       const table = this.#writePack(cache, contentHash, matrices);
@@ -100,13 +100,13 @@ export class WeightPacker {
     } catch (thrown) {
       if (thrown instanceof MillraceError) throw thrown;
       const reason = thrown instanceof Error ? thrown.message : String(thrown);
-      this.options.report.note(`packed weights are not kept, so every start packs them anew: ${reason}`);
+      this.options.report.note(`packed weights could not be cached, so every start packs them again: ${reason}`);
       this.#numPackedSourceBytes = 0;
       return false;
     }
   }
 
-  /** False when the pack is not of these matrices. */
+  /** Returns false if the pack holds other matrices, is damaged or has been removed. */
   #bindPack({ path, table }: FoundPack, matrices: readonly MatrixSpec[]): boolean {
     const isSame = (spec: MatrixSpec, index: number): boolean => {
       const { name, start, rows, cols } = table.matrices[index]!;
@@ -117,11 +117,11 @@ export class WeightPacker {
     try {
       file = this.device.mapFile(path);
     } catch {
-      // Removed since its table was read.
+      // The pack was removed after its table was read.
       return false;
     }
     this.device.prefetch(file);
-    if (!this.#isWhole({ path, table }, file)) return false;
+    if (!this.#isIntact({ path, table }, file)) return false;
     table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {
       const spec = matrices[index]!;
       if (this.#placed.has(spec)) return;
@@ -132,8 +132,8 @@ export class WeightPacker {
     return true;
   }
 
-  /** False, after a note, when the pack is damaged; of a large one that is found later. */
-  #isWhole(pack: FoundPack, file: FileHandle): boolean {
+  /** Returns false, after a note, if the pack is damaged. A large pack is accepted here and verified in the background. */
+  #isIntact(pack: FoundPack, file: FileHandle): boolean {
     const { report } = this.options;
     const check = new PackCheck(this.device, file, pack);
     const isLeftForLater = pack.table.fileBytes > CHECKED_FIRST_BYTES;
@@ -143,13 +143,13 @@ export class WeightPacker {
       return true;
     } catch (thrown) {
       if (!(thrown instanceof MillraceError && thrown.code === "pack_damaged")) throw thrown;
-      report.note(`packed weights were damaged and are made anew: ${thrown.message}`);
+      report.note(`packed weights were damaged and are packed again: ${thrown.message}`);
       this.device.unmapFile(file);
       return false;
     }
   }
 
-  /** Undefined when nothing is there to be packed. Throws what the file system throws. */
+  /** Returns undefined if no matrix has a packed form. Throws file system errors. */
   #writePack(cache: PackCache, contentHash: string, matrices: readonly MatrixSpec[]): FoundPack | undefined {
     const { files, name, numBytes } = this.weights;
     using writer = cache.begin(contentHash, numBytes, matrices.length);
@@ -208,7 +208,7 @@ export class WeightPacker {
     this.numBytes += numBytes;
   }
 
-  /** Packs a few of a matrix's rows and gives the pages they were read from back. Returns the bytes it wrote. */
+  /** Packs some of a matrix's rows and releases the pages they were read from. Returns the number of bytes written. */
   #packRows(
     place: MatrixPlace,
     cols: number,
@@ -224,12 +224,12 @@ export class WeightPacker {
     this.device.releaseWeight(inRows);
     const numBytes = numRows * rowBytes;
     if (place.mapped !== undefined && this.#isLarge) {
-      // Where the pack is kept, nobody will read the model's own rows again: they need not crowd the pack out of the OS's cache.
+      // If the pack is kept, the unpacked rows will not be read again and should not crowd the pack out of the page cache.
       const isEvicted = this.#cache !== undefined;
       this.device.releasePages(place.mapped.file, byteOffset, numBytes, isEvicted);
     }
     this.#numPackedSourceBytes += numBytes;
-    this.#steps("packing the weights")(Math.min(1, this.#numPackedSourceBytes / this.weights.numBytes));
+    this.#reporterOf("packing the weights")(Math.min(1, this.#numPackedSourceBytes / this.weights.numBytes));
     return packedByteLength(place.type, numRows, cols)!;
   }
 
@@ -238,7 +238,7 @@ export class WeightPacker {
     memory: FileHandle | BufferHandle,
     { byteOffset, type }: Pick<MatrixPlace, "byteOffset" | "type">,
   ): void {
-    // Packed they are the same; the type says what they are multiplied with.
+    // Both types have the same packed bytes; Q8_0_INT8 selects products with 8-bit activations.
     const multiplied = type === "Q8_0" && this.options.activationDtype === "int8" ? "Q8_0_INT8" : type;
     const weight = this.device.createWeight(memory, byteOffset, multiplied, spec.rows, spec.cols, true);
     this.#placed.set(spec, weight);
@@ -274,12 +274,12 @@ export class WeightPacker {
   }
 
   #largestGroup(matrices: readonly MatrixSpec[]): number {
-    // No packed type takes more than nine bits a value.
+    // A packed group takes at most nine bits per value, so two bytes per value are enough.
     return Math.max(...matrices.map(({ cols }) => 2 * ROWS_PER_GROUP * cols));
   }
 
-  /** Reports a stage's fraction now and then. */
-  #steps(stage: string): (fraction: number) => void {
+  /** Returns a function that reports the stage's progress, at most once per REPORT_STEP. */
+  #reporterOf(stage: string): (fraction: number) => void {
     return (fraction) => {
       if (fraction < this.#lastReported) this.#lastReported = 0;
       if (fraction < this.#lastReported + REPORT_STEP) return;

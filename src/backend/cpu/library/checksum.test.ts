@@ -14,18 +14,18 @@ function sums(bytes: Uint8Array, byteOffset = 0, byteLength = bytes.length): rea
   });
 }
 
-test.each([0, 1, 7, 8, 63, 64, 65, 500])("of %i bytes is what the reference says", (length) => {
+test.each([0, 1, 7, 8, 63, 64, 65, 500])("the checksum of %i bytes equals the reference's", (length) => {
   const bytes = Uint8Array.from({ length: length + 3 }, (_, i) => (i * i * 37 + 11) & 0xff);
   const [native, reference] = sums(bytes, 3, length);
   expect(native).toMatch(/^[0-9a-f]{16}$/);
   expect(native).toBe(reference);
 });
 
-test("is part of the format of packs", () => {
+test("the checksum never changes, because packs store it", () => {
   expect(sums(new TextEncoder().encode("a mill race"))[0]).toBe("27b03d235df11727");
 });
 
-test("is of what lies inside, of something that is there", () => {
+test("a range outside its source and an unknown source are refused", () => {
   const [device] = devices;
   const buffer = device!.allocate(64);
   const refused = (source: BufferHandle | FileHandle, offset: number, length: number) =>

@@ -8,7 +8,7 @@ const manifest = (version: string): string => JSON.stringify({ version });
 const OWN = "node_modules/millrace/build/native/millrace.node";
 const PREBUILT = "node_modules/millrace-linux-x64/millrace.node";
 
-/** An installed package with its own build and the package of ready-built kernels beside it. */
+/** An installed package with both a build of its own and a package of prebuilt kernels. */
 function installed(prebuiltVersion = "1.2.3"): string {
   return tempTree({
     "node_modules/millrace/package.json": manifest("1.2.3"),
@@ -29,7 +29,7 @@ function refusal(run: () => unknown): unknown {
   }
 }
 
-test("what was built in the package's own folder goes first, then the package of this platform", () => {
+test("the package's own build comes first, then the prebuilt package for this platform", () => {
   const tree = installed();
   expect(find(tree)).toBe(join(tree, OWN));
   rmSync(join(tree, OWN));
@@ -41,7 +41,7 @@ test("what was built in the package's own folder goes first, then the package of
   });
 });
 
-test("kernels of another version, or a package that lost its file, are not taken", () => {
+test("a prebuilt package of another version or without its file is refused", () => {
   const other = installed("1.2.4");
   rmSync(join(other, OWN));
   const message = expect.stringContaining("millrace-linux-x64 1.2.3, got the package 1.2.4 in");
@@ -52,7 +52,7 @@ test("kernels of another version, or a package that lost its file, are not taken
   expect(refusal(() => find(empty))).toMatchObject({ code: "kernels_missing" });
 });
 
-test("a checkout is told to build, an installed package to install", () => {
+test("the hint is to build in a checkout and to install in a package", () => {
   const tree = tempTree({ "package.json": manifest("1.2.3"), "src/index.ts": "" });
   expect(refusal(() => findAddon("millrace.node", tree, "linux-x64"))).toMatchObject({ hint: "run `npm run build`" });
   rmSync(join(tree, "src"), { recursive: true });

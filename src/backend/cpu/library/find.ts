@@ -1,6 +1,6 @@
 /**
- * Where compiled code lies. What was built in this package's own folder goes first: a checkout runs its own kernels, and an installed package has built
- * some only where ready-built ones did not load. Those come second: a package beside this one, of the same version.
+ * Finds the compiled addons. This package's own build comes first: a checkout runs its own kernels, and an installed package builds kernels
+ * only if the prebuilt ones did not load. Second comes the prebuilt package for this platform, which must have the same version.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -42,8 +42,8 @@ function packageBeside(name: string, root: string): { readonly folder: string; r
   }
 }
 
-/** What to do where there is no library, or none that loads. */
+/** What the user can do if the addon is missing or does not load. */
 export function missingHint(root = packageRoot(), platform = `${process.platform}-${process.arch}`): string {
   if (existsSync(join(root, "src"))) return "run `npm run build`";
-  return `install a C++17 compiler and start again, or the package millrace-${platform} ${packageVersion(root)} if there is one; docs/guides/install.md tells more`;
+  return `install a C++17 compiler and start again, or the package millrace-${platform} ${packageVersion(root)} if there is one; see docs/guides/install.md`;
 }

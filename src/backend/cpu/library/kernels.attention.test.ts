@@ -1,4 +1,4 @@
-/** `pagedAttention`: within rounding of the reference, and the same bits whatever the block size, layout, batch and threads (E1, E3, E4). */
+/** `pagedAttention` equals the reference within rounding, with the same bits for any block size, layout, batch and threads (E1, E3, E4). */
 import { describe, it } from "vitest";
 import {
   Bench,
@@ -30,7 +30,7 @@ interface AttentionInput {
   readonly windows: readonly number[];
 }
 
-/** Every window's output, one after the other. */
+/** The outputs of all windows, concatenated. */
 function runAttention(bench: Bench, input: AttentionInput): Float32Array {
   return withBench(bench, () => {
     const stored = storeSequences(bench, input.shape, input.sequences, 1);
@@ -47,7 +47,7 @@ function randomSequence(shape: HeadShape, numEntries: number, seed: number): KvS
   return { keys: normals(numValues, seed), values: normals(numValues, seed + 1) };
 }
 
-/** Rows that see 1, some and all entries of each sequence. */
+/** For each sequence, rows that see 1, half, all but one, and all of its entries. */
 function randomRows(shape: HeadShape, lengths: readonly number[], seed: number): AttentionRow[] {
   return lengths.flatMap((length, sequence) =>
     [1, Math.ceil(length / 2), length - 1, length]
@@ -70,7 +70,7 @@ const HEAD_SHAPES: readonly HeadShape[] = [
   { numHeads: 4, numKvHeads: 1, headDim: 80 },
 ];
 
-/** Around one and two parts of ATTENTION_PART = 256 entries. */
+/** Lengths around one and two parts of ATTENTION_PART = 256 entries. */
 const LENGTHS = [1, 2, 31, 255, 257, 530];
 
 interface AttentionCase {
@@ -92,7 +92,7 @@ const CASES: readonly AttentionCase[] = KV_TYPES.flatMap((kvType) => [
       windows: [0, 1, 20, 256],
     };
     const label = `${kvType}, ${heads.numHeads}/${heads.numKvHeads} heads of ${heads.headDim}`;
-    // Values are normal and weights sum to 1, so outputs are about 1; scores err by a few roundings.
+    // Values are normally distributed and weights sum to 1, so outputs are about 1. Scores are off by a few roundings.
     return { label, input, tolerance: { relative: 1e-5, absolute: 5e-6 } };
   }),
   hugeCase(kvType),
@@ -101,11 +101,11 @@ const CASES: readonly AttentionCase[] = KV_TYPES.flatMap((kvType) => [
 function hugeCase(kvType: KvType): Omit<AttentionCase, "wanted"> {
   const heads = { numHeads: 2, numKvHeads: 1, headDim: 16 };
   const length = 300;
-  // Whole numbers keep scores exact, so that the softmax is as sharp on every device.
+  // Integers make scores exact, so that the softmax is equally sharp on every device.
   const whole = (values: Float32Array): Float32Array => values.map((value) => Math.round(value * 50));
   const { keys, values } = randomSequence(heads, length, 1);
   const largest = kvType === "f16" ? 60000 : 1e30;
-  // Keys of whole numbers up to 127 have an int8 scale of exactly 1.
+  // Integer keys whose largest magnitude is 127 have an int8 scale of exactly 1.
   const stored = whole(keys).map((key, i) => (i % heads.headDim === 0 ? 127 : Math.max(-127, Math.min(127, key))));
   const input: AttentionInput = {
     shape: { ...heads, kvType, blockSize: 8 },
@@ -127,11 +127,11 @@ for (const { isa, isMissing } of ISAS) {
     }
 
     for (const kvType of KV_TYPES) {
-      it(`gives ${kvType} rows the same bits whatever surrounds them`, () => {
+      it(`gives ${kvType} rows the same bits in any batch, block size and number of threads`, () => {
         const heads = { numHeads: 4, numKvHeads: 2, headDim: 40 };
         const lengths = [3, 100, 256, 600];
         const sequences = lengths.map((length, s) => randomSequence(heads, length, 50 * s));
-        // A chunk of a prompt too: neighbouring rows of one sequence, across the end of a part.
+        // Also a prefill chunk: consecutive rows of one sequence that cross a part boundary.
         const chunk = Array.from({ length: 40 }, (_, i) => ({
           sequence: 3,
           kvLength: 240 + i,
@@ -168,7 +168,7 @@ for (const { isa, isMissing } of ISAS) {
       });
     }
 
-    it("gives zeros to a row without entries", () => {
+    it("writes zeros for a row without entries", () => {
       const heads = { numHeads: 2, numKvHeads: 1, headDim: 8 };
       const input: AttentionInput = {
         shape: { ...heads, kvType: "f32", blockSize: 8 },

@@ -1,4 +1,4 @@
-/** Any words at all, as a program or in the buffers it reads, are refused or run: never a crash, which would end this test's process. */
+/** Arbitrary words, in a program or in the buffers it reads, are refused or run. A crash would end this test's process. */
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { wordsOf } from "../../../../test/reference/cases.js";
@@ -7,14 +7,14 @@ import { recordAttention, recordSample, storeSequences } from "../../../../test/
 import { MillraceError } from "../../../core/errors.js";
 import { OP_NAMES } from "../../ops.js";
 
-describe("any words at all", () => {
+describe("arbitrary words", () => {
   const word = fc.oneof(
     fc.integer({ min: -2, max: 64 }),
     fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, 2 ** 32, 2 ** 53, 2 ** 63, -0.5, 1e300),
     fc.double(),
   );
 
-  /** Runs or refuses; anything else, a crash above all, fails the test. */
+  /** Accepts a run and a refusal; any other error fails the test. */
   function submitOrRefuse(bench: Bench, words: Float64Array): void {
     try {
       bench.device.submit(words, words.length);
@@ -23,7 +23,7 @@ describe("any words at all", () => {
     }
   }
 
-  it("are refused or run, never a crash", () => {
+  it("as a program are refused or run without a crash", () => {
     withBench(Bench.native("portable", 2), (bench) => {
       for (let i = 0; i < 8; i++) bench.f32(normals(256, i));
       bench.weight("F32", 4, 4, new Uint8Array(64));
@@ -36,7 +36,7 @@ describe("any words at all", () => {
     });
   });
 
-  it("in place of a valid program's words are refused or run, never a crash", () => {
+  it("in place of words of a valid program are refused or run without a crash", () => {
     withBench(Bench.native("portable", 2), (bench) => {
       const programs = OP_NAMES.map((op) => wordsOf(bench, op));
       fc.assert(
@@ -51,12 +51,12 @@ describe("any words at all", () => {
         ),
         { seed: 2, numRuns: 5000 },
       );
-      // Over buffers of their own: those of before may hold anything by now.
+      // Use fresh buffers: the earlier ones may hold arbitrary values by now.
       for (const words of OP_NAMES.map((op) => wordsOf(bench, op))) bench.device.submit(words, words.length);
     });
   });
 
-  it("in the buffers an operation reads are refused or run, never a crash", () => {
+  it("in the buffers that an operation reads are refused or run without a crash", () => {
     const shape = { kvType: "f16", numHeads: 2, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
     withBench(Bench.native("portable", 2), (bench) => {
       const sequences = [{ keys: normals(80, 1), values: normals(80, 2) }];

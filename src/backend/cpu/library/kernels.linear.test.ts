@@ -1,4 +1,4 @@
-/** `linear` for every weight type: within rounding of the reference, and the same bits whatever the batch and the threads (E1). */
+/** `linear` equals the reference within rounding for every weight type, with the same bits for any batch and number of threads (E1). */
 import { describe, it } from "vitest";
 import {
   Bench,
@@ -24,7 +24,7 @@ import { NO_BUFFER, type WeightHandle } from "../../handles.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 interface LinearInput {
-  /** Packed weights and quantised activations. */
+  /** Whether the weight is packed and the activations are quantised. */
   readonly isPacked?: boolean;
   readonly type: WeightType;
   readonly n: number;
@@ -33,7 +33,7 @@ interface LinearInput {
   readonly isAccumulating: boolean;
 }
 
-/** A bench with one weight and one bias, to run batches of any size on. */
+/** Returns a function that runs the layer on a batch x [numRows, k] of any size. */
 function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32Array {
   const { type, n, k, hasBias, isAccumulating } = input;
   const inRows = bench.weight(type, n, k, weightBytes(type, n, k, 1));
@@ -63,14 +63,14 @@ function packed(bench: Bench, weight: WeightHandle, type: WeightType, n: number,
 }
 
 /**
- * Per output: a bound on what summing K products in f32 lanes can err, from the sum of their magnitudes; a few roundings for bias and
- * accumulation.
+ * Error bound for each output: the rounding error of summing K products in f32 lanes, derived from the sum of their magnitudes, plus a few
+ * roundings for bias and accumulation.
  */
 function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array): Float64Array {
   const bytes = weightBytes(type, n, k, 1);
   const rowBytes = rowByteLength(type, k)!;
   const rows = Array.from({ length: n }, (_, row) => dequantizeRow(type, bytes.subarray(row * rowBytes), k));
-  // Packed weights are multiplied without their offset, which is taken off the sums: those are of the size of the largest weight.
+  // Packed weights are multiplied without their offset, which is subtracted from the sums later, so every term may be as large as the largest weight.
   if (isPacked === true) {
     for (const row of rows) row.fill(4 * row.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
   }
@@ -100,7 +100,7 @@ function shapesOf(type: WeightType): readonly { readonly m: number; readonly n: 
   ];
 }
 
-/** What one linear must give, computed once for every instruction set. */
+/** One case with its reference result, computed once for all instruction sets. */
 interface LinearCase {
   readonly label: string;
   readonly x: Float32Array;
@@ -116,7 +116,7 @@ function linearCase(label: string, input: LinearInput, x: Float32Array): LinearC
   return { label, x, input, wanted };
 }
 
-/** Every type as it lies in files and, where it has one, in its packed form. */
+/** Every type in its stored form and, if it has one, in its packed form. */
 const FORMS = WEIGHT_TYPES.flatMap((type) =>
   packedActivations(type) === undefined
     ? [{ type, isPacked: false, name: type }]
@@ -154,7 +154,7 @@ for (const { isa, isMissing } of ISAS) {
 
     for (const { type, isPacked, name } of FORMS) {
       it(`gives ${name} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
-        // Crosses every block of columns and tokens that a kernel may work in.
+        // Sizes that cross every block of columns and rows a kernel may use.
         const block = BLOCK_LAYOUT[type].numValues;
         const k = block === 1 ? 1027 : Math.ceil(1027 / block) * block;
         const [numRows, n] = [19, 37];

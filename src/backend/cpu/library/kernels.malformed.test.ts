@@ -1,4 +1,4 @@
-/** A malformed program is refused before anything runs, whichever operand is wrong, and the device works on. */
+/** A malformed program is refused before any operation runs, whichever operand is wrong, and the device stays usable. */
 import { describe, expect, it, test } from "vitest";
 import { wordsOf } from "../../../../test/reference/cases.js";
 import { Bench, expectSameBits, normals, withBench } from "../../../../test/reference/compare.js";
@@ -7,7 +7,7 @@ import type { BufferHandle } from "../../handles.js";
 import { CODES, OP_NAMES, type OperandSpec, operandsIn } from "../../ops.js";
 import { HEADER_WORDS } from "../../program.js";
 
-/** Of one row that attends to one block. */
+/** Operands of one row that attends to one block. */
 const SHAPE = { kvType: "f32", numHeads: 1, numKvHeads: 1, headDim: 4, blockSize: 8 } as const;
 const ATTENDED = { ...SHAPE, tableStride: 1, numRows: 1, scale: 1, window: 0 } as const;
 
@@ -15,7 +15,7 @@ const refusal = expect.objectContaining({ code: "kernels_argument" });
 
 const HANDLES = [Number.NaN, -1, 0.5, 1e9, 2 ** 40, Number.POSITIVE_INFINITY];
 
-/** Values that none of the kind may have, beside those of HANDLES or of a code's own range. */
+/** Invalid values for each kind of operand; `invalidValues` adds those of codes, required buffers and small buffers. */
 const INVALID: Readonly<Record<Exclude<OperandSpec["kind"], "code">, readonly number[]>> = {
   integer: HANDLES,
   number: [Number.NaN, Number.POSITIVE_INFINITY],
@@ -29,13 +29,13 @@ const INVALID: Readonly<Record<Exclude<OperandSpec["kind"], "code">, readonly nu
   kvCache: HANDLES,
 };
 
-/** Integers that may be larger than any buffer, with what lies outside. */
+/** Invalid values of integers that may exceed the size of any buffer. */
 const RANGED: Readonly<Record<string, readonly number[]>> = {
   window: [Number.NaN, -1, 0.5],
   byteOffset: [Number.NaN, -1, 0.5, 9, 2 ** 53],
 };
 
-/** Values that the operand may not have. @param tooSmall a buffer */
+/** Invalid values for the operand. @param tooSmall a buffer smaller than any operand needs */
 function invalidValues(operand: string, spec: OperandSpec, tooSmall: BufferHandle): readonly number[] {
   if (RANGED[operand] !== undefined) return RANGED[operand];
   if (spec.kind === "code") return [Number.NaN, (spec.min ?? 0) - 1, CODES[spec.of].length, 1.5];
@@ -106,7 +106,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
-  it("refuses a linear whose output is its input", () => {
+  it("refuses `linear` with the same buffer as output and input", () => {
     withBench(open(), (bench) => {
       const weight = bench.weight("F32", 4, 4, new Uint8Array(64));
       const x = bench.f32(normals(4, 1));
@@ -115,7 +115,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
-  it("refuses an attention whose output is one of its index buffers", () => {
+  it("refuses `pagedAttention` with an index buffer as its output", () => {
     withBench(open(), (bench) => {
       const x = bench.f32(new Float32Array(32));
       for (const same of [0, 1, 2]) {
@@ -137,7 +137,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
-  it("refuses indices that point outside", () => {
+  it("refuses indices out of range", () => {
     withBench(open(), (bench) => {
       const x = bench.f32(new Float32Array(32));
       const weight = bench.weight("F32", 5, 4, new Uint8Array(80));
@@ -189,7 +189,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
-  it("does not look at block table entries outside the window", () => {
+  it("does not check block table entries outside the window", () => {
     withBench(open(), (bench) => {
       const cache = bench.f32(new Float32Array(8).fill(3));
       const out = bench.unwritten(1);
@@ -211,7 +211,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
     });
   });
 
-  it("refuses sampler parameters that point outside or mean nothing", () => {
+  it("refuses sampler parameters that are out of range or not numbers", () => {
     const good: SampleRowInput = { logits: normals(9, 1), temperature: 1, prompt: [1], output: [2], banned: [3] };
     const bad: readonly Partial<SampleRowInput>[] = [
       { mode: 2 },
@@ -248,7 +248,7 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
   });
 });
 
-test("threads are pinned to CPUs that exist only", () => {
+test("pinning threads to CPUs that do not exist is refused", () => {
   withBench(Bench.native("portable", 2), ({ device }) => {
     for (const cpus of [[], [-1], [0.5], [1e6]]) expect(() => device.pinThreads(cpus)).toThrow(refusal);
   });

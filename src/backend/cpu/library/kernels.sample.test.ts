@@ -1,4 +1,4 @@
-/** `sample`: the reference's tokens exactly, the right distribution, and the same token wherever a row stands (E5). */
+/** `sample` chooses exactly the reference's tokens, from the right distribution, and independently of a row's position in the batch (E5). */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -35,7 +35,7 @@ function runSample(bench: Bench, rows: readonly SampleRowInput[], topStride = 4)
   });
 }
 
-/** Log-probabilities are f32 of sums in double: about one rounding of f32. */
+/** Log-probabilities are summed in double and rounded to f32: about one f32 rounding. */
 const LOGPROB_TOLERANCE = { relative: 1e-6, absolute: 1e-7 };
 
 function expectSameSamples(got: Sampled, wanted: Sampled): void {
@@ -46,10 +46,10 @@ function expectSameSamples(got: Sampled, wanted: Sampled): void {
   expectClose(got.topLogprobs, wanted.topLogprobs, LOGPROB_TOLERANCE);
 }
 
-/** The last is more than one of the parts that the kernel looks at the vocabulary in. */
+/** The last size spans more than one of the parts into which the kernel splits the vocabulary. */
 const VOCAB_SIZES = [1, 2, 7, 64, 1000, 4100];
 
-/** Any parameters at all over a vocabulary of `vocabSize`; logits on a coarse grid half the time, so that ties are common. */
+/** Arbitrary parameters for a vocabulary of `vocabSize`. Half of the rows have logits on a coarse grid, so that ties are common. */
 function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
   const id = fc.nat(vocabSize - 1);
   const logits = fc
@@ -79,7 +79,7 @@ function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
   });
 }
 
-/** Rows over vocabularies of real size; the reference sorts them all, so it runs once for every instruction set. */
+/** Rows over vocabularies of realistic size. The reference, which sorts the whole vocabulary, runs once for all instruction sets. */
 const LARGE_VOCABULARIES = [
   { vocabSize: 151_936, settings: [{ temperature: 0 }, { temperature: 0.8, topK: 50 }] },
   {
@@ -142,7 +142,7 @@ for (const { isa, isMissing } of ISAS) {
     it("draws from the softmax over positions and over seeds", () => {
       const logits = [0, 1, -1, 2, 0.5, -2, 1.5, 0];
       const numDraws = 6000;
-      // 7 degrees of freedom: 29.9 is passed with probability 1e-4 by a right sampler; the draws are fixed.
+      // 7 degrees of freedom: a correct sampler exceeds 29.9 with probability 1e-4. The draws are deterministic.
       const limit = 29.9;
       for (const temperature of [1, 0.6]) {
         const draw = (pick: (i: number) => Partial<SampleRowInput>): number[] =>
@@ -172,7 +172,7 @@ for (const { isa, isMissing } of ISAS) {
       expect(chiSquare(countIds(pairs, 16), new Array<number>(16).fill(1 / 16))).toBeLessThan(44.3);
     });
 
-    it("draws only from what the filters keep, and in proportion", () => {
+    it("draws only tokens that pass the filters, in proportion to their probabilities", () => {
       const logits = [3, 2, 1, 0, -1, -2];
       const draws = (filter: Partial<SampleRowInput>): number[] => {
         const rows = Array.from({ length: 4000 }, (_, position) => ({
@@ -185,7 +185,7 @@ for (const { isa, isMissing } of ISAS) {
         return countIds(runSample(Bench.native(isa), rows).ids, 6);
       };
       const shares = softmax([3, 2, 1], 1);
-      // Cumulative probabilities are 0.633, 0.866, 0.952: three entries reach 0.9; exp(-2) = 0.135 of the best is the third's.
+      // Cumulative probabilities are 0.633, 0.866 and 0.952, so three entries reach 0.9. The third has exp(-2) = 0.135 of the best's probability.
       for (const filter of [{ topK: 3 }, { topP: 0.9 }, { minP: 0.13 }]) {
         const counts = draws({ ...filter, seed: 9 });
         expect(counts.slice(3)).toEqual([0, 0, 0]);
@@ -194,7 +194,7 @@ for (const { isa, isMissing } of ISAS) {
       }
     });
 
-    it("gives a row the same token whatever its index, company and threads", () => {
+    it("gives a row the same token at any index, in any batch and on any number of threads", () => {
       const rows = Array.from({ length: 24 }, (_, i) => ({
         logits: normals(9001, i),
         temperature: (i % 4) / 2,
@@ -237,7 +237,7 @@ for (const { isa, isMissing } of ISAS) {
       expect(got.topIds.slice(0, 5)).toEqual([1, 3, 4, 2, 0]);
     });
 
-    it("takes NaN for the least likely, and answers with -1 where nothing else is left", () => {
+    it("ranks NaN below every number, and returns -1 when no token has a finite logit", () => {
       const nan = Number.NaN;
       const lowest = Number.NEGATIVE_INFINITY;
       const bad = [
@@ -261,7 +261,7 @@ for (const { isa, isMissing } of ISAS) {
       expect(got.ids.filter((_, r) => r % 5 === 3)).toEqual(Array(5).fill(-1));
     });
 
-    it("reads parts of the vocabulary that hold nothing, or the infinite, as the reference does", () => {
+    it("handles whole vocabulary parts of NaN, infinite or huge logits as the reference does", () => {
       const last = normals(4, 3);
       const rows = [Number.NaN, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, -1e30, 1e30].flatMap((fill) => {
         const logits = [...new Float32Array(4096).fill(fill), ...last];
@@ -275,7 +275,7 @@ for (const { isa, isMissing } of ISAS) {
       expectSameSamples(runSample(Bench.native(isa, 2), rows), runSample(Bench.reference(), rows));
     });
 
-    it("stays in the vocabulary when logits are infinite or huge", () => {
+    it("returns a valid id when logits are infinite or huge", () => {
       const huge = [Number.POSITIVE_INFINITY, 1e38, -1e38, 3e38, 0];
       const rows = [0, 1].map((temperature) => ({ logits: huge, temperature, topP: 0.9, minP: 0.1 }));
       expect(runSample(Bench.native(isa), rows).ids).toEqual([0, 0]);
@@ -283,13 +283,13 @@ for (const { isa, isMissing } of ISAS) {
   });
 }
 
-it("counts penalties the way vLLM does", () => {
+it("applies penalties as vLLM does", () => {
   const row = { logits: [2, -2, 1, 0.5], prompt: [0, 1], output: [2, 2] };
   const adjusted = [
-    // Repetition: prompt and output, 2 / 2 = 1, −2 · 2 = −4, 1 / 2 = 0.5 < 1.
+    // Repetition counts the prompt and the output: a positive logit is divided by the penalty, a negative one multiplied.
     { ...row, repetitionPenalty: 4, want: 0 },
     { ...row, repetitionPenalty: 5, want: 3 },
-    // Frequency counts twice, presence once, neither sees the prompt.
+    // Token 2 occurs twice in the output: frequency counts both, presence counts one. Neither counts the prompt.
     { ...row, logits: [0, 0, 2, 1], frequencyPenalty: 0.4, want: 2 },
     { ...row, logits: [0, 0, 2, 1], frequencyPenalty: 0.6, want: 3 },
     { ...row, logits: [0, 0, 2, 1], presencePenalty: 0.9, want: 2 },

@@ -1,4 +1,4 @@
-/** Conformance: every operation of every instruction set against the reference device, case by case, and the device's own rules. */
+/** Conformance: every operation on every instruction set against the reference device, and the rules that any device obeys. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ function read(bench: Bench, result: Result): Float32Array {
   return result.as === "i32" ? Float32Array.from(bench.readI32(result.handle)) : bench.readF32(result.handle);
 }
 
-/** Every result's values, in the order the case lists them. */
+/** Runs a case and returns the values of its results, in the case's order. */
 function runCase(bench: Bench, opCase: OpCase): readonly { readonly result: Result; readonly values: Float32Array }[] {
   return withBench(bench, () => {
     const results = opCase.record(bench);
@@ -40,7 +40,7 @@ it("names the operations in opcode order", () => {
   expect(library.opSignatures()).toEqual(OP_NAMES.map(signatureOf));
 });
 
-it("are refused where their operations are not those of the table", () => {
+it("refuses an addon whose operations differ from the table", () => {
   const ours = library.opSignatures();
   const refusalOf = (opSignatures?: () => readonly string[]) => {
     try {
@@ -77,10 +77,10 @@ for (const { isa, isMissing } of ISAS) {
     }
   });
 
-  describe.skipIf(isMissing)(`${isa} reads any bytes as the reference does, to the bit`, () => {
+  describe.skipIf(isMissing)(`${isa} dequantises arbitrary bytes to the reference's exact bits`, () => {
     for (const type of WEIGHT_TYPES) {
       it(type, () => {
-        // Random bits everywhere: scales of every size, subnormal, infinite and NaN ones among them.
+        // Random bits give scales of every size, including subnormal, infinite and NaN ones.
         const cols = 128 * BLOCK_LAYOUT[type].numValues;
         const bytes = Uint8Array.from(integersBelow(256, rowByteLength(type, cols)!, 30));
         const got = withBench(Bench.native(isa), (bench) => {
@@ -95,7 +95,7 @@ for (const { isa, isMissing } of ISAS) {
     }
   });
 
-  describe.skipIf(isMissing)(`${isa} does not depend on threads`, () => {
+  describe.skipIf(isMissing)(`${isa} gives the same bits on any number of threads`, () => {
     for (const opCase of OP_NAMES.flatMap((name) => OP_CASES[name].slice(-1))) {
       it(opCase.op, () => {
         const [one, ...others] = [1, 2, 3].map((numThreads) => runCase(Bench.native(isa, numThreads), opCase));
@@ -109,7 +109,6 @@ for (const { isa, isMissing } of ISAS) {
   });
 }
 
-/** Both devices obey the same rules. */
 const DEVICES = [
   { label: "reference", open: () => Bench.reference() },
   { label: "native", open: () => Bench.native("portable", 2) },
@@ -118,7 +117,7 @@ const DEVICES = [
 describe.each(DEVICES)("a $label device", ({ open }) => {
   const refusal = expect.objectContaining({ code: "kernels_argument" });
 
-  it("hands out zeroed memory whose view is the memory", () => {
+  it("allocates zeroed memory and views that alias it", () => {
     withBench(open(), (bench) => {
       const handle = bench.device.allocate(4096);
       const view = new Uint8Array(bench.device.view(handle));
@@ -129,7 +128,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     });
   });
 
-  it("copies parts of a buffer out and in, and nothing beyond it", () => {
+  it("reads and writes parts of a buffer and refuses ranges outside it", () => {
     withBench(open(), (bench) => {
       const handle = bench.device.allocate(100);
       bench.device.write(
@@ -160,7 +159,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     expect(secondView.byteLength).toBe(0);
   });
 
-  it("refuses handles that are not alive, and itself once destroyed", () => {
+  it("refuses released handles, and every call after it is destroyed", () => {
     const bench = open();
     const { device } = bench;
     const buffer = bench.f32([1]);
@@ -203,7 +202,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     }
   });
 
-  it("refuses a weight whose source is gone", () => {
+  it("refuses a weight whose source was released", () => {
     withBench(open(), (bench) => {
       const source = bench.f32(normals(4, 1));
       const weight = bench.device.createWeight(source, 0, "F32", 2, 2);
@@ -217,7 +216,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
     });
   });
 
-  it("never takes an old handle for what was allocated since", () => {
+  it("never mistakes a released handle for a new allocation", () => {
     withBench(open(), ({ device }) => {
       const old = Array.from({ length: 10 }, () => device.allocate(64));
       for (const handle of old) device.release(handle);
@@ -286,7 +285,7 @@ describe.each(DEVICES)("a $label device", ({ open }) => {
   });
 });
 
-it("runs concurrent operations to the end before what depends on them", () => {
+it("finishes concurrent operations before the operations that depend on them", () => {
   const [m, n, k] = [5, 200, 300];
   const results = [Bench.reference(), ...[1, 2, 3].map((numThreads) => Bench.native("portable", numThreads))].map(
     (one) =>
@@ -309,7 +308,7 @@ it("runs concurrent operations to the end before what depends on them", () => {
   expectSameBits(three!, one!);
 });
 
-it("refuses device options that make no sense", () => {
+it("refuses invalid device options", () => {
   for (const numThreads of [0, -1, 1.5, Number.NaN, 1e9]) {
     expect(() => library.createDevice({ numThreads })).toThrow(expect.objectContaining({ code: "kernels_argument" }));
   }

@@ -1,6 +1,6 @@
 /**
- * The native surface of the CPU's kernels in one file: memory, files, weights and one `submit()` that runs a recorded program of operations.
- * `load.ts` loads the addon; `cpu-backend.ts` is the backend over it.
+ * The interface of the native CPU kernels: memory, mapped files, weights, and one `submit()` that runs a recorded program. `load.ts` loads
+ * the addon; `cpu-backend.ts` builds the backend on it.
  */
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { KvBytes } from "../../backend.js";
@@ -13,52 +13,52 @@ export type FileHandle = number & { readonly __file: unique symbol };
 export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "neon" | "neondot";
 
 export interface DeviceOptions {
-  /** Threads that compute, the calling one included; at least 1. */
+  /** Number of compute threads including the calling one; at least 1. */
   readonly numThreads: number;
-  /** Forces an instruction set; otherwise `MILLRACE_ISA`, otherwise the best the CPU has. */
+  /** Forces an instruction set; the default is `MILLRACE_ISA`, else the best that the CPU supports. */
   readonly isa?: Isa;
-  /** Attention reads blocks that several sequences begin with once per step (default); false: once per sequence, to measure the difference. */
+  /** Read the KV blocks of a common prefix once per step (default); false: once per sequence, to measure the difference. */
   readonly sharesKvReads?: boolean;
 }
 
-/** One pool of kernel threads with its memory. Calls are synchronous and belong to one JavaScript thread. */
+/** A pool of kernel threads with its memory. Calls are synchronous and must come from one JavaScript thread. */
 export interface KernelDevice {
   readonly isa: Isa;
   readonly numThreads: number;
-  /** Zeroed memory, 64-byte aligned, committed by the OS when first touched. Throws `out_of_memory`. */
+  /** Allocates zeroed, 64-byte aligned memory, which the OS commits on first use. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
-  /** The host's view of a buffer, of 4 GiB at most: for step inputs and results, never for tensors. Detached by `release` and `destroy`. */
+  /** The host's view of a buffer of at most 4 GiB: for step inputs and results, not for tensors. `release` and `destroy` detach it. */
   view(buffer: BufferHandle): ArrayBuffer;
-  /** Copies target.length bytes out of a buffer of any size. Throws `kernels_argument` when they do not all lie inside. */
+  /** Fills `target` with bytes of a buffer of any size. Throws `kernels_argument` if the range exceeds the buffer. */
   read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void;
-  /** Copies all of `source` into a buffer of any size. Throws `kernels_argument` when it does not fit there. */
+  /** Copies `source` into a buffer of any size. Throws `kernels_argument` if the range exceeds the buffer. */
   write(buffer: BufferHandle, byteOffset: number, source: Uint8Array): void;
   release(buffer: BufferHandle): void;
   /** Maps a file read-only. Throws `file_unreadable`. */
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
   /**
-   * A hint: the whole pages of `file` in the range stop counting as this process's memory, and are read again when touched.
-   * `isEvicted`: the OS need not keep them either.
+   * Hints that the full pages of `file` inside the range no longer count as this process's memory; touching them reads them again.
+   * @param isEvicted whether the OS may drop them from its page cache too
    */
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
-  /** A hint: all of `file` is about to be read, again and again. */
+  /** Hints that the whole file is about to be read repeatedly. */
   prefetch(file: FileHandle): void;
-  /** 16 hexadecimal digits that change when the bytes do (native/cpu/runtime/checksum.h). Throws `kernels_argument` when they do not all lie inside. */
+  /** Checksum in 16 hexadecimal digits (native/cpu/runtime/checksum.h). Throws `kernels_argument` if the range exceeds `source`. */
   checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string;
   /**
-   * Throws `model_file_changed` when a mapped file has another size than when it was mapped, or was written to.
-   * @param shared files whose dates others set: of these, only the size counts
+   * Throws `model_file_changed` if the size or the date of a mapped file is not what it was when the file was mapped.
+   * @param shared files of which only the size is checked
    */
   requireUnchanged(shared: readonly FileHandle[]): void;
   /**
-   * Thread i stays on CPU cpus[i % cpus.length], the calling thread, 0, on any of them: threads that it starts later inherit that. Throws
-   * `kernels_argument` when the OS refuses one.
+   * Pins kernel thread i to CPU cpus[i % cpus.length]. The calling thread, number 0, is confined to the whole list, because threads that it
+   * starts later inherit its affinity. Throws `kernels_argument` if the OS rejects a CPU.
    */
   pinThreads(cpus: readonly number[]): void;
   /**
-   * A matrix of `rows` × `cols` values of `type` that start `byteOffset` bytes into `source`: row after row, or as the operation `pack` laid
-   * them out. Throws `kernels_argument` when it does not fit.
+   * Declares a matrix [rows, cols] of `type` that starts `byteOffset` bytes into `source`. Values are row-major, or, if `isPacked`, in the
+   * layout that the operation `pack` writes. Throws `kernels_argument` if the matrix exceeds `source`.
    */
   createWeight(
     source: FileHandle | BufferHandle,
@@ -70,8 +70,8 @@ export interface KernelDevice {
   ): WeightHandle;
   releaseWeight(weight: WeightHandle): void;
   /**
-   * Runs the first `numWords` words of `program` (see program.ts) to the end. Throws `kernels_argument` on a malformed program; then nothing ran. Throws
-   * `model_file_changed` when it read a part of a mapped file that is not there any more; then nothing that it computed is of use.
+   * Runs the first `numWords` words of `program` (see program.ts) and returns when it has ended. Throws `kernels_argument` for a malformed
+   * program, of which no operation ran. Throws `model_file_changed` if it read a truncated part of a mapped file; all its results are invalid.
    */
   submit(program: Float64Array, numWords: number): void;
   kvBytes(): KvBytes;

@@ -1,5 +1,4 @@
 /** Loads the compiled addon and turns its errors into MillraceErrors. */
-
 import { createRequire } from "node:module";
 import { type ErrorCode, MillraceError } from "../../../core/errors.js";
 import type { WeightType } from "../../../formats/dequantize.js";
@@ -10,9 +9,9 @@ import { findAddon, missingHint } from "./find.js";
 import type { CpuFeatures, DeviceOptions, FileHandle, Isa, KernelDevice, KernelLibrary } from "./kernels.js";
 
 export const FILE_CHANGED_HINT =
-  "start again; a file that is in use is replaced by moving another into its place, never written to";
+  "start again; to replace a file that is in use, move the new file to its path instead of writing to the old one";
 
-/** What to do about each code the addon throws. */
+/** Hint for each error code that the addon throws. */
 const HINTS = {
   kernels_argument: "this is a defect in the code that recorded the operation; please report it",
   out_of_memory: "lower --kv-cache-memory-bytes or --max-model-len, or free memory",
@@ -23,7 +22,7 @@ const HINTS = {
 
 let loaded: KernelLibrary | undefined;
 
-/** The addon, loaded once per thread. Throws `kernels_missing` when there is none or it does not fit this code. */
+/** Returns the addon, loaded once per thread. Throws `kernels_missing` if it is missing or does not match this code. */
 export function loadKernels(): KernelLibrary {
   loaded ??= wrapLibrary(requireAddon(findAddon("millrace.node")));
   return loaded;
@@ -44,7 +43,7 @@ function requireAddon(file: string): KernelLibrary {
   return addon;
 }
 
-/** Throws `kernels_missing` where the addon was compiled from another table of operations; one of another version may not even say. */
+/** Throws `kernels_missing` if the addon was compiled from another operation table. Very old addons do not report theirs. */
 export function requireOurOperations(addon: Partial<Pick<KernelLibrary, "opSignatures">>): void {
   const got = addon.opSignatures?.() ?? [];
   for (let opcode = 0; opcode < Math.max(got.length, OP_NAMES.length); opcode++) {
@@ -77,7 +76,7 @@ function createDevice(addon: KernelLibrary, options: DeviceOptions): KernelDevic
   return new NativeDevice(device);
 }
 
-/** Unchecked: the addon refuses a name it does not know with `kernels_isa`. */
+/** The name is not checked here: the addon rejects an unknown one with `kernels_isa`. */
 function isaFromEnvironment(): Isa | undefined {
   const isa = process.env.MILLRACE_ISA;
   return isa === undefined || isa === "" ? undefined : (isa as Isa);
@@ -178,7 +177,7 @@ function guard<Result>(call: () => Result): Result {
   }
 }
 
-/** The addon throws Errors whose `code` is one of ours; anything else is a wrong argument. */
+/** Errors that the addon throws have a `code` of ours; any other error means a wrong argument. */
 function wrapError(thrown: unknown): MillraceError {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const given = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;

@@ -1,4 +1,4 @@
-/** The bytes that `pack` writes: packs on disk are good as long as these are the same. */
+/** Pins the bytes that `pack` writes: packs on disk stay valid only while these do not change. */
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
 import { randomBlocks } from "../../../../test/helpers/tensor-bytes.js";
@@ -11,7 +11,7 @@ import { activationRowBytes, packedActivations, packedByteLength } from "./packi
 const ROWS = 20;
 const COLS = 512;
 
-it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
+it("the layout of packed weights matches kPackedLayoutVersion", () => {
   const library = loadKernels();
   const device = library.createDevice({ numThreads: 1 });
   const hash = createHash("sha256");
@@ -22,7 +22,7 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
   };
   for (const type of WEIGHT_TYPES as readonly (TensorType | "Q8_0_INT8")[]) {
     const numBytes = packedByteLength(type, ROWS, COLS);
-    // No file says Q8_0_INT8: it is a way to multiply packed Q8_0.
+    // Q8_0_INT8 is not a stored type; it selects another multiplication of packed Q8_0.
     if (numBytes === undefined || type === "Q8_0_INT8") continue;
     const rows = device.allocate(ROWS * rowByteLength(type, COLS)!);
     new Uint8Array(device.view(rows)).set(randomBlocks(type, ROWS * COLS, nextBits, 1));
@@ -34,7 +34,7 @@ it("the layout of packed weights is the one of kPackedLayoutVersion", () => {
     hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
   }
   device.destroy();
-  // When this fails: count kPackedLayoutVersion in native/cpu/kernels/packed.h up and put the new digest here.
+  // If this fails, increment kPackedLayoutVersion in native/cpu/kernels/packed.h and put the new digest here.
   expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "ecd1acc302673f8b"]);
 });
 

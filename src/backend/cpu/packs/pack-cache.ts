@@ -1,6 +1,6 @@
 /**
- * The folder of packed models: `<key>.pack` files, named by what the model's files hold, and `<identity>.ref` files that lead from paths,
- * sizes and dates to a key, so that a start need not read the model to find its pack. Every file appears whole, by renaming.
+ * Cache folder of packed models. `<key>.pack` files are named by the contents of the model's files. `<identity>.ref` files map the paths,
+ * sizes and dates of the model's files to a key, so that a start finds its pack without reading the model. Files appear atomically, by rename.
  */
 import { createHash } from "node:crypto";
 import {
@@ -30,18 +30,18 @@ export interface CachedPack {
   readonly model: string;
   readonly numBytes: number;
   readonly lastUsedMs: number;
-  /** Written by this version's layout: of use to the next start. */
+  /** Whether the pack has this version's layout, so that the next start can use it. */
   readonly isCurrent: boolean;
 }
 
 const PACK = ".pack";
 const REF = ".ref";
 const TEMPORARY = ".tmp";
-/** Who writes a temporary file: a process of a machine, or of a container with numbers of its own. */
+/** Owner in a temporary file's name: host name and process id. Containers have process ids of their own. */
 const OWNER = /^[0-9a-f]{32}(?:\.ref)?\.(.+)\.(\d+)\.tmp$/;
-/** A temporary file that nobody wrote to for so long is nobody's. */
-const LEFT_AFTER_MS = 10 * 60_000;
-/** Left free on the disk. */
+/** A temporary file without a write for this long is abandoned. */
+const ABANDONED_AFTER_MS = 10 * 60_000;
+/** Disk space to leave free. */
 const SPARE_BYTES = 2 ** 28;
 
 export class PackCache {
@@ -50,19 +50,19 @@ export class PackCache {
     readonly layoutVersion: number,
   ) {}
 
-  /** The pack of these very files, by their paths, sizes and dates. Throws an Error where others could have forged one. */
+  /** Finds the pack of these files by their paths, sizes and dates. Throws an Error if other users can write to the folder. */
   find(files: readonly string[]): FoundPack | undefined {
     this.#sweep();
     assertOurs(this.options.folder);
     try {
       return this.#use(readFileSync(join(this.options.folder, identityOf(files) + REF), "utf8"));
     } catch {
-      // Nothing known about these files.
+      // These files have no reference yet.
       return undefined;
     }
   }
 
-  /** The pack of files with this content; the next `find` of `files` leads there. Throws what the file system throws. */
+  /** Finds the pack of files with this content, and makes the next `find(files)` lead to it. Throws file system errors. */
   findContent(contentHash: string, files: readonly string[]): FoundPack | undefined {
     const key = this.#keyOf(contentHash);
     const found = this.#use(key);
@@ -70,11 +70,11 @@ export class PackCache {
     return found;
   }
 
-  /** A writer of a pack of about `numBytes`, after making room for it. Throws what the file system throws, and an Error when it does not fit. */
+  /** Makes room for a pack of about `numBytes` and returns its writer. Throws file system errors, and an Error if the pack does not fit. */
   begin(contentHash: string, numBytes: number, numMatrices: number): PackWriter {
     const { folder, maxBytes } = this.options;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    if (numBytes > maxBytes) throw new Error(`expected at most ${maxBytes} bytes to keep, got ${numBytes}`);
+    if (numBytes > maxBytes) throw new Error(`expected a pack of at most ${maxBytes} bytes, got ${numBytes}`);
     this.#makeRoom(numBytes);
     const { bavail, bsize } = statfsSync(folder);
     if (bavail * bsize < numBytes + SPARE_BYTES) {
@@ -83,7 +83,7 @@ export class PackCache {
     return new PackWriter(join(folder, this.#keyOf(contentHash) + ownSuffix()), numMatrices);
   }
 
-  /** Gives a finished pack its name. */
+  /** Renames a finished pack to its key and maps `files` to it. */
   commit(writer: PackWriter, contentHash: string, files: readonly string[]): FoundPack | undefined {
     const key = this.#keyOf(contentHash);
     renameSync(writer.path, join(this.options.folder, key + PACK));
@@ -91,7 +91,7 @@ export class PackCache {
     return this.#use(key);
   }
 
-  /** Longest unused last. */
+  /** Lists all packs, the most recently used first. */
   list(): CachedPack[] {
     const packs = this.#names(PACK).flatMap((name) => {
       const path = join(this.options.folder, name);
@@ -109,7 +109,7 @@ export class PackCache {
     return packs.sort((a, b) => b.lastUsedMs - a.lastUsedMs);
   }
 
-  /** Removes the packs of a model, by its name or the start of a key; all of them without a name. Starts that use one keep it until they end. */
+  /** Removes the packs with this model name or key prefix (8 characters or more), or all. Processes that have mapped a pack keep it. */
   clear(name?: string): CachedPack[] {
     const cleared = this.list().filter(
       ({ key, model }) => name === undefined || model === name || (name.length >= 8 && key.startsWith(name)),
@@ -123,7 +123,7 @@ export class PackCache {
     return createHash("sha256").update(`${contentHash} ${this.layoutVersion}`).digest("hex").slice(0, 32);
   }
 
-  /** The pack, whole and of this layout, marked as used now. */
+  /** Returns the pack if it is complete and of this layout, and marks it as used now. */
   #use(key: string): FoundPack | undefined {
     if (!/^[0-9a-f]{32}$/.test(key)) return undefined;
     const path = join(this.options.folder, key + PACK);
@@ -133,20 +133,20 @@ export class PackCache {
     try {
       utimesSync(path, new Date(), new Date());
     } catch {
-      // A folder that is only read: nobody removes anything there either.
+      // A read-only folder; nothing is evicted from it either.
     }
     return { path, table };
   }
 
   #refer(files: readonly string[], key: string): void {
     const path = join(this.options.folder, identityOf(files) + REF);
-    const aside = path + ownSuffix();
+    const temporary = path + ownSuffix();
     try {
-      writeFileSync(aside, key, { mode: 0o600 });
-      renameSync(aside, path);
+      writeFileSync(temporary, key, { mode: 0o600 });
+      renameSync(temporary, path);
     } catch {
-      // A full disk, or a folder that is only read: the pack serves all the same, and the next start finds it by its content again.
-      rmSync(aside, { force: true });
+      // A full disk or a read-only folder. The pack serves anyway, and the next start finds it by content.
+      rmSync(temporary, { force: true });
     }
   }
 
@@ -161,24 +161,24 @@ export class PackCache {
     }
   }
 
-  /** Removes what a killed process left behind, and references to packs that are gone. */
+  /** Removes temporary files of killed processes, and references to removed packs. */
   #sweep(): void {
     for (const name of this.#names("")) {
       try {
-        if (name.endsWith(TEMPORARY) ? this.#isLeftBehind(name) : name.endsWith(REF) && !this.#leadsSomewhere(name))
+        if (name.endsWith(TEMPORARY) ? this.#isAbandoned(name) : name.endsWith(REF) && !this.#leadsSomewhere(name))
           this.#remove(name);
       } catch {
-        // A folder that is only read: it stays as it is.
+        // A read-only folder stays as it is.
       }
     }
   }
 
-  #isLeftBehind(name: string): boolean {
+  #isAbandoned(name: string): boolean {
     const idleMs = Date.now() - statSync(join(this.options.folder, name)).mtimeMs;
     const [, host, pid] = OWNER.exec(name) ?? [];
-    if (idleMs > LEFT_AFTER_MS) return true;
+    if (idleMs > ABANDONED_AFTER_MS) return true;
     if (host !== hostname()) return false;
-    // Our own number, in a container always the same, may have been another process's before.
+    // Our own process id may have belonged to an earlier process: in a container it is always the same.
     return Number(pid) === process.pid ? idleMs > process.uptime() * 1000 : !isRunning(Number(pid));
   }
 
@@ -195,31 +195,31 @@ export class PackCache {
     try {
       return readdirSync(this.options.folder).filter((name) => name.endsWith(suffix));
     } catch {
-      // No folder yet.
+      // The folder does not exist yet.
       return [];
     }
   }
 }
 
-/** Of the files that this process writes aside. */
+/** Suffix of the temporary files that this process writes. */
 function ownSuffix(): string {
   return `.${hostname()}.${process.pid}${TEMPORARY}`;
 }
 
-/** Whether only this user and root can write it. The group counts as the user's where it is the one that the process runs as. */
+/** Whether only this user and root can write to `path`. Write access of the process's own group is accepted. */
 function isOurs(path: string): boolean {
   const user = process.getuid?.();
   const stats = statSync(path, { throwIfNoEntry: false });
-  // What is not there has nobody's bytes in it; and systems without users have other means.
+  // A missing file holds nobody's bytes, and systems without user ids have other protections.
   if (user === undefined || stats === undefined) return true;
   const isWrittenByGroup = (stats.mode & 0o020) !== 0 && stats.gid !== process.getegid?.();
   return (stats.uid === user || stats.uid === 0) && (stats.mode & 0o002) === 0 && !isWrittenByGroup;
 }
 
-/** Whoever can write a pack decides what the model answers. */
+/** Throws if another user can write to the folder: a forged pack would change the model's answers. */
 function assertOurs(folder: string): void {
   if (isOurs(folder)) return;
-  throw new Error(`expected a folder that only this user can write, got ${folder}; chmod 700 makes it one`);
+  throw new Error(`expected a folder that only this user can write to, got ${folder}; run chmod 700 on it`);
 }
 
 function isRunning(pid: number): boolean {

@@ -1,4 +1,4 @@
-/** Looks at every byte of a mapped pack, a piece at a time: what a failing disk or a careless program did to it is not computed with for long. */
+/** Verifies a mapped pack piece by piece, so that damage by a failing disk or another program is soon found. */
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { MillraceError } from "../../../core/errors.js";
@@ -8,34 +8,34 @@ import type { FoundPack } from "./pack-cache.js";
 import type { PackedMatrix } from "./pack-file.js";
 import { pieces } from "./pieces.js";
 
-/** The sum of a matrix, of the sums of its pieces in turn. */
+/** Checksum of a matrix, derived from the checksums of its pieces in order. */
 export function matrixSum(pieceSums: readonly string[]): string {
   return createHash("sha256").update(pieceSums.join(" ")).digest("hex").slice(0, 32);
 }
 
 export class PackCheck {
-  readonly #looking: Generator<void, void>;
+  readonly #verification: Generator<void, void>;
 
   constructor(
     private readonly device: KernelDevice,
     readonly file: FileHandle,
     private readonly pack: FoundPack,
   ) {
-    this.#looking = this.#lookAtAll();
+    this.#verification = this.#verifyAll();
   }
 
-  /** Looks at the next piece; false when all have been looked at. Throws pack_damaged, after which the pack is gone, and model_file_changed. */
+  /** Verifies the next piece; returns false once all are verified. Throws pack_damaged, having removed the pack, and model_file_changed. */
   step(): boolean {
-    return this.#looking.next().done !== true;
+    return this.#verification.next().done !== true;
   }
 
-  *#lookAtAll(): Generator<void, void> {
+  *#verifyAll(): Generator<void, void> {
     for (const matrix of this.pack.table.matrices) {
-      if (matrix.byteOffset !== undefined) yield* this.#lookAt(matrix, matrix.byteOffset);
+      if (matrix.byteOffset !== undefined) yield* this.#verify(matrix, matrix.byteOffset);
     }
   }
 
-  *#lookAt({ name, type, rows, cols, sum }: PackedMatrix, byteOffset: number): Generator<void, void> {
+  *#verify({ name, type, rows, cols, sum }: PackedMatrix, byteOffset: number): Generator<void, void> {
     const sums: string[] = [];
     let at = byteOffset;
     for (const [, numRows] of pieces(type, rows, cols)) {
@@ -47,8 +47,8 @@ export class PackCheck {
     if (matrixSum(sums) === sum) return;
     const { path } = this.pack;
     rmSync(path, { force: true });
-    throw new MillraceError("pack_damaged", `expected ${path} to hold what was written into it, got another ${name}`, {
-      hint: "It has been removed: the next start packs the model anew. If this happens again, check the disk.",
+    throw new MillraceError("pack_damaged", `expected ${path} to hold the bytes written to it, got a different ${name}`, {
+      hint: "The pack has been removed; the next start packs the model again. If this happens again, check the disk.",
     });
   }
 }

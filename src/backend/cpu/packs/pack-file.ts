@@ -1,9 +1,9 @@
 /**
- * A file of packed matrices: written aside in one go, read by mapping. Finding and naming it is pack-cache.ts's business.
+ * Format of a pack, a file of packed matrices: written once under a temporary name, then read by mapping. pack-cache.ts names and finds packs.
  *
- * Bytes: "MRPACK02"; u32 length of the table; 4 zeros; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the matrices
- * in the order in which the forward pass reads them, each at a multiple of 4096. Checksums of the matrices find damage; against forgery a pack
- * must be a file that nobody else can write (`isOurs` in pack-cache.ts).
+ * Layout: "MRPACK02"; u32 byte length of the table; 4 zero bytes; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the
+ * matrices in the order in which the forward pass reads them, each at a multiple of 4096. The matrices' checksums detect damage. They do not
+ * detect forgery, so a pack must not be writable by other users (`isOurs` in pack-cache.ts).
  */
 
 import { createHash } from "node:crypto";
@@ -17,17 +17,17 @@ export interface PackedMatrix {
   readonly rows: number;
   readonly cols: number;
   readonly type: WeightType;
-  /** Bytes from the start of the file; undefined: the type has no packed form, and the matrix is read where the model has it. */
+  /** Offset in the file, in bytes; undefined if the type has no packed form and the matrix is read from the model's file. */
   readonly byteOffset?: number;
-  /** Of what lies there, see pack-check.ts. */
+  /** Checksum of the packed bytes, see pack-check.ts. */
   readonly sum?: string;
 }
 
 export interface PackTable {
   readonly layoutVersion: number;
-  /** SHA-256 of the model's files (pack-cache.ts), in hexadecimal digits. */
+  /** SHA-256 of the model's files, in hexadecimal digits. */
   readonly contentHash: string;
-  /** What the model is called in a list. */
+  /** The model's name in listings. */
   readonly model: string;
   readonly fileBytes: number;
   readonly matrices: readonly PackedMatrix[];
@@ -36,19 +36,19 @@ export interface PackTable {
 const MAGIC = Buffer.from("MRPACK02", "latin1");
 const ALIGNMENT = 4096;
 const TABLE_OFFSET = 48;
-/** Room left for each matrix's line of the table. */
+/** Table bytes reserved per matrix. */
 const TABLE_BYTES_PER_MATRIX = 256;
 const MAX_TABLE_BYTES = 1 << 24;
 
 const alignUp = (bytes: number) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
-/** The table of the pack at `path`; undefined when there is none, or it is cut off, damaged or something else. */
+/** Reads the table of the pack at `path`; undefined if the file is missing, truncated, damaged or not a pack. */
 export function readPackTable(path: string): PackTable | undefined {
   let fd: number;
   try {
     fd = openSync(path, "r");
   } catch {
-    // Not there, or not for us: a miss either way.
+    // The file is missing or unreadable: a cache miss.
     return undefined;
   }
   try {
@@ -63,14 +63,14 @@ export function readPackTable(path: string): PackTable | undefined {
     const table = JSON.parse(json.toString("utf8")) as PackTable;
     return table.fileBytes === fstatSync(fd).size ? table : undefined;
   } catch {
-    // A folder, a disk that fails: a miss as well.
+    // A folder, or a failing disk: also a cache miss.
     return undefined;
   } finally {
     closeSync(fd);
   }
 }
 
-/** Writes a pack at a path nobody reads yet. Throws what the file system throws; disposing of it removes what was not moved elsewhere. */
+/** Writes a pack under a temporary name. Throws file system errors. Disposing of the writer deletes the file unless it was renamed. */
 export class PackWriter implements Disposable {
   readonly #fd: number;
   readonly #dataOffset: number;
@@ -86,7 +86,7 @@ export class PackWriter implements Disposable {
     this.#end = this.#dataOffset;
   }
 
-  /** The offset of the next matrix. */
+  /** Aligns the position for the next matrix and returns its offset in bytes. */
   startMatrix(): number {
     this.#end = alignUp(this.#end);
     return this.#end;
@@ -100,11 +100,11 @@ export class PackWriter implements Disposable {
     }
   }
 
-  /** Whole and on the disk when this returns. */
+  /** Writes the table and syncs the file to disk. */
   finish(table: Omit<PackTable, "fileBytes">): void {
     const whole: PackTable = { ...table, fileBytes: this.#end };
     const json = Buffer.from(JSON.stringify(whole));
-    if (TABLE_OFFSET + json.length > this.#dataOffset) throw new RangeError("the table is longer than its place");
+    if (TABLE_OFFSET + json.length > this.#dataOffset) throw new RangeError("the table exceeds the space reserved for it");
     const start = Buffer.alloc(TABLE_OFFSET);
     MAGIC.copy(start);
     start.writeUInt32LE(json.length, 8);
