@@ -47,8 +47,12 @@ export class PackCheck {
     if (matrixSum(sums) === sum) return;
     const { path } = this.pack;
     rmSync(path, { force: true });
-    throw new MillraceError("pack_damaged", `expected ${path} to hold the bytes written to it, got a different ${name}`, {
-      hint: "The pack has been removed; the next start packs the model again. If this happens again, check the disk.",
-    });
+    throw new MillraceError(
+      "pack_damaged",
+      `expected ${path} to hold the bytes written to it, got a different ${name}`,
+      {
+        hint: "The pack has been removed; the next start packs the model again. If this happens again, check the disk.",
+      },
+    );
   }
 }

@@ -104,7 +104,8 @@ export class PackWriter implements Disposable {
   finish(table: Omit<PackTable, "fileBytes">): void {
     const whole: PackTable = { ...table, fileBytes: this.#end };
     const json = Buffer.from(JSON.stringify(whole));
-    if (TABLE_OFFSET + json.length > this.#dataOffset) throw new RangeError("the table exceeds the space reserved for it");
+    if (TABLE_OFFSET + json.length > this.#dataOffset)
+      throw new RangeError("the table exceeds the space reserved for it");
     const start = Buffer.alloc(TABLE_OFFSET);
     MAGIC.copy(start);
     start.writeUInt32LE(json.length, 8);
