@@ -21,7 +21,7 @@ const ALLOWED = {
   bench: ["core", "formats", "text", "backend", "model", "engine", "fleet"],
   local: ["core", "formats", "text", "engine", "serve"],
   quality: ["core", "text"],
-  plan: ["core", "formats"],
+  plan: ["core", "formats", "model"],
   distill: ["core", "formats", "text", "engine", "bench", "local", "quality"],
   fleet: ["core", "text"],
   image: ["core", "fleet"],

@@ -16,8 +16,8 @@ import { type RandomModelOptions, writeRandomModel } from "../../test/helpers/ra
 import { TestRng } from "../../test/helpers/rng.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { readGguf } from "../formats/gguf/read.js";
+import { POOLINGS } from "../model/description/pooling.js";
 import { openModel } from "../model/open-model.js";
-import { POOLINGS } from "../model/pooling.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
 import type { EngineRequest } from "./api/request.js";
 import { EngineCore } from "./engine-core.js";

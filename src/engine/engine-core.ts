@@ -2,7 +2,7 @@
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
-import type { OpenModel } from "../model/model.js";
+import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";

@@ -1,7 +1,8 @@
 /** Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar threads. */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
-import type { OpenModel } from "../model/model.js";
+import { tokenKvBytes } from "../model/description/sizes.js";
+import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
 import { loadWeights } from "./blocks/load-weights.js";
@@ -52,7 +53,7 @@ export async function buildParts(
   const windows = groups.map(({ window }) => window);
   const { numBlocks, kvBytes } = planKvBudget(
     groups,
-    2 * config.numKvHeads * backend.kvEntryBytes(kvType, config.headDim),
+    tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / config.layers.length,
     blockSize,
     { maxNumSeqs, maxModelLen, maxNumBatchedTokens },
     backend.freeBytes(),

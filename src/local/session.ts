@@ -3,6 +3,7 @@ import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
+import { SOLE_USER_TERMS } from "../serve/job-terms.js";
 import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds } from "../text/text-side.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
@@ -44,7 +45,7 @@ export async function openLocalSession(
   startStage: StartStage,
 ): Promise<LocalSession> {
   const { name, engine, tokenizer, chatTemplate, samplingDefaults } = await startEngineWithText(source, startStage);
-  const { Generation } = await import("../serve/generation/generation.js");
+  const { Generation } = await import("../serve/generation.js");
 
   function answer(
     promptIds: readonly number[],
@@ -63,18 +64,17 @@ export async function openLocalSession(
       );
     }
     const request = {
-      engineRequest: {
-        promptIds: Int32Array.from(promptIds),
-        sampling: samplingFrom(
-          seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
-          samplingDefaults,
-          tokensLeft,
-          [...tokenizer.stopIds],
-        ),
-      },
+      promptIds: Int32Array.from(promptIds),
+      sampling: samplingFrom(
+        seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
+        samplingDefaults,
+        tokensLeft,
+        [...tokenizer.stopIds],
+      ),
       stopStrings: choice.stop ?? [],
       isStopIncluded: false,
       keepSpecial: false,
+      cacheSalt: undefined,
     };
     return new Promise((resolve, reject) => {
       const startMs = performance.now();
@@ -110,7 +110,7 @@ export async function openLocalSession(
         finish("cancelled");
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      generation.start(engine);
+      generation.start(engine, SOLE_USER_TERMS);
     });
   }
 

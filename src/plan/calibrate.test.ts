@@ -5,9 +5,9 @@ import { afterAll, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { type EngineReport, fitPoints, fittedEfficiencies } from "./calibrate.js";
 import { ZEN5 } from "./check-measured.js";
+import type { Cpu } from "./data/device.js";
 import { KV_TYPES } from "./data/quantizations.js";
-import type { Cpu } from "./device.js";
-import { readModelShape } from "./read-model.js";
+import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
@@ -22,7 +22,7 @@ const halved = (flops: Cpu["flops"]): Cpu["flops"] =>
   Object.fromEntries(Object.entries(flops).map(([name, peak]) => [name, peak / 2]));
 
 async function tinyInstance(): Promise<PlannedInstance> {
-  const model = await readModelShape(modelPath);
+  const model = await readPlannedModel(modelPath);
   const quantization = storedQuantization(model.stored!.label, machine);
   const efficiencies = defaultEfficiencies(machine, quantization);
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel: 1, efficiencies };

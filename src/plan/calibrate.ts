@@ -5,9 +5,9 @@ import { lastingSpeeds } from "../core/machine-speeds.js";
 import { median } from "../core/statistics.js";
 import { readJsonFile } from "../formats/files/json.js";
 import type { Efficiencies } from "./data/constants.js";
+import { ceilingsOf, type Machine } from "./data/device.js";
 import { KV_TYPES } from "./data/quantizations.js";
-import { ceilingsOf, type Machine } from "./device.js";
-import { readModelShape } from "./read-model.js";
+import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
@@ -182,7 +182,7 @@ export async function fittedEfficiencies(file: string, machine: Machine): Promis
       },
     );
   }
-  const model = await readModelShape(report.data.model.path);
+  const model = await readPlannedModel(report.data.model.path);
   const quantization = storedQuantization(model.stored?.label ?? "BF16", machine);
   const efficiencies = defaultEfficiencies(machine, quantization);
   const measuredOn = withRecordedSpeeds(machine, report.data);

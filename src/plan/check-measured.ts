@@ -1,9 +1,9 @@
 /** Predicts our own CPU measurements from the probes of the same hour, without calibration on the model itself. */
 import type { Efficiencies } from "./data/constants.js";
+import type { Cpu } from "./data/device.js";
 import { MEASURED, type MeasuredModel, R1_1B, ZEN5_PROBES } from "./data/measured.js";
 import { KV_TYPES } from "./data/quantizations.js";
-import type { Cpu } from "./device.js";
-import type { ModelShape } from "./model-shape.js";
+import type { PlannedModel } from "./planned-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
@@ -34,12 +34,11 @@ function instanceOf(
   { label, weightBytes, embeddingBytes }: MeasuredModel,
   efficiencies: Efficiencies | undefined,
 ): PlannedInstance {
-  const model: ModelShape = {
+  const model: PlannedModel = {
     ...R1_1B,
-    name: `r1.1b-${label}`,
+    name: `${R1_1B.name}-${label}`,
     source: "docs/background/benchmarks/kernels.md",
     location: "",
-    isTied: false,
     checkpoints: {},
     stored: { label, weightBytes, embeddingBytes },
   };

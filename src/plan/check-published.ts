@@ -1,13 +1,13 @@
 /** Predicts the published figures, each in its own case, and says how far off the prediction is. */
 
+import { kvBytes, weightBytes, weightBytesPerStep } from "../model/description/sizes.js";
+import type { Machine } from "./data/device.js";
 import { PUBLISHED, type PublishedCase, type PublishedFigure, type PublishedMetric } from "./data/published.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization, type QuantizationId } from "./data/quantizations.js";
 import { REFERENCE } from "./data/reference.js";
-import type { Machine } from "./device.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
-import { kvBytes, weightBytes, weightBytesPerStep } from "./model-shape.js";
 import { type Drafting, eagle3Drafting, type Prediction, predict } from "./predict.js";
 import { defaultEfficiencies, type PlannedInstance } from "./step-time.js";
 
@@ -65,7 +65,7 @@ function kvGigabytes(published: PublishedCase): number {
   const { inputTokens, outputTokens, concurrency, prefixHit = 0 } = published;
   const { model, kv } = instanceOf(published);
   const shared = inputTokens * prefixHit;
-  return kvBytes(model, kv, concurrency * (inputTokens + outputTokens - shared) + shared) / 1e9;
+  return kvBytes(model, kv.vectorBytes, concurrency * (inputTokens + outputTokens - shared) + shared) / 1e9;
 }
 
 const tokensPerS = (published: PublishedCase): number =>

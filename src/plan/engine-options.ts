@@ -1,9 +1,9 @@
 /** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and what has no option there. */
 import { HUB_PREFIX } from "../formats/hub/spec.js";
+import { weightBytes } from "../model/description/sizes.js";
 import { GPU_CONSTANTS } from "./data/constants.js";
 import { QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
-import { weightBytes } from "./model-shape.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
 

@@ -1,8 +1,9 @@
 /** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
+
+import { kvBytes } from "../model/description/sizes.js";
 import { costOf } from "./cost.js";
 import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
-import { kvBytes } from "./model-shape.js";
 import { type Drafting, type InstanceTraffic, type Prediction, predict } from "./predict.js";
 import type { Cost, PlanCandidate, PlanRequest } from "./request.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
@@ -180,6 +181,6 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
 
 /** Of one instance, for `--kv-cache-memory-bytes`. */
 export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, numTokens: number): number {
-  const needed = kvBytes(instance.model, instance.kv, numTokens) * (maxNumSeqs + 1);
+  const needed = kvBytes(instance.model, instance.kv.vectorBytes, numTokens) * (maxNumSeqs + 1);
   return Math.floor(Math.min(memory.kvBytes, needed));
 }

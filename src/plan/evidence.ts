@@ -1,9 +1,9 @@
 /** What is known of the quality that a weight type keeps, and of which models: published by others, measured by nobody here. */
 import type { Quantization } from "./data/quantizations.js";
-import type { ModelShape } from "./model-shape.js";
+import type { PlannedModel } from "./planned-model.js";
 
 export function evidenceText(
-  { name }: ModelShape,
+  { name }: PlannedModel,
   { gate: { of, lowest, evidence } }: Quantization,
   smallestRecovery: number,
 ): string {

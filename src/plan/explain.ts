@@ -1,10 +1,11 @@
 /** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
+
+import { kvBytes } from "../model/description/sizes.js";
 import { against } from "./compare.js";
 import { SPECULATION } from "./data/constants.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled } from "./evaluate.js";
 import { missingAt } from "./fitting.js";
 import { CHUNKS } from "./memory.js";
-import { kvBytes } from "./model-shape.js";
 import { expectedTokens } from "./predict.js";
 import type { Choice, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
@@ -50,7 +51,7 @@ function weightsChoice(context: Context, mine: Evaluation): Choice {
 
 function kvChoice(context: Context, mine: Evaluation): Choice {
   const { kv, instance, seats, wantedSeats, engine } = mine;
-  const perToken = `${(kvBytes(instance.model, kv, 1) / 1024).toFixed(0)} KiB a token`;
+  const perToken = `${(kvBytes(instance.model, kv.vectorBytes, 1) / 1024).toFixed(0)} KiB a token`;
   const about = { about: "KV memory", choice: `${kv.label}, ${perToken}` };
   const evidence = kv.id === "16" ? "" : `. Published: ${kv.evidence}`;
   const narrower = kvTypesOf(context.request.machine, engine).find(({ id }) => id !== "16");

@@ -1,12 +1,13 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
+import { totalParameters, weightBytes } from "../model/description/sizes.js";
+import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
 import { machineLabel } from "./hardware.js";
-import { shapeOf } from "./known-model.js";
+import { plannedModelOf } from "./known-model.js";
 import { CHUNKS, type MemoryDemand, planMemory } from "./memory.js";
-import { type ModelShape, totalParameters, weightBytes } from "./model-shape.js";
+import type { PlannedModel } from "./planned-model.js";
 import type { Drafting } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 import { chooseEngine, kvTypesOf, weightChoices, widthsOf } from "./rules.js";
@@ -126,7 +127,7 @@ function largerMachines(request: PlanRequest, maxModelLen: number): string[] {
 /** Known models that fit, the largest of the same family or of any. */
 function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   const own = totalParameters(request.model);
-  const fitting = KNOWN_MODELS.map(shapeOf)
+  const fitting = KNOWN_MODELS.map(plannedModelOf)
     .filter((model) => totalParameters(model) < own)
     // What is published in 8 or 4 bits comes in nothing else.
     .filter((model) => request.quantization === undefined || model.native === undefined)
@@ -135,7 +136,7 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
         fitsSomehow({ ...request, model, engine: undefined }, Math.min(maxModelLen, model.contextLength)) !== undefined,
     )
     .toSorted((a, b) => totalParameters(b) - totalParameters(a));
-  const found = fitting.find((model: ModelShape) => model.family === request.model.family) ?? fitting[0];
+  const found = fitting.find((model: PlannedModel) => model.family === request.model.family) ?? fitting[0];
   return found === undefined
     ? []
     : [`${found.name} (${gibibytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];

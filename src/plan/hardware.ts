@@ -1,7 +1,7 @@
 /** Machines by name: `h100x2` is two GPUs of the table in one box. */
 import { MillraceError } from "../core/errors.js";
+import type { Gpu, Link, Machine } from "./data/device.js";
 import { CPU_TIERS, GPUS } from "./data/hardware.js";
-import type { Gpu, Link, Machine } from "./device.js";
 
 export function machineLabel({ device, count }: Machine): string {
   return count === 1 ? device.label : `${count} × ${device.label}`;

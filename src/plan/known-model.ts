@@ -1,34 +1,31 @@
-/** The shapes of well-known models, and names near a misspelt one. */
+/** Well-known models by name, ours or the hub's. */
 import { MillraceError } from "../core/errors.js";
-import { refusalOf, servedModelType } from "../formats/architectures.js";
+import { refusalOf, servableLayers } from "../model/description/servable.js";
+import { servedModelType } from "../model/hf/model-types.js";
 import { KNOWN_MODELS, type KnownModel } from "./data/models.js";
-import type { ModelShape } from "./model-shape.js";
+import type { PlannedModel } from "./planned-model.js";
 
 export const KNOWN_NAMES: readonly string[] = KNOWN_MODELS.map(({ name }) => name);
 
-export function shapeOf(known: KnownModel): ModelShape {
-  const {
-    repo,
-    publishedParameters: _,
-    publishedActiveParameters: __,
-    checkpoints = {},
-    isTied = false,
-    ...rest
-  } = known;
-  const embeddedRefusal = refusalOf(() => servedModelType(rest.modelType));
-  return { ...rest, isTied, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
+export function plannedModelOf(known: KnownModel): PlannedModel {
+  const { repo, publishedParameters: _, publishedActiveParameters: __, checkpoints = {}, ...rest } = known;
+  const embeddedRefusal = refusalOf(() => {
+    servedModelType(rest.modelType);
+    servableLayers(rest);
+  });
+  return { ...rest, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }
 
 /** By our name or the hub's, whatever the case. */
-export function findKnownModel(name: string): ModelShape | undefined {
+export function findKnownModel(name: string): PlannedModel | undefined {
   const wanted = name.toLowerCase();
   const known = KNOWN_MODELS.find((model) => model.name === wanted || model.repo.toLowerCase() === wanted);
-  return known === undefined ? undefined : shapeOf(known);
+  return known === undefined ? undefined : plannedModelOf(known);
 }
 
-export function knownModel(name: string): ModelShape {
-  const shape = findKnownModel(name);
-  if (shape !== undefined) return shape;
+export function knownModel(name: string): PlannedModel {
+  const found = findKnownModel(name);
+  if (found !== undefined) return found;
   throw new MillraceError(
     "invalid_option",
     `expected --model to be a file, hf:org/repo or a known name, got ${JSON.stringify(name)}`,

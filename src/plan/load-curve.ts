@@ -1,6 +1,7 @@
 /** A configuration over a range of loads, for pictures: requests at once from one to what memory holds. */
+
+import { activeLinearParameters, tableParameters, weightBytesPerStep } from "../model/description/sizes.js";
 import { instanceFor } from "./fitting.js";
-import { activeLinearParameters, tableParameters, weightBytesPerStep } from "./model-shape.js";
 import { type Prediction, predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { kvBytesPerDevice, type PlannedInstance, peakOf } from "./step-time.js";

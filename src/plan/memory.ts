@@ -1,6 +1,7 @@
 /** Where a device's memory goes: weights, what a step computes in, what the runtime takes, and keys and values in what is left. */
+
+import { innerWidth, mostOf, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
-import { weightBytes } from "./model-shape.js";
 import type { Drafting } from "./predict.js";
 import { kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
@@ -29,12 +30,8 @@ export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
 function activationBytes(instance: PlannedInstance, { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand): number {
   const { model, tensorParallel } = instance;
-  const inner =
-    model.experts === undefined
-      ? model.ffWidth
-      : model.experts.active * model.experts.width + model.experts.sharedWidth;
-  const perToken =
-    4 * model.width + (2 * Math.max(inner, model.ffWidth) + 2 * model.numHeads * model.headDim) / tensorParallel;
+  const queries = mostOf(model, ({ mixer }) => mixer.numHeads * mixer.headDim);
+  const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
   return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
 }
 

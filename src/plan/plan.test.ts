@@ -1,7 +1,7 @@
 /** What the rules decide, by cases. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { servedModelType } from "../formats/architectures.js";
+import { servedModelType } from "../model/hf/model-types.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { GPU_HOUR } from "./data/prices.js";

@@ -1,19 +1,13 @@
 /** From a request to ranked configurations: what the rules allow is judged by the speed model and ordered by what was asked for. */
 import { MillraceError } from "../core/errors.js";
+import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
 import { renderOptions } from "./engine-options.js";
 import { type Evaluation, evaluate, settle } from "./evaluate.js";
 import { type Context, explain } from "./explain.js";
 import { instanceFor, missingSentence, nearestFits } from "./fitting.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
-import {
-  type Configuration,
-  DRAFTING_ENGINES,
-  type Plan,
-  type PlannedEngine,
-  type PlanRequest,
-  type Refusal,
-} from "./request.js";
+import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
 import type { PlannedInstance } from "./step-time.js";

@@ -1,11 +1,11 @@
 /** What must hold of any prediction, whatever the constants. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Gpu, Machine } from "./data/device.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
-import type { Gpu, Machine } from "./device.js";
 import { findGpu } from "./hardware.js";
-import { knownModel, shapeOf } from "./known-model.js";
+import { knownModel, plannedModelOf } from "./known-model.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { expectedTokens, predict } from "./predict.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
@@ -175,7 +175,7 @@ test("decode waits for memory, a long prompt for arithmetic", () => {
 });
 
 test("every known model has a shape that predicts", () => {
-  for (const model of KNOWN_MODELS.map(shapeOf)) {
+  for (const model of KNOWN_MODELS.map(plannedModelOf)) {
     const instance = { ...instanceOn(H100), model };
     expect(stepTime(instance, { ...DECODE, numDecoding: 1, context: 100 }).totalSeconds, model.name).toBeGreaterThan(0);
   }

@@ -1,6 +1,7 @@
 /** What an instance gives its users under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
+
+import { tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
-import { tableParameters } from "./model-shape.js";
 import { DECODE, type PlannedInstance, type StepWork, stepTime } from "./step-time.js";
 
 /** Of one instance. Either as many requests are always there, or so many come in a second. */
@@ -56,7 +57,7 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   const { eagle3Acceptance, eagle3Depth, eagle3LayerShare, eagle3VocabShare } = SPECULATION;
   const heads = eagle3VocabShare.value * tableParameters(model);
   const layer = (model.width * model.width * 12 + heads) * eagle3LayerShare.value;
-  const whole = model.numLayers * model.width * model.width * 12 + tableParameters(model);
+  const whole = model.layers.length * model.width * model.width * 12 + tableParameters(model);
   return {
     depth: eagle3Depth.value,
     acceptance: eagle3Acceptance.value,

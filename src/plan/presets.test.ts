@@ -4,11 +4,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { packageRoot } from "../core/package-root.js";
-import { servedModelType } from "../formats/architectures.js";
-import { LISTED_MODEL_TYPES } from "./data/engine-models.js";
+import { servedModelType } from "../model/hf/model-types.js";
+import { LISTED_MODEL_TYPES, type PlannedEngine } from "./data/engines.js";
 import { knownModel } from "./known-model.js";
 import { PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
-import type { PlannedEngine } from "./request.js";
 
 const FOLDER = join(packageRoot(), "presets");
 const SIZES = Object.keys(PRESET_SIZES) as PresetSize[];

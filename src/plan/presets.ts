@@ -1,7 +1,8 @@
 /** Presets: the planner's output for common pairs of machine and model size. The files in presets/ are this output; a test compares them. */
+
+import type { Machine } from "./data/device.js";
 import { CPU_CORE_HOUR, GPU_HOUR } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
 import { evaluate } from "./evaluate.js";
 import { yamlOf } from "./fleet-yaml.js";
 import { parseHardware } from "./hardware.js";

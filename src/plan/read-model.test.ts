@@ -5,9 +5,9 @@ import { afterAll, expect, test } from "vitest";
 import { arr, str, u32, writeGguf } from "../../test/helpers/gguf-writer.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
+import { summarizeLayers, totalParameters } from "../model/description/sizes.js";
 import { KNOWN_MODELS } from "./data/models.js";
-import { totalParameters } from "./model-shape.js";
-import { readModelShape } from "./read-model.js";
+import { readPlannedModel } from "./read-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-read-model-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -20,25 +20,27 @@ test.each([
 ] as const)("a GGUF file of %s: dimensions, bytes and parameters", async (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   const { dimensions } = writeRandomModel(path, { architecture, seed: 1, type: "Q8_0" });
-  const shape = await readModelShape(path);
+  const model = await readPlannedModel(path);
   const { layers, width, heads, kvHeads, headDim, ff, vocab } = dimensions;
-  expect(shape).toMatchObject({
+  expect(summarizeLayers(model)).toMatchObject({
     numLayers: layers,
-    width,
     numHeads: heads,
     numKvHeads: kvHeads,
     headDim,
     ffWidth: ff,
+  });
+  expect(model).toMatchObject({
+    width,
     vocabSize: vocab,
     stored: { label: "Q8_0" },
     isTied: architecture === "qwen3" || architecture === "gemma3",
   });
   const tensors = [...readGguf(path).tensors.values()];
-  expect(shape.stored!.weightBytes).toBe(tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));
+  expect(model.stored!.weightBytes).toBe(tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));
   // Norms and biases are not counted.
   const numValues = tensors.reduce((sum, tensor) => sum + tensor.shape.reduce((product, dim) => product * dim, 1), 0);
-  expect(totalParameters(shape) / numValues).toBeGreaterThan(0.98);
-  expect(totalParameters(shape) / numValues).toBeLessThanOrEqual(1);
+  expect(totalParameters(model) / numValues).toBeGreaterThan(0.98);
+  expect(totalParameters(model) / numValues).toBeLessThanOrEqual(1);
 });
 
 test("a GGUF file that lists a number per layer, with none where a layer keeps nothing", async () => {
@@ -57,10 +59,12 @@ test("a GGUF file that lists a number per layer, with none where a layer keeps n
   const path = join(folder, "mixed.gguf");
   const read = (kvHeads: readonly number[]) => {
     writeGguf(path, { metadata: { ...metadata, "mixed.attention.head_count_kv": arr("u32", kvHeads) }, tensors: [] });
-    return readModelShape(path);
+    return readPlannedModel(path);
   };
-  expect(await read([0, 2, 0])).toMatchObject({ numHeads: 4, numKvHeads: 2 });
-  await expect(read([0, 0, 0])).rejects.toThrow("a positive mixed.attention.head_count_kv");
+  const { layers } = await read([0, 2, 0]);
+  expect(layers.map(({ mixer }) => mixer)).toMatchObject([0, 2, 0].map((numKvHeads) => ({ numHeads: 4, numKvHeads })));
+  await expect(read([0, 0, 0])).rejects.toThrow("mixed.attention.head_count_kv to be above 0 in some layer");
+  await expect(read([2, 2])).rejects.toThrow("mixed.attention.head_count_kv to be a number or a list of 3, got 2");
 });
 
 const LLAMA_70B = {
@@ -83,52 +87,48 @@ const hubWith = (config: object): typeof fetch =>
       : new Response("", { status: 404 })) as typeof fetch;
 
 test("a hub's repository by its config alone", async () => {
-  const shape = await readModelShape("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(LLAMA_70B) });
+  const model = await readPlannedModel("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(LLAMA_70B) });
   const known = KNOWN_MODELS.find(({ name }) => name === "llama-3.3-70b")!;
-  expect(shape).toMatchObject({ name: "some-model", location: "org/some-model", numLayers: 80, headDim: 128 });
-  expect(totalParameters(shape) / known.publishedParameters).toBeCloseTo(1, 2);
+  expect(model).toMatchObject({ name: "some-model", location: "org/some-model" });
+  expect(summarizeLayers(model)).toMatchObject({ numLayers: 80, headDim: 128 });
+  expect(totalParameters(model) / known.publishedParameters).toBeCloseTo(1, 2);
 });
 
 test("configs of mixtures, of models that see, and of weights that are FP8 already", async () => {
   const read = (config: object) =>
-    readModelShape("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(config) });
+    readPlannedModel("hf:org/some-model", { endpoint: "http://hub.test", fetch: hubWith(config) });
   const mixture = { ...LLAMA_70B, num_experts: 128, num_experts_per_tok: 8, moe_intermediate_size: 768 };
-  expect((await read(mixture)).experts).toMatchObject({ count: 128, active: 8, width: 768 });
+  expect((await read(mixture)).layers[0]!.feedForward).toMatchObject({ count: 128, active: 8, width: 768 });
   const seeing = {
     model_type: "gemma3",
     text_config: { ...LLAMA_70B, model_type: "gemma3_text", sliding_window: 1024 },
   };
-  expect((await read(seeing)).window).toEqual({ numTokens: 1024, numLayers: 67 });
+  expect(summarizeLayers(await read(seeing))).toMatchObject({ window: 1024, numWindowLayers: 67 });
   // As google/gemma-3-4b-it has it.
   const sparse = { model_type: "gemma3_text", hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 34 };
-  expect(await read({ model_type: "gemma3", text_config: { ...sparse, sliding_window: 1024 } })).toMatchObject({
-    numHeads: 8,
-    numKvHeads: 4,
-    headDim: 256,
-    vocabSize: 262_208,
-    contextLength: 131_072,
-    isTied: true,
-    window: { numTokens: 1024, numLayers: 29 },
-  });
+  const gemma = await read({ model_type: "gemma3", text_config: { ...sparse, sliding_window: 1024 } });
+  expect(gemma).toMatchObject({ vocabSize: 262_208, contextLength: 131_072, isTied: true });
+  const heads = { numHeads: 8, numKvHeads: 4, headDim: 256 };
+  expect(summarizeLayers(gemma)).toMatchObject({ ...heads, window: 1024, numWindowLayers: 29 });
   expect((await read({ ...LLAMA_70B, quantization_config: { quant_method: "fp8" } })).native).toBe("fp8");
   await expect(read({ ...LLAMA_70B, quantization_config: { quant_method: "awq" } })).rejects.toThrow(/got awq/);
   await expect(read({ ...LLAMA_70B, hidden_size: 0 })).rejects.toThrow(
-    /expected a positive config.json: hidden_size, got 0/,
+    /expected config.json: hidden_size to be an integer in .*, got 0/,
   );
 });
 
 test("what the hub does not have, and what it answers badly", async () => {
   const options = { endpoint: "http://hub.test", fetch: hubWith({}) };
-  await expect(readModelShape("hf:org/other", options)).rejects.toMatchObject({ code: "hub_not_found" });
+  await expect(readPlannedModel("hf:org/other", options)).rejects.toMatchObject({ code: "hub_not_found" });
   const prose = { ...options, fetch: (async () => new Response("<html>")) as typeof fetch };
-  await expect(readModelShape("hf:org/some-model", prose)).rejects.toMatchObject({ code: "model_config" });
+  await expect(readPlannedModel("hf:org/some-model", prose)).rejects.toMatchObject({ code: "model_config" });
   const down = { ...options, fetch: (() => Promise.reject(new Error("no route"))) as typeof fetch };
-  await expect(readModelShape("hf:org/some-model", down)).rejects.toMatchObject({ code: "hub_unreachable" });
+  await expect(readPlannedModel("hf:org/some-model", down)).rejects.toMatchObject({ code: "hub_unreachable" });
 });
 
 test("the hub's name of a known model needs no hub", async () => {
   const never = (() => Promise.reject(new Error("asked"))) as typeof fetch;
-  expect((await readModelShape("hf:meta-llama/Llama-3.1-8B-Instruct", { fetch: never })).name).toBe("llama-3.1-8b");
+  expect((await readPlannedModel("hf:meta-llama/Llama-3.1-8B-Instruct", { fetch: never })).name).toBe("llama-3.1-8b");
 });
 
 test("a folder with config.json and weights", async () => {
@@ -151,8 +151,9 @@ test("a folder with config.json and weights", async () => {
   length.writeBigUInt64LE(BigInt(header.length));
   writeFileSync(join(path, "model.safetensors"), Buffer.concat([length, header, Buffer.alloc(40_960)]));
   expect(readFileSync(join(path, "model.safetensors")).length).toBe(8 + header.length + 40_960);
-  const shape = await readModelShape(path);
+  const model = await readPlannedModel(path);
   // 16-bit weights may be quantised: nothing is fixed by the file.
-  expect(shape).toMatchObject({ name: "hf", numKvHeads: 2, headDim: 16, isTied: true });
-  expect(shape.stored).toBeUndefined();
+  expect(model).toMatchObject({ name: "hf", isTied: true });
+  expect(summarizeLayers(model)).toMatchObject({ numKvHeads: 2, headDim: 16 });
+  expect(model.stored).toBeUndefined();
 });

@@ -1,23 +1,18 @@
 /** What a plan is asked for, and what it answers. */
 import type { Efficiencies } from "./data/constants.js";
+import type { Machine } from "./data/device.js";
+import type { PlannedEngine } from "./data/engines.js";
 import type { DatedPrice } from "./data/prices.js";
 import type { KvTypeId, PlannedKvType, Quantization, QuantizationId } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
 import type { MemoryPlan } from "./memory.js";
-import type { ModelShape } from "./model-shape.js";
+import type { PlannedModel } from "./planned-model.js";
 import type { Drafting, Prediction } from "./predict.js";
 
 export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
 export type Objective = (typeof OBJECTIVES)[number];
 
-export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server"] as const;
-export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
-
-/** Those whose adapters take EAGLE-3 drafters. */
-export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-llm"];
-
 export interface PlanRequest {
-  readonly model: ModelShape;
+  readonly model: PlannedModel;
   readonly machine: Machine;
   readonly inputTokens: number;
   readonly outputTokens: number;

@@ -1,8 +1,11 @@
 /** Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance is. Each comes with its rule as a sentence. */
 import { MillraceError } from "../core/errors.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
+import type { Mixer } from "../model/description/model-description.js";
+import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
-import { LISTED_MODEL_TYPES } from "./data/engine-models.js";
+import type { Machine } from "./data/device.js";
+import { LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
 import {
   KV_TYPES,
   type PlannedKvType,
@@ -10,10 +13,9 @@ import {
   type Quantization,
   type QuantizationId,
 } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
 import { evidenceText } from "./evidence.js";
-import type { ModelShape } from "./model-shape.js";
-import { PLANNED_ENGINES, type PlannedEngine, type PlanRequest, type Refusal } from "./request.js";
+import type { PlannedModel } from "./planned-model.js";
+import type { PlanRequest, Refusal } from "./request.js";
 
 export interface WeightChoice {
   readonly quantization: Quantization;
@@ -148,7 +150,7 @@ export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
 
 /** Where a model lies in a weight type; undefined: nowhere that is known here. */
 export function publishedAs(
-  { checkpoints, gguf, native, location }: ModelShape,
+  { checkpoints, gguf, native, location }: PlannedModel,
   id: QuantizationId,
 ): string | undefined {
   const type = GGUF_TYPES[id];
@@ -164,7 +166,7 @@ interface EngineChoice {
 const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "vllm", "sglang"];
 
 /** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
-function enginesFor({ modelType }: ModelShape): readonly PlannedEngine[] | undefined {
+function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
   const found = PLANNED_ENGINES.filter(
     (engine) => engine !== "millrace" && modelType !== undefined && LISTED_MODEL_TYPES[engine].includes(modelType),
   );
@@ -172,7 +174,7 @@ function enginesFor({ modelType }: ModelShape): readonly PlannedEngine[] | undef
 }
 
 /** @throws architecture_unsupported, where an engine was asked for that does not load the model */
-function assertLoads(model: ModelShape, engine: PlannedEngine): void {
+function assertLoads(model: PlannedModel, engine: PlannedEngine): void {
   const listed = enginesFor(model);
   const refusal =
     engine === "millrace"
@@ -193,7 +195,7 @@ function assertLoads(model: ModelShape, engine: PlannedEngine): void {
 }
 
 /** The embedded engine for what its own loader takes; llama.cpp for what else can be a GGUF file. */
-function cpuEngine(model: ModelShape): EngineChoice {
+function cpuEngine(model: PlannedModel): EngineChoice {
   const refusal = model.embeddedRefusal;
   if (refusal === undefined) {
     return {
@@ -233,7 +235,7 @@ export function chooseEngine({ model, machine, engine, prefixShare }: PlanReques
   return { engine: "vllm", because: `${because}${loads}` };
 }
 
-const isGguf = ({ stored, location }: ModelShape): boolean => stored !== undefined && /\.gguf$/i.test(location);
+const isGguf = ({ stored, location }: PlannedModel): boolean => stored !== undefined && /\.gguf$/i.test(location);
 
 /** What this engine keeps keys and values in on this device, widest first. */
 export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly PlannedKvType[] {
@@ -244,27 +246,32 @@ export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly Pla
 /** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */
 const SCALE_BLOCK = 128;
 
-const isInBlocks = ({ native, checkpoints }: ModelShape): boolean =>
+const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>
   native === "fp8" || /^Qwen\/.*-FP8$/.test(checkpoints.fp8 ?? "");
 
 /** Widths an instance may have, narrowest first. */
 export function widthsOf(
-  model: ModelShape,
+  model: PlannedModel,
   machine: Machine,
   engine: PlannedEngine,
   { id }: Quantization,
 ): readonly number[] {
   if (machine.kind === "cpu" || engine === "llama-server" || engine === "millrace") return [1];
-  // Devices share KV heads evenly, or several of them keep the same one.
-  const { numHeads, numKvHeads, latent } = model;
-  const isEven = (width: number) => latent !== undefined || numKvHeads % width === 0 || width % numKvHeads === 0;
   const block = (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
-  const inner = model.experts?.width ?? model.ffWidth;
   return [1, 2, 4, 8].filter(
     (width) =>
       width <= machine.count &&
-      numHeads % width === 0 &&
-      isEven(width) &&
-      (width === 1 || (inner / width) % block === 0),
+      layerKinds(model).every(
+        ({ layer: { mixer, feedForward } }) =>
+          sharesHeads(mixer, width) && (width === 1 || (feedForward.width / width) % block === 0),
+      ),
   );
+}
+
+/** Devices share key/value heads evenly, or several of them keep the same one. */
+function sharesHeads(mixer: Mixer, numDevices: number): boolean {
+  if (mixer.numHeads % numDevices !== 0) return false;
+  if (mixer.kind === "latent") return true;
+  const { numKvHeads } = mixer;
+  return numKvHeads % numDevices === 0 || numDevices % numKvHeads === 0;
 }

@@ -1,20 +1,20 @@
 /** How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce cost beside. Pure functions. */
-import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
-import type { PlannedKvType, Quantization } from "./data/quantizations.js";
-import type { Machine } from "./device.js";
-import { linkOf } from "./hardware.js";
 import {
   activeLinearParameters,
   attentionMacs,
   kvBytes,
-  type ModelShape,
   tableParameters,
   weightBytesPerStep,
-} from "./model-shape.js";
+} from "../model/description/sizes.js";
+import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
+import type { Machine } from "./data/device.js";
+import type { PlannedKvType, Quantization } from "./data/quantizations.js";
+import { linkOf } from "./hardware.js";
+import type { PlannedModel } from "./planned-model.js";
 
 /** One instance: a model in its types on some devices of a machine. */
 export interface PlannedInstance {
-  readonly model: ModelShape;
+  readonly model: PlannedModel;
   readonly quantization: Quantization;
   readonly kv: PlannedKvType;
   readonly machine: Machine;
@@ -78,14 +78,8 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
 
-/** KV heads that are fewer than the devices are kept by several of them. */
-function kvShare({ model, tensorParallel }: PlannedInstance): number {
-  const heads = model.latent === undefined ? model.numKvHeads : 1;
-  return 1 / Math.min(tensorParallel, heads);
-}
-
-export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
-  kvBytes(instance.model, instance.kv, numTokens) * kvShare(instance);
+export const kvBytesPerDevice = ({ model, kv, tensorParallel }: PlannedInstance, numTokens: number): number =>
+  kvBytes(model, kv.vectorBytes, numTokens, tensorParallel);
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
@@ -107,7 +101,7 @@ function computeSeconds(instance: PlannedInstance, work: StepWork): number {
   const small =
     machine.kind === "gpu"
       ? 0
-      : (numRows * model.numLayers * CPU_CONSTANTS.secondsPerTokenLayer.value * model.width) /
+      : (numRows * model.layers.length * CPU_CONSTANTS.secondsPerTokenLayer.value * model.width) /
         2048 /
         machine.device.numCores;
   const productSeconds = (2 * products) / (peakOf(machine, quantization) * efficiencies.computeShare);
@@ -124,7 +118,7 @@ function allReduceSeconds({ model, machine, tensorParallel }: PlannedInstance, n
       ? [nvlinkSeconds.value, allReduceShare.value]
       : [pcieSeconds.value, allReducePcieShare.value];
   const bytes = (2 * (tensorParallel - 1) * numRows * model.width * 2) / tensorParallel;
-  return 2 * model.numLayers * (latency + bytes / (link.bytesPerS * share));
+  return 2 * model.layers.length * (latency + bytes / (link.bytesPerS * share));
 }
 
 /** Memory and arithmetic overlap, though not perfectly. */
@@ -145,7 +139,7 @@ export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
   const allReduce = allReduceSeconds(instance, numRows);
   const overheadSeconds =
     efficiencies.stepSeconds +
-    model.numLayers * efficiencies.secondsPerLayer +
+    model.layers.length * efficiencies.secondsPerLayer +
     (numDecoding + (numPromptTokens > 0 ? numPrompts : 0)) * efficiencies.secondsPerSequence;
   const { overlap } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const memorySeconds = weightSeconds + kvSeconds;

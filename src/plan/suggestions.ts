@@ -1,17 +1,18 @@
 /** What else would serve the request: a smaller model for a simple task, drafts for answers that repeat prompts, more of the budget. */
+import { totalParameters } from "../model/description/sizes.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import type { Quantization } from "./data/quantizations.js";
-import { shapeOf } from "./known-model.js";
-import { type ModelShape, totalParameters } from "./model-shape.js";
+import { plannedModelOf } from "./known-model.js";
+import type { PlannedModel } from "./planned-model.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
 /** A model of a simple task may be so much smaller. */
 const SMALLER = 1 / 4;
 
-function smallerOf(model: ModelShape): ModelShape | undefined {
+function smallerOf(model: PlannedModel): PlannedModel | undefined {
   const most = totalParameters(model) * SMALLER;
-  return KNOWN_MODELS.map(shapeOf)
+  return KNOWN_MODELS.map(plannedModelOf)
     .filter((each) => each.family === model.family && totalParameters(each) <= most)
     .toSorted((a, b) => totalParameters(b) - totalParameters(a))[0];
 }
@@ -24,7 +25,7 @@ export function suggestionsFor(request: PlanRequest, best: Configuration, instan
   const smaller = model.stored === undefined ? smallerOf(model) : undefined;
   if (smaller === undefined) return ["no smaller model of the family is known here for the simple task"];
   const work = { ...DECODE, numDecoding: 1, context: inputTokens };
-  const alone = (of: ModelShape): number =>
+  const alone = (of: PlannedModel): number =>
     stepTime(instanceFor({ ...request, model: of }, best.quantization, 1), work).totalSeconds;
   const times = (alone(model) / alone(smaller)).toFixed(1);
   return [

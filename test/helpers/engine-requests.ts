@@ -3,7 +3,7 @@ import type { EngineOutput, TokenLogprob } from "../../src/engine/api/output.js"
 import type { EngineRequest, SamplingParams } from "../../src/engine/api/request.js";
 import { GREEDY_SAMPLING } from "../../src/engine/api/request.js";
 import type { EngineCore } from "../../src/engine/engine-core.js";
-import type { Pooling } from "../../src/model/pooling.js";
+import type { Pooling } from "../../src/model/description/pooling.js";
 
 export const GREEDY: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 16 };
 

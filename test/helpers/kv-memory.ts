@@ -1,7 +1,7 @@
 /** KV memory that is as tight as a test wants it. */
 import type { EngineOptions } from "../../src/engine/api/options.js";
 import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
-import { kvBytesPerToken } from "../../src/model/config.js";
+import { kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
 type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
@@ -16,8 +16,8 @@ export function leastKvBudget(modelPath: string, numBlocks: number, options: KvO
   const tokenBytes = kvBytesPerToken(config, kvCacheDtype);
   const evenBytes = tokenBytes * blockSize;
   // One layer's block at a time.
-  for (let bytes = evenBytes; ; bytes += evenBytes / config.numLayers) {
-    const budget = planKvBudget(groups, tokenBytes / config.numLayers, blockSize, options, 0, bytes);
+  for (let bytes = evenBytes; ; bytes += evenBytes / config.layers.length) {
+    const budget = planKvBudget(groups, tokenBytes / config.layers.length, blockSize, options, 0, bytes);
     if (Math.max(...budget.numBlocks) >= numBlocks) return budget;
   }
 }

@@ -92,7 +92,7 @@ export class WatchedFile {
   }
 
   #changed(): MillraceError {
-    const message = `expected ${this.#path} to stay unchanged while it is in use, got a file that was written to`;
+    const message = `expected ${this.#path} to stay unchanged while it is in use, got one that was written to`;
     return new MillraceError("model_file_changed", message, { hint: FILE_CHANGED_HINT });
   }
 }

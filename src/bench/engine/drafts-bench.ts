@@ -37,12 +37,12 @@ export interface DraftsBenchResult {
   readonly acceptedShare: number | undefined;
 }
 
-interface RoundTimes {
+export interface RoundTimes {
   readonly plain: RunTimes;
   readonly drafting: RunTimes;
 }
 
-interface RunTimes {
+export interface RunTimes {
   readonly wholeMs: number;
   /** Summed over requests. */
   readonly decodingMs: number;

@@ -3,7 +3,8 @@
 import { median } from "../../core/statistics.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
+import { kvBytesPerToken } from "../../model/description/sizes.js";
+import { describeGguf } from "../../model/gguf/describe.js";
 import { runRound } from "../engine/engine-round.js";
 import { randomPrompts } from "../engine/random-prompts.js";
 import type { Probes } from "./probes.js";
@@ -34,8 +35,7 @@ export function weightBytesPerStep(gguf: GgufFile): number {
 export async function measureDecodeRoofline(engine: Engine, gguf: GgufFile, probes: Probes): Promise<DecodeRoofline> {
   const { kvCacheDtype, vocabSize } = engine.info;
   const meanContext = PROMPT_TOKENS + GEN_TOKENS / 2;
-  const bytesPerToken =
-    weightBytesPerStep(gguf) + meanContext * kvBytesPerToken(modelConfigFromGguf(gguf), kvCacheDtype);
+  const bytesPerToken = weightBytesPerStep(gguf) + meanContext * kvBytesPerToken(describeGguf(gguf), kvCacheDtype);
   const rounds: { readonly tokensPerS: number; readonly ceilingGbPerS: number; readonly rooflineShare: number }[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
     const shape = { batch: 1, promptTokens: PROMPT_TOKENS, sharedPrefix: 0, vocabSize };

@@ -3,7 +3,8 @@
 import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
-import { kvBytesPerToken, modelConfigFromGguf } from "../../model/config.js";
+import { attentionMacs, kvBytesPerToken } from "../../model/description/sizes.js";
+import { servableGguf } from "../../model/gguf/servable.js";
 import { weightBytesPerStep } from "../kernels/decode-roofline.js";
 import { mixOf } from "../kernels/linear-workloads.js";
 import type { ModelWork } from "../results/schema.js";
@@ -23,9 +24,8 @@ function macsOf(tensors: readonly GgufTensor[]): Macs {
 export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | undefined {
   if (!/\.gguf$/i.test(path)) return undefined;
   const gguf = readGguf(path);
-  const config = modelConfigFromGguf(gguf);
-  const { numLayers, numHeads, headDim } = config;
-  const windows = config.layers.map(({ window }) => window);
+  const config = servableGguf(gguf);
+  const windows = config.layers.map(({ mixer }) => mixer.window);
   const matrices = [...gguf.tensors.values()].filter(({ shape }) => shape.length > 1);
   const isTable = ({ name }: GgufTensor) => name === "token_embd.weight" || name === "output.weight";
   const output = gguf.tensors.get("output.weight") ?? gguf.tensors.get("token_embd.weight");
@@ -34,9 +34,9 @@ export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | und
     kvBytesPerToken: kvBytesPerToken(config, kvType),
     layerMacs: macsOf(matrices.filter((tensor) => !isTable(tensor))),
     outputMacs: macsOf(output === undefined ? [] : [output]),
-    attentionMacs: 2 * numLayers * numHeads * headDim,
+    attentionMacs: attentionMacs(config, 1),
     windows: [...new Set(windows)]
       .filter((tokens) => tokens > 0)
-      .map((tokens) => ({ tokens, layerShare: windows.filter((each) => each === tokens).length / numLayers })),
+      .map((tokens) => ({ tokens, layerShare: windows.filter((each) => each === tokens).length / windows.length })),
   };
 }

@@ -7,7 +7,8 @@ import { formatBytes, formatCount } from "../../core/quantities.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { locateModel } from "../../formats/locate-model.js";
-import type { OpenModel } from "../../model/model.js";
+import type { LayerSummary } from "../../model/description/sizes.js";
+import type { StoredTensor } from "../../model/description/weight-summary.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
@@ -35,18 +36,10 @@ interface KvReport {
   readonly totalBytes: number;
 }
 
-interface ModelReport {
+interface ModelReport extends LayerSummary {
   readonly contextLength: number;
-  readonly numLayers: number;
   readonly width: number;
-  readonly numHeads: number;
-  readonly numKvHeads: number;
-  readonly headDim: number;
-  readonly ffWidth: number;
   readonly vocabSize: number;
-  /** Sliding window of the layers that have one; 0 = none has. */
-  readonly window: number;
-  readonly numWindowLayers: number;
   readonly context: number;
   readonly concurrency: number;
   readonly memory: readonly KvReport[];
@@ -98,12 +91,6 @@ interface ModelFacts extends Pick<InspectReport, "name" | "license" | "architect
   readonly numTensors: number;
 }
 
-interface StoredTensor {
-  readonly type: string;
-  readonly numParameters: number;
-  readonly byteLength: number;
-}
-
 async function factsOf(path: string): Promise<ModelFacts> {
   const { isHfFolder, readHfFolder } = await import("../../formats/hf/folder.js");
   if (isHfFolder(path)) return hfFacts(readHfFolder(path));
@@ -111,17 +98,15 @@ async function factsOf(path: string): Promise<ModelFacts> {
   return ggufFacts(readGguf(path));
 }
 
-function ggufFacts({ metadata, shards, tensors }: GgufFile): ModelFacts {
+async function ggufFacts(gguf: GgufFile): Promise<ModelFacts> {
+  const { storedGgufTensors } = await import("../../model/gguf/summary.js");
+  const { metadata, shards, tensors } = gguf;
   return {
     name: metadata.string("general.name"),
     license: metadata.string("general.license"),
     architecture: metadata.string("general.architecture"),
     shards,
-    tensors: [...tensors.values()].map(({ type, shape, byteLength }) => ({
-      type,
-      numParameters: shape.reduce((product, dim) => product * dim, 1),
-      byteLength,
-    })),
+    tensors: storedGgufTensors(gguf),
     numTensors: tensors.size,
     tokenizer: {
       model: metadata.string("tokenizer.ggml.model"),
@@ -132,16 +117,16 @@ function ggufFacts({ metadata, shards, tensors }: GgufFile): ModelFacts {
   };
 }
 
-async function hfFacts({ path, name, config, files, numEmbeddings }: HfFolder): Promise<ModelFacts> {
+async function hfFacts(folder: HfFolder): Promise<ModelFacts> {
   const { readHfChatTemplate } = await import("../../text/hf/chat-template.js");
-  const { storedTensors } = await import("../../model/hf/summary.js");
-  const tensors = storedTensors(files.tensors.values());
+  const { storedHfTensors } = await import("../../model/hf/summary.js");
+  const { path, name, config, files, numEmbeddings } = folder;
   return {
     name,
     license: undefined,
     architecture: config.string("model_type"),
     shards: files.shards,
-    tensors,
+    tensors: storedHfTensors(folder),
     numTensors: files.tensors.size,
     tokenizer: {
       model: "tokenizer.json",
@@ -194,12 +179,13 @@ async function describeModel(
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
-  const { kvBytesPerToken } = await import("../../model/config.js");
+  const { kvBytesPerToken, summarizeLayers } = await import("../../model/description/sizes.js");
   const { kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
   try {
-    const { config }: OpenModel = openModel(path);
-    const { contextLength, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize } = config;
+    const { config } = openModel(path);
+    const { contextLength, width, vocabSize } = config;
+    const layers = summarizeLayers(config);
     if (context !== undefined && context > contextLength) {
       throw new MillraceError("invalid_option", `expected --context of at most ${contextLength}, got ${context}`, {
         hint: "the model was trained for no more",
@@ -211,28 +197,11 @@ async function describeModel(
     const demand = { maxNumSeqs: concurrency, maxModelLen: numTokens, maxNumBatchedTokens };
     const memory = KV_TYPES.map((kvType): KvReport => {
       const bytesPerToken = kvBytesPerToken(config, kvType);
-      const entryBytes = bytesPerToken / numLayers;
+      const entryBytes = bytesPerToken / layers.numLayers;
       const { kvBytes } = planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
-    const windows = config.layers.map((layer) => layer.window).filter((window) => window > 0);
-    return {
-      model: {
-        contextLength,
-        numLayers,
-        width,
-        numHeads,
-        numKvHeads,
-        headDim,
-        ffWidth,
-        vocabSize,
-        window: windows[0] ?? 0,
-        numWindowLayers: windows.length,
-        context: numTokens,
-        concurrency,
-        memory,
-      },
-    };
+    return { model: { contextLength, width, vocabSize, ...layers, context: numTokens, concurrency, memory } };
   } catch (thrown) {
     const error = toMillraceError(thrown);
     if (error.code === "invalid_option" || error.code === "internal_error") throw error;

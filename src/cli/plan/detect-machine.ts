@@ -7,7 +7,7 @@ import { availableMemory } from "../../core/available-memory.js";
 import { allowedCpus, defaultNumThreads, numaNodes } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import { lastingSpeeds, type MachineSpeeds } from "../../core/machine-speeds.js";
-import { type Cpu, ceilingsOf, type Machine } from "../../plan/device.js";
+import { type Cpu, ceilingsOf, type Machine } from "../../plan/data/device.js";
 import { GPU_NAMES, gpuBySmiName } from "../../plan/hardware.js";
 
 const SMI_TIMEOUT_MS = 10_000;

@@ -1,6 +1,9 @@
 /** A plan as JSON: every figure, reason and argument. */
 
+import type { ExpertsFeedForward, LatentMixer, Layer } from "../../model/description/model-description.js";
+import { summarizeLayers } from "../../model/description/sizes.js";
 import type { Fit } from "../../plan/calibrate.js";
+import type { PlannedModel } from "../../plan/planned-model.js";
 import type { Configuration, Plan } from "../../plan/request.js";
 import { jsonText } from "../output/format.js";
 import { launchOf } from "./launch-command.js";
@@ -16,12 +19,35 @@ function configurationJson(configuration: Configuration): object {
   };
 }
 
+/** The model's layers as sums: one entry for each of hundreds of layers would say less. */
+function modelJson({ layers, ...rest }: PlannedModel): object {
+  const { window, numWindowLayers, ...dimensions } = summarizeLayers({ layers });
+  const mixture = layers.find(({ feedForward }) => feedForward.kind === "experts")?.feedForward;
+  const latent = layers.find(({ mixer }) => mixer.kind === "latent")?.mixer;
+  return {
+    ...rest,
+    ...dimensions,
+    ...(mixture?.kind === "experts" ? { experts: expertsJson(mixture, layers) } : {}),
+    ...(latent?.kind === "latent" ? { latent: latentJson(latent) } : {}),
+    ...(window === 0 ? {} : { window: { numTokens: window, numLayers: numWindowLayers } }),
+  };
+}
+
+function expertsJson({ count, active, width, sharedWidth }: ExpertsFeedForward, layers: readonly Layer[]): object {
+  const numDenseLayers = layers.filter(({ feedForward }) => feedForward.kind === "dense").length;
+  return { count, active, width, sharedWidth, numDenseLayers };
+}
+
+function latentJson({ kvRank, ropeDim, queryRank, valueDim }: LatentMixer): object {
+  return { kvRank, ropeDim, queryRank, valueDim };
+}
+
 export function jsonOf(
   { request, maxModelLen, configurations, refusals, nearest, suggestions }: Plan,
   fit: Fit | undefined,
 ): string {
   const report = {
-    request,
+    request: { ...request, model: modelJson(request.model) },
     ...(fit === undefined ? {} : { calibration: fit }),
     maxModelLen,
     configurations: configurations.map(configurationJson),

@@ -5,8 +5,9 @@ import type { Slo } from "../../bench/results/schema.js";
 import { parseSlo } from "../../bench/workload/slo.js";
 import { optionError } from "../../core/option-error.js";
 import { QUALITY } from "../../plan/data/constants.js";
+import { PLANNED_ENGINES, type PlannedEngine } from "../../plan/data/engines.js";
 import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
-import { OBJECTIVES, type Objective, PLANNED_ENGINES, type PlannedEngine } from "../../plan/request.js";
+import { OBJECTIVES, type Objective } from "../../plan/request.js";
 import { integerIn, numberIn, oneOf } from "../flags/option-values.js";
 
 export interface PlanFlags {

@@ -5,13 +5,14 @@ import { optionError } from "../../core/option-error.js";
 import { readJsonFile } from "../../formats/files/json.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
+import type { Machine } from "../../plan/data/device.js";
+import type { PlannedEngine } from "../../plan/data/engines.js";
 import { CPU_CORE_HOUR, type DatedPrice, GPU_HOUR } from "../../plan/data/prices.js";
-import type { Machine } from "../../plan/device.js";
 import { parseHardware } from "../../plan/hardware.js";
 import { KNOWN_NAMES } from "../../plan/known-model.js";
 import { makePlan } from "../../plan/plan.js";
-import { readModelShape } from "../../plan/read-model.js";
-import type { PlannedEngine, PlanRequest } from "../../plan/request.js";
+import { readPlannedModel } from "../../plan/read-model.js";
+import type { PlanRequest } from "../../plan/request.js";
 import { detectMachine } from "./detect-machine.js";
 import { DEFAULT_CONCURRENCY, type PlanFlags } from "./plan-options.js";
 
@@ -109,7 +110,7 @@ export async function requestOf(flags: PlanFlags): Promise<MadeRequest> {
       hint: `a .gguf file, a folder, hf:org/repo or one of ${KNOWN_NAMES.join(", ")}`,
     });
   }
-  const model = await readModelShape(flags.model);
+  const model = await readPlannedModel(flags.model);
   const machine = await machineOf(flags);
   checkEngine(machine, flags.engine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;

@@ -1,7 +1,7 @@
 /** The options that an engine starts with. */
 import type { BackendOptions } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
-import type { Pooling } from "../../model/pooling.js";
+import type { Pooling } from "../../model/description/pooling.js";
 import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "./speculative-config.js";
 
 export interface DiskTierOptions {

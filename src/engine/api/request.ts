@@ -1,6 +1,6 @@
 /** A request as the engine takes it: token ids, sampling, and terms. Text is the business of `serve`. */
 import { MillraceError } from "../../core/errors.js";
-import type { Pooling } from "../../model/pooling.js";
+import type { Pooling } from "../../model/description/pooling.js";
 
 export type { Pooling };
 

@@ -1,6 +1,6 @@
 /** Facts and counters of an engine. */
 import type { KvType } from "../../backend/ops.js";
-import type { Pooling } from "../../model/pooling.js";
+import type { Pooling } from "../../model/description/pooling.js";
 
 /** Facts about a started engine. */
 export interface EngineInfo {

@@ -2,7 +2,9 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { AttentionMixer } from "../../model/description/model-description.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
@@ -25,7 +27,7 @@ interface AttentionScratch {
 
 /** @param normed [M, width], which the feed-forward part uses as well */
 export function allocateAttentionScratch(
-  { numHeads, numKvHeads, headDim }: ModelConfig,
+  config: ServableModel,
   backend: Backend,
   maxRows: number,
   normed: BufferHandle,
@@ -33,10 +35,10 @@ export function allocateAttentionScratch(
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   return {
     normed,
-    query: floats(numHeads * headDim),
-    attended: floats(numHeads * headDim),
-    key: floats(numKvHeads * headDim),
-    value: floats(numKvHeads * headDim),
+    query: floats(mostOf(config, queryWidth)),
+    attended: floats(mostOf(config, queryWidth)),
+    key: floats(mostOf(config, keyWidth)),
+    value: floats(mostOf(config, keyWidth)),
   };
 }
 
@@ -55,19 +57,19 @@ export interface LayerPast {
 
 export class Attention {
   constructor(
-    private readonly config: ModelConfig,
+    private readonly config: ServableModel,
+    private readonly mixer: AttentionMixer,
     private readonly weights: LayerWeights,
     private readonly cache: LayerCache,
     private readonly rope: RopeTable,
-    /** 0 = everything is seen. */
-    private readonly window: number,
     private readonly scratch: AttentionScratch,
     private readonly products: Products,
   ) {}
 
   /** The keys and values of all rows of the batch, and their queries. @param hidden [numRows, width] */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
-    const { width, headDim, numHeads, numKvHeads, rmsEps, isNeoxRope } = this.config;
+    const { width, rmsEps, isNeoxRope } = this.config;
+    const { headDim, numHeads, numKvHeads } = this.mixer;
     const { attentionNorm, query, key, value, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
@@ -101,7 +103,8 @@ export class Attention {
 
   /** After `store`. @param rows all of the batch's, or those that the layer goes on for */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
-    const { headDim, numHeads, attentionScale, width, rmsEps } = this.config;
+    const { attentionScale, width, rmsEps } = this.config;
+    const { headDim, numHeads, window } = this.mixer;
     const { attended, normed } = this.scratch;
     const { numRows, query, kvLengths, sequenceIndex } = rows;
     const { keys, values, shape, group } = this.cache;
@@ -116,7 +119,7 @@ export class Attention {
       tableStride: batch.capacity.tableStride,
       numRows,
       scale: attentionScale,
-      window: this.window,
+      window,
       ...shape,
     });
     const { attentionOutput, attentionPostNorm } = this.weights;
@@ -131,7 +134,7 @@ export class Attention {
       cache: this.cache,
       blockTables: blockTables[this.cache.group]!.buffer,
       tableStride: capacity.tableStride,
-      window: this.window,
+      window: this.mixer.window,
       rope: this.rope,
       isNeox: this.config.isNeoxRope,
     };

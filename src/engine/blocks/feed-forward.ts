@@ -2,7 +2,9 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { DenseFeedForward } from "../../model/description/model-description.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { innerWidth, mostOf } from "../../model/description/sizes.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
@@ -12,38 +14,39 @@ import type { LayerWeights } from "./weights.js";
 interface FeedForwardScratch {
   /** [M, width] */
   readonly normed: BufferHandle;
-  /** [M, ffWidth] */
+  /** [M, width of the part] */
   readonly gate: BufferHandle;
   readonly up: BufferHandle;
 }
 
 /** @param normed [M, width], which the attention uses as well */
 export function allocateFeedForwardScratch(
-  { ffWidth }: ModelConfig,
+  config: ServableModel,
   backend: Backend,
   maxRows: number,
   normed: BufferHandle,
 ): FeedForwardScratch {
-  const floats = () => backend.allocate(maxRows * ffWidth * 4);
+  const floats = () => backend.allocate(maxRows * mostOf(config, innerWidth) * 4);
   return { normed, gate: floats(), up: floats() };
 }
 
 export class FeedForward {
   constructor(
-    private readonly config: ModelConfig,
+    private readonly config: ServableModel,
+    private readonly part: DenseFeedForward,
     private readonly weights: LayerWeights,
     private readonly scratch: FeedForwardScratch,
     private readonly products: Products,
   ) {}
 
   record(program: Program, rows: Rows): void {
-    const { width, ffWidth, rmsEps, activation } = this.config;
+    const { width, rmsEps, activation } = this.config;
     const { ffNorm, gate, up, down, ffPostNorm } = this.weights;
     const { normed, gate: out, up: scratch } = this.scratch;
     const { hidden, numRows } = rows;
     recordNorm(program, normed, hidden, numRows, { gain: ffNorm, width, eps: rmsEps });
     const [toGate, toUp] = this.products.operands(program, normed, [gate, up], numRows, width);
     program.record("gatedLinear", { out, room: scratch, numRows, kind: activation, ...gatedOperands(toGate!, toUp!) });
-    addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, ffWidth, down, ffPostNorm);
+    addToResidual(program, this.products, { normed, width, rmsEps }, rows, out, this.part.width, down, ffPostNorm);
   }
 }

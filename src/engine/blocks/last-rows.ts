@@ -2,7 +2,8 @@
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
 /** What goes through a layer: all rows of a step, or in the last layer those that are read of it. */
@@ -29,12 +30,12 @@ export class LastRows {
 
   /** @param capacity rows that there is memory for */
   constructor(
-    { width, numHeads, headDim }: ModelConfig,
+    config: ServableModel,
     backend: Backend,
     private readonly capacity: number,
   ) {
-    this.#width = width;
-    this.#queryWidth = numHeads * headDim;
+    this.#width = config.width;
+    this.#queryWidth = mostOf(config, queryWidth);
     const ints = () => backend.input("i32", capacity);
     this.#rows = ints();
     this.#gathered = {

@@ -1,7 +1,7 @@
 /** A model's weights as the transformer takes them, placed by the backend. */
 import { basename } from "node:path";
 import type { Backend, LoadReport } from "../../backend/backend.js";
-import type { OpenModel } from "../../model/model.js";
+import type { OpenModel } from "../../model/open-model.js";
 import { bindModel, bindTensors, type ModelWeights } from "./weights.js";
 
 export function loadWeights(

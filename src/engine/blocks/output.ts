@@ -2,7 +2,7 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import type { StepCapacity } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
@@ -19,7 +19,7 @@ export class Output {
   #tappedValues = new Float32Array(0);
 
   constructor(
-    private readonly config: ModelConfig,
+    private readonly config: ServableModel,
     private readonly weights: ModelWeights,
     private readonly backend: Backend,
     { maxRows, maxLogitRows }: StepCapacity,

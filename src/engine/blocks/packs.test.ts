@@ -135,7 +135,7 @@ describe("the pack cache", () => {
     whole[readPackTable(pack)!.matrices[40]!.byteOffset! + 12_345]! ^= 0x10;
     writeFileSync(pack, whole);
     const again = await load();
-    expect(again.notes).toEqual([expect.stringMatching(/damaged and are made anew: .*\.pack/)]);
+    expect(again.notes).toEqual([expect.stringMatching(/damaged and are packed again: .*\.pack/)]);
     expect([wasPacked(again), again.tokens]).toEqual([true, tokens]);
     expect((await load()).stages).toEqual([]);
   });
@@ -194,7 +194,7 @@ describe("the pack cache", () => {
     writeFileSync(file, "");
     const { tokens, notes } = await load(model, { folder: join(file, "packed"), maxBytes: BYTES });
     expect(tokens).toHaveLength(8);
-    expect(notes).toEqual([expect.stringMatching(/not kept.*(ENOTDIR|EEXIST)/)]);
+    expect(notes).toEqual([expect.stringMatching(/could not be cached.*(ENOTDIR|EEXIST)/)]);
   });
 
   it("lists, makes room by removing the longest unused, and clears", async () => {
@@ -361,7 +361,7 @@ describe("processes that share a pack cache", () => {
   it("a start whose writing fails midway says so, answers from memory and leaves nothing", async () => {
     // At most 40 000 blocks of 512 or 1024 bytes: about half the pack.
     const { stdout, stderr, exitCode } = await ended(start(["sh", "-c", 'ulimit -f 40000; exec "$0" "$@"']));
-    expect(stderr).toMatch(/^note: packed weights are not kept, .*EFBIG/m);
+    expect(stderr).toMatch(/^note: packed weights could not be cached, .*EFBIG/m);
     expect({ exitCode, kinds: kinds() }).toEqual({ exitCode: 0, kinds: [] });
     expect(stdout).toBe(await text(start()));
   });

@@ -2,8 +2,8 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
-import { ropeFrequencies } from "../../model/rope.js";
+import { ropeFrequencies } from "../../model/description/rope.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { ModelWeights } from "./weights.js";
 
@@ -18,7 +18,7 @@ export interface RopeTable {
 
 /** @param maxModelLen the context that is served: it decides between short and long factors */
 export function createRopeTables(
-  { ropes }: ModelConfig,
+  { ropes }: ServableModel,
   { ropeFactors, ropeFactorsShort, ropeFactorsLong }: ModelWeights,
   backend: Backend,
   maxRows: number,

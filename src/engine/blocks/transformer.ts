@@ -2,7 +2,7 @@
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
@@ -17,7 +17,7 @@ import type { ModelWeights } from "./weights.js";
 type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
 
 interface TransformerParts {
-  readonly config: ModelConfig;
+  readonly config: ServableModel;
   readonly weights: ModelWeights;
   readonly backend: Backend;
   readonly caches: KvCaches;
@@ -61,11 +61,11 @@ export class Transformer {
     this.#query = ofAttention.query;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     this.#layers = weights.layers.map((layer, index) => {
-      const { window, rope } = config.layers[index]!;
-      const table = this.#ropes[rope]!;
+      const { mixer, feedForward } = config.layers[index]!;
+      const table = this.#ropes[mixer.rope]!;
       return {
-        attention: new Attention(config, layer, caches.layer(index), table, window, ofAttention, products),
-        feedForward: new FeedForward(config, layer, ofFeedForward, products),
+        attention: new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products),
+        feedForward: new FeedForward(config, feedForward, layer, ofFeedForward, products),
       };
     });
     this.#last = new LastRows(config, backend, maxLogitRows);

@@ -3,7 +3,8 @@
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
 import type { MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
+import { keyWidth, queryWidth } from "../../model/description/sizes.js";
 
 export interface Linear {
   /** [outputs, inputs] */
@@ -58,9 +59,9 @@ export async function bindTensors<T>(
   return bind(new PlacedBinder(tensors.source, backend, placed));
 }
 
-export function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
+export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   const { width, vocabSize } = config;
-  const layers = config.layers.map((_, index) => bindLayer(binder, config, `blk.${index}.`));
+  const layers = config.layers.map((layer, index) => bindLayer(binder, layer, width, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
   const output = binder.linear(binder.has("output.weight") ? "output" : "token_embd", vocabSize, width);
   const rope = (name: string) => (binder.has(name) ? binder.values(name, config.ropes[0]!.dim / 2) : undefined);
@@ -75,15 +76,19 @@ export function bindModel(binder: Binder, config: ModelConfig): ModelWeights {
   };
 }
 
-/** @param prefix of the names of the layer's tensors */
-function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWeights {
-  const { width, ffWidth, headDim } = config;
-  const queryWidth = config.numHeads * headDim;
-  const kvWidth = config.numKvHeads * headDim;
+/**
+ * @param width of the model
+ * @param prefix of the names of the layer's tensors
+ */
+function bindLayer(binder: Binder, layer: ServableLayer, width: number, prefix: string): LayerWeights {
+  const { headDim } = layer.mixer;
+  const numQueryRows = queryWidth(layer);
+  const numKeyRows = keyWidth(layer);
+  const ffWidth = layer.feedForward.width;
   // phi3 stores q, k and v as one matrix, and gate above up as another.
   const isQkvFused = binder.has(`${prefix}attn_qkv.weight`);
   const isGateFused = !binder.has(`${prefix}ffn_gate.weight`);
-  const qkvRows = queryWidth + 2 * kvWidth;
+  const qkvRows = numQueryRows + 2 * numKeyRows;
   const part = (name: string, start: number, rows: number) =>
     isQkvFused
       ? binder.linear(`${prefix}attn_qkv`, qkvRows, width, start, rows)
@@ -94,12 +99,12 @@ function bindLayer(binder: Binder, config: ModelConfig, prefix: string): LayerWe
       : binder.linear(`${prefix}${start === 0 ? "ffn_gate" : "ffn_up"}`, ffWidth, width);
   return {
     attentionNorm: binder.vector(`${prefix}attn_norm.weight`, width),
-    query: part("attn_q", 0, queryWidth),
-    key: part("attn_k", queryWidth, kvWidth),
-    value: part("attn_v", queryWidth + kvWidth, kvWidth),
+    query: part("attn_q", 0, numQueryRows),
+    key: part("attn_k", numQueryRows, numKeyRows),
+    value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
     queryNorm: binder.optionalVector(`${prefix}attn_q_norm.weight`, headDim),
     keyNorm: binder.optionalVector(`${prefix}attn_k_norm.weight`, headDim),
-    attentionOutput: binder.linear(`${prefix}attn_output`, width, queryWidth),
+    attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: binder.optionalVector(`${prefix}post_attention_norm.weight`, width),
     ffNorm: binder.vector(`${prefix}ffn_norm.weight`, width),
     gate: up(0),

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { kvBytesPerToken, type ModelConfig } from "../../model/config.js";
+import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
+import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { kvGroups, planKvBudget } from "./groups.js";
 import { blocksAtOnce } from "./windows.js";
@@ -15,11 +16,12 @@ writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1 })
 const base = openModel(join(folder, "model.gguf")).config;
 
 /** `windows`: one per layer. */
-function configWith(windows: readonly number[]): ModelConfig {
-  const layers = windows.map((window) => ({ window, rope: 0 }));
-  return { ...base, numLayers: layers.length, layers };
+function configWith(windows: readonly number[]): ServableModel {
+  const [{ mixer, feedForward }] = base.layers as [ServableLayer];
+  return { ...base, layers: windows.map((window) => ({ mixer: { ...mixer, window, rope: 0 }, feedForward })) };
 }
-const entryBytes = (config: ModelConfig) => kvBytesPerToken(config, "f16") / config.numLayers;
+const tokenBytes = (config: ServableModel) => kvBytesPerToken(config, "f16");
+const entryBytes = (config: ServableModel) => tokenBytes(config) / config.layers.length;
 const BLOCK_SIZE = 16;
 const DEMAND = { maxNumSeqs: 64, maxModelLen: 8192, maxNumBatchedTokens: 512 };
 /** The 1B Gemma 3: four of 26 layers attend to everything. */
@@ -32,7 +34,7 @@ describe("KV groups", () => {
   });
 
   test("the same memory holds at least 2.5 times as many long sequences of a model with windows", () => {
-    const bytes = 4096 * BLOCK_SIZE * kvBytesPerToken(GEMMA3, "f16");
+    const bytes = 4096 * BLOCK_SIZE * tokenBytes(GEMMA3);
     const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
     const { numBlocks } = planKvBudget(groups, entryBytes(GEMMA3), BLOCK_SIZE, DEMAND, 0, bytes);
     const [main, windowed] = numBlocks as [number, number];
@@ -63,7 +65,7 @@ describe("KV groups", () => {
       fc.property(models, demands, fc.integer({ min: 1, max: 5000 }), (windows, demand, numEven) => {
         const config = configWith(windows);
         const groups = kvGroups(config, demand.maxModelLen);
-        const evenBytes = BLOCK_SIZE * kvBytesPerToken(config, "f16");
+        const evenBytes = BLOCK_SIZE * tokenBytes(config);
         const budget = planKvBudget(groups, entryBytes(config), BLOCK_SIZE, demand, 0, numEven * evenBytes);
         expect(budget.kvBytes).toBeLessThanOrEqual(numEven * evenBytes);
         // One more block of the main group may take one of every other.

@@ -1,7 +1,7 @@
 /** KV groups: layers that keep the same entries share one block pool and one table per sequence (full attention, each window width). */
 
 import { MillraceError } from "../../core/errors.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import { blocksAtOnce } from "./windows.js";
 
 export interface KvGroupSpec {
@@ -12,8 +12,8 @@ export interface KvGroupSpec {
 }
 
 /** @param length of the longest sequence: what a window as wide as that sees is everything */
-export function kvGroups(config: ModelConfig, length: number): readonly KvGroupSpec[] {
-  const kept = config.layers.map(({ window }) => (window < length ? window : 0));
+export function kvGroups(config: ServableModel, length: number): readonly KvGroupSpec[] {
+  const kept = config.layers.map(({ mixer }) => (mixer.window < length ? mixer.window : 0));
   return [...new Set(kept)]
     .sort((a, b) => a - b)
     .map((window) => ({ window, layers: kept.flatMap((own, index) => (own === window ? [index] : [])) }));

@@ -3,7 +3,7 @@ import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import type { KvShape } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import type { BlockMemory } from "./disk-tier.js";
 import type { KvGroupSpec } from "./groups.js";
 
@@ -13,6 +13,14 @@ export interface KvLayout {
   /** Per group. */
   readonly numBlocks: readonly number[];
   readonly groups: readonly KvGroupSpec[];
+}
+
+/** A layer's K or V within the copy of one block in all layers. */
+interface BlockPart {
+  readonly group: number;
+  readonly buffer: BufferHandle;
+  readonly start: number;
+  readonly numBytes: number;
 }
 
 /** One layer's memory, as `ropeAndWriteKv` lays it out. */
@@ -26,30 +34,32 @@ export interface LayerCache {
 
 export class KvCaches implements BlockMemory {
   readonly #layers: readonly LayerCache[];
-  /** All layers' K and V, with the group of each. */
-  readonly #buffers: readonly { readonly group: number; readonly buffer: BufferHandle }[];
-  /** Of one block in one layer's K or V. */
-  readonly #layerBlockBytes: number;
+  /** All layers' K and V. */
+  readonly #parts: readonly BlockPart[];
   /** Of one block in all layers. */
   readonly blockBytes: number;
 
   constructor(
-    { layers, numHeads, numKvHeads, headDim }: ModelConfig,
+    { layers }: ServableModel,
     { kvType, blockSize, numBlocks, groups }: KvLayout,
     private readonly backend: Backend,
   ) {
-    const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
-    this.#layerBlockBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
-    const allocate = (group: number) => backend.allocate(numBlocks[group]! * this.#layerBlockBytes);
-    this.#layers = layers.map((_, layer) => {
+    const parts: BlockPart[] = [];
+    let blockBytes = 0;
+    const allocate = (group: number, numBytes: number): BufferHandle => {
+      const buffer = backend.allocate(numBlocks[group]! * numBytes);
+      parts.push({ group, buffer, start: blockBytes, numBytes });
+      blockBytes += numBytes;
+      return buffer;
+    };
+    this.#layers = layers.map(({ mixer: { numHeads, numKvHeads, headDim } }, layer) => {
+      const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
       const group = groups.findIndex((each) => each.layers.includes(layer));
-      return { keys: allocate(group), values: allocate(group), shape, group };
+      const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
+      return { keys: allocate(group, numBytes), values: allocate(group, numBytes), shape, group };
     });
-    this.#buffers = this.#layers.flatMap(({ keys, values, group }) => [
-      { group, buffer: keys },
-      { group, buffer: values },
-    ]);
-    this.blockBytes = this.#layerBlockBytes * this.#buffers.length;
+    this.#parts = parts;
+    this.blockBytes = blockBytes;
   }
 
   layer(index: number): LayerCache {
@@ -57,17 +67,15 @@ export class KvCaches implements BlockMemory {
   }
 
   async copyOut(blocks: ArrayLike<number>, target: Uint8Array): Promise<void> {
-    const size = this.#layerBlockBytes;
-    const reads = this.#buffers.map(({ group, buffer }, i) =>
-      this.backend.read(buffer, blocks[group]! * size, target.subarray(i * size, (i + 1) * size)),
+    const reads = this.#parts.map(({ group, buffer, start, numBytes }) =>
+      this.backend.read(buffer, blocks[group]! * numBytes, target.subarray(start, start + numBytes)),
     );
     await Promise.all(reads);
   }
 
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void {
-    const size = this.#layerBlockBytes;
-    this.#buffers.forEach(({ group, buffer }, i) => {
-      this.backend.write(buffer, blocks[group]! * size, source.subarray(i * size, (i + 1) * size));
-    });
+    for (const { group, buffer, start, numBytes } of this.#parts) {
+      this.backend.write(buffer, blocks[group]! * numBytes, source.subarray(start, start + numBytes));
+    }
   }
 }

@@ -6,7 +6,7 @@
 import type { Backend } from "../../backend/backend.js";
 import type { KvType } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import { GREEDY_SAMPLING } from "../api/request.js";
 import { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
@@ -52,9 +52,9 @@ export class DraftModel implements BatchDrafter {
 
   /** Throws invalid_option when the draft model cannot stand in for `target`. */
   static async create(
-    config: ModelConfig,
+    config: ServableModel,
     weights: ModelWeights,
-    target: ModelConfig,
+    target: ServableModel,
     capacity: DraftModelCapacity,
     backend: Backend,
   ): Promise<DraftModel> {
@@ -65,7 +65,7 @@ export class DraftModel implements BatchDrafter {
   }
 
   private constructor(
-    config: ModelConfig,
+    config: ServableModel,
     weights: ModelWeights,
     private readonly capacity: DraftModelCapacity,
     backend: Backend,
@@ -235,7 +235,7 @@ export class DraftModel implements BatchDrafter {
   }
 }
 
-function checkDraftModel(config: ModelConfig, target: ModelConfig, maxModelLen: number): void {
+function checkDraftModel(config: ServableModel, target: ServableModel, maxModelLen: number): void {
   if (config.vocabSize !== target.vocabSize) {
     throw new MillraceError(
       "invalid_option",

@@ -2,7 +2,8 @@
 import type { WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { queryWidth } from "../../model/description/sizes.js";
 import { ADDED, Products } from "../blocks/products.js";
 import type { Transformer } from "../blocks/transformer.js";
 import type { ModelWeights } from "../blocks/weights.js";
@@ -13,7 +14,7 @@ import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } f
 export interface HeadNetwork {
   readonly name: string;
   /** Without layers: `recordInput` computes all that comes before the final norm. */
-  readonly config: ModelConfig;
+  readonly config: ServableModel;
   readonly weights: ModelWeights;
   /** Longest guess. */
   readonly maxTokens: number;
@@ -34,7 +35,7 @@ interface States {
 
 /** What heads read of the model they guess for. */
 export interface HeadsTarget {
-  readonly config: ModelConfig;
+  readonly config: ServableModel;
   readonly weights: ModelWeights;
   readonly transformer: Transformer;
   readonly batch: StepBatch;
@@ -54,7 +55,7 @@ async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPla
   const config = headsConfig(file, target.config);
   const { pastLayer, ffWidth } = eagleShape(file, target.config);
   const { width, vocabSize, rmsEps } = config;
-  const sizes = { width, queryWidth: target.config.numHeads * target.config.headDim, ffWidth, rmsEps };
+  const sizes = { width, queryWidth: queryWidth(target.config.layers[pastLayer]!), ffWidth, rmsEps };
   const modelWidth = target.config.width;
   const isNarrow = width < modelWidth;
   const own = await bindHeads(file, place, (binder) => ({

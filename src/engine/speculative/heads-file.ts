@@ -5,8 +5,11 @@ import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
-import { MODEL_LIMITS, type ModelConfig, Reader } from "../../model/config.js";
-import { GgufSource, summarizeGguf } from "../../model/gguf-source.js";
+import { MODEL_LIMITS } from "../../model/description/model-description.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { MetadataReader } from "../../model/gguf/metadata-reader.js";
+import { GgufSource } from "../../model/gguf/source.js";
+import { summarizeGguf } from "../../model/gguf/summary.js";
 import { HEAD_KINDS, type HeadKind } from "../api/speculative-config.js";
 import { type Binder, bindTensors } from "../blocks/weights.js";
 
@@ -36,7 +39,7 @@ export function isHeadsFile(path: string): boolean {
  * @param method kind that is asked for; "heads" and "auto": either
  * Throws what reading a GGUF file throws, and invalid_option unless the file holds heads of that kind for `target`.
  */
-export function readHeads(path: string, method: string, target: ModelConfig): HeadsFile {
+export function readHeads(path: string, method: string, target: ServableModel): HeadsFile {
   const gguf = readGguf(path);
   const { metadata } = gguf;
   if (architectureOf(gguf) !== ARCHITECTURE) {
@@ -55,10 +58,10 @@ export function readHeads(path: string, method: string, target: ModelConfig): He
   if (method !== kind && (HEAD_KINDS as readonly string[]).includes(method)) {
     throw refused(`heads of kind ${method}`, kind, { hint: 'Method "heads" takes either kind.' });
   }
-  const read = new Reader(metadata, ARCHITECTURE);
+  const read = new MetadataReader(metadata, ARCHITECTURE);
   const base = metadata.string(`${ARCHITECTURE}.base`);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
-  const vocabSize = read.size("vocab_size", 1 << 24);
+  const vocabSize = read.size("vocab_size", MODEL_LIMITS.vocab);
   const hint = { hint: "Heads fit the model they were trained on only." };
   if (base !== target.name) throw refused(`heads of the model ${target.name}`, `heads of ${base}`, hint);
   if (width !== target.width) throw refused(`heads of width ${target.width}`, `${width}`, hint);
@@ -69,15 +72,14 @@ export function readHeads(path: string, method: string, target: ModelConfig): He
 }
 
 /** What the heads compute themselves, by the model's terms: an output matrix over states as wide as the model's, or narrower. */
-export function headsConfig({ kind, gguf }: HeadsFile, target: ModelConfig): ModelConfig {
-  const read = new Reader(gguf.metadata, ARCHITECTURE);
+export function headsConfig({ kind, gguf }: HeadsFile, target: ServableModel): ServableModel {
+  const read = new MetadataReader(gguf.metadata, ARCHITECTURE);
   return {
     ...target,
     architecture: "llama",
     name: ARCHITECTURE,
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
     width: kind === "medusa" ? target.width : read.size("layer_length", target.width, target.width),
-    numLayers: 0,
     ropes: [],
     layers: [],
   };
@@ -90,17 +92,17 @@ interface EagleShape {
 }
 
 /** What an eagle layer is beside the width of its states. */
-export function eagleShape({ gguf }: HeadsFile, target: ModelConfig): EagleShape {
+export function eagleShape({ gguf }: HeadsFile, target: ServableModel): EagleShape {
   const key = "past_layer";
   if (gguf.metadata.number(`${ARCHITECTURE}.${key}`) === undefined) {
     throw refused(`a layer of the model to attend to (${ARCHITECTURE}.${key})`, "heads with keys of their own", {
       hint: "They were written by an older version: train them again with millrace train-drafter --kind eagle.",
     });
   }
-  const read = new Reader(gguf.metadata, ARCHITECTURE);
+  const read = new MetadataReader(gguf.metadata, ARCHITECTURE);
   // The file counts layers from 1 on.
   return {
-    pastLayer: read.size(key, target.numLayers) - 1,
+    pastLayer: read.size(key, target.layers.length) - 1,
     ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
   };
 }

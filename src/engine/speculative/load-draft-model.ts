@@ -1,7 +1,7 @@
 /** Opens the model that `--speculative-config` names. */
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
-import type { ModelConfig } from "../../model/config.js";
+import type { ServableModel } from "../../model/description/servable.js";
 import { openModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api/options.js";
 import { loadWeights } from "../blocks/load-weights.js";
@@ -10,7 +10,7 @@ import { DraftModel } from "./draft-model.js";
 /** Its KV memory holds as many tokens as the target's. Throws what opening a model throws, and invalid_option when the two do not fit. */
 export async function loadDraftModel(
   path: string,
-  target: ModelConfig,
+  target: ServableModel,
   options: EngineOptions,
   kv: { readonly maxModelLen: number; readonly numBlocks: number },
   backend: Backend,

@@ -1,5 +1,5 @@
 /** Pools a prompt's hidden states (after the final norm) into one vector: their mean, or the last. Not normalised. */
-import type { Pooling } from "../../model/pooling.js";
+import type { Pooling } from "../../model/description/pooling.js";
 
 export class Pooler {
   readonly #pooling: Pooling;

@@ -1,9 +1,15 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
-import type { Architecture } from "../../formats/architectures.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
+import type { Architecture } from "../description/servable.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
+
+/** Whether the folder has an output matrix of its own, in whatever form it is stored. */
+export function hasOutput({ files }: HfFolder): boolean {
+  const names = HEAD_PREFIXES.map((prefix) => `${prefix}lm_head.`);
+  return [...files.tensors.keys()].some((tensor) => names.some((name) => tensor.startsWith(name)));
+}
 
 const LAYER_PARTS: Readonly<Record<string, string>> = {
   attn_norm: "input_layernorm",

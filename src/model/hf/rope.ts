@@ -2,10 +2,11 @@
  * Rope settings of a config.json: `rope_parameters`, or `rope_scaling` with `rope_theta` as older files have it. Formulas and defaults
  * as in transformers' modeling_rope_utils.
  */
-import { MillraceError } from "../../core/errors.js";
+import type { MillraceError } from "../../core/errors.js";
 import { configError, JsonObject } from "../../formats/files/json.js";
-import { MODEL_LIMITS } from "../config.js";
-import type { RopeConfig } from "../rope.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
+import type { RopeConfig } from "../description/rope.js";
+import { unservedVariant } from "../description/servable.js";
 
 /** Divisors of the rope frequencies [rope.dim / 2]: in all contexts, or by context length (Phi-3's long rope). */
 export interface RopeFactors {
@@ -17,8 +18,6 @@ export interface RopeFactors {
 interface HfRopes {
   /** The model's rope, then that of windowed layers where they have their own. */
   readonly ropes: readonly RopeConfig[];
-  /** What the rope was stretched to serve. */
-  readonly contextLength: number;
   readonly factors: RopeFactors;
 }
 
@@ -33,17 +32,42 @@ const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
 const LOCAL_BASE = 10_000;
 
 export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
-  const stated = text.object("rope_parameters") ?? text.object("rope_scaling") ?? EMPTY;
-  const main = stated.object("full_attention") ?? stated;
-  const { rope, factors, contextLength } = readRope(text, main, context);
-  if (!context.hasLocalRope) return { ropes: [rope], contextLength, factors };
+  const stated = statedRopes(text);
+  const main = mainRope(stated);
+  const { rope, factors } = readRope(text, main, context);
+  if (!context.hasLocalRope) return { ropes: [rope], factors };
   if (factors.all !== undefined) throw unsupported(main, "llama3 for a model with a second rope");
   const local = stated.object("sliding_attention");
   const localType = local === undefined ? undefined : typeOf(local);
   if (local !== undefined && localType !== "default") throw unsupported(local, localType);
   const base = positive(local ?? EMPTY, "rope_theta") ?? positive(text, "rope_local_base_freq") ?? LOCAL_BASE;
-  return { ropes: [rope, { ...plainRope(rope.dim, base, context.maxPositions) }], contextLength, factors };
+  return { ropes: [rope, plainRope(rope.dim, base, context.maxPositions)], factors };
 }
+
+/**
+ * Longest sequence in tokens: YaRN stretches what the model was trained for.
+ * @param maxPositions what the model was trained for
+ */
+export function contextLengthOf(text: JsonObject, maxPositions: number): number {
+  const stated = mainRope(statedRopes(text));
+  if (typeOf(stated) !== "yarn") return maxPositions;
+  const original = originalLength(text, stated) ?? maxPositions;
+  const stretched = Math.floor(original * yarnFactor(stated, maxPositions, original));
+  return Math.min(MODEL_LIMITS.context, Math.max(maxPositions, stretched));
+}
+
+const statedRopes = (text: JsonObject): JsonObject =>
+  text.object("rope_parameters") ?? text.object("rope_scaling") ?? EMPTY;
+
+/** The rope of layers without a window, where a file states one for each kind of layer. */
+const mainRope = (stated: JsonObject): JsonObject => stated.object("full_attention") ?? stated;
+
+/** The rope's own statement first: some files also have the one of the model they were made from. */
+const originalLength = (text: JsonObject, stated: JsonObject): number | undefined =>
+  positive(stated, "original_max_position_embeddings") ?? positive(text, "original_max_position_embeddings");
+
+const yarnFactor = (stated: JsonObject, maxPositions: number, original: number): number =>
+  positive(stated, "factor") ?? maxPositions / original;
 
 function plainRope(dim: number, base: number, maxPositions: number): RopeConfig {
   return {
@@ -62,33 +86,28 @@ function readRope(
   text: JsonObject,
   stated: JsonObject,
   { headDim, maxPositions, defaultBase }: RopeContext,
-): { readonly rope: RopeConfig; readonly factors: RopeFactors; readonly contextLength: number } {
+): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
   const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? 1));
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }
   const plain = plainRope(dim, either("rope_theta") ?? defaultBase, maxPositions);
-  // The rope's own statement first: some files have the other one too, from the model it was made of.
-  const original = either("original_max_position_embeddings") ?? maxPositions;
+  const original = originalLength(text, stated) ?? maxPositions;
   const base = { ...plain, originalContextLength: original };
-  const unstretched = { factors: {}, contextLength: maxPositions };
   const type = typeOf(stated);
   switch (type) {
     case "default":
-      return { rope: plain, ...unstretched };
+      return { rope: plain, factors: {} };
     case "linear":
-      return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, ...unstretched };
+      return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, factors: {} };
     case "llama3":
-      return { rope: plain, factors: { all: llama3Factors(stated, plain, original) }, contextLength: maxPositions };
-    case "yarn": {
-      const factor = positive(stated, "factor") ?? maxPositions / original;
-      const contextLength = Math.min(MODEL_LIMITS.context, Math.max(maxPositions, Math.floor(original * factor)));
-      return { rope: yarnRope(stated, base, factor), factors: {}, contextLength };
-    }
+      return { rope: plain, factors: { all: llama3Factors(stated, plain, original) } };
+    case "yarn":
+      return { rope: yarnRope(stated, base, yarnFactor(stated, maxPositions, original)), factors: {} };
     case "longrope":
     case "su":
-      return { ...longRope(stated, base, maxPositions), contextLength: maxPositions };
+      return longRope(stated, base, maxPositions);
     default:
       throw unsupported(stated, type);
   }
@@ -162,9 +181,6 @@ function required(json: JsonObject, key: string): number {
 }
 
 function unsupported(stated: JsonObject, got: string | undefined): MillraceError {
-  return new MillraceError(
-    "architecture_unsupported",
-    `expected ${stated.nameOf("rope_type")} to be default, linear, llama3, yarn or longrope, got ${got}`,
-    { hint: "This variant of the architecture is not served yet." },
-  );
+  const name = stated.nameOf("rope_type");
+  return unservedVariant(`expected ${name} to be default, linear, llama3, yarn or longrope, got ${got}`);
 }

@@ -6,30 +6,33 @@ import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
-import type { HfModelConfig } from "./config.js";
+import type { ServableModel } from "../description/servable.js";
 import type { HfNames } from "./names.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { CheckpointQuantization, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
+import type { ServableFolder } from "./servable.js";
 
 export class HfSource implements TensorSource {
+  readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
   /** What GGUF files store as tensors and config.json as settings. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
   constructor(
     private readonly folder: HfFolder,
-    private readonly model: HfModelConfig,
+    { model, ropeFactors }: ServableFolder,
     private readonly names: HfNames,
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
-    const { all, short, long } = model.ropeFactors;
+    this.#model = model;
+    const { all, short, long } = ropeFactors;
     const computed = { "rope_freqs.weight": all, "rope_factors_short.weight": short, "rope_factors_long.weight": long };
     this.#computed = new Map(Object.entries(computed).flatMap(([name, values]) => (values ? [[name, values]] : [])));
   }
 
   has(name: string): boolean {
-    if (name === "output.weight" && this.model.isTied) return false;
+    if (name === "output.weight" && this.#model.isTied) return false;
     return this.#computed.has(name) || this.#find(name) !== undefined || this.#quantizedLayer(name) !== undefined;
   }
 
@@ -47,7 +50,7 @@ export class HfSource implements TensorSource {
 
   /** The layer's name where its weight is stored otherwise than as plain numbers. */
   #quantizedLayer(name: string): string | undefined {
-    const stored = this.names.of(name, this.model.config.architecture);
+    const stored = this.names.of(name, this.#model.architecture);
     if (stored === undefined || !stored.endsWith(".weight")) return undefined;
     const layer = stored.slice(0, -".weight".length);
     const { tensors } = this.folder.files;
@@ -63,18 +66,18 @@ export class HfSource implements TensorSource {
     using file = openFile(this.folder.files.shards[tensor.shard]!.path);
     const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
     // Gemma's norms are stored as their distance from one.
-    const isGemmaNorm = this.model.config.architecture === "gemma3" && name.endsWith("norm.weight");
+    const isGemmaNorm = this.#model.architecture === "gemma3" && name.endsWith("norm.weight");
     return isGemmaNorm ? values.map((value) => 1 + value) : values;
   }
 
   #find(name: string): SafetensorsTensor | undefined {
-    const stored = this.names.of(name, this.model.config.architecture);
+    const stored = this.names.of(name, this.#model.architecture);
     return stored === undefined ? undefined : this.folder.files.tensors.get(stored);
   }
 
   #tensor(name: string, shape: readonly number[]): SafetensorsTensor {
     const tensor = this.#find(name);
-    const stored = this.names.of(name, this.model.config.architecture) ?? name;
+    const stored = this.names.of(name, this.#model.architecture) ?? name;
     if (tensor === undefined) throw tensorError(`expected a tensor ${stored} of shape [${shape}], got none`);
     if (tensor.shape.length !== shape.length || tensor.shape.some((size, i) => size !== shape[i])) {
       throw tensorError(`expected ${stored} of shape [${shape}], got [${tensor.shape}]`);

@@ -1,30 +1,20 @@
-/** What a folder's tensors amount to, for people: types, parameters, bytes. */
-import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
-import { mostOf } from "../gguf-source.js";
-import type { WeightSummary } from "../model.js";
+/** What the tensors of a model folder amount to. */
+import type { HfFolder } from "../../formats/hf/folder.js";
+import { type StoredTensor, summarizeWeights, type WeightSummary } from "../description/weight-summary.js";
 
-export interface StoredTensor {
-  readonly type: string;
-  readonly numParameters: number;
-  readonly byteLength: number;
-}
-
-/** Eight weights of four bits in each word; the others' elements are weights, scales counted as such. */
+/** Weights of four bits in each 32-bit word of a packed tensor. Elements of other tensors count as weights, scales too. */
 const WEIGHTS_PER_WORD = 8;
 const PACKED_NAME = /\.(?:qweight|weight_packed)$/;
 
-export function storedTensors(tensors: Iterable<SafetensorsTensor>): StoredTensor[] {
-  return Array.from(tensors, ({ name, dtype, shape, byteLength }) => {
+export function storedHfTensors({ files }: HfFolder): StoredTensor[] {
+  return Array.from(files.tensors.values(), ({ name, dtype, shape, byteLength }) => {
     const numElements = shape.reduce((product, size) => product * size, 1);
     const numParameters = PACKED_NAME.test(name) ? WEIGHTS_PER_WORD * numElements : numElements;
     return { type: PACKED_NAME.test(name) ? "4 bit" : dtype, numParameters, byteLength };
   });
 }
 
-export function summarizeHf(tensors: Iterable<SafetensorsTensor>): WeightSummary {
-  const stored = storedTensors(tensors);
-  const bytesByType = new Map<string, number>();
-  for (const { type, byteLength } of stored) bytesByType.set(type, (bytesByType.get(type) ?? 0) + byteLength);
-  const sumOf = (key: "numParameters" | "byteLength") => stored.reduce((sum, tensor) => sum + tensor[key], 0);
-  return { weightType: mostOf(bytesByType), numParameters: sumOf("numParameters"), weightBytes: sumOf("byteLength") };
+export function summarizeHf(folder: HfFolder): WeightSummary {
+  const embedding = folder.files.tensors.get(`${folder.prefix}embed_tokens.weight`);
+  return summarizeWeights(storedHfTensors(folder), embedding?.byteLength ?? 0);
 }

@@ -1,5 +1,5 @@
 /** GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks are without sparsity, with 32-bit sums where the card halves its speed for them. */
-import type { Cpu, Gpu } from "../device.js";
+import type { Cpu, Gpu } from "./device.js";
 
 const TERA = 1e12;
 const GIGA = 1e9;

@@ -1,4 +1,5 @@
 /** What millrace itself measured on a CPU (docs/background/benchmarks/kernels.md, 2026-11-22), with the probes of the same hour: for checking the CPU side of the model. Nothing here was fitted to. */
+import { layersOf, type ModelDescription } from "../../model/description/model-description.js";
 
 /** AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: multiplying and reading probes, and the float one. */
 export const ZEN5_PROBES = {
@@ -10,16 +11,17 @@ export const ZEN5_PROBES = {
 } as const;
 
 /** The random 1.1B llama. */
-export const R1_1B = {
-  numLayers: 22,
+export const R1_1B: ModelDescription = {
+  name: "r1.1b",
   width: 2048,
-  numHeads: 32,
-  numKvHeads: 4,
-  headDim: 64,
-  ffWidth: 5632,
   vocabSize: 32_000,
   contextLength: 4096,
-} as const;
+  isTied: false,
+  layers: layersOf(22, () => ({
+    mixer: { kind: "attention", numHeads: 32, numKvHeads: 4, headDim: 64, valueDim: 64, window: 0, rope: 0 },
+    feedForward: { kind: "dense", width: 5632 },
+  })),
+};
 
 export interface MeasuredModel {
   readonly label: string;

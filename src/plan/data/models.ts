@@ -1,18 +1,19 @@
-/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes; that the quantised checkpoints are still there, nobody checks. */
-import type { Dimensions, Experts, Latent } from "../model-shape.js";
+/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes. Nobody checks that the quantised checkpoints are still there. */
+import {
+  type ExpertsFeedForward,
+  type LatentMixer,
+  layersOf,
+  type ModelDescription,
+  seesAll,
+} from "../../model/description/model-description.js";
 
-export interface KnownModel extends Dimensions {
-  /** As its config.json says: what engines choose their code by. */
+export interface KnownModel extends ModelDescription {
+  /** As its config.json says: engines choose their code by it. */
   readonly modelType: string;
   /** A repository with GGUF files of it. */
   readonly gguf?: string;
   /** What an engine fetches; its config.json is the source of the numbers. */
   readonly repo: string;
-  readonly isTied?: boolean;
-  readonly experts?: Experts;
-  readonly latent?: Latent;
-  /** Layers that see only the last so many tokens. */
-  readonly window?: { readonly numTokens: number; readonly numLayers: number };
   /** How the published weights are stored, where not in 16 bits. */
   readonly native?: "fp8" | "mxfp4";
   /** Published checkpoints that are quantised already, by our names. */
@@ -25,6 +26,18 @@ export interface KnownModel extends Dimensions {
   readonly publishedParameters: number;
   readonly publishedActiveParameters?: number;
 }
+
+/** What sets a model's layers apart from attention over everything and dense feed-forward parts. */
+interface LayerTraits {
+  readonly experts?: Omit<ExpertsFeedForward, "kind"> | undefined;
+  /** First layers without experts. */
+  readonly numDenseLayers?: number | undefined;
+  readonly latent?: Pick<LatentMixer, "kvRank" | "ropeDim" | "queryRank" | "valueDim"> | undefined;
+  /** Every `period`-th layer sees everything, the others the last so many tokens. */
+  readonly window?: { readonly numTokens: number; readonly period: number } | undefined;
+}
+
+type KnownTraits = Partial<Omit<KnownModel, "layers">> & LayerTraits;
 
 type Row = readonly [
   name: string,
@@ -54,12 +67,31 @@ const MODEL_TYPES: Readonly<Record<string, string>> = {
   phi: "phi3",
 };
 
-function model(family: string, row: Row, more: Partial<KnownModel> = {}): KnownModel {
-  const [name, repo, numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength, billions] =
-    row;
-  const dimensions = { numLayers, width, numHeads, numKvHeads, headDim, ffWidth, vocabSize, contextLength };
+function model(family: string, row: Row, more: KnownTraits = {}): KnownModel {
+  const [name, repo, , width, , , , , vocabSize, contextLength, billions] = row;
+  const { experts, numDenseLayers, latent, window, isTied = false, ...rest } = more;
+  const layers = layersOfRow(row, { experts, numDenseLayers, latent, window });
+  const dimensions = { width, vocabSize, contextLength, isTied, layers };
   const modelType = MODEL_TYPES[family]!;
-  return { name, repo, family, modelType, ...dimensions, publishedParameters: billions * 1e9, ...more };
+  return { name, repo, family, modelType, ...dimensions, publishedParameters: billions * 1e9, ...rest };
+}
+
+function layersOfRow(row: Row, { experts, numDenseLayers = 0, latent, window }: LayerTraits) {
+  const [, , numLayers, , numHeads, numKvHeads, headDim, ffWidth] = row;
+  const attention = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, rope: 0 } as const;
+  return layersOf(numLayers, (index) => {
+    const isLocal = window !== undefined && !seesAll(index, window.period);
+    return {
+      mixer:
+        latent === undefined
+          ? { ...attention, window: isLocal ? window.numTokens : 0 }
+          : { kind: "latent", numHeads, headDim, ...latent },
+      feedForward:
+        experts === undefined || index < numDenseLayers
+          ? { kind: "dense", width: ffWidth }
+          : { kind: "experts", ...experts },
+    };
+  });
 }
 
 const tied = { isTied: true } as const;
@@ -185,14 +217,14 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     });
   }),
   model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
-    experts: { count: 128, active: 8, width: 768, sharedWidth: 0, numDenseLayers: 0 },
+    experts: { count: 128, active: 8, width: 768, sharedWidth: 0 },
     modelType: "qwen3_moe",
     checkpoints: { fp8: "Qwen/Qwen3-30B-A3B-FP8", awq: "RedHatAI/Qwen3-30B-A3B-quantized.w4a16" },
     gguf: "unsloth/Qwen3-30B-A3B-GGUF",
     publishedActiveParameters: 3.35e9,
   }),
   model("qwen3", ["qwen3-235b-a22b", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 128, 0, 151_936, 40_960, 235.1], {
-    experts: { count: 128, active: 8, width: 1536, sharedWidth: 0, numDenseLayers: 0 },
+    experts: { count: 128, active: 8, width: 1536, sharedWidth: 0 },
     modelType: "qwen3_moe",
     checkpoints: { fp8: "Qwen/Qwen3-235B-A22B-FP8" },
     publishedActiveParameters: 22.1e9,
@@ -228,7 +260,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["mixtral-8x7b", "mistralai/Mixtral-8x7B-Instruct-v0.1", 32, 4096, 32, 8, 128, 0, 32_000, 32_768, 46.7],
     {
       modelType: "mixtral",
-      experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0, numDenseLayers: 0 },
+      experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0 },
       publishedActiveParameters: 12.9e9,
     },
   ),
@@ -237,7 +269,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["mixtral-8x22b", "mistralai/Mixtral-8x22B-Instruct-v0.1", 56, 6144, 48, 8, 128, 0, 32_768, 65_536, 140.6],
     {
       modelType: "mixtral",
-      experts: { count: 8, active: 2, width: 16_384, sharedWidth: 0, numDenseLayers: 0 },
+      experts: { count: 8, active: 2, width: 16_384, sharedWidth: 0 },
       publishedActiveParameters: 39.1e9,
     },
   ),
@@ -245,22 +277,23 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     "deepseek",
     ["deepseek-v3", "deepseek-ai/DeepSeek-V3", 61, 7168, 128, 128, 128, 18_432, 129_280, 163_840, 671],
     {
-      experts: { count: 256, active: 8, width: 2048, sharedWidth: 2048, numDenseLayers: 3 },
+      experts: { count: 256, active: 8, width: 2048, sharedWidth: 2048 },
+      numDenseLayers: 3,
       latent: { kvRank: 512, ropeDim: 64, queryRank: 1536, valueDim: 128 },
       native: "fp8",
       publishedActiveParameters: 37e9,
     },
   ),
   model("gpt-oss", ["gpt-oss-20b", "openai/gpt-oss-20b", 24, 2880, 64, 8, 64, 0, 201_088, K128, 20.9], {
-    experts: { count: 32, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
-    window: { numTokens: 128, numLayers: 12 },
+    experts: { count: 32, active: 4, width: 2880, sharedWidth: 0 },
+    window: { numTokens: 128, period: 2 },
     native: "mxfp4",
     gguf: "ggml-org/gpt-oss-20b-GGUF",
     publishedActiveParameters: 3.6e9,
   }),
   model("gpt-oss", ["gpt-oss-120b", "openai/gpt-oss-120b", 36, 2880, 64, 8, 64, 0, 201_088, K128, 116.8], {
-    experts: { count: 128, active: 4, width: 2880, sharedWidth: 0, numDenseLayers: 0 },
-    window: { numTokens: 128, numLayers: 18 },
+    experts: { count: 128, active: 4, width: 2880, sharedWidth: 0 },
+    window: { numTokens: 128, period: 2 },
     native: "mxfp4",
     gguf: "ggml-org/gpt-oss-120b-GGUF",
     publishedActiveParameters: 5.1e9,
@@ -274,26 +307,25 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
   ).map(([size, layers, width, heads, kvHeads, headDim, ff, billions]) => {
     const repo = `google/gemma-2-${size}-it`;
     const row: Row = [`gemma-2-${size}`, repo, layers, width, heads, kvHeads, headDim, ff, 256_000, 8192, billions];
-    // Every other layer sees a window only.
-    const window = { numTokens: 4096, numLayers: layers / 2 };
+    const window = { numTokens: 4096, period: 2 };
     return model("gemma2", row, { isTied: true, window, gguf: `bartowski/gemma-2-${size}-it-GGUF` });
   }),
   model("gemma3", ["gemma3-1b", "google/gemma-3-1b-it", 26, 1152, 4, 1, 256, 6912, 262_144, 32_768, 1.0], {
     ...tied,
     modelType: "gemma3_text",
-    window: { numTokens: 512, numLayers: 22 },
+    window: { numTokens: 512, period: 6 },
   }),
   model("gemma3", ["gemma3-4b", "google/gemma-3-4b-it", 34, 2560, 8, 4, 256, 10_240, 262_208, K128, 3.88], {
     ...tied,
-    window: { numTokens: 1024, numLayers: 29 },
+    window: { numTokens: 1024, period: 6 },
   }),
   model("gemma3", ["gemma3-12b", "google/gemma-3-12b-it", 48, 3840, 16, 8, 256, 15_360, 262_208, K128, 11.77], {
     ...tied,
-    window: { numTokens: 1024, numLayers: 40 },
+    window: { numTokens: 1024, period: 6 },
   }),
   model("gemma3", ["gemma3-27b", "google/gemma-3-27b-it", 62, 5376, 32, 16, 128, 21_504, 262_208, K128, 27.0], {
     ...tied,
-    window: { numTokens: 1024, numLayers: 52 },
+    window: { numTokens: 1024, period: 6 },
   }),
   model("phi", ["phi-4", "microsoft/phi-4", 40, 5120, 40, 10, 128, 17_920, 100_352, 16_384, 14.66]),
 ];

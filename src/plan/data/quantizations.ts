@@ -187,9 +187,8 @@ export type KvTypeId = "16" | "fp8" | "int8";
 export interface PlannedKvType {
   readonly id: KvTypeId;
   readonly label: string;
-  readonly bytesPerValue: number;
-  /** Beside each head's values of a token. */
-  readonly scaleBytesPerHead: number;
+  /** Of one vector of `width` keys or values, its scale included. */
+  readonly vectorBytes: (width: number) => number;
   readonly evidence: string;
 }
 
@@ -197,22 +196,19 @@ export const KV_TYPES: Readonly<Record<KvTypeId, PlannedKvType>> = {
   "16": {
     id: "16",
     label: "16 bits",
-    bytesPerValue: 2,
-    scaleBytesPerHead: 0,
+    vectorBytes: (width) => 2 * width,
     evidence: "as computed: nothing is lost",
   },
   fp8: {
     id: "fp8",
     label: "FP8 E4M3",
-    bytesPerValue: 1,
-    scaleBytesPerHead: 0,
+    vectorBytes: (width) => width,
     evidence: "one scale per tensor; calibrated scales advised (vLLM's documentation)",
   },
   int8: {
     id: "int8",
     label: "INT8, a scale per token and head",
-    bytesPerValue: 1,
-    scaleBytesPerHead: 4,
+    vectorBytes: (width) => width + 4,
     evidence: "8-bit K and V of an 8B model: KL divergence 0.001 (llama.cpp discussion 7412)",
   },
 };

@@ -1,7 +1,7 @@
 /** From Anthropic's messages and content blocks to the template's messages, and through the template to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../http/context.js";
+import type { Asker, PromptContext } from "../context.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested, pathText } from "../openai/fields.js";
@@ -197,11 +197,6 @@ export async function planConversation(
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;
   }
-  const chatFields = {
-    ...tools,
-    continue_final_message: continuesFinalMessage,
-    chat_template_kwargs: kwargs,
-    reasoning_effort: effortOf(fields),
-  };
-  return planChat(context, messages, chatFields, answerFormOf(fields));
+  const options = { continueFinalMessage: continuesFinalMessage, kwargs };
+  return planChat(context, messages, options, { ...tools, reasoning_effort: effortOf(fields) }, answerFormOf(fields));
 }

@@ -1,18 +1,18 @@
 /** POST /v1/messages, Anthropic's Messages API. */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import type { GenerationRequest } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
-import type { AppContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
-import { type RequestTerms, requestTerms } from "../http/request-terms.js";
-import { collectResults, streamResults } from "../http/respond.js";
+import type { AppContext, ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
 import { type FieldRules, never, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
 import { integerIn, numberIn, samplingShape, stopStringsField, termsShape } from "../openai/schema-parts.js";
 import { sayUnenforced } from "../openai/unenforced.js";
+import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
+import { collectResults, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import { planConversation } from "./conversation.js";
 import {
   answerFormOf,
@@ -41,18 +41,12 @@ export const MESSAGE_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: { ...CONVERSATION_UNSUPPORTED, container: never },
 };
 
-function planRequest(
-  context: ServeContext,
-  request: MessagesRequest,
-  plan: ChatPlan,
-  terms: RequestTerms,
-): GenerationRequest[] {
+function planRequest(context: ServeContext, request: MessagesRequest, plan: ChatPlan): GenerationRequest[] {
   const { temperature, top_p, top_k, stop_sequences } = request;
   return planChoices(
     context,
     {
       fields: { temperature, top_p, top_k, stop: stop_sequences },
-      terms,
       ...plan,
       maxTokens: request.max_tokens,
       maxTokensField: "max_tokens",
@@ -71,10 +65,10 @@ function isHidden(thinking: MessagesRequest["thinking"]): boolean {
 
 export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, MESSAGE_RULES, await readJsonObject(c, context.limits));
-  const terms = requestTerms(c, context, request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const plan = await planConversation(c, context, request);
-  const generations = planRequest(context, request, plan, terms);
+  const generations = planRequest(context, request, plan);
   sayUnenforced(c, answerFormOf(request));
   const facts: MessageFacts = {
     id: `msg_${randomUUID().replaceAll("-", "")}`,

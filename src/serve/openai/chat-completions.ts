@@ -3,15 +3,15 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
-import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
-import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
-import { type RequestTerms, requestTerms } from "../http/request-terms.js";
-import { collectResults, streamResults } from "../http/respond.js";
+import type { AppContext, PromptContext, ServeContext } from "../context.js";
+import type { GenerationRequest, ScoredToken } from "../generation.js";
+import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
+import { collectResults, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
-import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
+import { messagesField, type RenderOptions, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
@@ -105,10 +105,20 @@ interface ChatGenerations {
   readonly isTakenApart: boolean;
 }
 
+function renderOptions(request: ChatRequest): RenderOptions {
+  return {
+    addGenerationPrompt: request.add_generation_prompt,
+    continueFinalMessage: request.continue_final_message,
+    kwargs: request.chat_template_kwargs,
+    addSpecialTokens: request.add_special_tokens,
+    truncates: request.truncate_prompt_tokens !== undefined,
+  };
+}
+
 /** The request's prompt, and nothing of what else it asks for. */
 export async function chatPromptIds(context: PromptContext, request: ChatRequest): Promise<Int32Array> {
   const messages = toChatMessages(request.messages);
-  const { promptIds } = await chatPrompt(context, messages, request, isConstrained(request));
+  const { promptIds } = await chatPrompt(context, messages, renderOptions(request), request, isConstrained(request));
   return truncatedPrompt(context, request, promptIds);
 }
 
@@ -122,27 +132,29 @@ function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds
 async function planGenerations(
   context: ServeContext,
   request: ChatRequest,
-  terms: RequestTerms,
+  numChoices: number,
 ): Promise<ChatGenerations> {
   const messages = toChatMessages(request.messages);
-  const plan = await planChat(context, messages, request, formOf(request));
+  const plan = await planChat(context, messages, renderOptions(request), request, formOf(request));
   const promptIds = truncatedPrompt(context, request, plan.promptIds);
-  const requests = planChoices(
+  const choices = planChoices(
     context,
     {
       ...plan,
       promptIds,
       fields: request,
-      terms,
       maxTokens: request.max_completion_tokens ?? request.max_tokens,
       maxTokensField: maxTokensFieldOf(request),
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
       numPromptLogprobs: request.prompt_logprobs,
-      scoresPromptOnce: true,
     },
-    request.n ?? 1,
+    numChoices,
     seedOf(request.seed, context.drawSeed),
+  );
+  // The prompt is the same for all: its log-probabilities are wanted once.
+  const requests = choices.map((choice, index) =>
+    index === 0 ? choice : { ...choice, sampling: { ...choice.sampling, numPromptLogprobs: undefined } },
   );
   assertFewLogprobs(requests);
   assertShortRecipes(requests);
@@ -152,11 +164,11 @@ async function planGenerations(
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
-  const terms = requestTerms(c, context, request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
-  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, terms);
+  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, numChoices);
   sayUnenforced(c, formOf(request));
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,

@@ -5,13 +5,13 @@ import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
-import { countCodePoints } from "../generation/code-points.js";
-import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
-import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
-import { type RequestTerms, requestTerms } from "../http/request-terms.js";
-import { collectResults, type StreamFrames, streamResults } from "../http/respond.js";
+import { countCodePoints } from "../code-points.js";
+import type { AppContext, PromptContext, ServeContext } from "../context.js";
+import type { GenerationUpdate, ScoredToken } from "../generation.js";
+import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
+import { collectResults, type StreamFrames, streamResults } from "../respond.js";
+import { seedOf } from "../seeds.js";
 import {
   encodePrompts,
   infillPrompts,
@@ -187,7 +187,7 @@ function completionFrames(
   };
 }
 
-function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[], terms: RequestTerms) {
+function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
   const form = formOf(request);
@@ -198,7 +198,6 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
       context,
       {
         fields: request,
-        terms,
         promptIds: prompt.ids,
         maxTokens: request.max_tokens ?? DEFAULT_MAX_TOKENS,
         maxTokensField: "max_tokens",
@@ -207,7 +206,6 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
         numPromptLogprobs: isEchoScored
           ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
           : request.prompt_logprobs,
-        reading: undefined,
         recipe,
       },
       numChoices,
@@ -243,12 +241,12 @@ function encodeRequest(context: PromptContext, request: CompletionRequest, addSp
 export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, COMPLETION_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
-  const terms = requestTerms(c, context, request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   const prompts = await completionPrompts(context, request);
   assertNumSequences(context, prompts.length, numChoices);
-  const generations = planAll(context, request, prompts, terms);
+  const generations = planAll(context, request, prompts);
   const writers = generations.map(
     (_, index) => new ChoiceWriter(context, request, prompts[Math.floor(index / numChoices)]!),
   );

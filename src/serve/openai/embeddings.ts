@@ -1,11 +1,11 @@
 /** POST /v1/embeddings. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { GenerationRequest } from "../generation/generation.js";
-import type { AppContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
-import { type RequestTerms, requestTerms } from "../http/request-terms.js";
-import { collectResults } from "../http/respond.js";
+import type { AppContext, ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
+import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
+import { collectResults } from "../respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
@@ -55,26 +55,23 @@ function resolveDimensions(context: ServeContext, asked: number | undefined): nu
   );
 }
 
-function planPrompt(context: ServeContext, promptIds: Int32Array, terms: RequestTerms): GenerationRequest[] {
+function planPrompt(context: ServeContext, promptIds: Int32Array, cacheSalt: string | undefined): GenerationRequest[] {
   const plan = {
-    fields: {},
-    terms,
+    fields: { cache_salt: cacheSalt },
     promptIds,
-    reading: undefined,
-    recipe: undefined,
     maxTokens: 0,
     maxTokensField: "input",
     promptField: "input",
     numLogprobs: undefined,
     numPromptLogprobs: undefined,
-    pooling: context.engine.info.pooling,
   };
-  return planChoices(context, plan, 1, 0n);
+  const { pooling } = context.engine.info;
+  return planChoices(context, plan, 1, 0n).map((generation) => ({ ...generation, pooling }));
 }
 
 export async function embeddings(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, EMBEDDING_RULES, await readJsonObject(c, context.limits));
-  const terms = requestTerms(c, context, request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
   const prompts = await encodePrompts(context, request.input as PromptField, {
@@ -83,7 +80,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
     keepSpecial: true,
     truncate: request.truncate_prompt_tokens,
   });
-  const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, terms));
+  const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, request.cache_salt));
   const { results } = await collectResults(c, context, generations, terms);
   const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
   return c.json({

@@ -2,10 +2,9 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
-import type { GenerationRequest } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
-import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
-import type { RequestTerms } from "../http/request-terms.js";
+import type { AppContext, Asker, PromptContext, ServeContext } from "../context.js";
+import type { GenerationRequest } from "../generation.js";
+import { seedOf } from "../seeds.js";
 import type { PlainMessage } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
@@ -87,16 +86,13 @@ function refuse(param: string, message: string): never {
   throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
-/** The arguments that chatPrompt and planChat share. */
+/** What chatPrompt and planChat take. */
 function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
   return [
     context,
     readInput(c, context, request.input, request.instructions),
-    {
-      ...readFlatTools(c, context, request),
-      promptField: "input",
-      reasoning_effort: request.reasoning?.effort ?? undefined,
-    },
+    { promptField: "input" },
+    { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
   ] as const;
 }
 
@@ -120,7 +116,6 @@ export async function planResponse(
   c: AppContext,
   context: ServeContext,
   request: ResponseRequest,
-  terms: RequestTerms,
 ): Promise<GenerationRequest[]> {
   if (request.max_output_tokens === 0) refuse("max_output_tokens", "expected an integer of at least 1, got 0");
   const numLogprobs = numTopLogprobsOf(request);
@@ -134,7 +129,6 @@ export async function planResponse(
     {
       ...(await planConversation(c, context, request)),
       fields: { temperature: request.temperature, top_p: request.top_p },
-      terms,
       maxTokens: request.max_output_tokens,
       maxTokensField: "max_output_tokens",
       promptField: "input",
@@ -147,8 +141,8 @@ export async function planResponse(
 }
 
 function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
-  const [, messages, fields] = conversationOf(c, context, request);
-  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, fields, formOfText(request.text));
+  const [, messages, options, fields] = conversationOf(c, context, request);
+  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, options, fields, formOfText(request.text));
   if (request.truncation !== "auto") return plan(messages);
   const { maxModelLen } = context.engine.info;
   const wanted = Math.min(request.max_output_tokens ?? DEFAULT_ROOM, Math.floor(maxModelLen / 2));

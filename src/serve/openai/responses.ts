@@ -1,10 +1,10 @@
 /** /v1/responses: answers, and what is kept of them for requests that go on from them. */
 import { randomUUID } from "node:crypto";
-import type { ScoredToken } from "../generation/generation.js";
-import type { AppContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
-import { requestTerms } from "../http/request-terms.js";
-import { collectResults, streamResults } from "../http/respond.js";
+import type { AppContext, ServeContext } from "../context.js";
+import type { ScoredToken } from "../generation.js";
+import { readJsonObject } from "../read-body.js";
+import { jobTerms } from "../request-terms.js";
+import { collectResults, streamResults } from "../respond.js";
 import { parseFields } from "./fields.js";
 import { chatLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -53,14 +53,14 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const body = await readJsonObject(c, context.limits);
   const turn = context.responses.open(c.get("tenant") ?? "", body);
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
-  const terms = requestTerms(c, context, request);
+  const terms = jobTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const generations = await planResponse(c, context, request, terms);
+  const generations = await planResponse(c, context, request);
   sayUnenforced(c, formOfText(request.text));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
     model,
-    numPromptTokens: generations[0]!.engineRequest.promptIds.length,
+    numPromptTokens: generations[0]!.promptIds.length,
     previousId: turn?.previousId ?? null,
     isToBeStored: turn?.isToBeStored === true,
   };

@@ -3,8 +3,8 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
 import { tokenText } from "../../text/token-text.js";
-import type { AppContext, ServeContext } from "../http/context.js";
-import { readJsonObject } from "../http/read-body.js";
+import type { AppContext, ServeContext } from "../context.js";
+import { readJsonObject } from "../read-body.js";
 import { messagesField, renderChat, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { type FieldRules, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
@@ -59,7 +59,12 @@ function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>)
       param: "prompt",
     });
   }
-  const text = renderChat(context, toChatMessages(messages), request, templateTools(context, request.tools));
+  const text = renderChat(context, toChatMessages(messages), {
+    addGenerationPrompt: request.add_generation_prompt,
+    continueFinalMessage: request.continue_final_message,
+    kwargs: request.chat_template_kwargs,
+    tools: templateTools(context, request.tools),
+  });
   assertTextMayFit(context, text, "messages");
   return text;
 }

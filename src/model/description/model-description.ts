@@ -1,0 +1,103 @@
+/** What a model consists of, whichever file or table it was read from. Whether the embedded engine computes it, and how, is in `servable.ts`. */
+
+/** Attention over the keys and values of heads; several query heads share a key/value head. */
+export interface AttentionMixer {
+  readonly kind: "attention";
+  readonly numHeads: number;
+  /** 0: the layer keeps no keys and values. Files of hybrid models list such layers; how they mix tokens is not described. */
+  readonly numKvHeads: number;
+  /** Width of a query and of a key. */
+  readonly headDim: number;
+  readonly valueDim: number;
+  /** Tokens that a token sees, itself included; 0 = all. */
+  readonly window: number;
+  /** Index of the layer's rope among the model's. */
+  readonly rope: number;
+}
+
+/** Attention that keeps one small vector per token, from which keys and values of all heads are computed (MLA, arXiv 2405.04434). */
+export interface LatentMixer {
+  readonly kind: "latent";
+  readonly numHeads: number;
+  /** Width of a query and of a key without the rotated part. */
+  readonly headDim: number;
+  readonly valueDim: number;
+  /** Width of the vector that is kept, without the rotated part. */
+  readonly kvRank: number;
+  /** Width of the rotated part of keys, which all heads share. */
+  readonly ropeDim: number;
+  /** Width of the compressed queries; 0: they are not compressed. */
+  readonly queryRank: number;
+}
+
+/** How a layer mixes the tokens of a sequence. */
+export type Mixer = AttentionMixer | LatentMixer;
+
+/** Gated feed-forward part: three matrices. */
+export interface DenseFeedForward {
+  readonly kind: "dense";
+  readonly width: number;
+}
+
+/** Gated feed-forward parts, of which a router chooses some for each token. */
+export interface ExpertsFeedForward {
+  readonly kind: "experts";
+  readonly count: number;
+  /** Experts that compute a token. */
+  readonly active: number;
+  /** Of one expert. */
+  readonly width: number;
+  /** Width of the part that every token passes; 0: there is none. */
+  readonly sharedWidth: number;
+}
+
+export type FeedForward = DenseFeedForward | ExpertsFeedForward;
+
+export interface Layer {
+  readonly mixer: Mixer;
+  readonly feedForward: FeedForward;
+}
+
+export interface ModelDescription {
+  readonly name: string;
+  /** Values of a token's hidden state. */
+  readonly width: number;
+  readonly vocabSize: number;
+  /** Longest sequence in tokens. */
+  readonly contextLength: number;
+  /** One matrix is both the embedding table and the output. */
+  readonly isTied: boolean;
+  /** As `layersOf` makes them. */
+  readonly layers: readonly Layer[];
+}
+
+/** Bounds that a damaged or hostile file runs into before anything is allocated; real models are far below. */
+export const MODEL_LIMITS = {
+  layers: 1024,
+  width: 1 << 18,
+  heads: 4096,
+  headDim: 1024,
+  latent: 1 << 16,
+  ff: 1 << 20,
+  experts: 1 << 14,
+  context: 1 << 27,
+  vocab: 1 << 24,
+} as const;
+
+/** Layers that are alike become one object: the arithmetic of `sizes.ts` goes over the few kinds there are. */
+export function layersOf(numLayers: number, layerAt: (index: number) => Layer): readonly Layer[] {
+  const kinds = new Map<string, Layer>();
+  const layers = Array.from({ length: numLayers }, (_, index) => {
+    const layer = layerAt(index);
+    const key = JSON.stringify(layer);
+    const known = kinds.get(key) ?? Object.freeze(layer);
+    kinds.set(key, known);
+    return known;
+  });
+  return Object.freeze(layers);
+}
+
+/** Whether layer `index` sees everything where every `period`-th layer does and the others have a window; period 0: all have the window. */
+export function seesAll(index: number, period: number): boolean {
+  return period > 0 && index % period === period - 1;
+}

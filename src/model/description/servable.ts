@@ -1,0 +1,80 @@
+/** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
+import type { Activation } from "../../backend/ops.js";
+import { MillraceError } from "../../core/errors.js";
+import type { AttentionMixer, DenseFeedForward, Layer, ModelDescription } from "./model-description.js";
+import type { Pooling } from "./pooling.js";
+import type { RopeConfig } from "./rope.js";
+
+/** As GGUF files name them. */
+export const ARCHITECTURES = ["llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3"] as const;
+export type Architecture = (typeof ARCHITECTURES)[number];
+
+export interface ServableLayer {
+  readonly mixer: AttentionMixer;
+  readonly feedForward: DenseFeedForward;
+}
+
+export interface ServableModel extends ModelDescription {
+  readonly architecture: Architecture;
+  /** They differ in their windows and ropes only. */
+  readonly layers: readonly ServableLayer[];
+  readonly rmsEps: number;
+  readonly embeddingScale: number;
+  readonly attentionScale: number;
+  readonly activation: Activation;
+  /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
+  readonly isNeoxRope: boolean;
+  readonly ropes: readonly RopeConfig[];
+  /** How the model wants its hidden states pooled, when the file says so. */
+  readonly pooling: Pooling | undefined;
+}
+
+/** @throws architecture_unsupported, where the engine does not compute the layers */
+export function servableLayers({ layers }: Pick<ModelDescription, "layers">): readonly ServableLayer[] {
+  if (!layers.every(hasAttention)) {
+    throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
+  }
+  if (!layers.every(isServableLayer)) {
+    throw unservedVariant("expected dense feed-forward parts in every layer, got mixtures of experts");
+  }
+  const [first] = layers;
+  for (const [name, sizeOf] of SAME_IN_ALL_LAYERS) {
+    if (layers.some((layer) => sizeOf(layer) !== sizeOf(first!))) {
+      throw unservedVariant(`expected the same ${name} in every layer, got several values`);
+    }
+  }
+  return layers;
+}
+
+const hasAttention = (layer: Layer): layer is Layer & Pick<ServableLayer, "mixer"> => layer.mixer.kind === "attention";
+
+const isServableLayer = (layer: Layer): layer is ServableLayer =>
+  hasAttention(layer) && layer.feedForward.kind === "dense";
+
+/** Scratch memory and the KV memory have one size for all layers. */
+const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => number])[] = [
+  ["number of query heads", ({ mixer }) => mixer.numHeads],
+  ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
+  ["feed-forward width", ({ feedForward }) => feedForward.width],
+];
+
+export const unservedArchitecture = (message: string): MillraceError =>
+  new MillraceError("architecture_unsupported", message, {
+    hint: "The embedded engine serves these architectures; run other models through an external engine.",
+  });
+
+export const unservedVariant = (message: string): MillraceError =>
+  new MillraceError("architecture_unsupported", message, {
+    hint: "This variant of the architecture is not served yet.",
+  });
+
+/** @returns why the embedded engine refuses the model that `narrow` narrows; undefined: it computes it */
+export function refusalOf(narrow: () => unknown): string | undefined {
+  try {
+    narrow();
+    return undefined;
+  } catch (error) {
+    if (error instanceof MillraceError) return error.message;
+    throw error;
+  }
+}

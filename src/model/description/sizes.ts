@@ -1,0 +1,208 @@
+/** Arithmetic on a model's description: parameters, bytes of weights and of keys and values, multiply-adds. Norms and biases are not counted. */
+import type { KvType } from "../../backend/ops.js";
+import { kvEntryBytes } from "../../backend/program.js";
+import type {
+  AttentionMixer,
+  ExpertsFeedForward,
+  FeedForward,
+  Layer,
+  Mixer,
+  ModelDescription,
+} from "./model-description.js";
+
+interface LayerKind<L> {
+  readonly layer: L;
+  readonly count: number;
+}
+
+interface Layered<L = Layer> {
+  readonly layers: readonly L[];
+}
+
+/** By list of layers: plans ask for the kinds of the same model thousands of times. */
+const kindsByLayers = new WeakMap<readonly Layer[], readonly LayerKind<Layer>[]>();
+
+/** The layers of a model that differ, and how many there are of each. */
+export function layerKinds<L extends Layer>({ layers }: Layered<L>): readonly LayerKind<L>[] {
+  const known = kindsByLayers.get(layers);
+  if (known !== undefined) return known as readonly LayerKind<L>[];
+  const counts = new Map<L, number>();
+  for (const layer of layers) counts.set(layer, (counts.get(layer) ?? 0) + 1);
+  const kinds = Array.from(counts, ([layer, count]) => ({ layer, count }));
+  kindsByLayers.set(layers, kinds);
+  return kinds;
+}
+
+const sumOf = (model: Layered, of: (layer: Layer) => number): number =>
+  layerKinds(model).reduce((sum, { layer, count }) => sum + count * of(layer), 0);
+
+/** The largest value that any layer has; 0 for a model without layers. */
+export const mostOf = <L extends Layer>(model: Layered<L>, of: (layer: L) => number): number =>
+  layerKinds(model).reduce((most, { layer }) => Math.max(most, of(layer)), 0);
+
+/** Values of a token's queries in all heads of a layer. */
+export const queryWidth = ({ mixer }: { readonly mixer: AttentionMixer }): number => mixer.numHeads * mixer.headDim;
+
+/** Values of a token's keys in all heads of a layer. */
+export const keyWidth = ({ mixer }: { readonly mixer: AttentionMixer }): number => mixer.numKvHeads * mixer.headDim;
+
+function mixerParameters(mixer: Mixer, width: number): number {
+  const { numHeads, headDim, valueDim } = mixer;
+  if (mixer.kind === "attention") return width * (numHeads + mixer.numKvHeads) * (headDim + valueDim);
+  const { kvRank, ropeDim, queryRank } = mixer;
+  const queryDim = numHeads * (headDim + ropeDim);
+  const query = queryRank === 0 ? width * queryDim : (width + queryDim) * queryRank;
+  const keyValue = width * (kvRank + ropeDim) + kvRank * numHeads * (headDim + valueDim);
+  return query + keyValue + numHeads * valueDim * width;
+}
+
+const gatedParameters = (width: number, inner: number): number => 3 * width * inner;
+
+function feedForwardParameters(part: FeedForward, width: number, numExperts: (experts: ExpertsFeedForward) => number) {
+  if (part.kind === "dense") return gatedParameters(width, part.width);
+  const router = width * part.count;
+  return gatedParameters(width, numExperts(part) * part.width + part.sharedWidth) + router;
+}
+
+function parametersOf(model: ModelDescription, numExperts: (experts: ExpertsFeedForward) => number): number {
+  const { width } = model;
+  return sumOf(
+    model,
+    ({ mixer, feedForward }) => mixerParameters(mixer, width) + feedForwardParameters(feedForward, width, numExperts),
+  );
+}
+
+/** Parameters of the embedding table; the output matrix has as many. */
+export const tableParameters = ({ vocabSize, width }: ModelDescription): number => vocabSize * width;
+
+/** Parameters of all layers. */
+const linearParameters = (model: ModelDescription): number => parametersOf(model, ({ count }) => count);
+
+/** Parameters of the layers that one token passes: its multiply-adds in them. */
+export const activeLinearParameters = (model: ModelDescription): number => parametersOf(model, ({ active }) => active);
+
+const allTables = (model: ModelDescription): number => (model.isTied ? 1 : 2) * tableParameters(model);
+
+export const totalParameters = (model: ModelDescription): number => linearParameters(model) + allTables(model);
+
+export const activeParameters = (model: ModelDescription): number => activeLinearParameters(model) + allTables(model);
+
+/** Bytes for each weight. */
+interface WeightWidths {
+  /** Of the layers, scales included. */
+  readonly linearBytes: number;
+  /** Of the embedding table and the output matrix. */
+  readonly tableBytes: number;
+}
+
+/** Bytes of weights in a file. */
+interface StoredBytes {
+  readonly weightBytes: number;
+  /** Of these, the embedding table. */
+  readonly embeddingBytes: number;
+}
+
+/** A model whose weights may be in a file already; then they are as large as they are there. */
+type SizedModel = ModelDescription & { readonly stored?: StoredBytes | undefined };
+
+export function weightBytes(model: SizedModel, { linearBytes, tableBytes }: WeightWidths): number {
+  if (model.stored !== undefined) return model.stored.weightBytes;
+  return linearParameters(model) * linearBytes + allTables(model) * tableBytes;
+}
+
+/** Share of the experts that a step of `numTokens` tokens reads, if tokens choose their experts evenly. */
+export function expertsRead({ count, active }: ExpertsFeedForward, numTokens: number): number {
+  return 1 - (1 - active / count) ** numTokens;
+}
+
+/** Bytes of weights that a step of `numTokens` tokens reads: without an untied embedding table, and without experts that no token chose. */
+export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numTokens: number): number {
+  const { stored, width } = model;
+  const embeddingBytes = stored?.embeddingBytes ?? tableParameters(model) * widths.tableBytes;
+  const all = weightBytes(model, widths) - (model.isTied ? 0 : embeddingBytes);
+  const unread = sumOf(model, ({ feedForward }) => {
+    if (feedForward.kind === "dense") return 0;
+    const parameters = gatedParameters(width, feedForward.count * feedForward.width);
+    return parameters * (1 - expertsRead(feedForward, numTokens));
+  });
+  if (unread === 0) return all;
+  return all - unread * (stored === undefined ? widths.linearBytes : all / linearParameters(model));
+}
+
+/** Stored bytes of one vector of `width` keys or values. */
+type VectorBytes = (width: number) => number;
+
+/** Vectors of one token that a layer keeps, which a device cannot cut up. */
+const numKept = (mixer: Mixer): number => (mixer.kind === "latent" ? 1 : mixer.numKvHeads);
+
+/** Bytes that one token leaves in a layer's KV memory. */
+function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
+  if (mixer.kind === "latent") return vectorBytes(mixer.kvRank + mixer.ropeDim);
+  return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));
+}
+
+/** Bytes that one token leaves in the KV memory of all layers. */
+export const tokenKvBytes = (model: Layered, vectorBytes: VectorBytes): number =>
+  sumOf(model, ({ mixer }) => layerKvBytes(mixer, vectorBytes));
+
+/** The same in a type of the embedded engine. */
+export const kvBytesPerToken = (model: Layered, kvType: KvType): number =>
+  tokenKvBytes(model, (width) => kvEntryBytes(kvType, width));
+
+const windowOf = (mixer: Mixer): number => (mixer.kind === "attention" ? mixer.window : 0);
+
+/** Tokens of `context` that one token sees in a layer. */
+function seenOf(mixer: Mixer, context: number): number {
+  const window = windowOf(mixer);
+  return window === 0 ? context : Math.min(context, window);
+}
+
+/**
+ * Bytes of keys and values that one device keeps of a sequence of `numTokens` tokens.
+ * @param numDevices devices that share each layer; vectors that are fewer than the devices are kept by several of them
+ */
+export function kvBytes(model: Layered, vectorBytes: VectorBytes, numTokens: number, numDevices = 1): number {
+  return sumOf(model, ({ mixer }) => {
+    const numSharing = Math.max(1, Math.min(numDevices, numKept(mixer)));
+    return (seenOf(mixer, numTokens) * layerKvBytes(mixer, vectorBytes)) / numSharing;
+  });
+}
+
+/** Multiply-adds of one token in attention over `context` tokens, itself included. */
+export function attentionMacs(model: Layered, context: number): number {
+  return sumOf(model, ({ mixer }) => {
+    if (numKept(mixer) === 0) return 0;
+    const perToken = mixer.kind === "latent" ? 2 * mixer.kvRank + mixer.ropeDim : mixer.headDim + mixer.valueDim;
+    return seenOf(mixer, context) * mixer.numHeads * perToken;
+  });
+}
+
+/** Values that the feed-forward part of a layer computes for a token, before it comes back to the model's width. */
+export const innerWidth = ({ feedForward }: Layer): number =>
+  feedForward.kind === "dense" ? feedForward.width : feedForward.active * feedForward.width + feedForward.sharedWidth;
+
+/** The layers' numbers where one of each has to do: the most that any layer has. */
+export interface LayerSummary {
+  readonly numLayers: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly headDim: number;
+  /** Of the dense feed-forward parts; 0: there are none. */
+  readonly ffWidth: number;
+  /** The widest sliding window; 0 = no layer has one. */
+  readonly window: number;
+  readonly numWindowLayers: number;
+}
+
+export function summarizeLayers(model: Layered): LayerSummary {
+  return {
+    numLayers: model.layers.length,
+    numHeads: mostOf(model, ({ mixer }) => mixer.numHeads),
+    // Every head of latent attention has keys and values of its own, once they are computed.
+    numKvHeads: mostOf(model, ({ mixer }) => (mixer.kind === "latent" ? mixer.numHeads : mixer.numKvHeads)),
+    headDim: mostOf(model, ({ mixer }) => mixer.headDim),
+    ffWidth: mostOf(model, ({ feedForward }) => (feedForward.kind === "dense" ? feedForward.width : 0)),
+    window: mostOf(model, ({ mixer }) => windowOf(mixer)),
+    numWindowLayers: sumOf(model, ({ mixer }) => (windowOf(mixer) > 0 ? 1 : 0)),
+  };
+}

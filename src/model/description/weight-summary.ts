@@ -1,0 +1,32 @@
+/** What is said about a model's weights, to people, in /v1/models and in plans. */
+export interface WeightSummary {
+  /** The type most weight bytes have. */
+  readonly weightType: string;
+  readonly numParameters: number;
+  readonly weightBytes: number;
+  /** Of these, the embedding table. */
+  readonly embeddingBytes: number;
+}
+
+export interface StoredTensor {
+  readonly type: string;
+  readonly numParameters: number;
+  readonly byteLength: number;
+}
+
+export function summarizeWeights(tensors: Iterable<StoredTensor>, embeddingBytes: number): WeightSummary {
+  const bytesByType = new Map<string, number>();
+  let numParameters = 0;
+  let weightBytes = 0;
+  for (const tensor of tensors) {
+    bytesByType.set(tensor.type, (bytesByType.get(tensor.type) ?? 0) + tensor.byteLength);
+    numParameters += tensor.numParameters;
+    weightBytes += tensor.byteLength;
+  }
+  return { weightType: largest(bytesByType), numParameters, weightBytes, embeddingBytes };
+}
+
+/** The key with the largest number; F32 for none. */
+function largest(bytesByType: ReadonlyMap<string, number>): string {
+  return [...bytesByType].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["F32", 0])[0];
+}

@@ -1,0 +1,137 @@
+/** Reads the description of a model from a GGUF file, of any architecture. */
+import { MillraceError } from "../../core/errors.js";
+import type { GgufFile } from "../../formats/gguf/types.js";
+import {
+  type ExpertsFeedForward,
+  type FeedForward,
+  type LatentMixer,
+  layersOf,
+  type Mixer,
+  MODEL_LIMITS,
+  type ModelDescription,
+  seesAll,
+} from "../description/model-description.js";
+import { MetadataReader } from "./metadata-reader.js";
+
+/** Architectures whose sliding window is known here: every so-many-th layer sees everything (0: none does), the others have the window. */
+const WINDOW_PERIODS: ReadonlyMap<string, number> = new Map([
+  ["mistral", 0],
+  ["phi3", 0],
+  ["gemma3", 6],
+]);
+
+/** @throws gguf_metadata, where a number is missing or beyond MODEL_LIMITS */
+export function describeGguf(gguf: GgufFile): ModelDescription {
+  const { metadata } = gguf;
+  const architecture = metadata.string("general.architecture");
+  if (architecture === undefined) {
+    throw new MillraceError("gguf_metadata", "expected a general.architecture, got none");
+  }
+  const read = new MetadataReader(metadata, architecture);
+  const numLayers = read.size("block_count", MODEL_LIMITS.layers);
+  const width = read.size("embedding_length", MODEL_LIMITS.width);
+  const contextLength = read.size("context_length", MODEL_LIMITS.context);
+  const mixerOf = readMixers(read, { numLayers, width, windowOf: readWindows(read, architecture, contextLength) });
+  const feedForwardOf = readFeedForwards(read, numLayers);
+  return Object.freeze({
+    name: metadata.string("general.name") ?? architecture,
+    width,
+    vocabSize: readVocabSize(read, gguf),
+    contextLength,
+    isTied: !gguf.tensors.has("output.weight"),
+    layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
+  });
+}
+
+/** Rows of the embedding table, where the file holds one. */
+function readVocabSize(read: MetadataReader, { tensors }: GgufFile): number {
+  const numRows = tensors.get("token_embd.weight")?.shape[1];
+  if (numRows === undefined) return read.size("vocab_size", MODEL_LIMITS.vocab);
+  if (numRows <= MODEL_LIMITS.vocab) return numRows;
+  const message = `expected a vocabulary of at most ${MODEL_LIMITS.vocab} tokens, got ${numRows}`;
+  throw new MillraceError("gguf_metadata", message);
+}
+
+interface LayerContext {
+  readonly numLayers: number;
+  readonly width: number;
+  readonly windowOf: (index: number) => Window;
+}
+
+interface Window {
+  readonly window: number;
+  readonly rope: number;
+}
+
+/** A window as long as the context is none. Where only some layers have the window, they also have a rope of their own. */
+function readWindows(read: MetadataReader, architecture: string, contextLength: number): (index: number) => Window {
+  const period = WINDOW_PERIODS.get(architecture);
+  const stated = period === undefined ? 0 : read.optionalSize("attention.sliding_window", MODEL_LIMITS.context);
+  const all: Window = { window: 0, rope: 0 };
+  if (period === undefined || stated === 0 || stated >= contextLength) return () => all;
+  const local: Window = { window: stated, rope: period === 0 ? 0 : 1 };
+  return (index) => (seesAll(index, period) ? all : local);
+}
+
+function readMixers(read: MetadataReader, { numLayers, width, windowOf }: LayerContext): (index: number) => Mixer {
+  const numHeads = read.perLayer("attention.head_count", numLayers, MODEL_LIMITS.heads);
+  if (read.has("attention.kv_lora_rank")) {
+    const latent = readLatent(read);
+    return (index) => ({ ...latent, numHeads: numHeads[index]! });
+  }
+  const numKvHeads = read.has("attention.head_count_kv")
+    ? read.perLayer("attention.head_count_kv", numLayers, MODEL_LIMITS.heads)
+    : numHeads;
+  const headDim = read.size("attention.key_length", MODEL_LIMITS.headDim, Math.floor(width / Math.max(...numHeads)));
+  const valueDim = read.size("attention.value_length", MODEL_LIMITS.headDim, headDim);
+  return (index) => {
+    const [own, ownKv] = [numHeads[index]!, numKvHeads[index]!];
+    if (ownKv > 0 && own % ownKv !== 0) {
+      const message = `expected ${own} query heads in whole groups per key/value head, got ${ownKv}`;
+      throw new MillraceError("gguf_metadata", message);
+    }
+    return { kind: "attention", numHeads: own, numKvHeads: ownKv, headDim, valueDim, ...windowOf(index) };
+  };
+}
+
+function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
+  // Newer files call the width of the compressed keys `key_length`, and that of a head's own `key_length_mla`.
+  const [keyLength, valueLength] = read.has("attention.key_length_mla")
+    ? ["attention.key_length_mla", "attention.value_length_mla"]
+    : ["attention.key_length", "attention.value_length"];
+  const keyDim = read.size(keyLength!, MODEL_LIMITS.headDim);
+  const ropeDim = read.size("rope.dimension_count", keyDim - 1);
+  return {
+    kind: "latent",
+    headDim: keyDim - ropeDim,
+    valueDim: read.size(valueLength!, MODEL_LIMITS.headDim),
+    kvRank: read.size("attention.kv_lora_rank", MODEL_LIMITS.latent),
+    ropeDim,
+    queryRank: read.optionalSize("attention.q_lora_rank", MODEL_LIMITS.latent),
+  };
+}
+
+function readFeedForwards(read: MetadataReader, numLayers: number): (index: number) => FeedForward {
+  const experts = readExperts(read);
+  const numDense = experts === undefined ? numLayers : read.optionalSize("leading_dense_block_count", numLayers);
+  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numLayers, MODEL_LIMITS.ff);
+  return (index) => (experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]! });
+}
+
+function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {
+  const count = read.optionalSize("expert_count", MODEL_LIMITS.experts);
+  if (count === 0) return undefined;
+  const width = read.size(
+    read.has("expert_feed_forward_length") ? "expert_feed_forward_length" : "feed_forward_length",
+    MODEL_LIMITS.ff,
+  );
+  return {
+    kind: "experts",
+    count,
+    active: read.size("expert_used_count", count),
+    width,
+    sharedWidth: read.has("expert_shared_feed_forward_length")
+      ? read.optionalSize("expert_shared_feed_forward_length", MODEL_LIMITS.ff)
+      : width * read.optionalSize("expert_shared_count", count),
+  };
+}

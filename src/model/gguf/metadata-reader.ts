@@ -1,0 +1,72 @@
+/** Numbers of a GGUF file's metadata under `<architecture>.<key>`, each checked against a bound. */
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { unservedVariant } from "../description/servable.js";
+
+export class MetadataReader {
+  constructor(
+    private readonly metadata: GgufMetadata,
+    private readonly architecture: string,
+  ) {}
+
+  has(key: string): boolean {
+    return this.metadata.has(this.#nameOf(key));
+  }
+
+  /** An integer in [1, max], or a list in which every entry is the same one. */
+  size(key: string, max: number, fallback?: number): number {
+    const value = this.#uniform(key) ?? fallback;
+    if (value === undefined || !isSize(value, 1, max)) throw this.#wrong(key, `an integer in [1, ${max}]`, value);
+    return value;
+  }
+
+  /** Absent: 0. */
+  optionalSize(key: string, max: number): number {
+    const value = this.#uniform(key);
+    return value === undefined || value === 0 ? 0 : this.size(key, max);
+  }
+
+  /** One entry for each layer, of a list or of one number for all. An entry of a list is 0 where a layer has nothing of the kind. */
+  perLayer(key: string, numLayers: number, max: number): readonly number[] {
+    const entries = this.#list(key);
+    if (entries === undefined) return new Array<number>(numLayers).fill(this.size(key, max));
+    if (entries.length !== numLayers) throw this.#wrong(key, `a number or a list of ${numLayers}`, entries.length);
+    const values = Array.from(entries);
+    const bad = values.find((value) => !isSize(value, 0, max));
+    if (bad !== undefined) throw this.#wrong(key, `integers in [0, ${max}]`, bad);
+    if (values.every((value) => value === 0)) throw this.#wrong(key, "above 0 in some layer", 0);
+    return values;
+  }
+
+  positive(key: string, fallback: number): number {
+    const value = this.metadata.number(this.#nameOf(key)) ?? fallback;
+    if (!(value > 0 && Number.isFinite(value))) throw this.#wrong(key, "a positive number", value);
+    return value;
+  }
+
+  #uniform(key: string): number | undefined {
+    const entries = this.#list(key);
+    if (entries === undefined) return this.metadata.number(this.#nameOf(key));
+    const [first] = Array.from(entries);
+    if (first !== undefined && Array.from(entries).every((entry) => entry === first)) return first;
+    throw unservedVariant(`expected the same ${this.#nameOf(key)} in every layer, got several values`);
+  }
+
+  /** undefined: absent or a single value. */
+  #list(key: string): ArrayLike<number> | undefined {
+    const name = this.#nameOf(key);
+    const value = this.metadata.get(name);
+    return value === undefined || typeof value !== "object" ? undefined : this.metadata.numbers(name);
+  }
+
+  #nameOf(key: string): string {
+    return `${this.architecture}.${key}`;
+  }
+
+  #wrong(key: string, expected: string, got: number | undefined): MillraceError {
+    return new MillraceError("gguf_metadata", `expected ${this.#nameOf(key)} to be ${expected}, got ${got}`);
+  }
+}
+
+const isSize = (value: number, min: number, max: number): boolean =>
+  Number.isInteger(value) && value >= min && value <= max;

@@ -1,0 +1,39 @@
+/** The rope that a GGUF file states. */
+import { MillraceError } from "../../core/errors.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
+
+export function ropeFromMetadata(metadata: GgufMetadata, architecture: string, headDim: number): RopeConfig {
+  const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
+  const dim = number("dimension_count") ?? headDim;
+  if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
+    throw new MillraceError(
+      "gguf_metadata",
+      `expected ${architecture}.rope.dimension_count even and in [2, ${headDim}], got ${dim}`,
+    );
+  }
+  const base = number("freq_base") ?? 10_000;
+  const factor = number("scaling.factor") ?? number("scale_linear") ?? 1;
+  if (!(base > 0 && Number.isFinite(base) && factor > 0 && Number.isFinite(factor))) {
+    throw new MillraceError("gguf_metadata", `expected positive rope base and factor, got ${base} and ${factor}`);
+  }
+  const stated = metadata.string(`${architecture}.rope.scaling.type`) ?? (factor === 1 ? "none" : "linear");
+  const scaling = ROPE_SCALINGS.find((candidate) => candidate === stated);
+  if (scaling === undefined) {
+    throw new MillraceError(
+      "architecture_unsupported",
+      `expected rope scaling ${ROPE_SCALINGS.join(", ")}, got ${stated}`,
+    );
+  }
+  return {
+    dim,
+    base,
+    scaling,
+    factor,
+    originalContextLength:
+      number("scaling.original_context_length") ?? metadata.number(`${architecture}.context_length`) ?? 0,
+    betaFast: number("scaling.yarn_beta_fast") ?? 32,
+    betaSlow: number("scaling.yarn_beta_slow") ?? 1,
+    attentionFactor: number("scaling.attn_factor") ?? 1,
+  };
+}

@@ -1,0 +1,103 @@
+/** Narrows a GGUF file's model to what the embedded engine computes. */
+import type { Activation } from "../../backend/ops.js";
+import { MillraceError } from "../../core/errors.js";
+import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
+import type { Pooling } from "../description/pooling.js";
+import {
+  ARCHITECTURES,
+  type Architecture,
+  type ServableLayer,
+  type ServableModel,
+  servableLayers,
+  unservedArchitecture,
+  unservedVariant,
+} from "../description/servable.js";
+import { describeGguf } from "./describe.js";
+import { MetadataReader } from "./metadata-reader.js";
+import { ropeFromMetadata } from "./rope.js";
+
+/** What sets an architecture apart from llama; the tensors present (biases, norms, fused projections) say the rest. */
+interface Traits {
+  readonly isNeoxRope: boolean;
+  readonly activation: Activation;
+  readonly scalesEmbedding: boolean;
+}
+
+const LLAMA: Traits = { isNeoxRope: false, activation: "silu", scalesEmbedding: false };
+const NEOX: Traits = { ...LLAMA, isNeoxRope: true };
+const TRAITS: Readonly<Record<Architecture, Traits>> = {
+  llama: LLAMA,
+  mistral: LLAMA,
+  qwen2: NEOX,
+  qwen3: NEOX,
+  gemma3: { isNeoxRope: true, activation: "geluTanh", scalesEmbedding: true },
+  phi3: NEOX,
+};
+
+/** Gemma 3 27B divides by √(width / heads) instead of √headDim; the layer count tells it apart, as in llama.cpp. */
+const GEMMA3_27B_LAYERS = 62;
+
+/** Features that would silently change the answers if they were ignored. */
+const UNSERVED_KEYS = ["final_logit_softcapping", "attn_logit_softcapping", "attention.clamp_kqv"] as const;
+
+/** Codes of `<architecture>.pooling_type`; the others (none, the first token, a ranking head) are not for these models. */
+const POOLING_BY_CODE: ReadonlyMap<number | undefined, Pooling> = new Map([
+  [1, "mean"],
+  [3, "last"],
+]);
+
+/**
+ * @throws architecture_unsupported, where the engine does not compute such a model; gguf_metadata and gguf_tensor, where the file lacks
+ * something or contradicts itself
+ */
+export function servableGguf(gguf: GgufFile): ServableModel {
+  const { metadata } = gguf;
+  const architecture = servedArchitecture(metadata);
+  const description = describeGguf(gguf);
+  if (!gguf.tensors.has("token_embd.weight")) {
+    throw new MillraceError("gguf_tensor", "expected a tensor token_embd.weight, got none", {
+      hint: "The file holds no model weights (perhaps only a vocabulary).",
+    });
+  }
+  const { width } = description;
+  const layers = servableLayers(description);
+  const { numHeads, headDim, valueDim } = layers[0]!.mixer;
+  if (valueDim !== headDim) {
+    const message = `expected value heads as wide as key heads (${headDim}), got ${valueDim}`;
+    throw new MillraceError("gguf_metadata", message);
+  }
+  const traits = TRAITS[architecture];
+  const isGemma27b = architecture === "gemma3" && layers.length === GEMMA3_27B_LAYERS;
+  const read = new MetadataReader(metadata, architecture);
+  return Object.freeze({
+    ...description,
+    layers,
+    architecture,
+    rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
+    embeddingScale: traits.scalesEmbedding ? Math.fround(Math.sqrt(width)) : 1,
+    attentionScale: 1 / Math.sqrt(isGemma27b ? width / numHeads : headDim),
+    activation: traits.activation,
+    isNeoxRope: traits.isNeoxRope,
+    ropes: readRopes(metadata, architecture, layers),
+    pooling: POOLING_BY_CODE.get(metadata.number(`${architecture}.pooling_type`)),
+  });
+}
+
+function servedArchitecture(metadata: GgufMetadata): Architecture {
+  const name = metadata.string("general.architecture");
+  const known = ARCHITECTURES.find((candidate) => candidate === name);
+  if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
+  for (const key of UNSERVED_KEYS) {
+    const value = metadata.number(`${known}.${key}`);
+    if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);
+  }
+  return known;
+}
+
+/** The model's rope, then that of windowed layers where they have their own. */
+function readRopes(metadata: GgufMetadata, architecture: Architecture, layers: readonly ServableLayer[]) {
+  const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
+  if (layers.every(({ mixer }) => mixer.rope === 0)) return [rope];
+  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", 10_000);
+  return [rope, { ...rope, base, scaling: "none" as const }];
+}

@@ -1,0 +1,50 @@
+/** A GGUF file's tensors: where its matrices lie, and the values of small ones. */
+import { closeSync, openSync, readSync } from "node:fs";
+import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
+import { MillraceError } from "../../core/errors.js";
+import { dequantizeRow } from "../../formats/dequantize.js";
+import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
+
+export class GgufSource implements TensorSource {
+  constructor(private readonly gguf: GgufFile) {}
+
+  has(name: string): boolean {
+    return this.gguf.tensors.has(name);
+  }
+
+  matrix({ name, totalRows, cols, start }: MatrixSpec): MatrixRows {
+    const tensor = this.#tensor(name, [cols, totalRows]);
+    const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
+    return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
+  }
+
+  values(name: string, length: number): Float32Array {
+    const tensor = this.#tensor(name, [length]);
+    const bytes = new Uint8Array(tensor.byteLength);
+    const file = openSync(this.gguf.shards[tensor.shard]!.path, "r");
+    try {
+      const numRead = readSync(file, bytes, 0, bytes.length, tensor.byteOffset);
+      if (numRead !== bytes.length) {
+        throw new MillraceError("gguf_truncated", `expected ${bytes.length} bytes of ${name}, got ${numRead}`);
+      }
+    } finally {
+      closeSync(file);
+    }
+    return dequantizeRow(tensor.type, bytes, length);
+  }
+
+  #tensor(name: string, shape: readonly number[]): GgufTensor {
+    const tensor = this.gguf.tensors.get(name);
+    if (tensor === undefined) {
+      throw new MillraceError("gguf_tensor", `expected a tensor ${name} of shape [${shape}], got none`, {
+        hint: "The file is incomplete, or its metadata describe another model.",
+      });
+    }
+    const actual = [...tensor.shape];
+    while (actual.length > shape.length && actual.at(-1) === 1) actual.pop();
+    if (actual.length !== shape.length || actual.some((size, i) => size !== shape[i])) {
+      throw new MillraceError("gguf_tensor", `expected ${name} of shape [${shape}], got [${tensor.shape}]`);
+    }
+    return tensor;
+  }
+}

@@ -1,0 +1,15 @@
+/** What the tensors of a GGUF file amount to. */
+import type { GgufFile } from "../../formats/gguf/types.js";
+import { type StoredTensor, summarizeWeights, type WeightSummary } from "../description/weight-summary.js";
+
+export function storedGgufTensors({ tensors }: GgufFile): StoredTensor[] {
+  return Array.from(tensors.values(), ({ type, shape, byteLength }) => ({
+    type,
+    numParameters: shape.reduce((product, size) => product * size, 1),
+    byteLength,
+  }));
+}
+
+export function summarizeGguf(gguf: GgufFile): WeightSummary {
+  return summarizeWeights(storedGgufTensors(gguf), gguf.tensors.get("token_embd.weight")?.byteLength ?? 0);
+}

@@ -1,0 +1,173 @@
+/** What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not served is refused. */
+import { describe, expect, it } from "vitest";
+import { MillraceError } from "../../core/errors.js";
+import { JsonObject } from "../../formats/files/json.js";
+import { ropeFrequencies } from "../description/rope.js";
+import { servableConfig } from "./servable.js";
+
+const BASE = {
+  model_type: "llama",
+  hidden_size: 64,
+  intermediate_size: 96,
+  num_hidden_layers: 8,
+  num_attention_heads: 4,
+  max_position_embeddings: 4096,
+};
+const WEIGHTS = { numEmbeddings: 100, hasOutput: true };
+const read = (changes: object) =>
+  servableConfig(new JsonObject({ ...BASE, ...changes }, "config.json", ""), "m", WEIGHTS);
+const modelOf = (changes: object) => read(changes).model;
+const mixerOf = (changes: object) => modelOf(changes).layers[0]!.mixer;
+const windows = (changes: object) => modelOf(changes).layers.map(({ mixer }) => mixer.window);
+const none = Array(8).fill(0);
+
+it("fills in what is not stated", () => {
+  expect(modelOf({})).toMatchObject({
+    architecture: "llama",
+    vocabSize: 100,
+    rmsEps: 1e-6,
+    embeddingScale: 1,
+    attentionScale: 0.25,
+    activation: "silu",
+    contextLength: 4096,
+    ropes: [{ dim: 16, base: 10_000, scaling: "none" }],
+  });
+  expect(mixerOf({})).toMatchObject({ numKvHeads: 4, headDim: 16 });
+  expect(modelOf({ model_type: "phi3" }).rmsEps).toBe(1e-5);
+  expect(mixerOf({ model_type: "qwen3" }).headDim).toBe(128);
+});
+
+it("reads the published Gemma 3 wrapper, which states next to nothing", () => {
+  const text_config = {
+    model_type: "gemma3_text",
+    hidden_size: 2560,
+    intermediate_size: 10_240,
+    num_hidden_layers: 34,
+  };
+  const rope_scaling = { factor: 8.0, rope_type: "linear" };
+  const json = { model_type: "gemma3", text_config: { ...text_config, rope_scaling, sliding_window: 1024 } };
+  const { model } = servableConfig(new JsonObject(json, "config.json", ""), "m");
+  expect(model).toMatchObject({
+    isTied: true,
+    vocabSize: 262_208,
+    attentionScale: 1 / 16,
+    activation: "geluTanh",
+    contextLength: 131_072,
+    ropes: [
+      { base: 1e6, scaling: "linear", factor: 8 },
+      { base: 1e4, scaling: "none" },
+    ],
+  });
+  expect(model.layers.slice(4, 7).map(({ mixer }) => mixer)).toMatchObject([
+    { numHeads: 8, numKvHeads: 4, headDim: 256, window: 1024, rope: 1 },
+    { numHeads: 8, numKvHeads: 4, headDim: 256, window: 0, rope: 0 },
+    { numHeads: 8, numKvHeads: 4, headDim: 256, window: 1024, rope: 1 },
+  ]);
+});
+
+describe("windows", () => {
+  it("are every layer's of mistral, by default too, and none where null", () => {
+    expect(windows({ model_type: "mistral", sliding_window: 128 })).toEqual(Array(8).fill(128));
+    expect(mixerOf({ model_type: "mistral", max_position_embeddings: 8192 }).window).toBe(4096);
+    expect(windows({ model_type: "mistral", sliding_window: null })).toEqual(none);
+  });
+
+  it("as long as the context are none", () => {
+    expect(windows({ model_type: "phi3", sliding_window: 4096 })).toEqual(none);
+  });
+
+  it("of qwen are used only where it says so, from max_window_layers on", () => {
+    const qwen = { model_type: "qwen2", sliding_window: 128, max_window_layers: 6 };
+    expect(windows(qwen)).toEqual(none);
+    expect(windows({ ...qwen, use_sliding_window: true })).toEqual([0, 0, 0, 0, 0, 0, 128, 128]);
+  });
+
+  it("follow layer_types where there are any", () => {
+    const layer_types = ["full_attention", ...Array(7).fill("sliding_attention")];
+    const json = { model_type: "gemma3_text", sliding_window: 128, layer_types };
+    expect(windows(json)).toEqual([0, ...Array(7).fill(128)]);
+    expect(() => read({ ...json, layer_types: ["full_attention"] })).toThrow(MillraceError);
+    expect(() => read({ ...json, layer_types: Array(8).fill("chunked_attention") })).toThrow(MillraceError);
+  });
+});
+
+describe("rope", () => {
+  const rope = (rope_scaling: object, more: object = {}) => read({ rope_scaling, rope_theta: 500_000, ...more });
+
+  it("of llama3 divides long waves, keeps short ones, and interpolates between (transformers' own numbers)", () => {
+    const { model, ropeFactors } = rope(
+      {
+        rope_type: "llama3",
+        factor: 8,
+        low_freq_factor: 1,
+        high_freq_factor: 4,
+        original_max_position_embeddings: 8192,
+      },
+      { head_dim: 128 },
+    );
+    expect(model.ropes[0]).toMatchObject({ base: 500_000, scaling: "none" });
+    const factors = ropeFactors.all!;
+    expect([factors[0], factors[28], factors[63]]).toEqual([1, 1, 8]);
+    expect(factors[32]).toBeCloseTo(2.69453, 5);
+  });
+
+  it("of yarn stretches the context and has one magnitude in all", () => {
+    const yarn = { type: "yarn", factor: 4, original_max_position_embeddings: 4096 };
+    const { model } = rope(yarn);
+    expect(model.contextLength).toBe(16_384);
+    expect(ropeFrequencies(model.ropes[0]!, undefined).magnitude).toBeCloseTo(1 + 0.1 * Math.log(4), 12);
+    const stated = rope({ ...yarn, attention_factor: 1.5 }).model.ropes[0]!;
+    expect(ropeFrequencies(stated, undefined).magnitude).toBeCloseTo(1.5, 12);
+    const both = rope({ ...yarn, mscale: 1, mscale_all_dim: 1 }).model.ropes[0]!;
+    expect(ropeFrequencies(both, undefined).magnitude).toBeCloseTo(1, 12);
+  });
+
+  it("of Phi-3 takes part of a head and two sets of factors", () => {
+    const long = { type: "longrope", short_factor: [1, 2, 3, 4], long_factor: [5, 6, 7, 8] };
+    const json = { model_type: "phi3", partial_rotary_factor: 0.5, original_max_position_embeddings: 1024 };
+    const { model, ropeFactors } = rope(long, json);
+    expect(model.ropes[0]).toMatchObject({ dim: 8, scaling: "longrope", originalContextLength: 1024 });
+    expect(model.ropes[0]!.attentionFactor).toBeCloseTo(Math.sqrt(1 + Math.log(4) / Math.log(1024)), 12);
+    expect([[...ropeFactors.short!], [...ropeFactors.long!]]).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+    ]);
+    expect(() => rope({ ...long, short_factor: [1] }, json)).toThrow(/short_factor to have 4 numbers, got 1/);
+  });
+
+  it.each([
+    [{ rope_type: "dynamic", factor: 2 }, "architecture_unsupported"],
+    [{ rope_type: "yarn", factor: 2, truncate: false }, "architecture_unsupported"],
+    [{ rope_type: "linear" }, "model_config"],
+    [{ rope_type: "linear", factor: -1 }, "model_config"],
+    [{ rope_type: "llama3", factor: 8 }, "model_config"],
+  ])("%j is refused with %s", (scaling, code) => {
+    expect(() => rope(scaling)).toThrow(expect.objectContaining({ code }));
+  });
+});
+
+describe("refuses", () => {
+  it.each([
+    [{ model_type: "mamba" }, "architecture_unsupported", /model_type to be one of llama, .*, got mamba/],
+    [{ model_type: "__proto__" }, "architecture_unsupported", /got __proto__/],
+    [{ hidden_act: "relu" }, "architecture_unsupported", /hidden_act to be silu, got relu/],
+    [{ final_logit_softcapping: 30 }, "architecture_unsupported", /no config\.json: final_logit_softcapping/],
+    [{ hidden_size: undefined }, "model_config", /config\.json: hidden_size to be an integer/],
+    [{ hidden_size: 2 ** 40 }, "model_config", /hidden_size to be an integer in \[1, 262144\]/],
+    [{ num_hidden_layers: 1.5 }, "model_config", /num_hidden_layers/],
+    [{ num_key_value_heads: 3 }, "model_config", /4 query heads in whole groups/],
+    [{ rms_norm_eps: 0 }, "model_config", /rms_norm_eps to be a positive number/],
+    [{ head_dim: "16" }, "model_config", /head_dim to be a number, got "16"/],
+    [{ head_dim: 7 }, "model_config", /rotated dimensions even/],
+  ])("%j", (changes, code, message) => {
+    const error = (() => {
+      try {
+        read(changes);
+      } catch (thrown) {
+        return thrown as MillraceError;
+      }
+      throw new Error("expected a refusal");
+    })();
+    expect([error.code, error.message]).toEqual([code, expect.stringMatching(message)]);
+  });
+});

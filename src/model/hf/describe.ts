@@ -1,0 +1,157 @@
+/** Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers' configuration classes. */
+import { configError, type JsonObject } from "../../formats/files/json.js";
+import type { HfFolder } from "../../formats/hf/folder.js";
+import {
+  type ExpertsFeedForward,
+  type FeedForward,
+  type LatentMixer,
+  layersOf,
+  type Mixer,
+  MODEL_LIMITS,
+  type ModelDescription,
+  seesAll,
+} from "../description/model-description.js";
+import { ConfigReader } from "./config-reader.js";
+import { type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { hasOutput } from "./names.js";
+import { contextLengthOf } from "./rope.js";
+
+/** What the weights beside a config.json say of the model. */
+export interface WeightFacts {
+  /** Rows of the embedding table. */
+  readonly numEmbeddings: number;
+  /** Whether there is an output matrix. */
+  readonly hasOutput: boolean;
+}
+
+export const weightFacts = (folder: HfFolder): WeightFacts => ({
+  numEmbeddings: folder.numEmbeddings,
+  hasOutput: hasOutput(folder),
+});
+
+/**
+ * @param config config.json
+ * @param name what the model is called
+ * @param weights undefined: only the config is there
+ * @throws model_config, where a number is missing or beyond MODEL_LIMITS
+ */
+export function describeConfig(config: JsonObject, name: string, weights?: WeightFacts): ModelDescription {
+  const traits = traitsOf(config);
+  const text = textConfig(config);
+  const read = new ConfigReader(text);
+  const numLayers = read.size("num_hidden_layers", MODEL_LIMITS.layers);
+  const width = read.size("hidden_size", MODEL_LIMITS.width);
+  const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
+  const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
+  const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
+  const feedForwardOf = readFeedForwards(text, numLayers);
+  return Object.freeze({
+    name,
+    width,
+    vocabSize: weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize),
+    contextLength,
+    isTied: statedTie || weights?.hasOutput === false,
+    layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
+  });
+}
+
+/** Longest sequence that the model was trained for, before its rope is stretched. */
+export const maxPositionsOf = (text: JsonObject, { defaults }: TypeTraits): number =>
+  new ConfigReader(text).size("max_position_embeddings", MODEL_LIMITS.context, defaults.maxPositions);
+
+interface LayerContext {
+  readonly numLayers: number;
+  readonly width: number;
+  readonly contextLength: number;
+}
+
+function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext): (index: number) => Mixer {
+  const { defaults } = traits;
+  const read = new ConfigReader(text);
+  const numHeads = read.size("num_attention_heads", MODEL_LIMITS.heads, defaults.numHeads);
+  if (text.has("kv_lora_rank")) {
+    const latent = readLatent(read, numHeads);
+    return () => latent;
+  }
+  const numKvHeads = read.size("num_key_value_heads", MODEL_LIMITS.heads, defaults.numKvHeads ?? numHeads);
+  const headDim = read.size("head_dim", MODEL_LIMITS.headDim, defaults.headDim ?? Math.floor(context.width / numHeads));
+  if (numHeads % numKvHeads !== 0) {
+    throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
+  }
+  const window = readWindow(text, defaults.window, context.contextLength);
+  const hasWindow = layersWithWindow(text, traits.windows, context.numLayers);
+  const ropeOfWindows = traits.windows === "period" ? 1 : 0;
+  return (index) => {
+    const local = hasWindow(index) ? { window, rope: ropeOfWindows } : { window: 0, rope: 0 };
+    return { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, ...local };
+  };
+}
+
+function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
+  return {
+    kind: "latent",
+    numHeads,
+    headDim: read.size(read.firstOf(["qk_nope_head_dim", "head_dim"]), MODEL_LIMITS.headDim),
+    valueDim: read.size("v_head_dim", MODEL_LIMITS.headDim),
+    kvRank: read.size("kv_lora_rank", MODEL_LIMITS.latent),
+    ropeDim: read.size("qk_rope_head_dim", MODEL_LIMITS.headDim),
+    queryRank: read.optionalSize("q_lora_rank", MODEL_LIMITS.latent),
+  };
+}
+
+/** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
+function readWindow(text: JsonObject, fallback: number | undefined, contextLength: number): number {
+  const isStated = Object.hasOwn(text.raw, "sliding_window");
+  if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
+  const window = new ConfigReader(text).size("sliding_window", MODEL_LIMITS.context, fallback);
+  return window >= contextLength ? 0 : window;
+}
+
+function layersWithWindow(
+  text: JsonObject,
+  windows: TypeTraits["windows"],
+  numLayers: number,
+): (index: number) => boolean {
+  if (windows === "none") return () => false;
+  if (windows === "whenUsed" && text.boolean("use_sliding_window") !== true) return () => false;
+  const types = windows === "all" ? undefined : text.strings("layer_types");
+  if (types !== undefined) {
+    const unknown = types.find((type) => type !== "sliding_attention" && type !== "full_attention");
+    if (types.length !== numLayers || unknown !== undefined) {
+      throw configError(
+        `expected ${text.nameOf("layer_types")} to name ${numLayers} layers sliding_attention or full_attention, got ${unknown ?? types.length}`,
+      );
+    }
+    return (index) => types[index] === "sliding_attention";
+  }
+  if (windows === "all") return () => true;
+  const first = text.number("max_window_layers") ?? 28;
+  if (windows === "whenUsed") return (index) => index >= first;
+  const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, 6);
+  return (index) => !seesAll(index, period);
+}
+
+function readFeedForwards(text: JsonObject, numLayers: number): (index: number) => FeedForward {
+  const read = new ConfigReader(text);
+  const experts = readExperts(read);
+  const numDense = experts === undefined ? numLayers : read.optionalSize("first_k_dense_replace", numLayers);
+  if (numDense === 0) return () => experts!;
+  const dense: FeedForward = { kind: "dense", width: read.size("intermediate_size", MODEL_LIMITS.ff) };
+  return (index) => (experts === undefined || index < numDense ? dense : experts);
+}
+
+function readExperts(read: ConfigReader): ExpertsFeedForward | undefined {
+  const countKey = read.firstOf(["num_local_experts", "n_routed_experts", "num_experts"]);
+  const count = read.optionalSize(countKey, MODEL_LIMITS.experts);
+  if (count === 0) return undefined;
+  const width = read.size(read.firstOf(["moe_intermediate_size", "intermediate_size"]), MODEL_LIMITS.ff);
+  const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
+  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff);
+  return {
+    kind: "experts",
+    count,
+    active: read.size("num_experts_per_tok", count, 1),
+    width,
+    sharedWidth: sharedKey === "n_shared_experts" ? shared * width : shared,
+  };
+}

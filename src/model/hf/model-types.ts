@@ -1,0 +1,110 @@
+/** The kinds of models that config.json files name, and what transformers' configuration class of each takes where a file is silent. */
+import type { Activation } from "../../backend/ops.js";
+import type { JsonObject } from "../../formats/files/json.js";
+import { type Architecture, unservedArchitecture, unservedVariant } from "../description/servable.js";
+
+/** `model_type` → architecture. */
+const ARCHITECTURE_BY_TYPE = {
+  llama: "llama",
+  mistral: "mistral",
+  qwen2: "qwen2",
+  qwen3: "qwen3",
+  gemma3: "gemma3",
+  gemma3_text: "gemma3",
+  phi3: "phi3",
+} as const satisfies Readonly<Record<string, Architecture>>;
+type ModelType = keyof typeof ARCHITECTURE_BY_TYPE;
+
+export const architectureOf = (type: ModelType): Architecture => ARCHITECTURE_BY_TYPE[type];
+
+export interface TypeTraits {
+  readonly activations: Readonly<Record<string, Activation>>;
+  /** Which layers have the sliding window where `layer_types` does not say; whenUsed: from max_window_layers on, if use_sliding_window. */
+  readonly windows: "none" | "all" | "period" | "whenUsed";
+  readonly isTied: boolean;
+  readonly defaults: {
+    readonly rmsEps: number;
+    readonly ropeBase: number;
+    readonly headDim?: number;
+    readonly numHeads?: number;
+    readonly numKvHeads?: number;
+    readonly maxPositions?: number;
+    readonly window?: number;
+    readonly vocabSize?: number;
+    readonly attentionScalar?: number;
+  };
+}
+
+const LLAMA: TypeTraits = {
+  activations: { silu: "silu" },
+  windows: "none",
+  isTied: false,
+  defaults: { rmsEps: 1e-6, ropeBase: 10_000 },
+};
+const GEMMA3: TypeTraits = {
+  activations: { gelu_pytorch_tanh: "geluTanh" },
+  windows: "period",
+  isTied: true,
+  defaults: {
+    rmsEps: 1e-6,
+    ropeBase: 1_000_000,
+    headDim: 256,
+    numHeads: 8,
+    numKvHeads: 4,
+    maxPositions: 131_072,
+    window: 4096,
+    vocabSize: 262_208,
+    attentionScalar: 256,
+  },
+};
+const TRAITS: Readonly<Record<ModelType, TypeTraits>> = {
+  llama: LLAMA,
+  mistral: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
+  qwen2: { ...LLAMA, windows: "whenUsed" },
+  qwen3: { ...LLAMA, windows: "whenUsed", defaults: { ...LLAMA.defaults, headDim: 128 } },
+  gemma3: GEMMA3,
+  gemma3_text: GEMMA3,
+  phi3: { ...LLAMA, windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
+};
+
+const isModelType = (type: string | undefined): type is ModelType =>
+  type !== undefined && Object.hasOwn(ARCHITECTURE_BY_TYPE, type);
+
+/** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
+export const textConfig = (config: JsonObject): JsonObject => config.object("text_config") ?? config;
+
+/** Traits of the wrapper's kind or of the language model's; those of llama, with nothing to assume, for others. */
+export function traitsOf(config: JsonObject): TypeTraits {
+  const type = [config, textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
+  return type === undefined ? LLAMA : TRAITS[type];
+}
+
+/** Features that would silently change the answers if they were ignored. */
+const UNSERVED_KEYS = ["final_logit_softcapping", "attn_logit_softcapping", "use_bidirectional_attention"] as const;
+
+/**
+ * @param type `model_type`
+ * @param name what the key is called in an error
+ * @throws architecture_unsupported, where the embedded engine computes no such models
+ */
+export function servedModelType(type: string | undefined, name = "model_type"): ModelType {
+  if (isModelType(type)) return type;
+  const known = Object.keys(ARCHITECTURE_BY_TYPE).join(", ");
+  throw unservedArchitecture(`expected ${name} to be one of ${known}, got ${type ?? "nothing"}`);
+}
+
+/**
+ * @param config config.json
+ * @throws architecture_unsupported, where the embedded engine computes no model with it
+ */
+export function servedTypeOf(config: JsonObject): ModelType {
+  const type = servedModelType(config.string("model_type"), config.nameOf("model_type"));
+  const text = textConfig(config);
+  for (const key of UNSERVED_KEYS) {
+    const value = text.value(key);
+    if (value !== undefined && value !== false && value !== 0) {
+      throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
+    }
+  }
+  return type;
+}

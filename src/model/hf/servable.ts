@@ -1,0 +1,61 @@
+/** Narrows a config.json's model to what the embedded engine computes. */
+import type { Activation } from "../../backend/ops.js";
+import type { JsonObject } from "../../formats/files/json.js";
+import { type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import { ConfigReader } from "./config-reader.js";
+import { describeConfig, maxPositionsOf, type WeightFacts } from "./describe.js";
+import { architectureOf, servedTypeOf, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { type RopeFactors, ropesFromHf } from "./rope.js";
+
+export interface ServableFolder {
+  readonly model: ServableModel;
+  /** What GGUF files store as tensors. */
+  readonly ropeFactors: RopeFactors;
+}
+
+/**
+ * @param config config.json
+ * @param name what the model is called
+ * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
+ * itself
+ */
+export function servableConfig(config: JsonObject, name: string, weights?: WeightFacts): ServableFolder {
+  const architecture = architectureOf(servedTypeOf(config));
+  const description = describeConfig(config, name, weights);
+  const layers = servableLayers(description);
+  const traits = traitsOf(config);
+  const text = textConfig(config);
+  const read = new ConfigReader(text);
+  const { headDim } = layers[0]!.mixer;
+  const { ropes, factors } = ropesFromHf(text, {
+    headDim,
+    maxPositions: maxPositionsOf(text, traits),
+    defaultBase: traits.defaults.ropeBase,
+    hasLocalRope: traits.windows === "period",
+  });
+  const { attentionScalar } = traits.defaults;
+  const model: ServableModel = {
+    ...description,
+    layers,
+    architecture,
+    rmsEps: read.positive("rms_norm_eps", traits.defaults.rmsEps),
+    embeddingScale: architecture === "gemma3" ? Math.fround(Math.sqrt(description.width)) : 1,
+    // Only classes with a default of their own read the key.
+    attentionScale:
+      1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
+    activation: readActivation(text, traits.activations),
+    isNeoxRope: true,
+    ropes,
+    pooling: undefined,
+  };
+  return { model: Object.freeze(model), ropeFactors: factors };
+}
+
+function readActivation(text: JsonObject, known: TypeTraits["activations"]): Activation {
+  const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
+  const name = text.string(key);
+  const activation =
+    name === undefined ? Object.values(known)[0] : Object.hasOwn(known, name) ? known[name] : undefined;
+  if (activation !== undefined) return activation;
+  throw unservedVariant(`expected ${text.nameOf(key)} to be ${Object.keys(known).join(", ")}, got ${name}`);
+}

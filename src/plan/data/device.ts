@@ -1,0 +1,50 @@
+/** What is known of a device that computes: one GPU of the table, or a CPU with what was measured on it. */
+import type { MachineSpeeds } from "../../core/machine-speeds.js";
+import type { Arithmetic } from "./quantizations.js";
+
+type Architecture = "ampere" | "ada" | "hopper" | "blackwell" | "cdna3";
+
+export interface Link {
+  readonly kind: "nvlink" | "pcie";
+  /** Per direction and GPU. */
+  readonly bytesPerS: number;
+}
+
+interface Device {
+  readonly id: string;
+  readonly label: string;
+  readonly memoryBytes: number;
+  readonly bytesPerS: number;
+  /** Dense peaks in operations per second, a multiply-add being two. What is missing the device cannot do. */
+  readonly flops: Readonly<Partial<Record<Arithmetic, number>>>;
+  readonly source: string;
+}
+
+export interface Gpu extends Device {
+  readonly aliases: readonly string[];
+  /** Parts of the names that nvidia-smi and rocm-smi show. */
+  readonly smiNames: readonly string[];
+  readonly arch: Architecture;
+  readonly link: Link;
+  readonly maxPerNode: number;
+  /** The fast link joins pairs only. */
+  readonly bridgedPairs?: boolean;
+  /** `link` is what each of the others is reached with. */
+  readonly linksPerNeighbour?: boolean;
+}
+
+export interface Cpu extends Device {
+  readonly numCores: number;
+  readonly isa: string;
+}
+
+export type Machine =
+  | { readonly kind: "gpu"; readonly device: Gpu; readonly count: number }
+  /** Of several memory nodes, each is a device: an instance stays on one. */
+  | { readonly kind: "cpu"; readonly device: Cpu; readonly count: number };
+
+/** A multiply-add is two operations. */
+export const ceilingsOf = ({ bytesPerS, narrow, wide, float }: MachineSpeeds): Pick<Cpu, "bytesPerS" | "flops"> => ({
+  bytesPerS,
+  flops: { cpu4: 2 * narrow, cpu8: 2 * wide, cpuFloat: 2 * float },
+});

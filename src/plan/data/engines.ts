@@ -1,0 +1,21 @@
+/** The engines that plans are made for, and the kinds of models that the documentation of each lists, by `model_type` (read 2026-08). */
+
+export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server"] as const;
+export type PlannedEngine = (typeof PLANNED_ENGINES)[number];
+
+/** Engines whose adapters take EAGLE-3 drafters. */
+export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-llm"];
+
+const EVERYWHERE = ["llama", "qwen2", "mistral", "mixtral", "deepseek_v3", "gemma3", "gemma3_text", "phi3"];
+const NEWER = ["qwen3", "qwen3_moe", "gpt_oss"];
+
+/** Without the embedded engine, whose own loader is asked. */
+export const LISTED_MODEL_TYPES: Readonly<Record<Exclude<PlannedEngine, "millrace">, readonly string[]>> = {
+  vllm: [...EVERYWHERE, ...NEWER, "gemma2"],
+  sglang: [...EVERYWHERE, ...NEWER, "gemma2"],
+  // nvidia.github.io/TensorRT-LLM/models/supported-models.html: the PyTorch backend, which has no Gemma 2.
+  "tensorrt-llm": [...EVERYWHERE, ...NEWER],
+  // huggingface.co/docs/text-generation-inference/supported_models
+  tgi: [...EVERYWHERE, "gemma2"],
+  "llama-server": [...EVERYWHERE, ...NEWER, "gemma2"],
+};

@@ -1,0 +1,61 @@
+import { expect, test } from "vitest";
+import type { ExpertsFeedForward } from "../model/description/model-description.js";
+import {
+  activeParameters,
+  expertsRead,
+  kvBytes,
+  tableParameters,
+  totalParameters,
+  weightBytes,
+  weightBytesPerStep,
+} from "../model/description/sizes.js";
+import { KNOWN_MODELS } from "./data/models.js";
+import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
+import { findKnownModel, knownModel, plannedModelOf } from "./known-model.js";
+
+test.each(KNOWN_MODELS)("$name has the parameters its card states", (known) => {
+  const model = plannedModelOf(known);
+  expect(Math.abs(totalParameters(model) / known.publishedParameters - 1)).toBeLessThan(0.01);
+  if (known.publishedActiveParameters === undefined) return;
+  // Some cards count the embedding table among the active ones, some do not.
+  const active = [activeParameters(model), activeParameters(model) - tableParameters(model)];
+  expect(Math.min(...active.map((count) => Math.abs(count / known.publishedActiveParameters! - 1)))).toBeLessThan(0.03);
+});
+
+test("keys and values per token are what the engines say", () => {
+  // 2 × layers × KV heads × head size × 2 bytes.
+  expect(kvBytes(knownModel("llama-3.3-70b"), KV_TYPES["16"].vectorBytes, 1)).toBe(2 * 80 * 8 * 128 * 2);
+  expect(kvBytes(knownModel("llama-3.3-70b"), KV_TYPES.fp8.vectorBytes, 1)).toBe(2 * 80 * 8 * 128);
+  expect(kvBytes(knownModel("llama-3.1-8b"), KV_TYPES.int8.vectorBytes, 1)).toBe(2 * 32 * 8 * (128 + 4));
+  // DeepSeek's latent attention keeps 576 numbers a layer.
+  expect(kvBytes(knownModel("deepseek-v3"), KV_TYPES["16"].vectorBytes, 1)).toBe(61 * 576 * 2);
+});
+
+test("layers with a window stop growing", () => {
+  const gemma = knownModel("gemma3-27b");
+  const perLayer = 2 * 16 * 128 * 2;
+  expect(kvBytes(gemma, KV_TYPES["16"].vectorBytes, 10_000)).toBe(perLayer * (10 * 10_000 + 52 * 1024));
+});
+
+test("a step of a mixture reads the experts that somebody chose", () => {
+  const mixtral = knownModel("mixtral-8x7b");
+  const experts = mixtral.layers[0]!.feedForward as ExpertsFeedForward;
+  expect(expertsRead(experts, 1)).toBeCloseTo(0.25);
+  expect(expertsRead(experts, 100)).toBeCloseTo(1);
+  const [one, many] = [1, 512].map((numTokens) => weightBytesPerStep(mixtral, QUANTIZATIONS.bf16, numTokens));
+  expect(one! / 2).toBeCloseTo(activeParameters(mixtral) - tableParameters(mixtral), -6);
+  expect(many! / 2).toBeCloseTo(totalParameters(mixtral) - tableParameters(mixtral), -6);
+});
+
+test("a tied table is read whole, another one only by rows", () => {
+  const [tied, untied] = [knownModel("qwen2.5-3b"), knownModel("qwen2.5-7b")];
+  expect(weightBytesPerStep(tied, QUANTIZATIONS.bf16, 1)).toBe(weightBytes(tied, QUANTIZATIONS.bf16));
+  expect(weightBytesPerStep(untied, QUANTIZATIONS.bf16, 1)).toBe(
+    weightBytes(untied, QUANTIZATIONS.bf16) - 2 * tableParameters(untied),
+  );
+});
+
+test("a model is found by our name or the hub's", () => {
+  expect(findKnownModel("Meta-Llama/llama-3.3-70b-instruct")?.name).toBe("llama-3.3-70b");
+  expect(() => knownModel("gpt-5")).toThrow(/expected --model to be a file, hf:org\/repo or a known name, got "gpt-5"/);
+});

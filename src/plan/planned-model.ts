@@ -1,0 +1,34 @@
+/** A model as plans know it: its description, and where its weights are and what they are stored in. */
+import type { ModelDescription } from "../model/description/model-description.js";
+
+/** Weights in a file, which engines use as they are. */
+export interface StoredWeights {
+  /** As the file says: Q4_0, BF16, … */
+  readonly label: string;
+  readonly weightBytes: number;
+  /** Of these, the embedding table, of which a step reads only rows. */
+  readonly embeddingBytes: number;
+}
+
+export interface PlannedModel extends ModelDescription {
+  /** Where its numbers come from. */
+  readonly source: string;
+  /** What an engine is told to load. */
+  readonly location: string;
+  /** The published weights are quantised already. */
+  readonly native?: "fp8" | "mxfp4" | undefined;
+  /** undefined: the weights are published in 16 bits, or as `native` says; engines may quantise them. */
+  readonly stored?: StoredWeights | undefined;
+  /** `model_type` of its config.json; undefined: of a GGUF file. */
+  readonly modelType?: string | undefined;
+  /** Why the embedded engine refuses it; undefined: it computes it. */
+  readonly embeddedRefusal?: string | undefined;
+  /** Published checkpoints in other weight types, by our names of these. */
+  readonly checkpoints: Readonly<Partial<Record<string, string>>>;
+  /** Repository with GGUF files of it. */
+  readonly gguf?: string | undefined;
+  /** Published EAGLE-3 heads. */
+  readonly eagle3?: string | undefined;
+  /** Family, for suggestions of a smaller one. */
+  readonly family?: string | undefined;
+}

@@ -1,0 +1,274 @@
+/**
+ * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the parts of the answer, the end.
+ * Streamed and whole answers both come from here, so they cannot differ.
+ */
+import { type MillraceError, toMillraceError } from "../core/errors.js";
+import type { Engine, EngineHandle } from "../engine/api/engine.js";
+import type { EngineOutput, TokenLogprob } from "../engine/api/output.js";
+import type { EngineRequest, Pooling, SamplingParams } from "../engine/api/request.js";
+import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
+import type { AnswerReader } from "../text/answer/answer-reader.js";
+import { scopedSalt } from "../text/block-hash.js";
+import { StopStringMatcher } from "../text/stop-strings.js";
+import { StreamDecoder } from "../text/stream-decoder.js";
+import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
+import { countCodePoints } from "./code-points.js";
+import type { EngineTerms } from "./job-terms.js";
+
+/** How an answer is taken apart into reasoning, content and calls. */
+export interface AnswerReading {
+  readonly openReader: () => AnswerReader;
+  /** Special tokens whose texts the reader needs to see. */
+  readonly keptTokenIds: ReadonlySet<number>;
+}
+
+export interface GenerationRequest {
+  readonly promptIds: Int32Array;
+  readonly sampling: SamplingParams;
+  /** Asks for the prompt as one vector instead of an answer. */
+  readonly pooling?: Pooling;
+  readonly stopStrings: readonly string[];
+  /** Whether the stop string, or the stop token's text, ends the output. */
+  readonly isStopIncluded: boolean;
+  /** Whether special tokens' texts are part of the output. */
+  readonly keepSpecial: boolean;
+  readonly cacheSalt: string | undefined;
+  /** What the answer must be. */
+  readonly constraint?: NonNullable<EngineRequest["constraint"]>;
+  /** Updates have their tokens' ids. */
+  readonly reportsTokenIds?: boolean;
+  /** Absent: the text is all there is. */
+  readonly reading?: AnswerReading | undefined;
+}
+
+/** One output token with its log-probability. */
+export interface ScoredToken {
+  readonly logprob: TokenLogprob;
+  /** Where the token's text begins in the output, in code points. */
+  readonly textOffset: number;
+  /** Reasoning was read from it. */
+  readonly isThought: boolean;
+}
+
+export interface GenerationEnd {
+  readonly reason: "stop" | "length";
+  /** The stop string or stop token that ended it; null for the model's own end and for length. */
+  readonly stopReason: string | number | null;
+}
+
+/** One step's news of one generation. */
+export interface GenerationUpdate {
+  /** New text; may be empty while characters or a possible stop string are incomplete. */
+  readonly text: string;
+  /** The new text taken apart; undefined where nothing is. */
+  readonly parts: readonly AnswerPart[] | undefined;
+  /** One for each new token when log-probabilities were asked for, else empty. Tokens of a stop string that was cut off are among them. */
+  readonly scored: readonly ScoredToken[];
+  readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
+  readonly pooled: Float64Array | undefined;
+  readonly numNewTokens: number;
+  /** The new tokens, where they were asked for; else empty. */
+  readonly tokenIds: readonly number[];
+  readonly numCachedTokens: number;
+  /** Milliseconds the request waited for the engine to take it in. */
+  readonly queueMs: number;
+  readonly end: GenerationEnd | undefined;
+}
+
+export interface GenerationListener {
+  onUpdate(update: GenerationUpdate): void;
+  /** Nothing follows. */
+  onError(error: MillraceError): void;
+}
+
+const NO_IDS: readonly number[] = [];
+const NO_SCORED: readonly ScoredToken[] = [];
+
+export class Generation {
+  readonly #request: GenerationRequest;
+  readonly #modelStopIds: ReadonlySet<number>;
+  readonly #listener: GenerationListener;
+  readonly #decoder: StreamDecoder;
+  readonly #matcher: StopStringMatcher | undefined;
+  readonly #reader: AnswerReader | undefined;
+  #handle: EngineHandle | undefined;
+  #isOver = false;
+  #numTokens = 0;
+  #numReasoningTokens = 0;
+  /** Of the update being made. */
+  #parts: AnswerPart[] = [];
+  #numDecodedCodePoints = 0;
+
+  constructor(request: GenerationRequest, tokenizer: Tokenizer, listener: GenerationListener) {
+    this.#request = request;
+    this.#modelStopIds = tokenizer.stopIds;
+    this.#listener = listener;
+    this.#decoder = new StreamDecoder(tokenizer, {
+      keepSpecial: request.keepSpecial,
+      keptTokenIds: request.reading?.keptTokenIds,
+      continuesText: true,
+    });
+    this.#reader = request.reading?.openReader();
+    this.#matcher =
+      request.stopStrings.length === 0
+        ? undefined
+        : new StopStringMatcher(request.stopStrings, { includeStop: request.isStopIncluded });
+  }
+
+  /** Throws what the engine refuses at once. */
+  start(engine: Engine, terms: EngineTerms): void {
+    const { promptIds, sampling, pooling, constraint } = this.#request;
+    const cacheSalt = scopedSalt(terms.cacheScope, this.#request.cacheSalt);
+    this.#handle = engine.submit(
+      {
+        promptIds,
+        sampling,
+        priority: terms.priority,
+        tenant: terms.tenant,
+        ...(cacheSalt === undefined ? {} : { cacheSalt }),
+        ...(pooling === undefined ? {} : { pooling }),
+        ...(constraint === undefined ? {} : { constraint }),
+      },
+      { onOutput: (output) => this.#acceptSafely(output), onError: (error) => this.#fail(error) },
+    );
+  }
+
+  /** Nothing is reported afterwards. */
+  abort(): void {
+    this.#isOver = true;
+    this.#handle?.abort();
+  }
+
+  get numTokens(): number {
+    return this.#numTokens;
+  }
+
+  /** Tokens that reasoning was read from; undefined where the answer is not taken apart. */
+  get numReasoningTokens(): number | undefined {
+    return this.#reader === undefined ? undefined : this.#numReasoningTokens;
+  }
+
+  #fail(error: MillraceError): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#listener.onError(error);
+  }
+
+  /** What goes wrong with an output (a token that has no text, say) ends this request; thrown further, it would end the process. */
+  #acceptSafely(output: EngineOutput): void {
+    try {
+      this.#accept(output);
+    } catch (thrown) {
+      this.abort();
+      this.#listener.onError(toMillraceError(thrown));
+    }
+  }
+
+  #accept(output: EngineOutput): void {
+    if (this.#isOver) return;
+    const numBefore = this.#numTokens;
+    let text = "";
+    let matched: string | undefined;
+    let scored: ScoredToken[] | undefined;
+    for (let i = 0; i < output.tokenIds.length && matched === undefined && !this.#isRead; i++) {
+      const tokenId = output.tokenIds[i]!;
+      this.#numTokens++;
+      const logprob = output.logprobs?.[i];
+      const textOffset = this.#numDecodedCodePoints;
+      const addScore = (isThought: boolean) => {
+        if (logprob === undefined) return;
+        scored ??= [];
+        scored.push({ logprob, textOffset, isThought });
+      };
+      const isFinalStop = output.stopTokenId !== undefined && i === output.tokenIds.length - 1;
+      if (isFinalStop && !this.#request.isStopIncluded) {
+        addScore(this.#reader?.isReasoning === true);
+        continue;
+      }
+      const step = this.#match(this.#decode(this.#decoder.push(tokenId)));
+      text += step.text;
+      matched = step.matched;
+      addScore(this.#readToken(step.text));
+    }
+    let end: GenerationEnd | undefined;
+    if (matched !== undefined || this.#isRead) {
+      this.#handle?.abort();
+      end = { reason: "stop", stopReason: matched ?? null };
+    } else if (output.finishReason !== undefined) {
+      const last = this.#finish();
+      text += last.text;
+      this.#addParts(this.#reader?.push(last.text));
+      end = last.matched === undefined ? this.#naturalEnd(output) : { reason: "stop", stopReason: last.matched };
+    }
+    if (end !== undefined) {
+      this.#isOver = true;
+      this.#addParts(this.#reader?.flush());
+    }
+    this.#listener.onUpdate({
+      text,
+      parts: this.#takeParts(),
+      scored: scored ?? NO_SCORED,
+      promptLogprobs: output.promptLogprobs,
+      pooled: output.pooled,
+      numNewTokens: this.#numTokens - numBefore,
+      tokenIds:
+        this.#request.reportsTokenIds === true
+          ? Array.from(output.tokenIds.slice(0, this.#numTokens - numBefore))
+          : NO_IDS,
+      numCachedTokens: output.numCachedTokens,
+      queueMs: output.queueMs,
+      end,
+    });
+  }
+
+  /** The reader wants no more, as behind the only call that was asked for. */
+  get #isRead(): boolean {
+    return this.#reader?.isComplete === true;
+  }
+
+  /** @returns whether the token is one of reasoning, its markers among them */
+  #readToken(text: string): boolean {
+    if (this.#reader === undefined) return false;
+    const wasReasoning = this.#reader.isReasoning;
+    this.#addParts(this.#reader.push(text));
+    const isThought = wasReasoning || this.#reader.isReasoning;
+    if (isThought) this.#numReasoningTokens++;
+    return isThought;
+  }
+
+  #addParts(parts: readonly AnswerPart[] = []): void {
+    for (const part of parts) appendPart(this.#parts, part);
+  }
+
+  #takeParts(): readonly AnswerPart[] | undefined {
+    if (this.#reader === undefined) return undefined;
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts;
+  }
+
+  #decode(text: string): string {
+    if (this.#request.sampling.numLogprobs !== undefined) this.#numDecodedCodePoints += countCodePoints(text);
+    return text;
+  }
+
+  #match(text: string): { readonly text: string; readonly matched: string | undefined } {
+    // The first min_tokens tokens cannot end the output, so their text is not searched (as vLLM has it).
+    if (this.#matcher === undefined || this.#numTokens <= this.#request.sampling.minTokens) {
+      return { text, matched: undefined };
+    }
+    return text === "" ? { text, matched: undefined } : this.#matcher.push(text);
+  }
+
+  /** The engine is done: half characters come out as U+FFFD and held-back text is released. */
+  #finish(): { readonly text: string; readonly matched: string | undefined } {
+    const tail = this.#match(this.#decode(this.#decoder.flush()));
+    if (tail.matched !== undefined || this.#matcher === undefined) return tail;
+    return { text: tail.text + this.#matcher.flush(), matched: undefined };
+  }
+
+  #naturalEnd(output: EngineOutput): GenerationEnd {
+    const isOwnStop = output.stopTokenId === undefined || this.#modelStopIds.has(output.stopTokenId);
+    return { reason: output.finishReason ?? "stop", stopReason: isOwnStop ? null : output.stopTokenId! };
+  }
+}

@@ -1,0 +1,120 @@
+/** All the generations of one HTTP request: submitted together, measured, and ended together. */
+import { type MillraceError, toMillraceError } from "../core/errors.js";
+import type { ServeContext } from "./context.js";
+import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
+import { deadlineExceeded, type JobTerms } from "./job-terms.js";
+import type { RequestTimer } from "./metrics.js";
+
+/** What the usage block is made of; arrays are indexed like the job's requests. */
+export interface JobTotals {
+  readonly numOutputTokens: number;
+  /** undefined where answers are not taken apart. */
+  readonly numReasoningTokens: number | undefined;
+  readonly numCachedTokens: readonly number[];
+}
+
+interface JobListener {
+  onUpdate(index: number, update: GenerationUpdate): void;
+  onDone(totals: JobTotals): void;
+  /** The first failure; the other generations are aborted. */
+  onError(error: MillraceError): void;
+}
+
+export class Job {
+  readonly #context: ServeContext;
+  readonly #generations: readonly Generation[];
+  readonly #timers: readonly RequestTimer[];
+  readonly #numCachedTokens: number[];
+  readonly #open: Set<number>;
+  readonly #listener: JobListener;
+  readonly #terms: JobTerms;
+  #deadline: NodeJS.Timeout | undefined;
+
+  constructor(context: ServeContext, requests: readonly GenerationRequest[], listener: JobListener, terms: JobTerms) {
+    this.#context = context;
+    this.#listener = listener;
+    this.#terms = terms;
+    this.#numCachedTokens = requests.map(() => 0);
+    this.#open = new Set(requests.keys());
+    this.#timers = requests.map((request) => context.metrics.startRequest(request, terms.arrivedAtMs));
+    this.#generations = requests.map(
+      (request, index) =>
+        new Generation(request, context.tokenizer, {
+          onUpdate: (update) => this.#update(index, update),
+          onError: (error) => this.#fail(index, error),
+        }),
+    );
+  }
+
+  /** Submits all, or none: when one is refused, the ones before it are aborted and the refusal is thrown. */
+  start(): void {
+    try {
+      const leftMs = this.#timeLeftMs();
+      for (const generation of this.#generations) generation.start(this.#context.engine, this.#terms);
+      if (leftMs !== undefined) this.#deadline = setTimeout(() => this.#expire(), leftMs);
+    } catch (thrown) {
+      // A refused request never ran, so it is not counted as finished.
+      for (const generation of this.#generations) generation.abort();
+      this.#open.clear();
+      throw toMillraceError(thrown);
+    }
+  }
+
+  /** The client has gone, or nobody wants the rest. Safe at any time. */
+  abort(): void {
+    this.#endAll("abort");
+  }
+
+  /** Throws when the time was up before the work began, as with a body that came slowly. */
+  #timeLeftMs(): number | undefined {
+    const { arrivedAtMs, timeoutMs } = this.#terms;
+    if (timeoutMs === undefined) return undefined;
+    const leftMs = arrivedAtMs + timeoutMs - performance.now();
+    if (leftMs <= 0) throw deadlineExceeded(timeoutMs, 0);
+    return leftMs;
+  }
+
+  #expire(): void {
+    const { numOutputTokens } = this.#totals();
+    this.#endAll("error");
+    this.#listener.onError(deadlineExceeded(this.#terms.timeoutMs ?? 0, numOutputTokens));
+  }
+
+  #update(index: number, update: GenerationUpdate): void {
+    this.#numCachedTokens[index] = update.numCachedTokens;
+    this.#timers[index]!.onTokens(update.numNewTokens, update.queueMs);
+    if (update.end !== undefined) this.#timers[index]!.onEnd(update.end.reason);
+    this.#listener.onUpdate(index, update);
+    if (update.end === undefined) return;
+    this.#open.delete(index);
+    if (this.#open.size > 0) return;
+    clearTimeout(this.#deadline);
+    this.#listener.onDone(this.#totals());
+  }
+
+  #totals(): JobTotals {
+    let numOutputTokens = 0;
+    let numReasoningTokens: number | undefined;
+    for (const generation of this.#generations) {
+      numOutputTokens += generation.numTokens;
+      if (generation.numReasoningTokens === undefined) continue;
+      numReasoningTokens = (numReasoningTokens ?? 0) + generation.numReasoningTokens;
+    }
+    return { numOutputTokens, numReasoningTokens, numCachedTokens: this.#numCachedTokens };
+  }
+
+  #fail(index: number, error: MillraceError): void {
+    if (!this.#open.has(index)) return;
+    this.#endAll("error");
+    this.#listener.onError(error);
+  }
+
+  #endAll(reason: "abort" | "error"): void {
+    clearTimeout(this.#deadline);
+    for (const index of this.#open) {
+      this.#generations[index]!.abort();
+      this.#timers[index]!.onEnd(reason);
+    }
+    this.#open.clear();
+  }
+}

@@ -1,0 +1,26 @@
+/** Reads a request's body as JSON, wherever it comes from. */
+import { readBody } from "../core/body-reader.js";
+import { readIncoming, tooLarge } from "../core/json-body.js";
+import type { AppContext, ServeLimits } from "./context.js";
+import { onDisconnect } from "./disconnect.js";
+
+async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array> {
+  if (c.env?.incoming !== undefined) return readIncoming(c.env.incoming, limits);
+  const bytes = new Uint8Array(await c.req.raw.arrayBuffer());
+  if (bytes.length > limits.maxBodyBytes) throw tooLarge(limits);
+  return bytes;
+}
+
+/** @example const body = await readJsonObject(c, limits); // { model: "mill", messages: […] } */
+export async function readJsonObject(c: AppContext, limits: ServeLimits): Promise<Readonly<Record<string, unknown>>> {
+  const bytes = await readBytes(c, limits);
+  let endWatch = () => {};
+  const onWait = (leave: () => void) => {
+    endWatch = onDisconnect(c, leave);
+  };
+  try {
+    return (await readBody(bytes, { path: c.req.path, tenant: c.get("tenant"), onWait })).body;
+  } finally {
+    endWatch();
+  }
+}

@@ -1,0 +1,109 @@
+/** Server-sent events straight onto Node's response: text is gathered and written once per turn of the event loop, so one engine step costs one write. */
+import type { ServerResponse } from "node:http";
+import type { HeaderRecord } from "../core/cors.js";
+
+const EVENT_STREAM_HEADERS: HeaderRecord = {
+  "Content-Type": "text/event-stream; charset=utf-8",
+  "Cache-Control": "no-cache",
+  // Tells nginx not to gather the stream.
+  "X-Accel-Buffering": "no",
+};
+
+/** What a stream says when it has nothing to say: proxies cut silent ones after a minute. Nothing is said before its first event, which opens it. */
+interface Heartbeat {
+  readonly text: string;
+  readonly everyMs: number;
+  /** Whether there is somebody behind it that lives; asked at each beat. */
+  isDue(): boolean;
+}
+
+/** A comment, which clients pass over; of /kv_events, longer silence is a lost connection. */
+const DEFAULT_HEARTBEAT: Heartbeat = { text: ":\n\n", everyMs: 15_000, isDue: () => true };
+
+export class SseStream {
+  readonly #outgoing: ServerResponse;
+  readonly #headers: HeaderRecord;
+  readonly #maxBufferedBytes: number;
+  readonly #onOverflow: (bufferedBytes: number) => void;
+  readonly #heartbeat: Heartbeat;
+  #beat: NodeJS.Timeout | undefined;
+  #pending = "";
+  #maxTextLength = 0;
+  #isFlushScheduled = false;
+  #isEnding = false;
+
+  /** `onOverflow` is called once when the client reads too slowly; the connection is cut after it. */
+  constructor(
+    outgoing: ServerResponse,
+    options: {
+      readonly headers: HeaderRecord;
+      readonly maxBufferedBytes: number;
+      readonly onOverflow: (bufferedBytes: number) => void;
+      readonly heartbeat?: Partial<Heartbeat> | undefined;
+    },
+  ) {
+    this.#outgoing = outgoing;
+    this.#headers = options.headers;
+    this.#maxBufferedBytes = options.maxBufferedBytes;
+    this.#onOverflow = options.onOverflow;
+    this.#heartbeat = { ...DEFAULT_HEARTBEAT, ...options.heartbeat };
+    outgoing.once("close", () => clearTimeout(this.#beat));
+    // Writing to a connection that has just gone is reported here; the disconnect watch acts on it.
+    outgoing.on("error", () => {});
+  }
+
+  /** Headers are sent with the first text, so that an earlier failure still gets its own status. */
+  get isOpen(): boolean {
+    return this.#outgoing.headersSent || this.#pending !== "";
+  }
+
+  /** `text` is one or more complete events. */
+  send(text: string): void {
+    if (text === "" || this.#isEnding) return;
+    this.#pending += text;
+    this.#schedule();
+  }
+
+  end(): void {
+    this.#isEnding = true;
+    this.#schedule();
+  }
+
+  /** A client that takes nothing is not kept: it is cut off in its time. */
+  #keepAlive(): void {
+    if (this.#outgoing.writableLength === 0 && this.#heartbeat.isDue()) this.send(this.#heartbeat.text);
+    this.#beat?.refresh();
+  }
+
+  #schedule(): void {
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
+    queueMicrotask(() => {
+      this.#isFlushScheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    const outgoing = this.#outgoing;
+    if (outgoing.destroyed || outgoing.writableEnded) return;
+    if (!outgoing.headersSent) outgoing.writeHead(200, { ...EVENT_STREAM_HEADERS, ...this.#headers });
+    const text = this.#pending;
+    this.#pending = "";
+    if (this.#isEnding) {
+      clearTimeout(this.#beat);
+      outgoing.end(text);
+      return;
+    }
+    outgoing.write(text);
+    this.#beat ??= setTimeout(() => this.#keepAlive(), this.#heartbeat.everyMs).unref();
+    this.#beat.refresh();
+    // What was just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
+    this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
+    if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;
+    this.#isEnding = true;
+    this.#onOverflow(outgoing.writableLength);
+    // A pipelined response has no socket yet; destroying the request takes the connection down either way.
+    outgoing.req.socket.destroy();
+  }
+}
