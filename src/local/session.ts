@@ -3,7 +3,7 @@ import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
-import { SOLE_USER_TERMS } from "../serve/job-terms.js";
+import { SOLE_USER_TERMS } from "../serve/generation/job-terms.js";
 import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds } from "../text/text-side.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
@@ -45,7 +45,7 @@ export async function openLocalSession(
   startStage: StartStage,
 ): Promise<LocalSession> {
   const { name, engine, tokenizer, chatTemplate, samplingDefaults } = await startEngineWithText(source, startStage);
-  const { Generation } = await import("../serve/generation.js");
+  const { Generation } = await import("../serve/generation/generation.js");
 
   function answer(
     promptIds: readonly number[],

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../core/package-root.js";
-import type { AppContext } from "./context.js";
+import type { AppContext } from "./http/context.js";
 
 let page: string | undefined;
 

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { createApp } from "./app.js";
-import type { AppOptions } from "./context.js";
+import type { AppOptions } from "./http/context.js";
 
 const MARK = "ZEBRA";
 const PATHS = [

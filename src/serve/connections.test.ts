@@ -9,7 +9,7 @@ import { holdBodies, largeBody } from "../../test/helpers/held-bodies.js";
 import { FairThread } from "../core/fair-thread.js";
 import { AsyncTokenizer } from "../text/async-tokenizer.js";
 import { loadTokenizer, tokenizerSource } from "../text/tokenizer-source.js";
-import { type AppOptions, DEFAULT_LIMITS } from "./context.js";
+import { type AppOptions, DEFAULT_LIMITS } from "./http/context.js";
 import { startServer } from "./server.js";
 
 let fake: FakeServer;

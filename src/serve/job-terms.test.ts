@@ -4,7 +4,7 @@ import { type FakeApp, fakeAppOptions, startFakeServer, until } from "../../test
 import { createKeyCheck } from "../core/api-keys.js";
 import type { ErrorBody } from "../core/error-body.js";
 import { createApp } from "./app.js";
-import type { AppOptions } from "./context.js";
+import type { AppOptions } from "./http/context.js";
 
 const chatFields = { messages: [{ role: "user", content: "hi" }], max_tokens: 3 };
 const ENDPOINTS: readonly (readonly [path: string, fields: object])[] = [

@@ -6,9 +6,9 @@
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { MillraceError } from "../core/errors.js";
 import type { BlockChanges } from "../text/cached-blocks.js";
-import type { AppContext, ServeContext } from "./context.js";
-import { onDisconnect } from "./disconnect.js";
-import { SseStream } from "./sse.js";
+import type { AppContext, ServeContext } from "./http/context.js";
+import { onDisconnect } from "./http/disconnect.js";
+import { SseStream } from "./http/sse.js";
 
 export function kvEvents(c: AppContext, context: ServeContext): Promise<Response> {
   const outgoing = c.env?.outgoing;

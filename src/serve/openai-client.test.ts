@@ -11,7 +11,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { FakeEngineOptions } from "../../test/helpers/fake-engine.js";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { EOS_ID } from "../../test/helpers/fake-tokenizer.js";
-import type { AppOptions } from "./context.js";
+import type { AppOptions } from "./http/context.js";
 
 let fake: FakeServer | undefined;
 

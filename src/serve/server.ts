@@ -11,8 +11,8 @@ import { answerBadRequest, answerHalfClosed, endSilentConnections, listen, shown
 import type { RequestLogger } from "../core/request-logger.js";
 import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
-import type { AppOptions } from "./context.js";
-import { logFailure } from "./error-response.js";
+import type { AppOptions } from "./http/context.js";
+import { logFailure } from "./http/error-response.js";
 
 export interface ServerOptions extends AppOptions {
   readonly host: string;

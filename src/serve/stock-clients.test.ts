@@ -5,7 +5,7 @@ import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-template
 import { chatMl, fakeAppOptions, startFakeServer } from "../../test/helpers/fake-server.js";
 import { BOS_ID } from "../../test/helpers/fake-tokenizer.js";
 import { createApp } from "./app.js";
-import type { AppOptions } from "./context.js";
+import type { AppOptions } from "./http/context.js";
 
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createFleetMetrics } from "../../src/fleet/observe/metrics.js";
-import { createMetrics } from "../../src/serve/metrics.js";
+import { createMetrics } from "../../src/serve/generation/metrics.js";
 import { FakeEngine } from "../helpers/fake-engine.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 

@@ -1,6 +1,6 @@
 /** Sends one request to the HTTP application, without a socket and in front of a fake engine, and gives the answer its type. */
 import { createApp } from "../../src/serve/app.js";
-import type { AppOptions } from "../../src/serve/context.js";
+import type { AppOptions } from "../../src/serve/http/context.js";
 import { grammarOfRecipe } from "../../src/text/answer/answer-recipe.js";
 import type { FakeEngineOptions } from "./fake-engine.js";
 import { type FakeApp, fakeAppOptions } from "./fake-server.js";

@@ -2,8 +2,8 @@
 
 import { ANY_PAGE } from "../../src/core/cors.js";
 import type { RequestLogger } from "../../src/core/request-logger.js";
-import type { ChatRenderer } from "../../src/serve/context.js";
-import { type AppOptions, DEFAULT_LIMITS } from "../../src/serve/context.js";
+import type { ChatRenderer } from "../../src/serve/http/context.js";
+import { type AppOptions, DEFAULT_LIMITS } from "../../src/serve/http/context.js";
 import { type RunningServer, startServer } from "../../src/serve/server.js";
 import { FakeEngine, type FakeEngineOptions } from "./fake-engine.js";
 import { fakeTokenizer } from "./fake-tokenizer.js";

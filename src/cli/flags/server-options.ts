@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../../core/log.js";
 import type { SamplingSource } from "../../local/sampling.js";
-import type { UnknownFields } from "../../serve/context.js";
+import type { UnknownFields } from "../../serve/http/context.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../../text/answer/call-formats.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";

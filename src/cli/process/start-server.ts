@@ -27,8 +27,8 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   // Loaded beside the weights, not after them.
   const serving = Promise.all([
     import("../../serve/server.js"),
-    import("../../serve/context.js"),
-    import("../../serve/seeds.js"),
+    import("../../serve/http/context.js"),
+    import("../../serve/generation/seeds.js"),
     import("../../serve/load-counts.js"),
   ]);
   serving.catch(() => {});

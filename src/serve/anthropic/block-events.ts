@@ -1,7 +1,7 @@
 /** An answer's content blocks: whole, and as stream events. A block is opened before its first delta, and closed before the next one opens. */
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
-import { type AnswerItem, addPart, textOfPart } from "../answer-items.js";
+import { type AnswerItem, addPart, textOfPart } from "../generation/answer-items.js";
 
 export function streamEvent(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;

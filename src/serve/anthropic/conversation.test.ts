@@ -4,7 +4,7 @@ import { fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import type { AnthropicErrorBody } from "../../core/error-body.js";
 import type { ChatTemplateInput } from "../../text/template/chat-template.js";
 import { createApp } from "../app.js";
-import type { UnknownFields } from "../context.js";
+import type { UnknownFields } from "../http/context.js";
 
 async function ask(fields: object, unknownFields: UnknownFields = "error") {
   const inputs: ChatTemplateInput[] = [];

@@ -1,7 +1,7 @@
 /** From Anthropic's messages and content blocks to the template's messages, and through the template to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../context.js";
+import type { Asker, PromptContext } from "../http/context.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested, pathText } from "../openai/fields.js";

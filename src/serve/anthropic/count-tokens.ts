@@ -1,9 +1,9 @@
 /** POST /v1/messages/count_tokens: the tokens of the prompt that /v1/messages would make. */
 import { z } from "zod";
-import type { AppContext, ServeContext } from "../context.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
-import { readJsonObject } from "../read-body.js";
 import { planConversation } from "./conversation.js";
 import { CONVERSATION_INERT, CONVERSATION_UNSUPPORTED, conversationShape } from "./conversation-fields.js";
 

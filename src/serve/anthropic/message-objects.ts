@@ -1,10 +1,10 @@
 /** The JSON of /v1/messages: the whole message, and the sequence of stream events. */
 
 import { anthropicErrorBody } from "../../core/error-body.js";
-import { type AnswerItem, itemsOf, partsOf } from "../answer-items.js";
-import type { GenerationEnd, GenerationUpdate } from "../generation.js";
-import type { JobTotals } from "../job.js";
-import type { ChoiceResult, StreamFrames } from "../respond.js";
+import { type AnswerItem, itemsOf, partsOf } from "../generation/answer-items.js";
+import type { GenerationEnd, GenerationUpdate } from "../generation/generation.js";
+import type { JobTotals } from "../generation/job.js";
+import type { ChoiceResult, StreamFrames } from "../http/respond.js";
 import { BlockEvents, contentBlock, PING, streamEvent } from "./block-events.js";
 
 export interface MessageFacts {

@@ -1,18 +1,18 @@
 /** POST /v1/messages, Anthropic's Messages API. */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import type { AppContext, ServeContext } from "../context.js";
-import type { GenerationRequest } from "../generation.js";
+import type { GenerationRequest } from "../generation/generation.js";
+import { seedOf } from "../generation/seeds.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { jobTerms } from "../http/request-terms.js";
+import { collectResults, streamResults } from "../http/respond.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
 import { type FieldRules, never, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
 import { integerIn, numberIn, samplingShape, stopStringsField, termsShape } from "../openai/schema-parts.js";
 import { sayUnenforced } from "../openai/unenforced.js";
-import { readJsonObject } from "../read-body.js";
-import { jobTerms } from "../request-terms.js";
-import { collectResults, streamResults } from "../respond.js";
-import { seedOf } from "../seeds.js";
 import { planConversation } from "./conversation.js";
 import {
   answerFormOf,

@@ -1,7 +1,7 @@
 /** Anthropic's fields about tools, in the words of OpenAI's, which the rest of the server knows. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../context.js";
+import type { Asker, PromptContext } from "../http/context.js";
 import { parseNested } from "../openai/fields.js";
 import { objectField } from "../openai/schema-parts.js";
 import { assertDistinctNames, longNameField, parametersField, type ToolFields } from "../openai/tool-fields.js";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import { strangeToolTemplate, thinkingTemplate, toolTemplate } from "../../../test/helpers/chat-templates.js";
 import { chatMl } from "../../../test/helpers/fake-server.js";
-import type { AppOptions } from "../context.js";
+import type { AppOptions } from "../http/context.js";
 
 const input_schema = { type: "object", properties: {} };
 const tool = (name: string, rest: object = {}) => ({ name, input_schema, ...rest });

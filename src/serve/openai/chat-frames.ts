@@ -2,8 +2,8 @@
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
-import type { GenerationUpdate, ScoredToken } from "../generation.js";
-import type { StreamFrames } from "../respond.js";
+import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
+import type { StreamFrames } from "../http/respond.js";
 import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
 import type { StreamUsage } from "./schema-parts.js";
 import { ChunkUsage, usageOf } from "./usage.js";

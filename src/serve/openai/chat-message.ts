@@ -1,8 +1,8 @@
 /** What one choice of a chat answer says: the assistant's message of a whole answer, and why it ended. */
 import { randomUUID } from "node:crypto";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
-import type { GenerationEnd } from "../generation.js";
-import type { ChoiceResult } from "../respond.js";
+import type { GenerationEnd } from "../generation/generation.js";
+import type { ChoiceResult } from "../http/respond.js";
 
 export function newCallId(): string {
   return `call_${randomUUID().replaceAll("-", "")}`;

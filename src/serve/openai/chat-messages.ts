@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { PromptContext } from "../context.js";
+import type { PromptContext } from "../http/context.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";

@@ -5,8 +5,8 @@ import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.j
 import type { CallGrammarOptions } from "../../text/answer/call-grammar.js";
 import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
-import type { PromptContext } from "../context.js";
-import type { AnswerReading } from "../generation.js";
+import type { AnswerReading } from "../generation/generation.js";
+import type { PromptContext } from "../http/context.js";
 import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
 import { type ToolFields, type ToolUse, toolUseOf } from "./tool-fields.js";
 

@@ -3,8 +3,8 @@ import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import { countCodePoints } from "../code-points.js";
-import type { PromptContext } from "../context.js";
+import { countCodePoints } from "../generation/code-points.js";
+import type { PromptContext } from "../http/context.js";
 import { assertMayBeTruncated, assertTextMayFit, contextExceeded, truncated, wholeIds } from "./prompt-size.js";
 import { checked, isTokenIdArray } from "./schema-parts.js";
 

@@ -5,13 +5,13 @@ import { errorBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
-import { countCodePoints } from "../code-points.js";
-import type { AppContext, PromptContext, ServeContext } from "../context.js";
-import type { GenerationUpdate, ScoredToken } from "../generation.js";
-import { readJsonObject } from "../read-body.js";
-import { jobTerms } from "../request-terms.js";
-import { collectResults, type StreamFrames, streamResults } from "../respond.js";
-import { seedOf } from "../seeds.js";
+import { countCodePoints } from "../generation/code-points.js";
+import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
+import { seedOf } from "../generation/seeds.js";
+import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { jobTerms } from "../http/request-terms.js";
+import { collectResults, type StreamFrames, streamResults } from "../http/respond.js";
 import {
   encodePrompts,
   infillPrompts,

@@ -1,11 +1,11 @@
 /** POST /v1/embeddings. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { AppContext, ServeContext } from "../context.js";
-import type { GenerationRequest } from "../generation.js";
-import { readJsonObject } from "../read-body.js";
-import { jobTerms } from "../request-terms.js";
-import { collectResults } from "../respond.js";
+import type { GenerationRequest } from "../generation/generation.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { jobTerms } from "../http/request-terms.js";
+import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";

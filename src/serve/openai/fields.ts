@@ -1,7 +1,7 @@
 /** Turns a JSON body into a typed request: null means absent (of unknown fields too), inert fields are dropped, unsupported and unknown ones are named, the rest is checked by the schema. */
 import type { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../context.js";
+import type { Asker, PromptContext } from "../http/context.js";
 import { describeValue } from "./describe-value.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {

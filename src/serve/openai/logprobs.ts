@@ -2,7 +2,7 @@
 import type { TokenLogprob } from "../../engine/api/output.js";
 import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import type { ScoredToken } from "../generation.js";
+import type { ScoredToken } from "../generation/generation.js";
 
 /** JSON has no -Infinity; vLLM's floor is used. */
 const LOWEST_LOGPROB = -9999;

@@ -1,6 +1,6 @@
 /** Resolves a request's `model`: one of the served names, or the first when none is sent. */
 import { MillraceError } from "../../core/errors.js";
-import type { ServeContext } from "../context.js";
+import type { ServeContext } from "../http/context.js";
 
 export function resolveModelName(context: ServeContext, name: string | undefined): string {
   if (name === undefined) return context.modelNames[0];

@@ -1,6 +1,6 @@
 /** GET /v1/models and /v1/models/:id. */
 import { modelListObject, modelObject } from "../../core/model-list.js";
-import type { AppContext, ServeContext } from "../context.js";
+import type { AppContext, ServeContext } from "../http/context.js";
 import { resolveModelName } from "./model-name.js";
 
 function describeModel(context: ServeContext, name: string) {

@@ -1,7 +1,7 @@
 /** Refuses prompts that cannot fit the context, before the work of tokenizing, decoding or rendering them holds up everybody else. */
 import { MillraceError } from "../../core/errors.js";
 import type { Encoded } from "../../text/tokenizer-job.js";
-import type { PromptContext } from "../context.js";
+import type { PromptContext } from "../http/context.js";
 
 /** OpenAI's words: clients find them and shorten the conversation, or send it to a model with a longer context. */
 function limitOf(maxModelLen: number): string {

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ask } from "../../../test/helpers/ask.js";
 import { fakeAppOptions, type LogLine } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, fakeTokenizer, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
-import type { PromptContext } from "../context.js";
+import type { PromptContext } from "../http/context.js";
 import { CHAT_RULES } from "./chat-completions.js";
 import { parseFields } from "./fields.js";
 

@@ -2,10 +2,10 @@
 
 import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
-import { type AnswerItem, addPart, partsOf, textOfPart } from "../answer-items.js";
-import type { GenerationEnd, ScoredToken } from "../generation.js";
-import type { JobTotals } from "../job.js";
-import type { StreamFrames } from "../respond.js";
+import { type AnswerItem, addPart, partsOf, textOfPart } from "../generation/answer-items.js";
+import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
+import type { JobTotals } from "../generation/job.js";
+import type { StreamFrames } from "../http/respond.js";
 import {
   contentPart,
   emptyAnswerItem,

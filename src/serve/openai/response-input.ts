@@ -1,7 +1,7 @@
 /** The input of /v1/responses, a text or the items of earlier answers and what was said to them, as the template's messages. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../context.js";
+import type { Asker, PromptContext } from "../http/context.js";
 import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested, pathText } from "./fields.js";

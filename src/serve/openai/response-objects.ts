@@ -1,8 +1,8 @@
 /** The JSON of /v1/responses: the response object in each of its states, and the items of its output. */
-import { type AnswerItem, itemsOf, newItem } from "../answer-items.js";
-import type { GenerationEnd, ScoredToken } from "../generation.js";
-import type { JobTotals } from "../job.js";
-import type { ChoiceResult } from "../respond.js";
+import { type AnswerItem, itemsOf, newItem } from "../generation/answer-items.js";
+import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
+import type { JobTotals } from "../generation/job.js";
+import type { ChoiceResult } from "../http/respond.js";
 
 /** What was asked, as responses repeat it. */
 export interface ResponseFacts {

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
-import type { AppContext, Asker, PromptContext, ServeContext } from "../context.js";
-import type { GenerationRequest } from "../generation.js";
-import { seedOf } from "../seeds.js";
+import type { GenerationRequest } from "../generation/generation.js";
+import { seedOf } from "../generation/seeds.js";
+import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
 import type { PlainMessage } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";

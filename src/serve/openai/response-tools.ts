@@ -1,7 +1,7 @@
 /** The tool fields of /v1/responses, whose functions lie flat in their tools, in the form of chat completions. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import type { Asker, PromptContext } from "../context.js";
+import type { Asker, PromptContext } from "../http/context.js";
 import { describeValue } from "./describe-value.js";
 import { parseNested } from "./fields.js";
 import { objectField } from "./schema-parts.js";

@@ -1,10 +1,10 @@
 /** /v1/responses: answers, and what is kept of them for requests that go on from them. */
 import { randomUUID } from "node:crypto";
-import type { AppContext, ServeContext } from "../context.js";
-import type { ScoredToken } from "../generation.js";
-import { readJsonObject } from "../read-body.js";
-import { jobTerms } from "../request-terms.js";
-import { collectResults, streamResults } from "../respond.js";
+import type { ScoredToken } from "../generation/generation.js";
+import type { AppContext, ServeContext } from "../http/context.js";
+import { readJsonObject } from "../http/read-body.js";
+import { jobTerms } from "../http/request-terms.js";
+import { collectResults, streamResults } from "../http/respond.js";
 import { parseFields } from "./fields.js";
 import { chatLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";

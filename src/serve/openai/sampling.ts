@@ -4,8 +4,8 @@ import { choiceSeed, type SamplingParams } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import type { ServeContext } from "../context.js";
-import type { AnswerReading, GenerationRequest } from "../generation.js";
+import type { AnswerReading, GenerationRequest } from "../generation/generation.js";
+import type { ServeContext } from "../http/context.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 

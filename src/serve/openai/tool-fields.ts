@@ -3,7 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { callOpening, type ToolCallFormat } from "../../text/answer/call-format.js";
 import type { GrammarFunction } from "../../text/answer/call-grammar.js";
-import type { PromptContext } from "../context.js";
+import type { PromptContext } from "../http/context.js";
 import { describeValue } from "./describe-value.js";
 import { checked } from "./schema-parts.js";
 

@@ -13,7 +13,7 @@ import {
 import { chatMl, fakeAppOptions } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, EOS_ID, fakeTokenizer, TOOL_CALLS_ID } from "../../../test/helpers/fake-tokenizer.js";
 import { createApp } from "../app.js";
-import type { AppOptions } from "../context.js";
+import type { AppOptions } from "../http/context.js";
 
 const tool = (name: string, rest: object = {}) => ({ type: "function", function: { name, ...rest } });
 const tools = [

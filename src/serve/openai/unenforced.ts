@@ -1,8 +1,8 @@
 /** Says in an answer's headers which keywords of its schema were not kept. */
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { unenforcedKeywords } from "../../text/grammar/unenforced.js";
-import type { AppContext } from "../context.js";
-import { UNENFORCED_HEADER } from "../respond.js";
+import type { AppContext } from "../http/context.js";
+import { UNENFORCED_HEADER } from "../http/respond.js";
 
 /** Of streams, whose headers are written past Hono, as well. */
 export function sayUnenforced(c: AppContext, form: AnswerForm | undefined): void {

@@ -1,5 +1,5 @@
 /** The `usage` block: prompts counted once each, choices summed. */
-import type { JobTotals } from "../job.js";
+import type { JobTotals } from "../generation/job.js";
 import type { StreamUsage } from "./schema-parts.js";
 
 interface Usage {

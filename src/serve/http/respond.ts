@@ -1,14 +1,14 @@
 /** The two ways to answer with a job: whole, or as server-sent events. Endpoints only say what their JSON looks like. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import { corsHeaders } from "../core/cors.js";
-import { MillraceError } from "../core/errors.js";
-import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
+import { corsHeaders } from "../../core/cors.js";
+import { MillraceError } from "../../core/errors.js";
+import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
+import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "../generation/generation.js";
+import { Job, type JobTotals } from "../generation/job.js";
+import type { JobTerms } from "../generation/job-terms.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
-import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "./generation.js";
-import { Job, type JobTotals } from "./job.js";
-import type { JobTerms } from "./job-terms.js";
 import { SseStream } from "./sse.js";
 
 /** One choice of a whole answer. */

@@ -2,16 +2,16 @@
  * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the parts of the answer, the end.
  * Streamed and whole answers both come from here, so they cannot differ.
  */
-import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { Engine, EngineHandle } from "../engine/api/engine.js";
-import type { EngineOutput, TokenLogprob } from "../engine/api/output.js";
-import type { EngineRequest, Pooling, SamplingParams } from "../engine/api/request.js";
-import { type AnswerPart, appendPart } from "../text/answer/answer-part.js";
-import type { AnswerReader } from "../text/answer/answer-reader.js";
-import { scopedSalt } from "../text/block-hash.js";
-import { StopStringMatcher } from "../text/stop-strings.js";
-import { StreamDecoder } from "../text/stream-decoder.js";
-import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
+import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Engine, EngineHandle } from "../../engine/api/engine.js";
+import type { EngineOutput, TokenLogprob } from "../../engine/api/output.js";
+import type { EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
+import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
+import type { AnswerReader } from "../../text/answer/answer-reader.js";
+import { scopedSalt } from "../../text/block-hash.js";
+import { StopStringMatcher } from "../../text/stop-strings.js";
+import { StreamDecoder } from "../../text/stream-decoder.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
 import type { EngineTerms } from "./job-terms.js";
 

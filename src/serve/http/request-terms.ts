@@ -1,9 +1,9 @@
 /** From a request's fields, its key and the server's options to its terms. */
 
-import { CACHE_SCOPE_HEADER, isCacheScope } from "../core/cache-scope.js";
-import { MillraceError } from "../core/errors.js";
+import { CACHE_SCOPE_HEADER, isCacheScope } from "../../core/cache-scope.js";
+import { MillraceError } from "../../core/errors.js";
+import type { JobTerms } from "../generation/job-terms.js";
 import type { AppContext, ServeContext } from "./context.js";
-import type { JobTerms } from "./job-terms.js";
 
 /** What requests say about their terms; see `termsShape`. */
 interface TermsFields {

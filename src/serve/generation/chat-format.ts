@@ -1,9 +1,9 @@
 /** What the model's chat template and vocabulary show of its way to reason and to call tools. Read once, when the server is made. */
 
-import type { ToolCallFormat } from "../text/answer/call-format.js";
-import { type ToolCallParserName, toolCallFormat } from "../text/answer/call-formats.js";
-import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../text/answer/reasoning.js";
-import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
+import type { ToolCallFormat } from "../../text/answer/call-format.js";
+import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
+import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface ChatFormat {
   /** The template prints the tools it is given. */

@@ -1,7 +1,7 @@
 /** Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are taken here, at the HTTP layer, but for the time in the engine's queue. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Engine } from "../engine/api/engine.js";
-import type { EngineStats } from "../engine/api/stats.js";
+import type { Engine } from "../../engine/api/engine.js";
+import type { EngineStats } from "../../engine/api/stats.js";
 import type { GenerationRequest } from "./generation.js";
 
 const LATENCY_BUCKETS_S = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];

@@ -1,9 +1,9 @@
 /** The one place where errors become HTTP: status, body, headers, and the single log line of a refused or failed request. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { loggedMessage, messageLeftOut, originOf } from "../core/client-text.js";
-import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { RequestLogger } from "../core/request-logger.js";
+import { loggedMessage, messageLeftOut, originOf } from "../../core/client-text.js";
+import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import type { RequestLogger } from "../../core/request-logger.js";
 import type { AppContext } from "./context.js";
 
 /**

@@ -2,11 +2,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fakeTokenizer } from "../../test/helpers/fake-tokenizer.js";
-import { fixturesDir } from "../../test/helpers/fixtures.js";
-import { callOpening } from "../text/answer/call-format.js";
-import { ToolCallParser } from "../text/answer/tool-call-parser.js";
-import { ChatTemplate } from "../text/template/chat-template.js";
+import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
+import { fixturesDir } from "../../../test/helpers/fixtures.js";
+import { callOpening } from "../../text/answer/call-format.js";
+import { ToolCallParser } from "../../text/answer/tool-call-parser.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import { readChatFormat } from "./chat-format.js";
 
 const root = fixturesDir();

@@ -1,5 +1,5 @@
 /** For whom, how urgently and until when a request runs, beside what it computes. */
-import { MillraceError } from "../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
 
 /** The part that the engine goes by. */
 export interface EngineTerms {

@@ -1,6 +1,6 @@
 /** What an answer consists of for APIs that list it: each stretch of content or reasoning, and each call. Whole and streamed answers are both made of these. */
 import { randomUUID } from "node:crypto";
-import type { AnswerPart } from "../text/answer/answer-part.js";
+import type { AnswerPart } from "../../text/answer/answer-part.js";
 
 export interface AnswerItem {
   readonly kind: "content" | "reasoning" | "call";

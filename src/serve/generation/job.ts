@@ -1,9 +1,17 @@
 /** All the generations of one HTTP request: submitted together, measured, and ended together. */
-import { type MillraceError, toMillraceError } from "../core/errors.js";
-import type { ServeContext } from "./context.js";
+import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import type { Engine } from "../../engine/api/engine.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
 import { deadlineExceeded, type JobTerms } from "./job-terms.js";
-import type { RequestTimer } from "./metrics.js";
+import type { RequestTimer, ServeMetrics } from "./metrics.js";
+
+/** The server's parts that a job needs. */
+interface JobContext {
+  readonly engine: Engine;
+  readonly tokenizer: Tokenizer;
+  readonly metrics: Pick<ServeMetrics, "startRequest">;
+}
 
 /** What the usage block is made of; arrays are indexed like the job's requests. */
 export interface JobTotals {
@@ -21,7 +29,7 @@ interface JobListener {
 }
 
 export class Job {
-  readonly #context: ServeContext;
+  readonly #context: JobContext;
   readonly #generations: readonly Generation[];
   readonly #timers: readonly RequestTimer[];
   readonly #numCachedTokens: number[];
@@ -30,7 +38,7 @@ export class Job {
   readonly #terms: JobTerms;
   #deadline: NodeJS.Timeout | undefined;
 
-  constructor(context: ServeContext, requests: readonly GenerationRequest[], listener: JobListener, terms: JobTerms) {
+  constructor(context: JobContext, requests: readonly GenerationRequest[], listener: JobListener, terms: JobTerms) {
     this.#context = context;
     this.#listener = listener;
     this.#terms = terms;

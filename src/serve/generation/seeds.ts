@@ -1,6 +1,6 @@
 /** Seeds of requests: the client's own, or one drawn at the door, before anything can be retried (exactness rule E5). */
 import { randomBytes } from "node:crypto";
-import { choiceSeed } from "../engine/api/request.js";
+import { choiceSeed } from "../../engine/api/request.js";
 
 /** Gives a seed to a request that brought none. */
 export type SeedSource = () => bigint;

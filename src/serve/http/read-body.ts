@@ -1,6 +1,6 @@
 /** Reads a request's body as JSON, wherever it comes from. */
-import { readBody } from "../core/body-reader.js";
-import { readIncoming, tooLarge } from "../core/json-body.js";
+import { readBody } from "../../core/body-reader.js";
+import { readIncoming, tooLarge } from "../../core/json-body.js";
 import type { AppContext, ServeLimits } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 

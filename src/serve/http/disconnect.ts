@@ -1,5 +1,5 @@
 /** Tells a request that its client has gone. */
-import { onSocketClose } from "../core/socket-close.js";
+import { onSocketClose } from "../../core/socket-close.js";
 import type { AppContext } from "./context.js";
 
 /**

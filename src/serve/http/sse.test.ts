@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { until } from "../../test/helpers/fake-server.js";
+import { until } from "../../../test/helpers/fake-server.js";
 import { SseStream } from "./sse.js";
 
 let server: Server;

@@ -2,23 +2,23 @@
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
-import type { PagePolicy } from "../core/cors.js";
-import type { ErrorDialect } from "../core/error-body.js";
-import type { RequestLogger } from "../core/request-logger.js";
-import type { ResponseState } from "../core/response-state.js";
-import type { StoreLimits } from "../core/response-store.js";
-import type { Engine } from "../engine/api/engine.js";
-import type { SchedulingPolicyName } from "../engine/api/options.js";
-import type { EngineInfo } from "../engine/api/stats.js";
-import type { SamplingDefaults } from "../formats/sampling-defaults.js";
-import type { ToolCallParserName } from "../text/answer/call-formats.js";
-import type { ReasoningParserName } from "../text/answer/reasoning.js";
-import type { AsyncTokenizer } from "../text/async-tokenizer.js";
-import type { ChatTemplateInput } from "../text/template/chat-template.js";
-import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
-import type { ChatFormat } from "./chat-format.js";
-import type { ServeMetrics } from "./metrics.js";
-import type { SeedSource } from "./seeds.js";
+import type { PagePolicy } from "../../core/cors.js";
+import type { ErrorDialect } from "../../core/error-body.js";
+import type { RequestLogger } from "../../core/request-logger.js";
+import type { ResponseState } from "../../core/response-state.js";
+import type { StoreLimits } from "../../core/response-store.js";
+import type { Engine } from "../../engine/api/engine.js";
+import type { SchedulingPolicyName } from "../../engine/api/options.js";
+import type { EngineInfo } from "../../engine/api/stats.js";
+import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
+import type { ToolCallParserName } from "../../text/answer/call-formats.js";
+import type { ReasoningParserName } from "../../text/answer/reasoning.js";
+import type { AsyncTokenizer } from "../../text/async-tokenizer.js";
+import type { ChatTemplateInput } from "../../text/template/chat-template.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+import type { ChatFormat } from "../generation/chat-format.js";
+import type { ServeMetrics } from "../generation/metrics.js";
+import type { SeedSource } from "../generation/seeds.js";
 
 /** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
 export interface ChatRenderer {

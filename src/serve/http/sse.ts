@@ -1,6 +1,6 @@
 /** Server-sent events straight onto Node's response: text is gathered and written once per turn of the event loop, so one engine step costs one write. */
 import type { ServerResponse } from "node:http";
-import type { HeaderRecord } from "../core/cors.js";
+import type { HeaderRecord } from "../../core/cors.js";
 
 const EVENT_STREAM_HEADERS: HeaderRecord = {
   "Content-Type": "text/event-stream; charset=utf-8",
