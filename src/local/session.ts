@@ -3,7 +3,6 @@ import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import type { Engine } from "../engine/api/engine.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
-import { SOLE_USER_TERMS } from "../serve/generation/job-terms.js";
 import type { ChatMessage, ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds } from "../text/text-side.js";
 import type { Tokenizer } from "../text/tokenizer/tokenizer.js";
@@ -64,17 +63,18 @@ export async function openLocalSession(
       );
     }
     const request = {
-      promptIds: Int32Array.from(promptIds),
-      sampling: samplingFrom(
-        seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
-        samplingDefaults,
-        tokensLeft,
-        [...tokenizer.stopIds],
-      ),
+      engineRequest: {
+        promptIds: Int32Array.from(promptIds),
+        sampling: samplingFrom(
+          seed === undefined ? choice : { ...choice, seed: BigInt(seed) },
+          samplingDefaults,
+          tokensLeft,
+          [...tokenizer.stopIds],
+        ),
+      },
       stopStrings: choice.stop ?? [],
       isStopIncluded: false,
       keepSpecial: false,
-      cacheSalt: undefined,
     };
     return new Promise((resolve, reject) => {
       const startMs = performance.now();
@@ -110,7 +110,7 @@ export async function openLocalSession(
         finish("cancelled");
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      generation.start(engine, SOLE_USER_TERMS);
+      generation.start(engine);
     });
   }
 

@@ -5,7 +5,7 @@ import type { GenerationRequest } from "../generation/generation.js";
 import { seedOf } from "../generation/seeds.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
-import { jobTerms } from "../http/request-terms.js";
+import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
 import { type FieldRules, never, parseFields } from "../openai/fields.js";
@@ -41,12 +41,18 @@ export const MESSAGE_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: { ...CONVERSATION_UNSUPPORTED, container: never },
 };
 
-function planRequest(context: ServeContext, request: MessagesRequest, plan: ChatPlan): GenerationRequest[] {
+function planRequest(
+  context: ServeContext,
+  request: MessagesRequest,
+  plan: ChatPlan,
+  terms: RequestTerms,
+): GenerationRequest[] {
   const { temperature, top_p, top_k, stop_sequences } = request;
   return planChoices(
     context,
     {
       fields: { temperature, top_p, top_k, stop: stop_sequences },
+      terms,
       ...plan,
       maxTokens: request.max_tokens,
       maxTokensField: "max_tokens",
@@ -65,10 +71,10 @@ function isHidden(thinking: MessagesRequest["thinking"]): boolean {
 
 export async function messages(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, MESSAGE_RULES, await readJsonObject(c, context.limits));
-  const terms = jobTerms(c, context, request);
+  const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const plan = await planConversation(c, context, request);
-  const generations = planRequest(context, request, plan);
+  const generations = planRequest(context, request, plan, terms);
   sayUnenforced(c, answerFormOf(request));
   const facts: MessageFacts = {
     id: `msg_${randomUUID().replaceAll("-", "")}`,

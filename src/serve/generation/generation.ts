@@ -5,15 +5,13 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
 import type { EngineOutput, TokenLogprob } from "../../engine/api/output.js";
-import type { EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
+import type { EngineRequest } from "../../engine/api/request.js";
 import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
 import type { AnswerReader } from "../../text/answer/answer-reader.js";
-import { scopedSalt } from "../../text/block-hash.js";
 import { StopStringMatcher } from "../../text/stop-strings.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
-import type { EngineTerms } from "./job-terms.js";
 
 /** How an answer is taken apart into reasoning, content and calls. */
 export interface AnswerReading {
@@ -22,19 +20,15 @@ export interface AnswerReading {
   readonly keptTokenIds: ReadonlySet<number>;
 }
 
+/** A request to the engine, and how its tokens become text. */
 export interface GenerationRequest {
-  readonly promptIds: Int32Array;
-  readonly sampling: SamplingParams;
-  /** Asks for the prompt as one vector instead of an answer. */
-  readonly pooling?: Pooling;
+  /** Submitted unchanged. */
+  readonly engineRequest: EngineRequest;
   readonly stopStrings: readonly string[];
   /** Whether the stop string, or the stop token's text, ends the output. */
   readonly isStopIncluded: boolean;
   /** Whether special tokens' texts are part of the output. */
   readonly keepSpecial: boolean;
-  readonly cacheSalt: string | undefined;
-  /** What the answer must be. */
-  readonly constraint?: NonNullable<EngineRequest["constraint"]>;
   /** Updates have their tokens' ids. */
   readonly reportsTokenIds?: boolean;
   /** Absent: the text is all there is. */
@@ -116,21 +110,11 @@ export class Generation {
   }
 
   /** Throws what the engine refuses at once. */
-  start(engine: Engine, terms: EngineTerms): void {
-    const { promptIds, sampling, pooling, constraint } = this.#request;
-    const cacheSalt = scopedSalt(terms.cacheScope, this.#request.cacheSalt);
-    this.#handle = engine.submit(
-      {
-        promptIds,
-        sampling,
-        priority: terms.priority,
-        tenant: terms.tenant,
-        ...(cacheSalt === undefined ? {} : { cacheSalt }),
-        ...(pooling === undefined ? {} : { pooling }),
-        ...(constraint === undefined ? {} : { constraint }),
-      },
-      { onOutput: (output) => this.#acceptSafely(output), onError: (error) => this.#fail(error) },
-    );
+  start(engine: Engine): void {
+    this.#handle = engine.submit(this.#request.engineRequest, {
+      onOutput: (output) => this.#acceptSafely(output),
+      onError: (error) => this.#fail(error),
+    });
   }
 
   /** Nothing is reported afterwards. */
@@ -248,13 +232,14 @@ export class Generation {
   }
 
   #decode(text: string): string {
-    if (this.#request.sampling.numLogprobs !== undefined) this.#numDecodedCodePoints += countCodePoints(text);
+    if (this.#request.engineRequest.sampling.numLogprobs !== undefined)
+      this.#numDecodedCodePoints += countCodePoints(text);
     return text;
   }
 
   #match(text: string): { readonly text: string; readonly matched: string | undefined } {
     // The first min_tokens tokens cannot end the output, so their text is not searched (as vLLM has it).
-    if (this.#matcher === undefined || this.#numTokens <= this.#request.sampling.minTokens) {
+    if (this.#matcher === undefined || this.#numTokens <= this.#request.engineRequest.sampling.minTokens) {
       return { text, matched: undefined };
     }
     return text === "" ? { text, matched: undefined } : this.#matcher.push(text);

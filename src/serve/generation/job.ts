@@ -2,8 +2,8 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine } from "../../engine/api/engine.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
+import { type Deadline, deadlineExceeded } from "./deadline.js";
 import { Generation, type GenerationRequest, type GenerationUpdate } from "./generation.js";
-import { deadlineExceeded, type JobTerms } from "./job-terms.js";
 import type { RequestTimer, ServeMetrics } from "./metrics.js";
 
 /** The server's parts that a job needs. */
@@ -35,16 +35,16 @@ export class Job {
   readonly #numCachedTokens: number[];
   readonly #open: Set<number>;
   readonly #listener: JobListener;
-  readonly #terms: JobTerms;
-  #deadline: NodeJS.Timeout | undefined;
+  readonly #deadline: Deadline;
+  #timer: NodeJS.Timeout | undefined;
 
-  constructor(context: JobContext, requests: readonly GenerationRequest[], listener: JobListener, terms: JobTerms) {
+  constructor(context: JobContext, requests: readonly GenerationRequest[], listener: JobListener, deadline: Deadline) {
     this.#context = context;
     this.#listener = listener;
-    this.#terms = terms;
+    this.#deadline = deadline;
     this.#numCachedTokens = requests.map(() => 0);
     this.#open = new Set(requests.keys());
-    this.#timers = requests.map((request) => context.metrics.startRequest(request, terms.arrivedAtMs));
+    this.#timers = requests.map((request) => context.metrics.startRequest(request.engineRequest, deadline.arrivedAtMs));
     this.#generations = requests.map(
       (request, index) =>
         new Generation(request, context.tokenizer, {
@@ -58,8 +58,8 @@ export class Job {
   start(): void {
     try {
       const leftMs = this.#timeLeftMs();
-      for (const generation of this.#generations) generation.start(this.#context.engine, this.#terms);
-      if (leftMs !== undefined) this.#deadline = setTimeout(() => this.#expire(), leftMs);
+      for (const generation of this.#generations) generation.start(this.#context.engine);
+      if (leftMs !== undefined) this.#timer = setTimeout(() => this.#expire(), leftMs);
     } catch (thrown) {
       // A refused request never ran, so it is not counted as finished.
       for (const generation of this.#generations) generation.abort();
@@ -75,7 +75,7 @@ export class Job {
 
   /** Throws when the time was up before the work began, as with a body that came slowly. */
   #timeLeftMs(): number | undefined {
-    const { arrivedAtMs, timeoutMs } = this.#terms;
+    const { arrivedAtMs, timeoutMs } = this.#deadline;
     if (timeoutMs === undefined) return undefined;
     const leftMs = arrivedAtMs + timeoutMs - performance.now();
     if (leftMs <= 0) throw deadlineExceeded(timeoutMs, 0);
@@ -85,7 +85,7 @@ export class Job {
   #expire(): void {
     const { numOutputTokens } = this.#totals();
     this.#endAll("error");
-    this.#listener.onError(deadlineExceeded(this.#terms.timeoutMs ?? 0, numOutputTokens));
+    this.#listener.onError(deadlineExceeded(this.#deadline.timeoutMs ?? 0, numOutputTokens));
   }
 
   #update(index: number, update: GenerationUpdate): void {
@@ -96,7 +96,7 @@ export class Job {
     if (update.end === undefined) return;
     this.#open.delete(index);
     if (this.#open.size > 0) return;
-    clearTimeout(this.#deadline);
+    clearTimeout(this.#timer);
     this.#listener.onDone(this.#totals());
   }
 
@@ -118,7 +118,7 @@ export class Job {
   }
 
   #endAll(reason: "abort" | "error"): void {
-    clearTimeout(this.#deadline);
+    clearTimeout(this.#timer);
     for (const index of this.#open) {
       this.#generations[index]!.abort();
       this.#timers[index]!.onEnd(reason);

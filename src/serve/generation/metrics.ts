@@ -1,8 +1,8 @@
 /** Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are taken here, at the HTTP layer, but for the time in the engine's queue. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Engine } from "../../engine/api/engine.js";
+import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
-import type { GenerationRequest } from "./generation.js";
 
 const LATENCY_BUCKETS_S = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const TOKEN_LATENCY_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1, 5];
@@ -17,7 +17,7 @@ export interface RequestTimer {
 }
 
 export interface ServeMetrics {
-  startRequest(request: GenerationRequest, arrivedAtMs: number): RequestTimer;
+  startRequest(request: EngineRequest, arrivedAtMs: number): RequestTimer;
   /** Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -161,7 +161,7 @@ type Histograms = ReturnType<typeof createHistograms>;
 class Timer implements RequestTimer {
   readonly #histograms: Histograms;
   readonly #finished: Counter<"finished_reason">;
-  readonly #request: GenerationRequest;
+  readonly #request: EngineRequest;
   readonly #arrivedAtMs: number;
   /** The engine counts the time in its queue from here: before, the body came in and was read. */
   readonly #submittedAtMs = performance.now();
@@ -174,7 +174,7 @@ class Timer implements RequestTimer {
   constructor(
     histograms: Histograms,
     finished: Counter<"finished_reason">,
-    request: GenerationRequest,
+    request: EngineRequest,
     arrivedAtMs: number,
   ) {
     this.#histograms = histograms;

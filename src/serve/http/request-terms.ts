@@ -2,17 +2,28 @@
 
 import { CACHE_SCOPE_HEADER, isCacheScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
-import type { JobTerms } from "../generation/job-terms.js";
+import { scopedSalt } from "../../text/block-hash.js";
+import type { Deadline } from "../generation/deadline.js";
 import type { AppContext, ServeContext } from "./context.js";
 
-/** What requests say about their terms; see `termsShape`. */
+/** The terms that a request names itself; see `termsShape`. */
 interface TermsFields {
+  readonly cache_salt?: string | undefined;
   readonly priority?: number | undefined;
   /** Seconds. */
   readonly timeout?: number | undefined;
 }
 
-export function jobTerms(c: AppContext, context: ServeContext, fields: TermsFields): JobTerms {
+/** For whom, how urgently and until when a request runs. */
+export interface RequestTerms extends Deadline {
+  /** "" on a server without keys. */
+  readonly tenant: string;
+  readonly priority: number;
+  /** Requests share cached prefixes and drafts with requests of the same salt; undefined: with all that have none. */
+  readonly cacheSalt: string | undefined;
+}
+
+export function requestTerms(c: AppContext, context: ServeContext, fields: TermsFields): RequestTerms {
   const { priority = 0, timeout } = fields;
   const policy = context.schedulingPolicy ?? "fcfs";
   if (priority !== 0 && policy !== "priority") {
@@ -25,8 +36,8 @@ export function jobTerms(c: AppContext, context: ServeContext, fields: TermsFiel
   return {
     arrivedAtMs: c.get("startMs"),
     tenant: c.get("tenant"),
-    cacheScope: cacheScope(c, context),
     priority,
+    cacheSalt: scopedSalt(cacheScope(c, context), fields.cache_salt),
     timeoutMs: timeout === undefined ? undefined : timeout * 1000,
   };
 }

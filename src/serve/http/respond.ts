@@ -3,9 +3,9 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { corsHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
+import type { Deadline } from "../generation/deadline.js";
 import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import { Job, type JobTotals } from "../generation/job.js";
-import type { JobTerms } from "../generation/job-terms.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
@@ -42,7 +42,7 @@ export function collectResults(
   c: AppContext,
   context: ServeContext,
   requests: readonly GenerationRequest[],
-  terms: JobTerms,
+  deadline: Deadline,
 ): Promise<{ readonly results: readonly ChoiceResult[]; readonly totals: JobTotals }> {
   return new Promise((resolve, reject) => {
     const partial = requests.map(() => ({
@@ -81,7 +81,7 @@ export function collectResults(
           reject(error);
         },
       },
-      terms,
+      deadline,
     );
     job.start();
     endWatch = onDisconnect(c, () => {
@@ -103,7 +103,7 @@ export function streamResults(
   c: AppContext,
   context: ServeContext,
   requests: readonly GenerationRequest[],
-  terms: JobTerms,
+  deadline: Deadline,
   frames: StreamFrames,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
@@ -144,7 +144,7 @@ export function streamResults(
         },
         onError: fail,
       },
-      terms,
+      deadline,
     );
     const stream = new SseStream(outgoing, {
       headers: {

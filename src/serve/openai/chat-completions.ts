@@ -7,7 +7,7 @@ import type { GenerationRequest, ScoredToken } from "../generation/generation.js
 import { seedOf } from "../generation/seeds.js";
 import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
-import { jobTerms } from "../http/request-terms.js";
+import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
@@ -132,29 +132,27 @@ function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds
 async function planGenerations(
   context: ServeContext,
   request: ChatRequest,
-  numChoices: number,
+  terms: RequestTerms,
 ): Promise<ChatGenerations> {
   const messages = toChatMessages(request.messages);
   const plan = await planChat(context, messages, renderOptions(request), request, formOf(request));
   const promptIds = truncatedPrompt(context, request, plan.promptIds);
-  const choices = planChoices(
+  const requests = planChoices(
     context,
     {
       ...plan,
       promptIds,
       fields: request,
+      terms,
       maxTokens: request.max_completion_tokens ?? request.max_tokens,
       maxTokensField: maxTokensFieldOf(request),
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
       numPromptLogprobs: request.prompt_logprobs,
+      scoresPromptOnce: true,
     },
-    numChoices,
+    request.n ?? 1,
     seedOf(request.seed, context.drawSeed),
-  );
-  // The prompt is the same for all: its log-probabilities are wanted once.
-  const requests = choices.map((choice, index) =>
-    index === 0 ? choice : { ...choice, sampling: { ...choice.sampling, numPromptLogprobs: undefined } },
   );
   assertFewLogprobs(requests);
   assertShortRecipes(requests);
@@ -164,11 +162,11 @@ async function planGenerations(
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
-  const terms = jobTerms(c, context, request);
+  const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
-  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, numChoices);
+  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, terms);
   sayUnenforced(c, formOf(request));
   const envelope: Envelope = {
     id: `chatcmpl-${randomUUID()}`,

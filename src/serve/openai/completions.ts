@@ -10,7 +10,7 @@ import type { GenerationUpdate, ScoredToken } from "../generation/generation.js"
 import { seedOf } from "../generation/seeds.js";
 import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
-import { jobTerms } from "../http/request-terms.js";
+import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../http/respond.js";
 import {
   encodePrompts,
@@ -187,7 +187,7 @@ function completionFrames(
   };
 }
 
-function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[]) {
+function planAll(context: ServeContext, request: CompletionRequest, prompts: readonly Prompt[], terms: RequestTerms) {
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const seed = seedOf(request.seed, context.drawSeed);
   const form = formOf(request);
@@ -198,6 +198,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
       context,
       {
         fields: request,
+        terms,
         promptIds: prompt.ids,
         maxTokens: request.max_tokens ?? DEFAULT_MAX_TOKENS,
         maxTokensField: "max_tokens",
@@ -206,6 +207,7 @@ function planAll(context: ServeContext, request: CompletionRequest, prompts: rea
         numPromptLogprobs: isEchoScored
           ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
           : request.prompt_logprobs,
+        reading: undefined,
         recipe,
       },
       numChoices,
@@ -241,12 +243,12 @@ function encodeRequest(context: PromptContext, request: CompletionRequest, addSp
 export async function completions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, COMPLETION_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
-  const terms = jobTerms(c, context, request);
+  const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   const prompts = await completionPrompts(context, request);
   assertNumSequences(context, prompts.length, numChoices);
-  const generations = planAll(context, request, prompts);
+  const generations = planAll(context, request, prompts, terms);
   const writers = generations.map(
     (_, index) => new ChoiceWriter(context, request, prompts[Math.floor(index / numChoices)]!),
   );

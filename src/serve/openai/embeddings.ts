@@ -4,7 +4,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
-import { jobTerms } from "../http/request-terms.js";
+import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
 import { type FieldRules, parseFields } from "./fields.js";
@@ -55,23 +55,26 @@ function resolveDimensions(context: ServeContext, asked: number | undefined): nu
   );
 }
 
-function planPrompt(context: ServeContext, promptIds: Int32Array, cacheSalt: string | undefined): GenerationRequest[] {
+function planPrompt(context: ServeContext, promptIds: Int32Array, terms: RequestTerms): GenerationRequest[] {
   const plan = {
-    fields: { cache_salt: cacheSalt },
+    fields: {},
+    terms,
     promptIds,
+    reading: undefined,
+    recipe: undefined,
     maxTokens: 0,
     maxTokensField: "input",
     promptField: "input",
     numLogprobs: undefined,
     numPromptLogprobs: undefined,
+    pooling: context.engine.info.pooling,
   };
-  const { pooling } = context.engine.info;
-  return planChoices(context, plan, 1, 0n).map((generation) => ({ ...generation, pooling }));
+  return planChoices(context, plan, 1, 0n);
 }
 
 export async function embeddings(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, EMBEDDING_RULES, await readJsonObject(c, context.limits));
-  const terms = jobTerms(c, context, request);
+  const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
   const prompts = await encodePrompts(context, request.input as PromptField, {
@@ -80,7 +83,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
     keepSpecial: true,
     truncate: request.truncate_prompt_tokens,
   });
-  const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, request.cache_salt));
+  const generations = prompts.flatMap((prompt) => planPrompt(context, prompt.ids, terms));
   const { results } = await collectResults(c, context, generations, terms);
   const numPromptTokens = prompts.reduce((sum, prompt) => sum + prompt.ids.length, 0);
   return c.json({

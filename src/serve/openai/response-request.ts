@@ -5,6 +5,7 @@ import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import { seedOf } from "../generation/seeds.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
+import type { RequestTerms } from "../http/request-terms.js";
 import type { PlainMessage } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
@@ -116,6 +117,7 @@ export async function planResponse(
   c: AppContext,
   context: ServeContext,
   request: ResponseRequest,
+  terms: RequestTerms,
 ): Promise<GenerationRequest[]> {
   if (request.max_output_tokens === 0) refuse("max_output_tokens", "expected an integer of at least 1, got 0");
   const numLogprobs = numTopLogprobsOf(request);
@@ -129,6 +131,7 @@ export async function planResponse(
     {
       ...(await planConversation(c, context, request)),
       fields: { temperature: request.temperature, top_p: request.top_p },
+      terms,
       maxTokens: request.max_output_tokens,
       maxTokensField: "max_output_tokens",
       promptField: "input",

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { ScoredToken } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
-import { jobTerms } from "../http/request-terms.js";
+import { requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import { parseFields } from "./fields.js";
 import { chatLogprobs } from "./logprobs.js";
@@ -53,14 +53,14 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const body = await readJsonObject(c, context.limits);
   const turn = context.responses.open(c.get("tenant") ?? "", body);
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
-  const terms = jobTerms(c, context, request);
+  const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const generations = await planResponse(c, context, request);
+  const generations = await planResponse(c, context, request, terms);
   sayUnenforced(c, formOfText(request.text));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
     model,
-    numPromptTokens: generations[0]!.promptIds.length,
+    numPromptTokens: generations[0]!.engineRequest.promptIds.length,
     previousId: turn?.previousId ?? null,
     isToBeStored: turn?.isToBeStored === true,
   };

@@ -1,17 +1,20 @@
 /** From validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
-import { choiceSeed, type SamplingParams } from "../../engine/api/request.js";
+import { choiceSeed, type EngineRequest, type Pooling, type SamplingParams } from "../../engine/api/request.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import type { AnswerReading, GenerationRequest } from "../generation/generation.js";
+import type { GenerationRequest } from "../generation/generation.js";
 import type { ServeContext } from "../http/context.js";
+import type { RequestTerms } from "../http/request-terms.js";
+import type { ChatPlan } from "./chat-plan.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
-interface GenerationPlan {
+/** One prompt, and all that its choices share. */
+interface GenerationPlan extends ChatPlan {
   readonly fields: SamplingFields;
-  readonly promptIds: Int32Array;
+  readonly terms: RequestTerms;
   /** undefined: as many as the context leaves. */
   readonly maxTokens: number | undefined;
   /** Which field a complaint about maxTokens names. */
@@ -20,9 +23,10 @@ interface GenerationPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
-  readonly reading?: AnswerReading | undefined;
-  /** What the answer must be, as text. */
-  readonly recipe?: string | undefined;
+  /** The first choice alone brings the prompt's log-probabilities, which are the same for all. */
+  readonly scoresPromptOnce?: boolean;
+  /** Asks for the prompt as one vector instead of an answer. */
+  readonly pooling?: Pooling;
 }
 
 /**
@@ -93,7 +97,7 @@ function toSamplingParams(context: ServeContext, plan: GenerationPlan, seed: big
 const MAX_PROMPT_LOGPROBS = 10_000_000;
 
 export function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
-  const numOf = ({ promptIds, sampling }: GenerationRequest): number =>
+  const numOf = ({ engineRequest: { promptIds, sampling } }: GenerationRequest): number =>
     sampling.numPromptLogprobs === undefined ? 0 : promptIds.length * (1 + sampling.numPromptLogprobs);
   const numWanted = requests.reduce((sum, request) => sum + numOf(request), 0);
   if (numWanted <= MAX_PROMPT_LOGPROBS) return;
@@ -102,6 +106,21 @@ export function assertFewLogprobs(requests: readonly GenerationRequest[]): void 
     `expected at most ${MAX_PROMPT_LOGPROBS} log-probabilities of prompt tokens, got ${numWanted}`,
     { hint: "Send fewer prompts at once, or ask for fewer tokens at each place." },
   );
+}
+
+/** The request to the engine of one choice. */
+function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): EngineRequest {
+  const { promptIds, pooling, recipe } = plan;
+  const { tenant, priority, cacheSalt } = plan.terms;
+  return {
+    promptIds,
+    sampling,
+    tenant,
+    priority,
+    ...(cacheSalt === undefined ? {} : { cacheSalt }),
+    ...(pooling === undefined ? {} : { pooling }),
+    ...(recipe === undefined ? {} : { constraint: { recipe } }),
+  };
 }
 
 /**
@@ -131,15 +150,16 @@ export function planChoices(
   const sampling = toSamplingParams(context, plan, seed);
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({
-    promptIds,
-    sampling: { ...sampling, seed: choiceSeed(seed, firstChoice + index) },
+    engineRequest: engineRequestOf(plan, {
+      ...sampling,
+      seed: choiceSeed(seed, firstChoice + index),
+      numPromptLogprobs: plan.scoresPromptOnce === true && index > 0 ? undefined : plan.numPromptLogprobs,
+    }),
     stopStrings: stops,
     isStopIncluded: fields.include_stop_str_in_output ?? false,
     keepSpecial: fields.skip_special_tokens === false,
-    cacheSalt: fields.cache_salt,
     reading: plan.reading,
     reportsTokenIds: fields.return_token_ids === true,
-    ...(recipe === undefined ? {} : { constraint: { recipe } }),
   }));
 }
 
@@ -147,7 +167,7 @@ export function planChoices(
 const MAX_RECIPES_LENGTH = 16 * MAX_RECIPE_LENGTH;
 
 export function assertShortRecipes(requests: readonly GenerationRequest[]): void {
-  const length = requests.reduce((sum, { constraint }) => sum + (constraint?.recipe.length ?? 0), 0);
+  const length = requests.reduce((sum, { engineRequest }) => sum + (engineRequest.constraint?.recipe.length ?? 0), 0);
   if (length <= MAX_RECIPES_LENGTH) return;
   throw new MillraceError(
     "invalid_grammar",
