@@ -197,6 +197,11 @@ export async function planConversation(
     if (messages.length === 0) throw noMessages();
     continuesFinalMessage = false;
   }
-  const options = { continueFinalMessage: continuesFinalMessage, kwargs };
-  return planChat(context, messages, options, { ...tools, reasoning_effort: effortOf(fields) }, answerFormOf(fields));
+  const chatFields = {
+    ...tools,
+    continue_final_message: continuesFinalMessage,
+    chat_template_kwargs: kwargs,
+    reasoning_effort: effortOf(fields),
+  };
+  return planChat(context, messages, chatFields, answerFormOf(fields));
 }

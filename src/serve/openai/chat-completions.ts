@@ -11,7 +11,7 @@ import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
-import { messagesField, type RenderOptions, templateKwargsField, toChatMessages } from "./chat-messages.js";
+import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
@@ -105,20 +105,10 @@ interface ChatGenerations {
   readonly isTakenApart: boolean;
 }
 
-function renderOptions(request: ChatRequest): RenderOptions {
-  return {
-    addGenerationPrompt: request.add_generation_prompt,
-    continueFinalMessage: request.continue_final_message,
-    kwargs: request.chat_template_kwargs,
-    addSpecialTokens: request.add_special_tokens,
-    truncates: request.truncate_prompt_tokens !== undefined,
-  };
-}
-
 /** The request's prompt, and nothing of what else it asks for. */
 export async function chatPromptIds(context: PromptContext, request: ChatRequest): Promise<Int32Array> {
   const messages = toChatMessages(request.messages);
-  const { promptIds } = await chatPrompt(context, messages, renderOptions(request), request, isConstrained(request));
+  const { promptIds } = await chatPrompt(context, messages, request, isConstrained(request));
   return truncatedPrompt(context, request, promptIds);
 }
 
@@ -135,7 +125,7 @@ async function planGenerations(
   terms: RequestTerms,
 ): Promise<ChatGenerations> {
   const messages = toChatMessages(request.messages);
-  const plan = await planChat(context, messages, renderOptions(request), request, formOf(request));
+  const plan = await planChat(context, messages, request, formOf(request));
   const promptIds = truncatedPrompt(context, request, plan.promptIds);
   const requests = planChoices(
     context,

@@ -124,35 +124,43 @@ function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "too
   };
 }
 
-export interface RenderOptions {
-  readonly addGenerationPrompt?: boolean | undefined;
-  readonly continueFinalMessage?: boolean | undefined;
-  readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
-  readonly tools?: readonly object[] | undefined;
-  /** Whether BOS/EOS are added around what the template wrote; templates write their own. */
-  readonly addSpecialTokens?: boolean | undefined;
-  /** Which field a complaint about the length names; messages by default. */
+/** The fields of a request that its prompt's text and tokens depend on, beside its messages and tools. */
+export interface RenderFields {
+  readonly add_generation_prompt?: boolean | undefined;
+  readonly continue_final_message?: boolean | undefined;
+  readonly chat_template_kwargs?: Readonly<Record<string, unknown>> | undefined;
+  /** Adds BOS and EOS around the template's text; templates write their own. */
+  readonly add_special_tokens?: boolean | undefined;
+  /** The caller keeps the prompt's last tokens only. */
+  readonly truncate_prompt_tokens?: number | undefined;
+  /** Not a field of requests: the field that errors about the prompt's length name; messages by default. */
   readonly promptField?: string;
-  /** Only the prompt's last tokens will be kept. */
-  readonly truncates?: boolean;
 }
 
-/** The prompt's text. */
-export function renderChat(context: PromptContext, messages: readonly PlainMessage[], options: RenderOptions): string {
-  assertMessagesMayFit(context, messages.length, options.promptField ?? "messages");
+/**
+ * The prompt's text.
+ * @param tools as templates take them
+ */
+export function renderChat(
+  context: PromptContext,
+  messages: readonly PlainMessage[],
+  fields: RenderFields,
+  tools: readonly object[] | undefined,
+): string {
+  assertMessagesMayFit(context, messages.length, fields.promptField ?? "messages");
   if (context.chatTemplate === undefined) {
     throw new MillraceError("template_missing", "expected a model with a chat template, got one without", {
       hint: "use /v1/completions with a prompt you have formatted yourself",
     });
   }
-  const kwargs = options.kwargs ?? {};
+  const kwargs = fields.chat_template_kwargs ?? {};
   for (const name of RESERVED_KWARGS) {
     if (!Object.hasOwn(kwargs, name)) continue;
     const param = `chat_template_kwargs.${name}`;
     throw new MillraceError("invalid_parameter", `${param}: expected no argument of that name, got one`, { param });
   }
-  const continues = options.continueFinalMessage ?? false;
-  const addGenerationPrompt = options.addGenerationPrompt ?? !continues;
+  const continues = fields.continue_final_message ?? false;
+  const addGenerationPrompt = fields.add_generation_prompt ?? !continues;
   if (continues && addGenerationPrompt) {
     throw new MillraceError(
       "invalid_parameter",
@@ -164,7 +172,7 @@ export function renderChat(context: PromptContext, messages: readonly PlainMessa
   const render = (given: readonly PlainMessage[]): string =>
     chatTemplate.render({
       messages: withTemplateIds(context, given),
-      tools: options.tools,
+      tools,
       addGenerationPrompt,
       kwargs,
     });
@@ -205,12 +213,13 @@ function renderUpToFinalText(
   );
 }
 
-export async function encodePrompt(context: PromptContext, text: string, options: RenderOptions): Promise<Int32Array> {
-  const param = options.promptField ?? "messages";
-  if (options.truncates === true) assertMayBeTruncated(text.length, param);
+export async function encodePrompt(context: PromptContext, text: string, fields: RenderFields): Promise<Int32Array> {
+  const param = fields.promptField ?? "messages";
+  const isTruncated = fields.truncate_prompt_tokens !== undefined;
+  if (isTruncated) assertMayBeTruncated(text.length, param);
   else assertTextMayFit(context, text, param);
-  const addSpecial = options.addSpecialTokens ?? false;
-  const most = options.truncates === true ? undefined : context.engine.info.maxModelLen;
+  const addSpecial = fields.add_special_tokens ?? false;
+  const most = isTruncated ? undefined : context.engine.info.maxModelLen;
   const [encoded] = await context.asyncTokenizer.encode([text], { addSpecial, parseSpecial: true }, most);
   return wholeIds(encoded!, context, param);
 }

@@ -7,7 +7,7 @@ import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
 import type { AnswerReading } from "../generation/generation.js";
 import type { PromptContext } from "../http/context.js";
-import { encodePrompt, type PlainMessage, type RenderOptions, renderChat } from "./chat-messages.js";
+import { encodePrompt, type PlainMessage, type RenderFields, renderChat } from "./chat-messages.js";
 import { type ToolFields, type ToolUse, toolUseOf } from "./tool-fields.js";
 
 export const REASONING_EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
@@ -20,16 +20,14 @@ export interface ChatPlan {
   readonly recipe: string | undefined;
 }
 
-export interface ChatPlanFields extends ToolFields {
+/** The fields of a chat request that its prompt and the reading of its answer depend on; a validated request fits. */
+export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
 }
 
-/** Template arguments win over what stands for them in OpenAI's API. */
-function withEffort(
-  context: PromptContext,
-  effort: ChatPlanFields["reasoning_effort"],
-  kwargs: RenderOptions["kwargs"],
-): RenderOptions["kwargs"] {
+/** The template's arguments: those of the request win over the one that its reasoning_effort becomes. */
+function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderFields["chat_template_kwargs"] {
+  const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
   if (effort === undefined) return kwargs;
   const isOff = effort === "none" && context.chatFormat.hasThinkingSwitch;
   return { reasoning_effort: effort, ...(isOff ? { enable_thinking: false } : {}), ...kwargs };
@@ -92,30 +90,28 @@ function partForm(form: AnswerForm): PartForm {
 export async function chatPrompt(
   context: PromptContext,
   messages: readonly PlainMessage[],
-  options: RenderOptions,
   fields: ChatPlanFields,
   hasForm: boolean,
 ) {
   const toolUse = toolUseOf(context, fields);
-  const kwargs = withEffort(context, fields.reasoning_effort, options.kwargs);
-  const text = renderChat(context, messages, { ...options, kwargs, tools: toolUse?.tools });
+  const rendered = { ...fields, chat_template_kwargs: templateKwargs(context, fields) };
+  const text = renderChat(context, messages, rendered, toolUse?.tools);
   const startsInside = context.chatFormat.hasReasoning && endsInsideReasoning(text);
   const opening = toolUse?.opening ?? "";
   // What is forced comes instead of reasoning, not inside it.
   const isForced = opening !== "" || (hasForm && toolUse === undefined);
   const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}`;
-  return { promptIds: await encodePrompt(context, prompt, options), toolUse, startsInside };
+  return { promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
 }
 
 /** @param form what the answer must be where it is no call; a call that is forced leaves no room for it */
 export async function planChat(
   context: PromptContext,
   messages: readonly PlainMessage[],
-  options: RenderOptions,
   fields: ChatPlanFields,
   form?: AnswerForm,
 ): Promise<ChatPlan> {
-  const { promptIds, toolUse, startsInside } = await chatPrompt(context, messages, options, fields, form !== undefined);
+  const { promptIds, toolUse, startsInside } = await chatPrompt(context, messages, fields, form !== undefined);
   if (toolUse === undefined && form !== undefined) {
     return { promptIds, reading: undefined, recipe: recipeText(form) };
   }

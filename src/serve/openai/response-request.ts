@@ -87,13 +87,16 @@ function refuse(param: string, message: string): never {
   throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
-/** What chatPrompt and planChat take. */
+/** The arguments that chatPrompt and planChat share. */
 function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
   return [
     context,
     readInput(c, context, request.input, request.instructions),
-    { promptField: "input" },
-    { ...readFlatTools(c, context, request), reasoning_effort: request.reasoning?.effort ?? undefined },
+    {
+      ...readFlatTools(c, context, request),
+      promptField: "input",
+      reasoning_effort: request.reasoning?.effort ?? undefined,
+    },
   ] as const;
 }
 
@@ -144,8 +147,8 @@ export async function planResponse(
 }
 
 function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
-  const [, messages, options, fields] = conversationOf(c, context, request);
-  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, options, fields, formOfText(request.text));
+  const [, messages, fields] = conversationOf(c, context, request);
+  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, fields, formOfText(request.text));
   if (request.truncation !== "auto") return plan(messages);
   const { maxModelLen } = context.engine.info;
   const wanted = Math.min(request.max_output_tokens ?? DEFAULT_ROOM, Math.floor(maxModelLen / 2));

@@ -59,12 +59,7 @@ function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>)
       param: "prompt",
     });
   }
-  const text = renderChat(context, toChatMessages(messages), {
-    addGenerationPrompt: request.add_generation_prompt,
-    continueFinalMessage: request.continue_final_message,
-    kwargs: request.chat_template_kwargs,
-    tools: templateTools(context, request.tools),
-  });
+  const text = renderChat(context, toChatMessages(messages), request, templateTools(context, request.tools));
   assertTextMayFit(context, text, "messages");
   return text;
 }
