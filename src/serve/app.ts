@@ -1,4 +1,4 @@
-/** The HTTP application: routes and what every request passes on its way to one (request id, CORS, drain, API key). Hono only routes. */
+/** The HTTP application: the routes, and the checks in front of them (request id, CORS, drain, API key). Hono only routes. */
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
@@ -54,11 +54,11 @@ const ROUTES: readonly Route[] = [
     path: "/kv_events",
     handler: kvEvents,
     ...api,
-    summary: "What the prefix cache gets and loses, as events",
+    summary: "Changes of the prefix cache, as events",
     answerType: "text/event-stream",
   },
   { method: "GET", path: "/v1/models", handler: listModels, ...api, summary: "The served names" },
-  // Names may contain slashes.
+  // Model names may contain slashes.
   { method: "GET", path: "/v1/models/:id{.+}", handler: getModel, ...api, summary: "One of the served names" },
   {
     method: "POST",
@@ -158,7 +158,7 @@ const ROUTES: readonly Route[] = [
   { method: "GET", path: "/openapi.json", handler: openApi, ...info, summary: "This description, by OpenAPI" },
 ];
 
-/** Made when it is first asked for, since nothing of it changes. */
+/** Built on the first request; it never changes. */
 let description: object | undefined;
 
 function openApi(c: AppContext, context: ServeContext): Response {
@@ -166,7 +166,7 @@ function openApi(c: AppContext, context: ServeContext): Response {
   return c.json(description);
 }
 
-/** 200 while requests are taken and served; a server that drains, has failed or is stuck says so. */
+/** Answers 200 while the server accepts and serves requests, and an error once it drains, has failed or is stuck. */
 function health(c: AppContext, context: ServeContext): Response {
   const { engineFailure, isDraining } = context.lifecycle;
   if (engineFailure !== undefined) {
@@ -217,7 +217,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
   });
 }
 
-/** By its path, or because its client says so: models are listed to both vendors' clients. */
+/** Decided by the path, or by the header of Anthropic's clients on paths that both vendors have, such as the list of models. */
 function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
@@ -245,7 +245,7 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
   });
 }
 
-/** Behind the paths' handlers: what comes here has a method that none of them takes. */
+/** Refuses methods that the path does not have. It stands after the path's handlers. */
 function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   const methods = ROUTES.filter(({ path }) => path === route.path).map(({ method }) => method);
   app.all(route.path, (c) => {
@@ -261,7 +261,7 @@ export function createApp(options: AppOptions): Hono<AppEnv> {
   return createAppWithLifecycle(options).app;
 }
 
-/** The same, with the switch that the server turns when it drains. */
+/** The application with its lifecycle, which the server changes when it drains. */
 export function createAppWithLifecycle(options: AppOptions): {
   readonly app: Hono<AppEnv>;
   readonly lifecycle: Lifecycle;

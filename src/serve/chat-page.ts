@@ -6,7 +6,7 @@ import type { AppContext } from "./http/context.js";
 
 let page: string | undefined;
 
-/** The page may run only what is in it and talk only to this server. */
+/** Lets the page run only its own scripts and connect only to this server. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

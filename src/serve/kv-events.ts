@@ -1,7 +1,8 @@
 /**
- * GET /kv_events: what the prefix cache holds and what becomes of it, as server-sent events, so that a gateway can send requests where their beginning is
- * cached. After vLLM's KV events (BlockStored, BlockRemoved, AllBlocksCleared of vllm/distributed/kv_events.py), with two differences: a connection begins with
- * all there is, so that nothing is lost for longer than it takes to connect again, and blocks are named by the keys of src/text/block-hash.ts, without tokens.
+ * GET /kv_events: the content of the prefix cache and its changes, as server-sent events. A gateway uses them to send a request to the engine that
+ * has cached its prefix. Modelled on vLLM's KV events (BlockStored, BlockRemoved, AllBlocksCleared of vllm/distributed/kv_events.py), with two
+ * differences: a connection begins with a snapshot, so reconnecting repairs every loss, and blocks are named by the keys of src/text/block-hash.ts,
+ * without tokens.
  */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { MillraceError } from "../core/errors.js";
@@ -16,7 +17,7 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
     throw new MillraceError("internal_error", "expected a Node HTTP/1 response to stream to, got none");
   }
   const { engine, limits, lifecycle, isolatesApiKeys } = context;
-  // What is cached, and when, is news of everybody; and no key here is more than one tenant's.
+  // The events cover all tenants, and no key may see another tenant's.
   if (isolatesApiKeys === true) {
     throw new MillraceError(
       "forbidden",
@@ -42,13 +43,13 @@ export function kvEvents(c: AppContext, context: ServeContext): Promise<Response
     };
     const stream = new SseStream(outgoing, {
       headers: { "X-Request-Id": c.get("requestId") },
-      // Who reads too slowly is cut off, and begins again with all there is.
+      // A slow reader is disconnected; its next connection begins with a snapshot.
       maxBufferedBytes: limits.maxBufferedBytes,
       onOverflow: () => end(),
     });
     const onChanges = (changes: BlockChanges) => {
       stream.send(event("changes", { blocks: Array.from(changes) }));
-      // Right behind the write, not in the next tick: a step's changes are on their way before anybody has its answer.
+      // Directly after the write, not in the next tick: a step's changes are sent before any client has its answer.
       queueMicrotask(() => outgoing.socket?.uncork());
     };
     const endChanges = engine.onCacheChanges(onChanges);

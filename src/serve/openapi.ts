@@ -1,19 +1,19 @@
-/** GET /openapi.json: the routes and the fields that requests may have, from the same tables and schemas that requests are checked by. */
+/** GET /openapi.json: the routes and the fields of requests, derived from the tables and schemas that check requests. */
 import { z } from "zod";
 import type { FieldRules } from "./openai/fields.js";
 
 type BodyRules = Pick<FieldRules<z.ZodRawShape>, "inert"> & { readonly schema: z.ZodObject };
 
-/** What is told of a route. */
+/** A route, as the description shows it. */
 export interface DescribedRoute {
   readonly method: "GET" | "POST" | "DELETE";
-  /** As Hono has it: parameters are `:name`, with a pattern where they take slashes. */
+  /** In Hono's syntax: parameters are `:name`, with a pattern where they may contain slashes. */
   readonly path: string;
   readonly summary: string;
   readonly isProtected: boolean;
-  /** Of the request's body. */
+  /** The rules of the request's body; absent for routes without one. */
   readonly rules?: BodyRules;
-  /** Of what is no JSON. */
+  /** The content type of the answer; JSON when absent. */
   readonly answerType?: string;
 }
 
@@ -21,7 +21,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 const IGNORED = { description: "accepted and ignored" };
 
-/** Of the fields that are known but not served, and so on: the documentation in words says more. */
+/** Lists the fields that are checked or ignored. Fields that are known but refused are left to the written documentation. */
 function bodySchema({ schema, inert }: BodyRules): Json {
   const { $schema: _, ...described } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
   const properties: Record<string, unknown> = { ...described.properties };
@@ -52,7 +52,7 @@ function operationOf(route: DescribedRoute, parameters: readonly string[]): Json
     summary,
     responses: answersOf(route),
   };
-  // A server without keys asks for none.
+  // The last, empty entry: a server without keys needs none.
   if (isProtected) operation.security = [{ bearer: [] }, { apiKey: [] }, {}];
   if (rules !== undefined) {
     operation.requestBody = { required: true, content: { "application/json": { schema: bodySchema(rules) } } };

@@ -1,6 +1,6 @@
 /**
- * The tokens of a request's prompt, made by the code that its endpoint makes them with: what a gateway needs to know which engine's cache holds the prompt's
- * beginning. The rest of the request is not looked at.
+ * Makes the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that has cached the prompt's prefix.
+ * The other fields of the request are not used.
  */
 import type { RequestLogger } from "../core/request-logger.js";
 import { AsyncTokenizer, type JobOwner } from "../text/async-tokenizer.js";
@@ -22,14 +22,14 @@ export interface PromptSource extends ChatFormatSource {
 
 export interface RequestPrompts {
   readonly prompts: readonly ArrayLike<number>[];
-  /** Prefixes are shared only under the same one. */
+  /** Requests share cached prefixes only with requests of the same salt. */
   readonly salt: string | undefined;
 }
 
 type Body = Readonly<Record<string, unknown>>;
 type Reader = (context: PromptContext, body: Body) => Promise<RequestPrompts>;
 
-/** Nobody: who sends the request on will hear what is wrong with it from the engine. */
+/** Stands in for a request id. Nothing is logged here: the engine reports the faults of a request once the gateway has sent it on. */
 const NOBODY: Asker = { get: () => "" };
 const silent = (): void => {};
 const SILENT: RequestLogger = { debug: silent, info: silent, warn: silent, error: silent };
@@ -55,7 +55,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** @returns undefined of a path without prompts, and of a request that the engine will refuse */
+/** @returns undefined for a path without prompts, and for a request that the engine will refuse */
 export function createPromptReader(
   source: PromptSource,
 ): ((path: string, body: Body, owner: JobOwner) => Promise<RequestPrompts | undefined>) & { readonly end: () => void } {
@@ -64,7 +64,7 @@ export function createPromptReader(
     chatTemplate: source.chatTemplate,
     chatFormat: readChatFormat(source),
     asyncTokenizer: source.asyncTokenizer ?? new AsyncTokenizer(source.tokenizer),
-    // What is too long, or not a field, is for the engine to say.
+    // Prompts that are too long and invalid fields are reported by the engine.
     engine: { info: { maxModelLen: Number.MAX_SAFE_INTEGER, vocabSize: source.tokenizer.vocabSize } },
     limits: DEFAULT_LIMITS,
     unknownFields: "warn",

@@ -16,21 +16,21 @@ import { logFailure } from "./http/error-response.js";
 
 export interface ServerOptions extends AppOptions {
   readonly host: string;
-  /** 0 = any free one. */
+  /** 0 = any free port. */
   readonly port: number;
 }
 
 export interface RunningServer {
-  /** Where to reach it, for instance http://127.0.0.1:8000. */
+  /** The server's address, for instance http://127.0.0.1:8000. */
   readonly url: string;
   readonly port: number;
-  /** New requests get shutting_down; resolves when the running ones are answered and every connection is closed. */
+  /** Refuses new requests with shutting_down. Resolves when the running requests are answered and every connection is closed. */
   drain(): Promise<void>;
-  /** Cuts every connection, which aborts what they were waiting for. The engine stays the caller's. */
+  /** Cuts every connection, which aborts the running requests. The caller still owns the engine and closes it. */
   close(): Promise<void>;
 }
 
-/** What the adapter cannot even turn into a request: a broken URL or host. */
+/** Answers a request whose URL or host the HTTP adapter cannot parse. */
 function answerUnroutable(logger: RequestLogger, thrown: unknown): Response {
   const isRequestFault = thrown instanceof RequestError;
   const error = isRequestFault
@@ -59,10 +59,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       endWatch();
       if (open.delete(outgoing) && open.size === 0) onIdle();
     };
-    // A pipelined response whose turn never came gets no "close" of its own.
+    // A pipelined response that was never sent emits no "close", so the socket's is watched too.
     const endWatch = onSocketClose(incoming.socket, settle);
     outgoing.once("close", settle);
-    // A draining server ends each connection with its answer.
+    // A draining server closes each connection after its answer.
     if (lifecycle.isDraining) outgoing.shouldKeepAlive = false;
     void handle(incoming, outgoing);
   });

@@ -1,16 +1,18 @@
-/** What an answer consists of for APIs that list it: each stretch of content or reasoning, and each call. Whole and streamed answers are both made of these. */
+/**
+ * The items of an answer, for APIs that list them: each run of content or reasoning, and each tool call. Whole and streamed answers share this code.
+ */
 import { randomUUID } from "node:crypto";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 
 export interface AnswerItem {
   readonly kind: "content" | "reasoning" | "call";
-  /** Of its own; APIs put their prefixes before it. */
+  /** Unique; APIs put their own prefix before it. */
   readonly id: string;
-  /** The function's, where it is a call. */
+  /** The function's name in a call; empty otherwise. */
   readonly name: string;
-  /** A call's is its arguments, as the model wrote them. */
+  /** The text; in a call, its arguments as the model wrote them. */
   text: string;
-  /** As the API shows them, of a content's tokens, where they were asked for. */
+  /** The log-probabilities of the content's tokens in the API's form; empty unless the request asked for them. */
   readonly logprobs: object[];
 }
 
@@ -23,7 +25,7 @@ export function textOfPart(part: AnswerPart): string {
   return part.kind === "call" ? "" : part.text;
 }
 
-/** Adds the part to the item it belongs to, the last or a new one, and says whether it is new. */
+/** Appends the part to the last item or to a new one. @returns whether the item is new */
 export function addPart(items: AnswerItem[], part: AnswerPart): boolean {
   const kind = part.kind === "arguments" ? "call" : part.kind;
   const last = items.at(-1);
@@ -34,7 +36,7 @@ export function addPart(items: AnswerItem[], part: AnswerPart): boolean {
   return isNew;
 }
 
-/** News of an answer in parts, also where it is not taken apart. */
+/** An update in parts; text that is not split becomes one part of content. */
 export function partsOf(news: { readonly text: string; readonly parts: readonly AnswerPart[] | undefined }) {
   if (news.parts !== undefined) return news.parts;
   return news.text === "" ? [] : [{ kind: "content", text: news.text } as const];

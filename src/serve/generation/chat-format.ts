@@ -1,4 +1,4 @@
-/** What the model's chat template and vocabulary show of its way to reason and to call tools. Read once, when the server is made. */
+/** How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is created. */
 
 import type { ToolCallFormat } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
@@ -6,16 +6,16 @@ import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface ChatFormat {
-  /** The template prints the tools it is given. */
+  /** The template prints the request's tools. */
   readonly takesTools: boolean;
-  /** undefined: calls are written in a way no parser knows. */
+  /** undefined: no parser knows the format of the model's calls. */
   readonly toolCalls: ToolCallFormat | undefined;
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;
   readonly reasoningTokenIds: ReadonlySet<number>;
-  /** Those markers of calls and reasoning that are special tokens, which no other text spells. */
+  /** The markers of calls and reasoning that are special tokens: ordinary text cannot produce them. */
   readonly specialMarkers: ReadonlySet<string>;
-  /** The template takes `enable_thinking`. */
+  /** The template reads the argument `enable_thinking`. */
   readonly hasThinkingSwitch: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface ChatFormatSource {
   readonly reasoningParser?: ReasoningParserName | undefined;
 }
 
-/** The ids of those texts that are one token each. */
+/** The ids of the texts that are a single token. */
 function tokenIdsOf(tokenizer: Tokenizer, texts: readonly string[]): Set<number> {
   const encoded = texts.map((text) => tokenizer.encode(text, { addSpecial: false, parseSpecial: true }));
   return new Set(encoded.flatMap((ids) => (ids.length === 1 ? ids : [])));

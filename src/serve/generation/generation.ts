@@ -1,6 +1,6 @@
 /**
- * Drives one engine request and turns its ids into text: decoding, stop strings, log-probabilities beside their text, the parts of the answer, the end.
- * Streamed and whole answers both come from here, so they cannot differ.
+ * Runs one engine request and turns its token ids into text: decoding, stop strings, positions of log-probabilities, parts of the answer, and its
+ * end. Streamed and whole answers both use this class, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
@@ -13,10 +13,10 @@ import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
 
-/** How an answer is taken apart into reasoning, content and calls. */
+/** How an answer is split into reasoning, content and calls. */
 export interface AnswerReading {
   readonly openReader: () => AnswerReader;
-  /** Special tokens whose texts the reader needs to see. */
+  /** Special tokens whose text the reader needs. */
   readonly keptTokenIds: ReadonlySet<number>;
 }
 
@@ -25,53 +25,53 @@ export interface GenerationRequest {
   /** Submitted unchanged. */
   readonly engineRequest: EngineRequest;
   readonly stopStrings: readonly string[];
-  /** Whether the stop string, or the stop token's text, ends the output. */
+  /** Whether the output ends with the stop string, or with the stop token's text, or before it. */
   readonly isStopIncluded: boolean;
   /** Whether special tokens' texts are part of the output. */
   readonly keepSpecial: boolean;
-  /** Updates have their tokens' ids. */
+  /** Updates carry the ids of their tokens. */
   readonly reportsTokenIds?: boolean;
-  /** Absent: the text is all there is. */
+  /** Absent: the answer is plain text and is not split. */
   readonly reading?: AnswerReading | undefined;
 }
 
 /** One output token with its log-probability. */
 export interface ScoredToken {
   readonly logprob: TokenLogprob;
-  /** Where the token's text begins in the output, in code points. */
+  /** Offset of the token's text in the output, in code points. */
   readonly textOffset: number;
-  /** Reasoning was read from it. */
+  /** The token belongs to reasoning. */
   readonly isThought: boolean;
 }
 
 export interface GenerationEnd {
   readonly reason: "stop" | "length";
-  /** The stop string or stop token that ended it; null for the model's own end and for length. */
+  /** The stop string or stop token that ended the output; null for the model's own stop tokens and for length. */
   readonly stopReason: string | number | null;
 }
 
-/** One step's news of one generation. */
+/** The results of one engine step for one generation. */
 export interface GenerationUpdate {
   /** New text; may be empty while characters or a possible stop string are incomplete. */
   readonly text: string;
-  /** The new text taken apart; undefined where nothing is. */
+  /** The new text in parts; undefined where answers are not split. */
   readonly parts: readonly AnswerPart[] | undefined;
-  /** One for each new token when log-probabilities were asked for, else empty. Tokens of a stop string that was cut off are among them. */
+  /** One for each new token, tokens of a removed stop string included; empty unless the request asked for log-probabilities. */
   readonly scored: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
   readonly pooled: Float64Array | undefined;
   readonly numNewTokens: number;
-  /** The new tokens, where they were asked for; else empty. */
+  /** The ids of the new tokens; empty unless the request asked for them. */
   readonly tokenIds: readonly number[];
   readonly numCachedTokens: number;
-  /** Milliseconds the request waited for the engine to take it in. */
+  /** Milliseconds between submission and admission by the engine. */
   readonly queueMs: number;
   readonly end: GenerationEnd | undefined;
 }
 
 export interface GenerationListener {
   onUpdate(update: GenerationUpdate): void;
-  /** Nothing follows. */
+  /** The last call: no update follows. */
   onError(error: MillraceError): void;
 }
 
@@ -89,7 +89,7 @@ export class Generation {
   #isOver = false;
   #numTokens = 0;
   #numReasoningTokens = 0;
-  /** Of the update being made. */
+  /** Parts of the update under construction. */
   #parts: AnswerPart[] = [];
   #numDecodedCodePoints = 0;
 
@@ -109,7 +109,7 @@ export class Generation {
         : new StopStringMatcher(request.stopStrings, { includeStop: request.isStopIncluded });
   }
 
-  /** Throws what the engine refuses at once. */
+  /** Throws the error of a request that the engine refuses at once. */
   start(engine: Engine): void {
     this.#handle = engine.submit(this.#request.engineRequest, {
       onOutput: (output) => this.#acceptSafely(output),
@@ -117,7 +117,7 @@ export class Generation {
     });
   }
 
-  /** Nothing is reported afterwards. */
+  /** No update or error is reported afterwards. */
   abort(): void {
     this.#isOver = true;
     this.#handle?.abort();
@@ -127,7 +127,7 @@ export class Generation {
     return this.#numTokens;
   }
 
-  /** Tokens that reasoning was read from; undefined where the answer is not taken apart. */
+  /** Output tokens that belong to reasoning; undefined where the answer is not split. */
   get numReasoningTokens(): number | undefined {
     return this.#reader === undefined ? undefined : this.#numReasoningTokens;
   }
@@ -138,7 +138,7 @@ export class Generation {
     this.#listener.onError(error);
   }
 
-  /** What goes wrong with an output (a token that has no text, say) ends this request; thrown further, it would end the process. */
+  /** A faulty output, such as a token without text, ends this request. An error thrown from here would end the process. */
   #acceptSafely(output: EngineOutput): void {
     try {
       this.#accept(output);
@@ -205,12 +205,12 @@ export class Generation {
     });
   }
 
-  /** The reader wants no more, as behind the only call that was asked for. */
+  /** The reader needs no more tokens, as after the single call that the request allows. */
   get #isRead(): boolean {
     return this.#reader?.isComplete === true;
   }
 
-  /** @returns whether the token is one of reasoning, its markers among them */
+  /** @returns whether the token belongs to reasoning, its markers included */
   #readToken(text: string): boolean {
     if (this.#reader === undefined) return false;
     const wasReasoning = this.#reader.isReasoning;
@@ -238,14 +238,14 @@ export class Generation {
   }
 
   #match(text: string): { readonly text: string; readonly matched: string | undefined } {
-    // The first min_tokens tokens cannot end the output, so their text is not searched (as vLLM has it).
+    // The first min_tokens tokens cannot end the output, so their text is not searched (as in vLLM).
     if (this.#matcher === undefined || this.#numTokens <= this.#request.engineRequest.sampling.minTokens) {
       return { text, matched: undefined };
     }
     return text === "" ? { text, matched: undefined } : this.#matcher.push(text);
   }
 
-  /** The engine is done: half characters come out as U+FFFD and held-back text is released. */
+  /** The engine has finished: incomplete characters become U+FFFD, and text held back for a stop string is released. */
   #finish(): { readonly text: string; readonly matched: string | undefined } {
     const tail = this.#match(this.#decode(this.#decoder.flush()));
     if (tail.matched !== undefined || this.#matcher === undefined) return tail;

@@ -13,10 +13,10 @@ interface JobContext {
   readonly metrics: Pick<ServeMetrics, "startRequest">;
 }
 
-/** What the usage block is made of; arrays are indexed like the job's requests. */
+/** The figures of the answer's `usage`; arrays are indexed like the job's requests. */
 export interface JobTotals {
   readonly numOutputTokens: number;
-  /** undefined where answers are not taken apart. */
+  /** undefined where answers are not split. */
   readonly numReasoningTokens: number | undefined;
   readonly numCachedTokens: readonly number[];
 }
@@ -54,7 +54,7 @@ export class Job {
     );
   }
 
-  /** Submits all, or none: when one is refused, the ones before it are aborted and the refusal is thrown. */
+  /** Submits all requests or none: when the engine refuses one, the earlier ones are aborted and the refusal is thrown. */
   start(): void {
     try {
       const leftMs = this.#timeLeftMs();
@@ -68,12 +68,12 @@ export class Job {
     }
   }
 
-  /** The client has gone, or nobody wants the rest. Safe at any time. */
+  /** Ends all generations, as when the client disconnects. Safe at any time. */
   abort(): void {
     this.#endAll("abort");
   }
 
-  /** Throws when the time was up before the work began, as with a body that came slowly. */
+  /** Throws when the deadline has passed before submission, as after a slow body. */
   #timeLeftMs(): number | undefined {
     const { arrivedAtMs, timeoutMs } = this.#deadline;
     if (timeoutMs === undefined) return undefined;

@@ -1,4 +1,7 @@
-/** Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are taken here, at the HTTP layer, but for the time in the engine's queue. */
+/**
+ * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are measured here, at the HTTP layer; the engine measures the time in
+ * its queue.
+ */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Engine } from "../../engine/api/engine.js";
 import type { EngineRequest } from "../../engine/api/request.js";
@@ -10,7 +13,7 @@ const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 500
 
 type FinishedReason = "stop" | "length" | "abort" | "error";
 
-/** Follows one generation; `onEnd` counts once, later calls do nothing. */
+/** Measures one generation. Only the first call of `onEnd` counts. */
 export interface RequestTimer {
   onTokens(numTokens: number, queueMs: number): void;
   onEnd(reason: FinishedReason): void;
@@ -98,7 +101,7 @@ function registerEngineMetrics(registry: Registry, engine: Engine): void {
       name: `millrace:${name}`,
       help,
       registers: [registry],
-      // The engine keeps the count; this only shows it.
+      // The engine owns the count; the metric shows it.
       collect: () => {
         counter.reset();
         counter.inc(value(engine.stats()));
@@ -163,7 +166,7 @@ class Timer implements RequestTimer {
   readonly #finished: Counter<"finished_reason">;
   readonly #request: EngineRequest;
   readonly #arrivedAtMs: number;
-  /** The engine counts the time in its queue from here: before, the body came in and was read. */
+  /** The engine's queue time begins here; the time before went into reading the body and making the prompt. */
   readonly #submittedAtMs = performance.now();
   #firstTokenAtMs = 0;
   #lastTokenAtMs = 0;
@@ -211,7 +214,7 @@ class Timer implements RequestTimer {
     const nowMs = performance.now();
     this.#histograms.endToEnd.observe((nowMs - this.#arrivedAtMs) / 1000);
     this.#histograms.inference.observe((nowMs - this.#submittedAtMs - (this.#queueMs ?? 0)) / 1000);
-    // One that was asked for no tokens says nothing of how many there are.
+    // A request for no tokens would distort the token counts.
     if (sampling.maxTokens === 0) return;
     this.#histograms.maxTokens.observe(sampling.maxTokens);
     this.#histograms.generationTokens.observe(this.#numTokens);

@@ -1,13 +1,13 @@
-/** Seeds of requests: the client's own, or one drawn at the door, before anything can be retried (exactness rule E5). */
+/** Seeds of requests: the client's own, or one drawn on arrival, so that every retry uses the same seed (exactness rule E5). */
 import { randomBytes } from "node:crypto";
 import { choiceSeed } from "../../engine/api/request.js";
 
-/** Gives a seed to a request that brought none. */
+/** Draws a seed for a request without one. */
 export type SeedSource = () => bigint;
 
 export const randomSeed: SeedSource = () => randomBytes(8).readBigUInt64LE();
 
-/** The k-th seedless request after start always gets the same seed (`--seed`). */
+/** The k-th request without a seed after start always gets the same one (`--seed`). */
 export function seedsFrom(serverSeed: bigint): SeedSource {
   let numDrawn = 0;
   return () => choiceSeed(serverSeed, ++numDrawn);

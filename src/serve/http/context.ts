@@ -1,4 +1,4 @@
-/** What every route shares: the engine and its companions, the limits, and the types Hono carries along. */
+/** Shared by every route: the engine, the tokenizer, the options, the limits, and the variables that Hono carries with a request. */
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
@@ -20,28 +20,31 @@ import type { ChatFormat } from "../generation/chat-format.js";
 import type { ServeMetrics } from "../generation/metrics.js";
 import type { SeedSource } from "../generation/seeds.js";
 
-/** The part of a chat template that HTTP needs (`ChatTemplate` of src/text fits). */
+/** The part of a chat template that HTTP needs; `ChatTemplate` of src/text implements it. */
 export interface ChatRenderer {
-  /** The template's text, which shows what the model knows of tools and reasoning; absent = nothing. */
+  /** The template's text, which shows whether the model supports tools and reasoning; absent = neither. */
   readonly source?: string;
-  /** Without what is for conversations with tools only, where that is a template of its own. */
+  /** The template for conversations without tools, where the model has a separate one. */
   readonly plainSource?: string;
   render(input: ChatTemplateInput): string;
 }
 
 export interface ServeLimits {
-  /** Reading JSON blocks every stream for its time: a second for the worst 8 MiB. */
+  /** Parsing JSON blocks every stream meanwhile: one second for the slowest 8 MiB. */
   readonly maxBodyBytes: number;
-  /** UTF-16 units of text that /tokenize takes, which no context bounds. */
+  /** Longest text of /tokenize, in UTF-16 units; the context length does not bound it. */
   readonly maxTokenizeLength: number;
-  /** A request's body must have arrived within this time of its headers. */
+  /** Time allowed to receive the full request body after its headers. */
   readonly bodyTimeoutMs: number;
-  /** Unsent bytes one stream may pile up beside the longest text written at once. The engine cannot be paused for one reader, so beyond this the request is aborted and the connection cut. */
+  /**
+   * Unsent bytes that one stream may buffer, beside the longest text written at once. The engine cannot be paused for one reader, so a request beyond
+   * this limit is aborted and its connection cut.
+   */
   readonly maxBufferedBytes: number;
-  /** A connection with unsent bytes whose client has read nothing for this long is cut, and one that has asked nothing. */
+  /** Closes stalled connections (unsent bytes, and a client that reads nothing) and connections without a request after this long. */
   readonly stalledClientTimeoutMs: number;
   readonly maxChoices: number;
-  /** Prompts × choices of one request. */
+  /** Upper bound of prompts × choices of one request. */
   readonly maxSequencesPerRequest: number;
 }
 
@@ -55,42 +58,42 @@ export const DEFAULT_LIMITS: ServeLimits = {
   maxSequencesPerRequest: 2048,
 };
 
-/** Unknown fields are refused, or reported in the log and otherwise ignored. */
+/** Unknown fields are refused, or logged and otherwise ignored. */
 export type UnknownFields = "error" | "warn";
 
 export interface AppOptions {
   readonly engine: Engine;
   readonly tokenizer: Tokenizer;
-  /** Makes tokens of prompts; absent: the tokenizer does, in the caller's thread. */
+  /** Tokenizes prompts; absent: the tokenizer does so in the caller's thread. */
   readonly asyncTokenizer?: AsyncTokenizer;
-  /** undefined: the model has none, and chat requests get template_missing. */
+  /** undefined: the model has no template, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
-  /** What holds for requests that say nothing; the API's own defaults where this says nothing either. */
+  /** Values for fields that a request leaves out; the API's own defaults apply to fields that are absent here too. */
   readonly samplingDefaults?: SamplingDefaults;
-  /** Names the model answers to; the first is its own. */
+  /** Names that requests may give the model; the first one is shown in answers. */
   readonly modelNames: readonly [string, ...string[]];
   /** Any of these opens /v1/*, /tokenize and /detokenize; empty = no key needed. */
   readonly apiKeys: readonly string[];
-  /** Cached prefixes are shared only between requests of the same key. */
+  /** Requests share cached prefixes only with requests of the same key. */
   readonly isolatesApiKeys?: boolean;
-  /** The engine's; fcfs when absent. */
+  /** The engine's policy; fcfs when absent. */
   readonly schedulingPolicy?: SchedulingPolicyName;
-  /** Which web pages may call. */
+  /** Web pages that may call this server. */
   readonly pages: PagePolicy;
   readonly limits: ServeLimits;
   readonly logger: RequestLogger;
   readonly unknownFields: UnknownFields;
-  /** How calls are read from answers; auto (the default) = as the template shows. */
+  /** The format of tool calls in answers; auto (the default) = as the template shows. */
   readonly toolCallParser?: ToolCallParserName | undefined;
-  /** Whether reasoning is split from answers; auto (the default) = where template or vocabulary know of it. */
+  /** Whether reasoning is split from answers; auto (the default) = where the template or the vocabulary has markers for it. */
   readonly reasoningParser?: ReasoningParserName | undefined;
-  /** Bounds of what /v1/responses keeps. */
+  /** Bounds of the responses that /v1/responses stores. */
   readonly responseLimits?: StoreLimits;
-  /** Seeds of requests that bring none; random ones when absent. */
+  /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
 }
 
-/** What it takes to make a request's prompt: a gateway has it too, without an engine. */
+/** Everything needed to make a request's prompt. A gateway has it too, without an engine. */
 export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "unknownFields" | "logger"> {
   readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };
   readonly asyncTokenizer: AsyncTokenizer;
@@ -104,19 +107,19 @@ export interface ServeContext extends AppOptions {
   readonly chatFormat: ChatFormat;
   readonly metrics: ServeMetrics;
   readonly version: string;
-  /** Unix seconds at which this server was made; the model's `created`. */
+  /** Unix seconds at which this server was created; shown as the model's `created`. */
   readonly createdAtSeconds: number;
   readonly lifecycle: Lifecycle;
-  /** What /v1/responses keeps between requests. */
+  /** The responses that /v1/responses stores between requests. */
   readonly responses: ResponseState;
 }
 
-/** Whether the server takes requests, and how many it is busy with. */
+/** Whether the server accepts requests, and why not. */
 export interface Lifecycle {
   isDraining: boolean;
-  /** Ends streams that have no end of their own, which a server that drains would wait for. */
+  /** Ends endless streams, such as /kv_events, which a draining server would wait for forever. */
   readonly endless: Set<() => void>;
-  /** Why the engine died, once it has. */
+  /** The error that the engine died of; undefined while it runs. */
   engineFailure: Error | undefined;
 }
 
@@ -127,18 +130,18 @@ export interface AppEnv {
     requestId: string;
     startMs: number;
     dialect: ErrorDialect;
-    /** The path as this server has it; absent: none of ours. */
+    /** The path of the matched route; absent: no route matched. */
     route?: string;
-    /** Whose request it is, behind routes that need a key. */
+    /** The request's tenant; set on routes that need a key. */
     tenant: string;
-    /** Keywords of the request's schema that are not kept, as the answer's headers name them. */
+    /** Keywords of the request's schema that are not enforced, as the answer's header lists them. */
     unenforced?: string;
   };
 }
 
 export type AppContext = Context<AppEnv>;
 
-/** What a complaint about a request is logged under. */
+/** The sender of a request, for log lines about it. */
 export interface Asker {
   get(name: "requestId"): string;
 }

@@ -1,4 +1,4 @@
-/** The one place where errors become HTTP: status, body, headers, and the single log line of a refused or failed request. */
+/** Turns errors into HTTP answers, for all routes: status, body, headers, and the log line of a refused or failed request. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { loggedMessage, messageLeftOut, originOf } from "../../core/client-text.js";
@@ -7,8 +7,8 @@ import type { RequestLogger } from "../../core/request-logger.js";
 import type { AppContext } from "./context.js";
 
 /**
- * Logs a refused or failed request: one line above `debug`, and what clients wrote in another at `debug`. Called exactly once for each.
- * @param route the path as this server has it, not as the client wrote it; undefined: none of ours
+ * Logs a refused or failed request: one line above `debug`, and text of the client in another line at `debug`. Called exactly once per failure.
+ * @param route the path of the matched route, not the client's own text; undefined: no route matched
  */
 export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, route?: string): void {
   const fields = { requestId, path: route, code: error.code, status: error.status };
@@ -26,11 +26,12 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: Request
   logFailure(logger, error, requestId, c.get("route"));
   if (error.code === "client_closed" && c.env?.outgoing !== undefined) return RESPONSE_ALREADY_SENT;
   if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(Math.ceil(error.retryAfterSeconds)));
-  // Sent again it would cost as much, and come too late again; both vendors' clients heed the header.
+  // A retry would cost as much and be late again. Both vendors' clients honour this header.
   if (error.code === "deadline_exceeded") c.header("x-should-retry", "false");
   if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
-  // A body that stalled leaves the connection unusable, and a draining server wants it gone. (What is left of a body that was
-  // too large is read and dropped by the adapter, within bounds: closing at once would reset the connection under the answer.)
+  // A stalled body leaves the connection unusable, and a draining server closes its connections. (The adapter reads and drops the rest of a body that
+  // is
+  // too large, within bounds: closing at once would reset the connection before the client has read the answer.)
   if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");
   return c.json(c.get("dialect").errorBody(error, requestId), error.status as ContentfulStatusCode);
 }

@@ -1,4 +1,4 @@
-/** Reads a request's body as JSON, wherever it comes from. */
+/** Reads a request's body as JSON, from a socket or from a test's request object. */
 import { readBody } from "../../core/body-reader.js";
 import { readIncoming, tooLarge } from "../../core/json-body.js";
 import type { AppContext, ServeLimits } from "./context.js";

@@ -1,4 +1,4 @@
-/** From a request's fields, its key and the server's options to its terms. */
+/** Derives a request's terms from its fields, its key, its headers and the server's options. */
 
 import { CACHE_SCOPE_HEADER, isCacheScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
@@ -14,12 +14,12 @@ interface TermsFields {
   readonly timeout?: number | undefined;
 }
 
-/** For whom, how urgently and until when a request runs. */
+/** The tenant, priority, cache sharing and deadline of a request. */
 export interface RequestTerms extends Deadline {
   /** "" on a server without keys. */
   readonly tenant: string;
   readonly priority: number;
-  /** Requests share cached prefixes and drafts with requests of the same salt; undefined: with all that have none. */
+  /** Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests without a salt. */
   readonly cacheSalt: string | undefined;
 }
 
@@ -43,14 +43,15 @@ export function requestTerms(c: AppContext, context: ServeContext, fields: Terms
 }
 
 /**
- * Whose share the request is served from. A gateway tells its clients apart by the scopes that it names; where a server has at most one key, they are its
- * tenants. Of several keys each is a tenant, whatever its requests name: with a scope for each request, a key would have a share for each.
+ * The tenant whose share of the engine serves the request. On a server with at most one key, the scopes that a gateway names for its clients are the
+ * tenants. On a server with several keys, each key is one tenant, whatever scopes its requests name: a key that named a new scope in each request
+ * would otherwise get a new share for each.
  */
 export function tenantOf(c: AppContext, numKeys: number, keyTenant: string): string {
   return numKeys > 1 ? keyTenant : (scopeOf(c) ?? keyTenant);
 }
 
-/** Whoever sends a scope himself can only share less. */
+/** A client that names a scope itself can only narrow the sharing of its prefixes. */
 function cacheScope(c: AppContext, { isolatesApiKeys }: ServeContext): string {
   const own = isolatesApiKeys === true ? c.get("tenant") : "";
   const scope = scopeOf(c);

@@ -1,4 +1,4 @@
-/** The two ways to answer with a job: whole, or as server-sent events. Endpoints only say what their JSON looks like. */
+/** Answers with a job's results: whole, or as server-sent events. Endpoints only write their JSON. */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { corsHeaders } from "../../core/cors.js";
 import { MillraceError } from "../../core/errors.js";
@@ -14,22 +14,22 @@ import { SseStream } from "./sse.js";
 /** One choice of a whole answer. */
 export interface ChoiceResult {
   readonly text: string;
-  /** The text taken apart; undefined where nothing is. */
+  /** The text split into parts; undefined for endpoints without parts. */
   readonly parts: readonly AnswerPart[] | undefined;
   readonly scored: readonly ScoredToken[];
-  /** Where they were asked for; else empty. */
+  /** Empty unless the request asked for them. */
   readonly tokenIds: readonly number[];
   readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
   readonly pooled: GenerationUpdate["pooled"];
   readonly end: GenerationEnd;
 }
 
-/** What an endpoint's stream says; every text is complete events. */
+/** The events of an endpoint's stream. Every returned string holds complete events, or is empty. */
 export interface StreamFrames {
   onUpdate(index: number, update: GenerationUpdate): string;
   onDone(totals: JobTotals): string;
   onError(error: MillraceError): string;
-  /** Where a comment is not what the dialect says in silence. */
+  /** Replaces the comment that is sent while a stream is silent. */
   readonly heartbeat?: string;
 }
 
@@ -37,7 +37,7 @@ function clientClosed(): MillraceError {
   return new MillraceError("client_closed", "expected the client to wait for its answer, got a closed connection");
 }
 
-/** Waits for every choice. Rejects with the first failure, or client_closed when nobody waits any more. */
+/** Waits for every choice. Rejects with the first failure, or with client_closed when the client disconnects. */
 export function collectResults(
   c: AppContext,
   context: ServeContext,
@@ -98,7 +98,7 @@ function unenforcedHeader(c: AppContext): Readonly<Record<string, string>> {
   return names === undefined ? {} : { [UNENFORCED_HEADER]: names };
 }
 
-/** Streams a job. Until the first text goes out, a failure still becomes an ordinary error answer. */
+/** Streams a job. A failure before the first text becomes an ordinary error answer. */
 export function streamResults(
   c: AppContext,
   context: ServeContext,
@@ -113,7 +113,7 @@ export function streamResults(
     }
     const requestId = c.get("requestId");
     let endWatch = () => {};
-    // Thoughts that are not shown keep a stream alive; an engine that stands still does not, and is found out.
+    // Hidden reasoning counts as progress and keeps the stream alive. A hung engine makes none, so the stream goes silent and proxies notice.
     let [numUpdates, numSeen] = [0, 0];
     const isDue = () => {
       const hasGoneOn = numUpdates !== numSeen;
@@ -159,7 +159,7 @@ export function streamResults(
         job.abort();
         endWatch();
         const fields = { requestId, path: c.get("route"), code: "client_closed", bufferedBytes };
-        context.logger.warn(fields, "cut off a client that reads slower than its answer is made");
+        context.logger.warn(fields, "disconnected a client that reads more slowly than its answer is generated");
         resolve(RESPONSE_ALREADY_SENT);
       },
     });

@@ -1,23 +1,26 @@
-/** Server-sent events straight onto Node's response: text is gathered and written once per turn of the event loop, so one engine step costs one write. */
+/**
+ * Writes server-sent events directly to Node's response. Text is collected and written once per turn of the event loop, so one engine step costs one
+ * write.
+ */
 import type { ServerResponse } from "node:http";
 import type { HeaderRecord } from "../../core/cors.js";
 
 const EVENT_STREAM_HEADERS: HeaderRecord = {
   "Content-Type": "text/event-stream; charset=utf-8",
   "Cache-Control": "no-cache",
-  // Tells nginx not to gather the stream.
+  // Stops nginx from buffering the stream.
   "X-Accel-Buffering": "no",
 };
 
-/** What a stream says when it has nothing to say: proxies cut silent ones after a minute. Nothing is said before its first event, which opens it. */
+/** Sent while a stream is silent, because proxies cut silent streams after a minute. The first beat follows the first event. */
 interface Heartbeat {
   readonly text: string;
   readonly everyMs: number;
-  /** Whether there is somebody behind it that lives; asked at each beat. */
+  /** Asked at each beat: whether the source of the stream is still alive. */
   isDue(): boolean;
 }
 
-/** A comment, which clients pass over; of /kv_events, longer silence is a lost connection. */
+/** A comment, which clients ignore. Gateways treat a longer silence of /kv_events as a lost connection. */
 const DEFAULT_HEARTBEAT: Heartbeat = { text: ":\n\n", everyMs: 15_000, isDue: () => true };
 
 export class SseStream {
@@ -32,7 +35,7 @@ export class SseStream {
   #isFlushScheduled = false;
   #isEnding = false;
 
-  /** `onOverflow` is called once when the client reads too slowly; the connection is cut after it. */
+  /** `onOverflow` is called once when the client reads too slowly; the connection is cut afterwards. */
   constructor(
     outgoing: ServerResponse,
     options: {
@@ -48,7 +51,7 @@ export class SseStream {
     this.#onOverflow = options.onOverflow;
     this.#heartbeat = { ...DEFAULT_HEARTBEAT, ...options.heartbeat };
     outgoing.once("close", () => clearTimeout(this.#beat));
-    // Writing to a connection that has just gone is reported here; the disconnect watch acts on it.
+    // A write to a closed connection is reported here; the disconnect watch handles it.
     outgoing.on("error", () => {});
   }
 
@@ -69,7 +72,7 @@ export class SseStream {
     this.#schedule();
   }
 
-  /** A client that takes nothing is not kept: it is cut off in its time. */
+  /** Sends no beat to a client that reads nothing, so that the stall timeout can disconnect it. */
   #keepAlive(): void {
     if (this.#outgoing.writableLength === 0 && this.#heartbeat.isDue()) this.send(this.#heartbeat.text);
     this.#beat?.refresh();
@@ -98,12 +101,12 @@ export class SseStream {
     outgoing.write(text);
     this.#beat ??= setTimeout(() => this.#keepAlive(), this.#heartbeat.everyMs).unref();
     this.#beat.refresh();
-    // What was just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
+    // The text just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
     this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
     if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;
     this.#isEnding = true;
     this.#onOverflow(outgoing.writableLength);
-    // A pipelined response has no socket yet; destroying the request takes the connection down either way.
+    // A pipelined response has no socket yet; the request's socket closes the connection either way.
     outgoing.req.socket.destroy();
   }
 }
