@@ -2,15 +2,11 @@
  * `node scripts/bench-bodies.js [--rounds 3]`: hostile bodies of up to 8 MiB against an engine and a gateway before it. Prints for each the CPU time of either's
  * main thread, which everybody else waits for, and fails beyond 50 ms. Linux only: the time is the kernel's count of that thread.
  */
-import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { startServer } from "./engine-process.js";
 
 const MOST_MS = 50;
 const MAX_BYTES = 8 * 1024 * 1024;
-const root = fileURLToPath(new URL("..", import.meta.url));
 const rounds = Number(process.argv[process.argv.indexOf("--rounds") + 1]) || 3;
 
 const CHAT = "/v1/chat/completions";
@@ -211,30 +207,6 @@ const BODIES = [
   ["ids to detokenize", "/detokenize", () => `{"tokens":[${many("12")}]}`],
 ];
 
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-async function start(...args) {
-  const port = await freePort();
-  const command = [join(root, "bin/millrace.js"), ...args, "--port", String(port)];
-  const child = spawn(process.execPath, command, { stdio: ["ignore", "ignore", "inherit"] });
-  const url = `http://127.0.0.1:${port}`;
-  for (let i = 0; i < 600; i++) {
-    const isUp = await fetch(`${url}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-    if (isUp) return { url, child };
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  throw new Error(`expected ${args.join(" ")} to start within two minutes`);
-}
-
 /** The process's first thread, in milliseconds. */
 function cpuMs({ pid }) {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
@@ -250,8 +222,8 @@ async function measure({ url, child }, path, body) {
 }
 
 const quiet = ["--log-level", "error"];
-const engine = await start("engine", ...quiet);
-const gateway = await start("serve", "--instances", "2", ...quiet);
+const engine = await startServer("engine", ...quiet);
+const gateway = await startServer("serve", "--instances", "2", ...quiet);
 let hasFailed = false;
 try {
   console.log(

@@ -2,13 +2,9 @@
  * `node scripts/bench-grammar-attack.js [--requests 10]`: how long a key waits for structured answers, each to a schema of its own, while others ask for grammars that take
  * long to compile, another with every request. Fails where an answer takes a second or more.
  */
-import { spawn } from "node:child_process";
-import { createServer } from "node:net";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { startServer } from "./engine-process.js";
 
 const MOST_MS = 1000;
-const root = fileURLToPath(new URL("..", import.meta.url));
 const numRequests = Number(process.argv[process.argv.indexOf("--requests") + 1]) || 10;
 
 /** Each differs from all before it. */
@@ -23,32 +19,6 @@ const ATTACKERS = {
   "two connections of a key": ["x", "x"],
   "two keys": ["x", "y"],
 };
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-async function startEngine() {
-  const port = await freePort();
-  const args = ["engine", "--port", String(port), "--api-key", "x,y,z", "--log-level", "error"];
-  const child = spawn(process.execPath, [join(root, "bin/millrace.js"), ...args], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  const url = `http://127.0.0.1:${port}`;
-  for (let i = 0; i < 600; i++) {
-    const isUp = await fetch(`${url}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-    if (isUp) return { url, child };
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  throw new Error("expected an engine that starts within two minutes");
-}
 
 async function ask(url, key, structured, signal) {
   const response = await fetch(`${url}/v1/chat/completions`, {
@@ -105,7 +75,7 @@ async function run(url, attackName, attackersName) {
 console.log(`${"grammars that attackers send".padEnd(30)} ${"attackers".padEnd(26)} median ms  most ms`);
 for (const attackName of Object.keys(ATTACKS)) {
   // Each begins with budgets that nobody has used.
-  const { url, child } = await startEngine();
+  const { url, child } = await startServer("engine", "--api-key", "x,y,z", "--log-level", "error");
   try {
     await ask(url, "z", { choice: ["a"] });
     for (const attackersName of Object.keys(ATTACKERS)) await run(url, attackName, attackersName);

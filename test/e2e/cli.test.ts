@@ -1,40 +1,17 @@
 /** The commands that start an engine, as processes: what they print, how they end, what they refuse. */
-import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { fixture, repositoryRoot } from "../helpers/fixtures.js";
+import { fixture } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
+import { runCliWith } from "../helpers/run-cli.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
-const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
 const STORIES = fixture("models/stories260k.gguf");
 
-interface Ended {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly exitCode: number | null;
-}
-
-/** @param untilStdout once stdout contains it, the process gets SIGTERM */
-function millrace(args: readonly string[], { stdin = "", untilStdout = "" } = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [LAUNCHER, ...args], { stdio: ["pipe", "pipe", "pipe"] });
-  child.stdin.end(stdin);
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-    if (untilStdout !== "" && stdout.includes(untilStdout)) child.kill("SIGTERM");
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr += text;
-  });
-  return new Promise((resolve) => child.once("close", (exitCode) => resolve({ stdout, stderr, exitCode })));
-}
-
 test("serve is the default command, says what it does and shows a line to try", async () => {
-  const { stdout, stderr, exitCode } = await millrace(["--port", "0"], { untilStdout: "\n  curl " });
+  const { stdout, stderr, exitCode } = await runCliWith({ untilStdout: "\n  curl " }, ["--port", "0"]);
   for (const stage of ["model", "engine", "server"]) expect(stderr).toMatch(new RegExp(`^✓ ${stage} `, "m"));
   expect(stdout).toMatch(/^ {2}ready +http:\/\/127\.0\.0\.1:\d+ /m);
   expect(stdout).toMatch(/^ {2}model +mill-base: llama, /m);
@@ -52,7 +29,7 @@ test("ready is the last that a start says: whoever waits for it has read the war
 test("a port in use is refused with a hint, and nothing stays behind", async () => {
   await using server = await startTestServer(["--model", STORIES]);
   const port = new URL(server.url).port;
-  const { stdout, stderr, exitCode } = await millrace(["engine", "--model", STORIES, "--port", port]);
+  const { stdout, stderr, exitCode } = await runCliWith({}, ["engine", "--model", STORIES, "--port", port]);
   expect(stderr).toMatch(/^error \[invalid_option\]: expected to listen on 127\.0\.0\.1:\d+, got EADDRINUSE\nhint: /m);
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
 });
@@ -61,13 +38,13 @@ test("a file that is no model ends the start with its code", async () => {
   const root = tempTree({});
   const path = join(root, "cut.gguf");
   writeFileSync(path, readFileSync(STORIES).subarray(0, 5_000));
-  const { stderr, exitCode } = await millrace(["engine", "--model", path, "--port", "0"]);
+  const { stderr, exitCode } = await runCliWith({}, ["engine", "--model", path, "--port", "0"]);
   expect(stderr).toMatch(/^error \[gguf_\w+\]: /m);
   expect(exitCode).toBe(1);
 });
 
 test("options the model cannot keep are refused", async () => {
-  const { stderr, exitCode } = await millrace([
+  const { stderr, exitCode } = await runCliWith({}, [
     "engine",
     "--model",
     STORIES,
@@ -96,7 +73,7 @@ test("generate streams the reference's greedy text to stdout and timings to stde
     "--temperature",
     "0",
   ];
-  const { stdout, stderr, exitCode } = await millrace(args);
+  const { stdout, stderr, exitCode } = await runCliWith({}, args);
   expect(stdout).toBe(`${text}\n`);
   expect(stderr).toMatch(/5 prompt tokens.*200 output tokens, first after .* tok\/s, ended by length/);
   expect(exitCode).toBe(0);
@@ -104,7 +81,7 @@ test("generate streams the reference's greedy text to stdout and timings to stde
 
 test("generate repeats itself with a seed, and honours stop texts with commas", async () => {
   const args = ["generate", "--model", STORIES, "--prompt", "Once", "--max-tokens", "40", "--seed", "-7", "--json"];
-  const [first, second] = await Promise.all([millrace(args), millrace(args)]);
+  const [first, second] = await Promise.all([runCliWith({}, args), runCliWith({}, args)]);
   const { text, numOutputTokens } = JSON.parse(first.stdout) as { text: string; numOutputTokens: number };
   expect(numOutputTokens).toBe(40);
   expect(JSON.parse(second.stdout)).toMatchObject({ text });
@@ -121,12 +98,12 @@ test("generate repeats itself with a seed, and honours stop texts with commas", 
     stop,
     "--json",
   ];
-  expect(JSON.parse((await millrace(greedy)).stdout)).toMatchObject({ text: "", end: "stop" });
+  expect(JSON.parse((await runCliWith({}, greedy)).stdout)).toMatchObject({ text: "", end: "stop" });
 });
 
 test("chat answers line by line, forgets on /reset, shows speed, and ends on /exit", async () => {
   const lines = ["hello", "/help", "/reset", "hello", "/exit", "never read"];
-  const { stdout, stderr, exitCode } = await millrace(["chat"], { stdin: `${lines.join("\n")}\n` });
+  const { stdout, stderr, exitCode } = await runCliWith({ stdin: `${lines.join("\n")}\n` }, ["chat"]);
   const stats = [...stdout.matchAll(/\[(\d+) prompt tokens.* output tokens, first after .*ended by stop\]/g)];
   expect(stats.map((match) => match[1])).toEqual([stats[0]?.[1], stats[0]?.[1]]);
   expect(stdout).toContain("/reset starts over, /exit ends");
@@ -138,7 +115,7 @@ test("chat answers line by line, forgets on /reset, shows speed, and ends on /ex
 });
 
 test("chat needs a chat template", async () => {
-  const { stderr, exitCode } = await millrace(["chat", "--model", STORIES], { stdin: "hello\n" });
+  const { stderr, exitCode } = await runCliWith({ stdin: "hello\n" }, ["chat", "--model", STORIES]);
   expect(stderr).toMatch(
     /^error \[template_missing\]: expected a model with a chat template, got stories260k without/m,
   );
