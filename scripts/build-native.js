@@ -192,18 +192,42 @@ export async function buildNative({ log = () => {} } = {}) {
   return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
 }
 
+/** Linux machines that packages of kernels are built for: how, and the folder of the objects. */
+const PACKAGE_TARGETS = {
+  "linux-x64": { arch: "x64", crossCompiler: "x86_64-linux-gnu-g++" },
+  "linux-arm64": { arch: "arm64", crossCompiler: "aarch64-linux-gnu-g++" },
+};
+
+/** @returns {string[]} platforms that kernels can be packed for here: this machine's, and those that a cross compiler is installed for */
+export function packageTargets() {
+  if (process.platform !== "linux") return [];
+  return Object.keys(PACKAGE_TARGETS).filter((platform) => {
+    const { arch, crossCompiler } = PACKAGE_TARGETS[platform];
+    return arch === process.arch || spawnSync(crossCompiler, ["--version"]).status === 0;
+  });
+}
+
 /**
- * Builds build/packages/{millrace,probes}.node, the same objects linked for other Linux machines, and returns their paths.
+ * Builds build/packages/<platform>/{millrace,probes}.node, linked for other machines of the platform, and returns their paths.
+ * @param {string} platform one of packageTargets()
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string[]>}
  */
-export async function buildNativeForPackage({ log = () => {} } = {}) {
-  const folder = path.join(ROOT, "build", "packages");
-  const kernels = listObjects(["runtime", "binding", "kernels"], path.join(ROOT, "build", "native"), ["-O3"]);
-  const libraries = { "millrace.node": kernels, "probes.node": listProbeObjects() };
-  for (const [name, objects] of Object.entries(libraries)) {
-    const output = path.join(folder, name);
-    await buildTarget({ objects, output, linkFlags: ["-shared", ...SELF_CONTAINED_FLAGS], log });
+export async function buildNativeForPackage(platform, { log = () => {} } = {}) {
+  const { arch, crossCompiler } = PACKAGE_TARGETS[platform];
+  const isCross = arch !== process.arch;
+  const compiler = isCross ? findCompiler([crossCompiler]) : findCompiler();
+  const objects = path.join(ROOT, "build", isCross ? `native-${arch}` : "native");
+  const probes = path.join(ROOT, "build", isCross ? `native-probes-${arch}` : "native-probes");
+  const libraries = {
+    "millrace.node": listObjects(["runtime", "binding", "kernels"], objects, ["-O3"], arch),
+    "probes.node": listProbeObjects(probes, arch),
+  };
+  mkdirSync(objects, { recursive: true });
+  const folder = path.join(ROOT, "build", "packages", platform);
+  for (const [name, each] of Object.entries(libraries)) {
+    const linkFlags = ["-shared", ...SELF_CONTAINED_FLAGS];
+    await buildTarget({ objects: each, output: path.join(folder, name), linkFlags, log, compiler });
   }
   return Object.keys(libraries).map((name) => path.join(folder, name));
 }
@@ -243,8 +267,7 @@ export async function buildNativeTestsForArm({ log = () => {} } = {}) {
   return output;
 }
 
-function listProbeObjects() {
-  const folder = path.join(ROOT, "build", "native-probes");
+function listProbeObjects(folder = path.join(ROOT, "build", "native-probes"), arch = process.arch) {
   const napi = napiFlags();
   const item = (source, suffix, flags) => ({
     source: path.join(NATIVE, source),
@@ -254,9 +277,7 @@ function listProbeObjects() {
   mkdirSync(folder, { recursive: true });
   return [
     item("bench/probe_loops.cc", "", []),
-    ...(process.arch === "x64" ? VARIANTS.x64 : []).map(([isa, flags]) =>
-      item("bench/probe_loops.cc", `.${isa}`, flags),
-    ),
+    ...(arch === "x64" ? VARIANTS.x64 : []).map(([isa, flags]) => item("bench/probe_loops.cc", `.${isa}`, flags)),
     item("bench/probe_addon.cc", "", napi),
     item("binding/values.cc", "", napi),
     item("runtime/lost_pages.cc", "", []),

@@ -1,19 +1,23 @@
 /**
- * `npm run package`: packs what `npm install` takes on a machine without a compiler, into build/packages:
- * millrace-<version>.tgz, and on the platforms below millrace-<platform>-<version>.tgz with the kernels built. docs/guides/install.md tells more.
+ * `npm run package`: packs millrace for machines without a compiler, into build/packages: millrace-<version>.tgz without sources, and
+ * millrace-<platform>-<version>.tgz with compiled kernels for each platform that this machine can build for, or for those given as arguments.
+ * See docs/guides/install.md.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ensureReady } from "./build.js";
-import { buildNativeForPackage } from "./build-native.js";
+import { buildNativeForPackage, packageTargets } from "./build-native.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const output = join(root, "build", "packages");
 
-/** Where kernels come ready-built: the machines that releases are built and tested on. */
-const PREBUILT = ["linux-x64"];
+/** Platforms with packages of kernels: the main package names all of them as optional dependencies. */
+const PLATFORMS = ["linux-x64", "linux-arm64"];
+
+/** Files of `npm pack` that only building needs. The package of `npm pack` itself keeps them, for machines that no package of kernels fits. */
+const IS_FOR_BUILDING = /^native\/|^scripts\/(?!setup\/installed-kernels\.js$)/;
 
 const platformName = (platform) => `millrace-${platform}`;
 const readJson = (path) => JSON.parse(readFileSync(path, "utf8"));
@@ -41,14 +45,15 @@ function pack(folder) {
   return { file: join(output, filename), size };
 }
 
-/** The files that package.json names, under a manifest for users: nothing to build with, and the ready-built kernels as optional packages. */
+/** The files that package.json names but for sources, under a manifest for users: nothing to build with, and packages of kernels as optional ones. */
 function packMain(manifest) {
-  const { devDependencies: _, scripts: __, ...kept } = manifest;
-  const optionalDependencies = Object.fromEntries(PREBUILT.map((name) => [platformName(name), manifest.version]));
-  const folder = stageFolder({ ...kept, optionalDependencies });
+  const { devDependencies: _, scripts: __, dependencies, ...kept } = manifest;
+  const { "node-api-headers": ___, ...needed } = dependencies;
+  const optionalDependencies = Object.fromEntries(PLATFORMS.map((name) => [platformName(name), manifest.version]));
+  const folder = stageFolder({ ...kept, dependencies: needed, optionalDependencies });
   const [{ files }] = JSON.parse(npm(root, "--dry-run"));
   for (const { path } of files) {
-    if (path === "package.json") continue;
+    if (path === "package.json" || IS_FOR_BUILDING.test(path)) continue;
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     cpSync(join(root, path), join(folder, path));
   }
@@ -86,22 +91,27 @@ function packPlatform({ version, license, engines, private: isPrivate }, platfor
   return { ...pack(folder), glibc };
 }
 
-async function main() {
+/** @param platforms to pack kernels for; none: all that this machine can build for */
+async function main(platforms) {
   if (!(await ensureReady())) return 1;
   const manifest = readJson(join(root, "package.json"));
   mkdirSync(output, { recursive: true });
   for (const name of readdirSync(output)) if (name.endsWith(".tgz")) rmSync(join(output, name));
   const packed = [packMain(manifest)];
-  const platform = `${process.platform}-${process.arch}`;
   const notes = [];
-  if (PREBUILT.includes(platform)) {
-    const { glibc, ...result } = packPlatform(manifest, platform, await buildNativeForPackage());
+  const targets = packageTargets().filter((platform) => platforms.length === 0 || platforms.includes(platform));
+  for (const platform of targets) {
+    process.stderr.write(`kernels for ${platform}\n`);
+    const { glibc, ...result } = packPlatform(manifest, platform, await buildNativeForPackage(platform));
     packed.push(result);
-    notes.push(`the kernels need glibc ${glibc} or newer`);
-  } else notes.push(`no package of kernels: they are built on ${PREBUILT.join(", ")}, this is ${platform}`);
+    notes.push(`the kernels for ${platform} need glibc ${glibc} or newer`);
+  }
+  const wanted = platforms.length === 0 ? PLATFORMS : platforms;
+  const others = wanted.filter((platform) => !targets.includes(platform));
+  if (others.length > 0) notes.push(`no kernels for ${others.join(", ")}: this machine has no compiler for them`);
   for (const { file, size } of packed) process.stdout.write(`${file} (${(size / 1e6).toFixed(1)} MB)\n`);
   for (const note of notes) process.stderr.write(`${note}\n`);
   return 0;
 }
 
-process.exitCode = await main();
+process.exitCode = await main(process.argv.slice(2));

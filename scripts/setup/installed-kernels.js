@@ -1,4 +1,5 @@
-/** The kernels of an installed package: those that load, or else compiled once on this machine into the package's own folder. */
+/** The kernels of an installed package: those that load, or else, where the package has their sources, compiled once into its own folder. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -17,6 +18,10 @@ async function whyMissing(root) {
 export async function ensureInstalledKernels(root) {
   const missing = await whyMissing(root);
   if (missing === undefined) return true;
+  if (!existsSync(join(root, "native"))) {
+    process.stderr.write(`error [kernels_missing]: ${missing.message}\nhint: ${missing.hint}\n`);
+    return false;
+  }
   process.stderr.write(`notice: ${missing.message}\n  compiling the kernels here, once: that takes minutes\n`);
   let failure = "";
   try {

@@ -25,7 +25,7 @@ let machine: Machine;
 
 /** Where npm gets the packages from, as from a release's page. */
 async function servePackages(): Promise<readonly string[]> {
-  execFileSync(process.execPath, [script], { stdio: "inherit" });
+  execFileSync(process.execPath, [script, `${process.platform}-${process.arch}`], { stdio: "inherit" });
   const packages = join(repositoryRoot(), "build/packages");
   const names = readdirSync(packages).filter((name) => name.endsWith(".tgz"));
   server = createServer(({ url = "" }, response) => {

@@ -22,7 +22,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 beforeAll(() => {
   if (!isPrebuilt) return;
-  const text = execFileSync(process.execPath, [join(repositoryRoot(), "scripts/package.js")], {
+  const text = execFileSync(process.execPath, [join(repositoryRoot(), "scripts/package.js"), "linux-x64"], {
     encoding: "utf8",
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -101,12 +101,21 @@ packaged("the package serves a chat and plans", async () => {
   expect(plan).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("vllm serve") });
 });
 
-packaged("without ready-built kernels and without a compiler it says what is missing", async () => {
+packaged("the package has no sources to compile, and nothing to compile them with", async () => {
+  const files = readdirSync(join(folder, "node_modules/millrace"), { recursive: true, encoding: "utf8" });
+  expect(files.filter((file) => /\.(cc|h|ts)$/.test(file) && !/(^|\/)node_modules\//.test(file))).toEqual([]);
+  expect(files).not.toContain("native");
+  expect(files.filter((file) => /^scripts\/.*\.js$/.test(file))).toEqual(["scripts/setup/installed-kernels.js"]);
+});
+
+packaged("without compiled kernels it says which package is missing, and compiles nothing", async () => {
   rmSync(join(folder, "node_modules/millrace-linux-x64"), { recursive: true });
   const { exitCode, stderr } = await run("generate", "--prompt", "Hello");
   expect(exitCode).toBe(1);
-  expect(stderr).toContain("expected a C++17 compiler");
-  expect(stderr).toMatch(/error \[kernels_missing\]: expected .* or the package millrace-linux-x64 \d.*, got neither/);
-  expect(stderr).toMatch(/hint: install a C\+\+17 compiler .*docs\/guides\/install.md/);
+  expect(stderr).not.toContain("compiling");
+  expect(stderr).toMatch(
+    /^error \[kernels_missing\]: expected .* or the package millrace-linux-x64 \d.*, got neither$/m,
+  );
+  expect(stderr).toMatch(/^hint: install the package millrace-linux-x64 .*docs\/guides\/install\.md$/m);
   expect((await run("plan", "--model", "llama-3.1-8b", "--hardware", "h100")).exitCode).toBe(0);
 });

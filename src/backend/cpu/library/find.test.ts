@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tempTree } from "../../../../test/scripts/temp-tree.js";
@@ -52,11 +52,12 @@ test("a prebuilt package of another version or without its file is refused", () 
   expect(refusal(() => find(empty))).toMatchObject({ code: "kernels_missing" });
 });
 
-test("the hint is to build in a checkout and to install in a package", () => {
+test("the hint is to build in a checkout, to install a compiler beside sources, and else to install compiled kernels", () => {
   const tree = tempTree({ "package.json": manifest("1.2.3"), "src/index.ts": "" });
   expect(refusal(() => findAddon("millrace.node", tree, "linux-x64"))).toMatchObject({ hint: "run `npm run build`" });
   rmSync(join(tree, "src"), { recursive: true });
-  expect(refusal(() => findAddon("millrace.node", tree, "linux-x64"))).toMatchObject({
-    hint: expect.stringContaining("or the package millrace-linux-x64 1.2.3"),
-  });
+  const hint = () => refusal(() => findAddon("millrace.node", tree, "linux-x64"));
+  expect(hint()).toMatchObject({ hint: expect.stringMatching(/^install the package millrace-linux-x64 1\.2\.3,/) });
+  mkdirSync(join(tree, "native"));
+  expect(hint()).toMatchObject({ hint: expect.stringContaining("or the package millrace-linux-x64 1.2.3") });
 });

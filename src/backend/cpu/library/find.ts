@@ -45,5 +45,8 @@ function packageBeside(name: string, root: string): { readonly folder: string; r
 /** What the user can do if the addon is missing or does not load. */
 export function missingHint(root = packageRoot(), platform = `${process.platform}-${process.arch}`): string {
   if (existsSync(join(root, "src"))) return "run `npm run build`";
-  return `install a C++17 compiler and start again, or the package millrace-${platform} ${packageVersion(root)} if there is one; see docs/guides/install.md`;
+  const binary = `the package millrace-${platform} ${packageVersion(root)}`;
+  return existsSync(join(root, "native"))
+    ? `install a C++17 compiler and start again, or ${binary} if there is one; see docs/guides/install.md`
+    : `install ${binary}, or on other platforms the package with sources, which compiles them; see docs/guides/install.md`;
 }
