@@ -1,5 +1,6 @@
 /**
- * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle, or names a package that package.json does not have.
+ * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle between files or between folders, or names a
+ * package that package.json lacks.
  *
  *   node scripts/check-layers.js [root]
  */
@@ -125,7 +126,33 @@ function findCycles(graph) {
   return cycles;
 }
 
-/** @returns lines "file: what is wrong" */
+/** Product files only: a test may use rooms above its own. @returns folder → folders that its own files import, with one such import each */
+function foldersOf(graph) {
+  const folders = new Map();
+  for (const [file, targets] of graph) {
+    if (isTest(file)) continue;
+    const from = dirname(file);
+    for (const target of targets) {
+      const to = dirname(target);
+      if (to === from) continue;
+      if (!folders.has(from)) folders.set(from, new Map());
+      folders.get(from).set(to, `${file} imports ${target}`);
+    }
+  }
+  return folders;
+}
+
+/** Folders that import each other in a circle, subfolders included: a folder's own files count as a folder of their own. */
+function folderProblems(graph) {
+  const folders = foldersOf(graph);
+  const edges = new Map([...folders].map(([folder, targets]) => [folder, [...targets.keys()]]));
+  return findCycles(edges).map((cycle) => {
+    const imports = cycle.slice(1).map((to, i) => folders.get(cycle[i]).get(to));
+    return `${cycle[0]}: folders import each other: ${cycle.join(" → ")} (${imports.join("; ")})`;
+  });
+}
+
+/** @returns lines "file: problem" */
 export function checkLayers(root) {
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const files = ["src", "models", "test"].flatMap((folder) => listFiles(root, folder, (path) => path.endsWith(".ts")));
@@ -146,7 +173,8 @@ export function checkLayers(root) {
     }
     graph.set(file, targets);
   }
-  return [...problems, ...findCycles(graph).map((cycle) => `${cycle[0]}: import cycle: ${cycle.join(" → ")}`)];
+  const cycles = findCycles(graph).map((cycle) => `${cycle[0]}: import cycle: ${cycle.join(" → ")}`);
+  return [...problems, ...cycles, ...folderProblems(graph)];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -59,6 +59,26 @@ describe("check-layers", () => {
       { "src/backend/create/create-backend.ts": 'import { b } from "../cpu/b.js";\n', "src/backend/cpu/b.ts": "" },
       undefined,
     ],
+    [
+      "folders that import each other without a cycle of files",
+      {
+        "src/engine/a.ts": 'import { b } from "./memory/b.js";\n',
+        "src/engine/memory/b.ts": "",
+        "src/engine/memory/c.ts": 'import { d } from "../d.js";\n',
+        "src/engine/d.ts": "",
+      },
+      /folders import each other: src\/engine → src\/engine\/memory → src\/engine \(src\/engine\/a\.ts imports/,
+    ],
+    [
+      "a test that uses the room above its own",
+      {
+        "src/engine/a.ts": 'import { b } from "./memory/b.js";\n',
+        "src/engine/memory/b.ts": "",
+        "src/engine/memory/b.test.ts": 'import { d } from "../d.js";\n',
+        "src/engine/d.ts": "",
+      },
+      undefined,
+    ],
     ["an unknown layer", { "src/misc/a.ts": 'import "../core/a.js";' }, /misc is no known layer/],
     ["a declared package", { "src/core/a.ts": 'import { z } from "zod/v4";' }, undefined],
     ["an undeclared package", { "src/core/a.ts": 'import { z } from "@left/pad/deep";' }, /package @left\/pad is not/],
