@@ -19,16 +19,34 @@ const RESULTS = join(ROOT, "build/mutations");
 
 /** Each file with the tests that judge its mutants. By name, as files move. */
 const JUDGES = {
-  "scheduler.ts": ["scheduler.test.ts", "scheduler-steps.test.ts", "kv-manager.test.ts"],
-  "sampler-io.ts": ["sampling-fields.test.ts"],
-  "speculator.ts": ["speculator.test.ts"],
-  "kv-manager.ts": ["kv-manager.test.ts", "scheduler-steps.test.ts", "scheduler.test.ts", "cache-changes.test.ts"],
+  "scheduler.ts": [
+    "scheduler-steps.test.ts",
+    "scheduler-displacement.test.ts",
+    "scheduler.test.ts",
+    "kv-manager.test.ts",
+  ],
+  "sampler-io.ts": ["sampler-io.test.ts", "sampling-fields.test.ts"],
+  "speculator.ts": ["speculator-decisions.test.ts", "speculator.test.ts"],
+  "kv-manager.ts": [
+    "kv-rules.test.ts",
+    "kv-collision.test.ts",
+    "kv-manager.test.ts",
+    "scheduler-steps.test.ts",
+    "scheduler.test.ts",
+    "cache-changes.test.ts",
+  ],
   "block-pool.ts": ["block-pool.test.ts"],
   "prefix-index.ts": ["prefix-index.test.ts", "prefix-tree.test.ts", "cache-changes.test.ts"],
   "admission.ts": ["admission.test.ts"],
   "router.ts": ["router.test.ts", "router-leases.test.ts"],
   "breaker.ts": ["breaker.test.ts"],
-  "exchange.ts": ["proxy-failures.test.ts", "proxy.test.ts", "clients.test.ts"],
+  "exchange.ts": [
+    "exchange.test.ts",
+    "proxy-failures.test.ts",
+    "proxy.test.ts",
+    "response-state.test.ts",
+    "isolation.test.ts",
+  ],
   "delivery.ts": ["delivery.test.ts", "proxy-failures.test.ts"],
 };
 

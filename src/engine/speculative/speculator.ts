@@ -137,7 +137,7 @@ export class Speculator {
       sequence.setDraft(draft.tokens.slice(0, numTokens));
       this.#planned.set(sequence, { chances: draft.chances.slice(0, numTokens) });
     }
-    return numChosen - numLeft;
+    return numChosen;
   }
 
   /** Lets the draft model guess for the sequences nothing else was found for, as long as a further guess pays; returns how many tokens are to be checked. */

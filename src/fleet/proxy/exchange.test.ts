@@ -1,0 +1,209 @@
+/** What a request's way through the proxy tells: to its client, to the observer, to the log; and in which turn it goes. */
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  answerJson,
+  type Behaviour,
+  beginStream,
+  type FleetOptions,
+  sse,
+  startFleet,
+  type TestFleet,
+  until,
+} from "../../../test/helpers/stand-in.js";
+import { MillraceError } from "../../core/errors.js";
+import { type KeySource, TextKeySource } from "../routing/key-source.js";
+import type { ProxyObserver, RequestStart } from "./observer.js";
+
+let fleet: TestFleet;
+afterEach(async () => {
+  await fleet.stop();
+});
+
+const PATH = "/v1/chat/completions";
+const request = { model: "m", messages: [] };
+const ok = answerJson({ ok: true });
+const never: Behaviour = () => {};
+const breakOff: Behaviour = (_, outgoing) => {
+  beginStream(outgoing);
+  outgoing.write(sse({ n: 1 }), () => outgoing.destroy());
+};
+
+/** Keeps what it hears. */
+function listen() {
+  const heard = { started: [] as RequestStart[], ended: [] as unknown[][], refused: [] as unknown[][] };
+  const observer: ProxyObserver = {
+    started: (start) => {
+      heard.started.push(start);
+      return {
+        routed() {},
+        retried() {},
+        firstByte() {},
+        ended: (...how) => heard.ended.push(how),
+      };
+    },
+    refused: (...what) => heard.refused.push(what),
+  };
+  return { heard, observer };
+}
+
+async function start(behaviour: Behaviour, options: FleetOptions = {}) {
+  const { heard, observer } = listen();
+  fleet = await startFleet([behaviour], { ...options, proxy: { observer, ...options.proxy } });
+  return { ...fleet, heard };
+}
+
+const failures = () => fleet.lines.map(({ level, fields: { code } }) => [level, code]);
+
+describe("the observer hears", () => {
+  test.each([
+    ["a stream", { stream: true }, true],
+    ["a whole answer", { stream: false }, false],
+    ["a whole answer, as nothing is said", {}, false],
+  ])("whether a request asks for %s, and whose it is", async (_, fields, isStream) => {
+    const { heard, post } = await start(ok, { proxy: { authorize: () => ({ tenant: "mine" }) } });
+    await post(PATH, { ...request, ...fields });
+    expect(heard.started).toMatchObject([{ path: PATH, model: "m", tenant: "mine", isStream }]);
+    await until(() => heard.ended.length === 1);
+    expect(heard).toMatchObject({ ended: [["answered", 200, undefined]], refused: [] });
+    expect(failures()).toEqual([]);
+  });
+
+  test("of a refusal before the model is known the path alone, and of a failure after it the request's end", async () => {
+    const { heard, pool, post } = await start(ok);
+    expect((await post(PATH, { ...request, model: "other" })).status).toBe(404);
+    pool.change("a", { state: "failed" });
+    expect((await post(PATH, request)).status).toBe(503);
+    expect(heard.refused).toEqual([[PATH, "model_not_found"]]);
+    expect(heard.ended).toEqual([["failed", 503, "no_instance_ready"]]);
+    expect(failures()).toEqual([
+      ["debug", "model_not_found"],
+      ["warn", "no_instance_ready"],
+    ]);
+  });
+
+  test("of a client that leaves while its request runs that it is cancelled", async () => {
+    const { heard, post, standIns } = await start(never);
+    const leaving = new AbortController();
+    post(PATH, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => standIns[0]!.received.length === 1);
+    leaving.abort();
+    await until(() => heard.ended.length === 1);
+    expect(heard.ended).toEqual([["cancelled", 499, "client_closed"]]);
+  });
+
+  test("of a client that leaves while its prompt is tokenized that it is cancelled", async () => {
+    const tokenized: string[] = [];
+    const keysOf: KeySource["keysOf"] = (_body, _path, _numBytes, _scope, owner) =>
+      new Promise((_, reject) => {
+        owner!.watch!(() => reject(new MillraceError("client_closed", "gone")));
+        tokenized.push(owner!.tenant);
+      });
+    const { heard, post, standIns } = await start(ok, { proxy: { keySource: () => ({ tokensPerBlock: 16, keysOf }) } });
+    const leaving = new AbortController();
+    post(PATH, request, { signal: leaving.signal }).catch(() => {});
+    await until(() => tokenized.length === 1);
+    leaving.abort();
+    await until(() => heard.ended.length === 1);
+    expect(heard.ended).toMatchObject([["cancelled", expect.any(Number), "client_closed"]]);
+    expect(standIns[0]!.received).toEqual([]);
+  });
+
+  test("of an answer that breaks off that it is broken, and so do the log and the pool", async () => {
+    const { heard, pool, post } = await start(breakOff);
+    await (await post(PATH, { ...request, stream: true })).text();
+    await until(() => heard.ended.length === 1);
+    expect(heard.ended).toEqual([["broken", 200, "upstream_failed"]]);
+    expect(pool.failures).toEqual(["a"]);
+    expect(failures()).toEqual([["warn", "upstream_failed"]]);
+  });
+
+  test("of a gateway that goes while a request waits that the request has failed", async () => {
+    const { heard, post, proxy, standIns } = await start(never, { timeouts: { drainMs: 0 } });
+    const response = post(PATH, request);
+    await until(() => standIns[0]!.received.length === 1);
+    await proxy.drain();
+    expect((await response).status).toBe(503);
+    expect(heard.ended).toEqual([["failed", 503, "shutting_down"]]);
+  });
+});
+
+test("a fleet that nobody observes answers, fails and refuses as any other", async () => {
+  const { pool, post } = await start(ok, { proxy: { observer: undefined } as FleetOptions["proxy"] & object });
+  expect((await post(PATH, request)).status).toBe(200);
+  expect((await post(PATH, { ...request, model: "other" })).status).toBe(404);
+  pool.change("a", { state: "failed" });
+  expect((await post(PATH, request)).status).toBe(503);
+});
+
+test("who tokenizes a prompt hears no more of its client once that is done", async () => {
+  let hasLeft = 0;
+  const keysOf: KeySource["keysOf"] = async (body, path, numBytes, scope, owner) => {
+    const endWatch = owner!.watch!(() => hasLeft++);
+    endWatch();
+    return await new TextKeySource().keysOf(body, path, numBytes, scope);
+  };
+  const { heard, post, standIns } = await start(never, {
+    proxy: { keySource: () => ({ tokensPerBlock: 16, keysOf }) },
+  });
+  const leaving = new AbortController();
+  post(PATH, request, { signal: leaving.signal }).catch(() => {});
+  await until(() => standIns[0]!.received.length === 1);
+  leaving.abort();
+  await until(() => heard.ended.length === 1);
+  expect(hasLeft).toBe(0);
+});
+
+test("an instance gets the whole conversation that a request continues, and its count of tokens is no answer to keep", async () => {
+  const text = { type: "output_text", text: "aye", annotations: [] };
+  const output = [{ type: "message", id: "msg_1", role: "assistant", status: "completed", content: [text] }];
+  const { post, standIns } = await start(answerJson({ id: "resp_1", object: "response", status: "completed", output }));
+  const first = (await (await post("/v1/responses", { model: "m", input: "one" })).json()) as { id: string };
+  const next = { model: "m", input: "two", previous_response_id: first.id };
+  await post("/v1/responses", next);
+  const { received } = standIns[0]!;
+  expect(received[1]!.body.previous_response_id ?? null).toBeNull();
+  expect(received[1]!.text).toMatch(/"one".*"aye".*"two"/s);
+  const counted = await post("/v1/responses/input_tokens", next);
+  expect(await counted.json()).not.toHaveProperty("store");
+  expect(received[2]!.text).toMatch(/"one".*"aye".*"two"/s);
+});
+
+describe("a GET names its model in the query", () => {
+  const get = (query: string) => fetch(`${fleet.proxy.url}/tokenizer_info${query}`);
+
+  test("and has no body", async () => {
+    const { standIns } = await start(ok);
+    expect((await get("?model=m")).status).toBe(200);
+    expect(standIns[0]!.received).toMatchObject([{ text: "" }]);
+    expect((await get("?model=other")).status).toBe(404);
+  });
+
+  test("or leaves it out where the fleet has only one", async () => {
+    const { standIns } = await start(ok);
+    expect((await get("")).status).toBe(200);
+    expect(standIns[0]!.received).toHaveLength(1);
+  });
+});
+
+test.each<[string, number | undefined, readonly string[]]>([
+  ["its own", undefined, ["urgent", "patient"]],
+  ["its key's, whatever it says itself", 3, ["patient", "urgent"]],
+])("a request waits for a seat by the priority that is %s", async (_, priority, order) => {
+  const capacity = { seats: 1, kvTokens: undefined, blockSize: undefined };
+  const authorize = () => ({ tenant: "", priority });
+  const answers: (() => void)[] = [];
+  const held: Behaviour = (_received, outgoing) => answers.push(() => outgoing.end("{}"));
+  const { post, proxy, standIns } = await start(held, { upstream: { capacity }, proxy: { authorize } });
+  const send = async (name: string, ofRequest: number, numWaiting: number) => {
+    const response = post(PATH, { ...request, user: name, priority: ofRequest });
+    await until(() => proxy.numWaiting("m") === numWaiting && standIns[0]!.received.length === 1);
+    return { response };
+  };
+  const sent = [await send("first", 0, 0), await send("patient", 5, 1), await send("urgent", 1, 2)];
+  for (let n = 1; n <= 3; n++) {
+    await until(() => answers.length === n);
+    answers[n - 1]!();
+  }
+  for (const { response } of sent) await (await response).text();
+  expect(standIns[0]!.received.map(({ body }) => body.user)).toEqual(["first", ...order]);
+});
