@@ -4,7 +4,7 @@
  */
 import type { ServerShape } from "../workload/scenarios.js";
 
-export interface Layer {
+interface Layer {
   readonly name: string;
   /** Flags of a server that has it, and of one that has not. */
   on(shape: ServerShape): readonly string[];
@@ -13,7 +13,7 @@ export interface Layer {
   readonly modelPath?: string | undefined;
 }
 
-export interface Variant {
+interface Variant {
   readonly name: string;
   readonly layers: readonly Layer[];
   readonly isOnHalf: boolean;

@@ -37,12 +37,12 @@ export interface DraftsBenchResult {
   readonly acceptedShare: number | undefined;
 }
 
-export interface RoundTimes {
+interface RoundTimes {
   readonly plain: RunTimes;
   readonly drafting: RunTimes;
 }
 
-export interface RunTimes {
+interface RunTimes {
   readonly wholeMs: number;
   /** Summed over requests. */
   readonly decodingMs: number;

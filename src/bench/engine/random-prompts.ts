@@ -2,7 +2,7 @@
 
 import { generator } from "../workload/random.js";
 
-export interface PromptShape {
+interface PromptShape {
   readonly batch: number;
   readonly promptTokens: number;
   /** The first so many tokens are the same in all prompts of the batch; 0: each has its own. */

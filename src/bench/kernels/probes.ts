@@ -63,6 +63,24 @@ export function loadProbes(numThreads: number): Probes {
   return new Probes(createRequire(import.meta.url)(probesFile()) as ProbeAddon, device.isa, numThreads);
 }
 
+/** The same; undefined where the addon was not built, as in a package, whose benches measure without it. */
+export function probesIfBuilt(numThreads: number): Probes | undefined {
+  try {
+    return loadProbes(numThreads);
+  } catch (cause) {
+    if (cause instanceof MillraceError && cause.code === "kernels_missing") return undefined;
+    throw cause;
+  }
+}
+
+const READINGS_AT_A_TIME = 3;
+
+/** @returns several readings at each call; none where the probes were not built */
+export function speedReader(numThreads: number): () => MachineSpeeds[] {
+  const probes = probesIfBuilt(numThreads);
+  return () => (probes === undefined ? [] : Array.from({ length: READINGS_AT_A_TIME }, () => readSpeeds(probes)));
+}
+
 function probesFile(): string {
   try {
     return findAddon("probes.node");

@@ -7,7 +7,7 @@ import { longestRequest } from "../workload/workload.js";
 import type { Launch } from "./launch.js";
 import { modelWork } from "./model-work.js";
 
-export interface ServedModel {
+interface ServedModel {
   readonly path: string;
   /** Undefined: the server decides. */
   readonly numThreads?: number | undefined;

@@ -3,15 +3,9 @@
 import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/engine/drafts-bench.js";
 import type { Estimate } from "../../bench/measure/intervals.js";
-import { packFolder } from "../../core/cache-folder.js";
-import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import {
-  DEFAULT_SPECULATIVE_CONFIG,
-  NO_SPECULATION,
-  type SpeculativeConfig,
-} from "../../engine/api/speculative-config.js";
+import { DEFAULT_SPECULATIVE_CONFIG, type SpeculativeConfig } from "../../engine/api/speculative-config.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { chatPromptIds, loadTextSide, type TextSide } from "../../text/text-side.js";
 import { modelOption } from "../flags/model-option.js";
@@ -33,9 +27,6 @@ interface BenchFlags {
   readonly threads?: number;
   readonly json?: boolean;
 }
-
-const MAX_PACK_BYTES = 50 * 2 ** 30;
-const RANDOM_PROMPT_TOKENS = 64;
 
 export function benchDraftsCommand(): Command {
   return new Command("drafts")
@@ -67,56 +58,21 @@ export function benchDraftsCommand(): Command {
 async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
-  const [
-    { EngineCore },
-    { openModel },
-    { createBackend },
-    { benchDrafts },
-    { randomPrompts },
-    { machineInfo, versions },
-  ] = await Promise.all([
-    import("../../engine/engine-core.js"),
-    import("../../model/open-model.js"),
-    import("../../backend/create/create-backend.js"),
-    import("../../bench/engine/drafts-bench.js"),
-    import("../../bench/engine/random-prompts.js"),
+  const [{ benchDraftsOf }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/engine/draft-engines.js"),
     import("../../bench/results/machine.js"),
   ]);
-  const perBatch = flags.batch.map((batch) => (flags.rounds + 1) * Math.max(batch, flags.prompts));
-  const numPrompts = perBatch.reduce((sum, count) => sum + count, 0);
-  const model = openModel(path);
-  const random = randomPrompts(
-    { batch: numPrompts, promptTokens: RANDOM_PROMPT_TOKENS, sharedPrefix: 0, vocabSize: model.config.vocabSize },
-    1,
-  );
   const chats = flags.chats === undefined ? [] : await readSets(flags.chats, await loadTextSide(path));
-  const sets = [...chats, { name: "random", prompts: random.map((ids) => [...ids]), stopTokenIds: [] }];
-  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const stage = startStage("engines");
-  const longest = Math.max(...sets.flatMap(({ prompts }) => prompts.map((ids) => ids.length)));
-  const shape = {
-    modelPath: path,
-    numThreads,
-    maxNumSeqs: Math.max(...flags.batch),
-    enablePrefixCaching: false,
-    maxModelLen: Math.min(model.config.contextLength, longest + flags.maxTokens),
-    packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
-  };
-  const backend = createBackend({ ...DEFAULT_ENGINE_OPTIONS, ...shape });
-  const open = (speculative: SpeculativeConfig) =>
-    EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...shape, speculative }, backend);
-  const plain = await open(NO_SPECULATION);
-  const drafting = await open(flags.speculativeConfig);
-  stage.done(`${plain.info.architecture}, ${plain.info.weightType}, ${plain.info.isa}`);
+  const numThreads = flags.threads ?? defaultNumThreads();
   const spec: DraftsBenchSpec = { ...flags, batches: flags.batch, promptsPerRound: flags.prompts };
-  const results = await benchDrafts(plain, drafting, sets, spec, ({ set, batch, decoding }) => {
+  const tell = ({ set, batch, decoding }: DraftsBenchResult): void => {
     process.stderr.write(`  ${set}, ${batch} at once: ${shownRatio(decoding)} plain decoding\n`);
-  });
+  };
+  const config = flags.speculativeConfig;
+  const results = await benchDraftsOf(path, numThreads, chats, config, spec, startStage, tell);
   const { speculativeConfig } = flags;
   const report = { model: name, speculativeConfig, spec, results, machine: machineInfo(), versions: versions() };
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
-  await Promise.all([plain.close(), drafting.close()]);
-  backend.destroy();
 }
 
 /** By family, in the order of the file, each prompt once. Throws file_unreadable, template_missing, and invalid_option naming the line. */

@@ -88,9 +88,10 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
   const options = optionsOf(flags, path);
-  const [{ startEngine }, { benchEngine }, { machineInfo, versions }] = await Promise.all([
+  const [{ startEngine }, { benchEngine }, { speedReader }, { machineInfo, versions }] = await Promise.all([
     import("../../engine/engine.js"),
     import("../../bench/engine/engine-bench.js"),
+    import("../../bench/kernels/probes.js"),
     import("../../bench/results/machine.js"),
   ]);
   const stage = startStage("engine");
@@ -100,7 +101,7 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
   stage.done(`${engine.info.architecture}, ${engine.info.weightType}, ${engine.info.isa}`);
   const numThreads = options.numThreads ?? defaultNumThreads();
   const readings: MachineSpeeds[] = [];
-  const read = await speedReader(numThreads);
+  const read = speedReader(numThreads);
   try {
     const onRound = (batch: number, repetition: number, sample: EngineBenchSample): void => {
       const { prefillTokensPerS, decodeTokensPerS } = sample;
@@ -115,20 +116,6 @@ async function runBenchEngine(flags: BenchFlags): Promise<void> {
     process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : `${tableOf(results)}\n`);
   } finally {
     await engine.close();
-  }
-}
-
-const READINGS_AT_A_TIME = 3;
-
-/** Reads the machine's speeds; nothing where the probes were not built, as a bench of a package is none the worse for it. */
-async function speedReader(numThreads: number): Promise<() => MachineSpeeds[]> {
-  const { loadProbes, readSpeeds } = await import("../../bench/kernels/probes.js");
-  try {
-    const probes = loadProbes(numThreads);
-    return () => Array.from({ length: READINGS_AT_A_TIME }, () => readSpeeds(probes));
-  } catch (cause) {
-    if (cause instanceof MillraceError && cause.code === "kernels_missing") return () => [];
-    throw cause;
   }
 }
 

@@ -1,36 +1,14 @@
 /** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
 
 import { Command } from "commander";
-import type { FirstByte, RunningGateway, Throughput } from "../../bench/gateway/measure.js";
+import type { GatewayBenchSpec, GatewayReport } from "../../bench/gateway/gateway-bench.js";
 import { formatBytes } from "../../core/quantities.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { exitOnSignals } from "../process/measure-servers.js";
 
-interface GatewayFlags {
-  readonly streams: number;
-  readonly streamRequests: number;
-  readonly requests: number;
-  readonly peerRequests: number;
-  readonly rounds: number;
-  readonly peer?: string;
+interface GatewayFlags extends GatewayBenchSpec {
   readonly json?: boolean;
-}
-
-/** A gateway, or the server itself without one. */
-interface Measured {
-  readonly name: string;
-  /** One a round. */
-  readonly streams: readonly FirstByte[];
-  /** Medians over rounds of what it adds to the server itself. */
-  readonly addedMs: { readonly p50: number; readonly p99: number };
-  readonly requests: Throughput;
-}
-
-interface GatewayReport {
-  readonly numStreams: number;
-  /** The server itself first. */
-  readonly measured: readonly Measured[];
 }
 
 const LESS_THAN_NOISE =
@@ -61,53 +39,15 @@ export function benchGatewayCommand(): Command {
 
 async function runBenchGateway(flags: GatewayFlags): Promise<void> {
   exitOnSignals();
-  const [{ STREAM_TIMINGS, firstByte, startGateway, startPeerGateway, throughput }, { startMock }, { LoadGenerator }] =
-    await Promise.all([
-      import("../../bench/gateway/measure.js"),
-      import("../../bench/mock/start-mock.js"),
-      import("../../bench/load/generator.js"),
-    ]);
-  const [{ median }, { machineInfo, versions }] = await Promise.all([
-    import("../../core/statistics.js"),
+  const [{ benchGateway }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/gateway/gateway-bench.js"),
     import("../../bench/results/machine.js"),
   ]);
-  const mock = await startMock(STREAM_TIMINGS);
-  const gateways: RunningGateway[] = [];
-  const generator = await LoadGenerator.start(1);
-  try {
-    gateways.push(await startGateway(mock.url));
-    if (flags.peer !== undefined) gateways.push(await startPeerGateway(flags.peer, mock.url));
-    const servers = [{ name: "the server itself", url: mock.url, pid: mock.pid }, ...gateways];
-    const streams = (url: string) => firstByte(generator, url, flags.streams, flags.streamRequests);
-    // Connections are made and code is compiled.
-    for (const { url } of servers) await streams(url);
-    const rounds: FirstByte[][] = [];
-    for (let i = 0; i < flags.rounds; i++) {
-      const round: FirstByte[] = [];
-      for (const { url } of servers) round.push(await streams(url));
-      rounds.push(round);
-      process.stderr.write(`  round ${i + 1} of ${flags.rounds}\n`);
-    }
-    const measured: Measured[] = [];
-    for (const [index, { name, url, pid }] of servers.entries()) {
-      const added = (value: (each: FirstByte) => number) =>
-        median(rounds.map((round) => value(round[index]!) - value(round[0]!)));
-      const numRequests = [Math.ceil(flags.requests / 10), flags.requests, flags.peerRequests][index]!;
-      measured.push({
-        name,
-        streams: rounds.map((round) => round[index]!),
-        addedMs: { p50: added(({ p50Ms }) => p50Ms), p99: added(({ p99Ms }) => p99Ms) },
-        requests: await throughput(url, pid, flags.streams, numRequests),
-      });
-    }
-    const report: GatewayReport = { numStreams: flags.streams, measured };
-    const about = { machine: machineInfo(), versions: versions() };
-    process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : textOf(report));
-  } finally {
-    generator.close();
-    for (const gateway of gateways) await gateway.stop();
-    await mock.stop();
-  }
+  const report = await benchGateway(flags, (round) => {
+    process.stderr.write(`  round ${round} of ${flags.rounds}\n`);
+  });
+  const about = { machine: machineInfo(), versions: versions() };
+  process.stdout.write(flags.json ? `${jsonText({ ...report, ...about })}\n` : textOf(report));
 }
 
 function textOf({ numStreams, measured }: GatewayReport): string {

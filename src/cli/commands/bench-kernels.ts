@@ -3,10 +3,7 @@
 import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
 import type { KernelBenchResult, OpGroup } from "../../bench/kernels/kernel-bench.js";
-import type { Probes } from "../../bench/kernels/probes.js";
 import { defaultNumThreads } from "../../core/cpu.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import { integerIn, listOf, oneOf } from "../flags/option-values.js";
@@ -48,9 +45,10 @@ export function benchKernelsCommand(): Command {
 }
 
 async function runBenchKernels(flags: KernelsFlags): Promise<void> {
-  const [{ benchKernels }, { loadProbes }, { machineInfo, versions }] = await Promise.all([
+  const [{ benchKernels }, { loadProbes }, { benchDecode }, { machineInfo, versions }] = await Promise.all([
     import("../../bench/kernels/kernel-bench.js"),
     import("../../bench/kernels/probes.js"),
+    import("../../bench/kernels/bench-decode.js"),
     import("../../bench/results/machine.js"),
   ]);
   const numThreads = flags.threads ?? defaultNumThreads();
@@ -59,25 +57,10 @@ async function runBenchKernels(flags: KernelsFlags): Promise<void> {
   const results = benchKernels({ ...spec, minSeconds: flags.minTimeMs / 1000 }, probes, (result) => {
     process.stderr.write(`${result.op}, ${result.shape}: ${duration(result.seconds)}\n`);
   });
-  const decode = flags.model === undefined ? undefined : await decodeWith(flags.model, numThreads, probes);
+  const decode = flags.model === undefined ? undefined : await benchDecode(flags.model, numThreads, probes);
   const about = { numThreads, machine: machineInfo(), versions: versions() };
   const report = { results, ...(decode === undefined ? {} : { decode }), ...about };
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results, decode)}\n`);
-}
-
-async function decodeWith(modelPath: string, numThreads: number, probes: Probes): Promise<DecodeRoofline> {
-  const [{ startEngine }, { readGguf }, { measureDecodeRoofline }] = await Promise.all([
-    import("../../engine/engine.js"),
-    import("../../formats/gguf/read.js"),
-    import("../../bench/kernels/decode-roofline.js"),
-  ]);
-  const gguf = readGguf(modelPath);
-  const engine = await startEngine({ ...DEFAULT_ENGINE_OPTIONS, speculative: NO_SPECULATION, modelPath, numThreads });
-  try {
-    return await measureDecodeRoofline(engine, gguf, probes);
-  } finally {
-    await engine.close();
-  }
 }
 
 function duration(seconds: number): string {

@@ -3,10 +3,7 @@
 import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import type { Divergence } from "../../bench/engine/divergence.js";
-import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
-import { MillraceError } from "../../core/errors.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { modelOption } from "../flags/model-option.js";
@@ -52,54 +49,27 @@ async function runBenchKvQuality(flags: BenchFlags): Promise<void> {
   const { path, name } = await locateModel(flags.model, startStage);
   const { tokenizer } = await loadTextSide(path);
   const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true }).slice(0, flags.maxTokens);
-  const windows = Array.from({ length: Math.ceil(ids.length / flags.window) }, (_, i) =>
-    ids.slice(i * flags.window, (i + 1) * flags.window),
-  ).filter((window) => window.length > 1);
-  if (windows.length === 0)
-    throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
-  const [{ EngineCore }, { openModel }, { kvBytesPerToken }, { createBackend }, { divergenceOf }, about] =
-    await Promise.all([
-      import("../../engine/engine-core.js"),
-      import("../../model/open-model.js"),
-      import("../../model/description/sizes.js"),
-      import("../../backend/create/create-backend.js"),
-      import("../../bench/engine/divergence.js"),
-      import("../../bench/results/machine.js"),
-    ]);
-  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const backend = createBackend({ numThreads });
-  const stage = startStage("engine");
-  const model = openModel(path);
-  const open = (kvCacheDtype: KvType) => {
-    const shape = { modelPath: path, numThreads, maxModelLen: flags.window, maxNumSeqs: 1, kvCacheDtype };
-    const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
-    return EngineCore.create(model, options, backend);
-  };
-  const reference = await open(REFERENCE);
-  const tested = await open(flags.kvCacheDtype);
-  stage.done(`${reference.info.architecture}, ${reference.info.weightType}, ${reference.info.isa}`);
-  const divergence = await divergenceOf(reference, tested, windows, (numTokens, meanKl) => {
+  const [{ benchKvQuality }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/engine/kv-quality.js"),
+    import("../../bench/results/machine.js"),
+  ]);
+  const { kvCacheDtype, window } = flags;
+  const spec = { modelPath: path, kvCacheDtype, window, numThreads: flags.threads ?? defaultNumThreads() };
+  const { divergence, bytes } = await benchKvQuality(spec, ids, startStage, (numTokens, meanKl) => {
     process.stderr.write(`  ${numTokens} of ${ids.length} tokens, divergence ${meanKl.toFixed(5)}\n`);
   });
-  const bytes = {
-    reference: kvBytesPerToken(model.config, REFERENCE),
-    tested: kvBytesPerToken(model.config, flags.kvCacheDtype),
-  };
-  const { machineInfo, versions } = about;
   const report = {
     model: name,
-    kvCacheDtype: flags.kvCacheDtype,
-    window: flags.window,
+    kvCacheDtype,
+    window,
     ...divergence,
     bytesPerToken: bytes,
   };
   process.stdout.write(
     flags.json
       ? `${jsonText({ ...report, machine: machineInfo(), versions: versions() })}\n`
-      : `${tableOf(divergence, bytes, flags.kvCacheDtype)}\n`,
+      : `${tableOf(divergence, bytes, kvCacheDtype)}\n`,
   );
-  await Promise.all([reference.close(), tested.close()]);
-  backend.destroy();
 }
 
 function tableOf(divergence: Divergence, bytes: { readonly reference: number; readonly tested: number }, type: string) {

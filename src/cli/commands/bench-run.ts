@@ -1,7 +1,6 @@
 /** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours; and others beside it. */
 
 import { Command } from "commander";
-import { benchedThreads } from "../../bench/run/benched-threads.js";
 import type { Planned } from "../../bench/run/plan.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
 import { MillraceError } from "../../core/errors.js";
@@ -85,33 +84,14 @@ async function jobOf(
     return { targets: [own, ...peers], planned };
   }
   const { path } = await locateModel(flags.model, stagesTo(process.stderr));
-  const servers = await import("../../bench/run/servers.js");
-  const name = flags.name ?? "millrace";
-  const isAlone = peers.length === 0 && flags.llamaServer === undefined && flags.nodeLlamaCpp === undefined;
-  const extra = words(flags.serverArgs);
-  const numThreads = flags.threads ?? benchedThreads();
-  if (isAlone) {
-    const launch = servers.millraceServer(name, { path, numThreads }, extra);
-    return { targets: [{ name, launch, ...rest }], planned };
-  }
-  const [{ openModel }, { kvBytesPerToken }] = await Promise.all([
-    import("../../model/open-model.js"),
-    import("../../model/description/sizes.js"),
-  ]);
-  const { config } = openModel(path);
-  const model = { path, numThreads, kvBytesPerToken: kvBytesPerToken(config, "f16") };
-  const launches = [
-    servers.millraceServer(name, model, extra),
-    ...(flags.llamaServer === undefined ? [] : [servers.llamaServer(flags.llamaServer, model)]),
-    ...(flags.nodeLlamaCpp === undefined
-      ? []
-      : [servers.nodeLlamaCppServer(flags.nodeLlamaCpp, model, config.contextLength)]),
-  ];
-  const shape = servers.shapeFor(planned.cells, config.contextLength);
-  return {
-    targets: [...launches.map((launch) => ({ name: launch.name, launch, ...rest })), ...peers],
-    planned: { ...planned, cells: planned.cells.map((cell) => ({ ...cell, shape })) },
-  };
+  const { startedServers } = await import("../../bench/run/started-servers.js");
+  const started = startedServers(
+    { ...flags, name: flags.name ?? "millrace", modelPath: path, extra: words(flags.serverArgs) },
+    planned,
+    peers.length > 0,
+  );
+  const targets = started.launches.map((launch) => ({ name: launch.name, launch, ...rest }));
+  return { targets: [...targets, ...peers], planned: started.planned };
 }
 
 async function runBenchRun(flags: RunFlags, command: Command): Promise<void> {

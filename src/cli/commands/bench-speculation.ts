@@ -2,10 +2,7 @@
 
 import { Command, Option } from "commander";
 import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/engine/speculation-bench.js";
-import { packFolder } from "../../core/cache-folder.js";
-import { cpuCores, defaultNumThreads } from "../../core/cpu.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "../../engine/api/speculative-config.js";
+import { defaultNumThreads } from "../../core/cpu.js";
 import { locateModel } from "../../formats/locate-model.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn, numberIn } from "../flags/option-values.js";
@@ -25,8 +22,6 @@ interface BenchFlags {
   readonly threads?: number;
   readonly json?: boolean;
 }
-
-const MAX_PACK_BYTES = 50 * 2 ** 30;
 
 export function benchSpeculationCommand(): Command {
   return new Command("speculation")
@@ -51,52 +46,24 @@ export function benchSpeculationCommand(): Command {
 async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   const startStage = stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
-  const [{ EngineCore }, { openModel }, { createBackend }, { benchSpeculation, Outcomes }, { machineInfo, versions }] =
-    await Promise.all([
-      import("../../engine/engine-core.js"),
-      import("../../model/open-model.js"),
-      import("../../backend/create/create-backend.js"),
-      import("../../bench/engine/speculation-bench.js"),
-      import("../../bench/results/machine.js"),
-    ]);
-  const numThreads = flags.threads ?? defaultNumThreads(cpuCores());
-  const outcomes = new Outcomes();
-  const stage = startStage("engine");
-  const options = {
-    ...DEFAULT_ENGINE_OPTIONS,
-    modelPath: path,
-    numThreads,
-    maxModelLen: flags.promptTokens + flags.genTokens,
-    maxNumSeqs: Math.max(...flags.batch),
-    packCache: { folder: packFolder(), maxBytes: MAX_PACK_BYTES },
-    // Each prompt anew in both runs of a round, and as many rows as drafts can fill.
-    enablePrefixCaching: false,
-    maxNumBatchedTokens: Math.max(512, Math.max(...flags.batch) * (1 + flags.draftTokens)),
-    speculative: { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens: flags.draftTokens },
-  };
-  const backend = createBackend(options);
-  const core = await EngineCore.create(
-    openModel(path),
-    options,
-    backend,
-    undefined,
-    outcomes.drafter(flags.acceptance),
-  );
-  stage.done(`${core.info.architecture}, ${core.info.weightType}, ${core.info.isa}`);
+  const [{ benchSpeculationOf }, { machineInfo, versions }] = await Promise.all([
+    import("../../bench/engine/draft-engines.js"),
+    import("../../bench/results/machine.js"),
+  ]);
+  const numThreads = flags.threads ?? defaultNumThreads();
   const spec: SpeculationBenchSpec = { ...flags, batches: flags.batch, maxDraftTokens: flags.draftTokens };
-  const results = await benchSpeculation(core, outcomes, spec, ({ batch, ratio }) => {
+  const { results, engine } = await benchSpeculationOf(path, numThreads, spec, startStage, ({ batch, ratio }) => {
     process.stderr.write(`  batch ${batch}: ${ratio.toFixed(2)} × plain decoding\n`);
   });
   const report = {
     results,
     spec,
     model: { name },
-    engine: core.info,
+    engine,
     machine: machineInfo(),
     versions: versions(),
   };
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
-  backend.destroy();
 }
 
 /** With the range of the rounds, where there are several. */

@@ -7,8 +7,8 @@ import { afterEach, expect, test, vi } from "vitest";
 import { startHubServer } from "../../../test/helpers/hub-server.js";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
+import { loadIn } from "../../core/server-load.js";
 import { registerServer } from "../../core/server-registry.js";
-import { loadIn } from "./ps.js";
 
 afterEach(() => vi.unstubAllEnvs());
 

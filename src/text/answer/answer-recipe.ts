@@ -14,7 +14,7 @@ import {
 } from "./call-grammar.js";
 
 /** Calls: forced ones, of a named function or any; those that a model is free to make; or ones that may come in place of a form. */
-export type CallRecipe = CallGrammarOptions &
+type CallRecipe = CallGrammarOptions &
   (
     | { readonly kind: "forcedCalls"; readonly isNamed: boolean }
     | { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart }

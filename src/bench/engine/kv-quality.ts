@@ -1,0 +1,62 @@
+/** What another KV cache type changes of a model's predictions over a text, and of the memory it needs. */
+
+import { createBackend } from "../../backend/create/create-backend.js";
+import type { KvType } from "../../backend/ops.js";
+import { MillraceError } from "../../core/errors.js";
+import type { StartStage } from "../../core/stages.js";
+import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
+import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
+import { EngineCore } from "../../engine/engine-core.js";
+import { kvBytesPerToken } from "../../model/description/sizes.js";
+import { openModel } from "../../model/open-model.js";
+import { type Divergence, divergenceOf } from "./divergence.js";
+
+export const REFERENCE_KV_TYPE = "f16";
+
+export interface KvQualitySpec {
+  readonly modelPath: string;
+  readonly kvCacheDtype: KvType;
+  /** Tokens that are read in one go. */
+  readonly window: number;
+  readonly numThreads: number;
+}
+
+export interface KvQuality {
+  readonly divergence: Divergence;
+  /** KV memory of a token. */
+  readonly bytes: { readonly reference: number; readonly tested: number };
+}
+
+/** @param ids tokens of the text; throws invalid_option for fewer than two */
+export async function benchKvQuality(
+  { modelPath, kvCacheDtype, window, numThreads }: KvQualitySpec,
+  ids: readonly number[],
+  startStage: StartStage,
+  onWindow: (numTokens: number, meanKl: number) => void,
+): Promise<KvQuality> {
+  const windows = Array.from({ length: Math.ceil(ids.length / window) }, (_, i) =>
+    ids.slice(i * window, (i + 1) * window),
+  ).filter((each) => each.length > 1);
+  if (windows.length === 0) {
+    throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
+  }
+  const backend = createBackend({ numThreads });
+  const stage = startStage("engine");
+  const model = openModel(modelPath);
+  const open = (type: KvType) => {
+    const shape = { modelPath, numThreads, maxModelLen: window, maxNumSeqs: 1, kvCacheDtype: type };
+    const options = { ...DEFAULT_ENGINE_OPTIONS, ...shape, enablePrefixCaching: false, speculative: NO_SPECULATION };
+    return EngineCore.create(model, options, backend);
+  };
+  const reference = await open(REFERENCE_KV_TYPE);
+  const tested = await open(kvCacheDtype);
+  stage.done(`${reference.info.architecture}, ${reference.info.weightType}, ${reference.info.isa}`);
+  const divergence = await divergenceOf(reference, tested, windows, onWindow);
+  await Promise.all([reference.close(), tested.close()]);
+  backend.destroy();
+  const bytes = {
+    reference: kvBytesPerToken(model.config, REFERENCE_KV_TYPE),
+    tested: kvBytesPerToken(model.config, kvCacheDtype),
+  };
+  return { divergence, bytes };
+}
