@@ -1,4 +1,4 @@
-/** The key of a machine whose image holds none: made at its first boot, kept where only the server reads it. */
+/** The API key of a machine whose image has none: generated at the first boot, in a file that only the server can read. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -8,9 +8,9 @@ import type { FleetConfig } from "../fleet/config/schema.js";
 import { KEY_VARIABLE } from "../image/image-fleet.js";
 
 /**
- * Sets MILLRACE_API_KEY where a configuration asks for it and nobody has.
+ * Sets MILLRACE_API_KEY where the configuration asks for it and the environment lacks it.
  *
- * @returns whether the key is the file's
+ * @returns whether the key comes from the file
  */
 export function provideKey(configText: string, file: string, environment: NodeJS.ProcessEnv): boolean {
   const isGiven = (environment[KEY_VARIABLE] ?? "") !== "";
@@ -19,7 +19,7 @@ export function provideKey(configText: string, file: string, environment: NodeJS
   return true;
 }
 
-/** Of several machines that share the folder, the first one's key holds. */
+/** Machines that share the folder share the first one's key. */
 function readOrMakeKey(file: string): string {
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -43,7 +43,7 @@ function unusable(file: string, cause: unknown): MillraceError {
   });
 }
 
-/** Throws config_conflict where everybody could use the server. */
+/** Throws config_conflict for a server that other machines reach without a key. */
 export function assertClosed({ host, apiKeys }: FleetConfig, file: string): void {
   if (isLoopback(host) || apiKeys.length > 0) return;
   throw new MillraceError("config_conflict", `expected api-keys in ${file} for host ${host}, got none`, {

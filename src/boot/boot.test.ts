@@ -25,7 +25,7 @@ afterEach(() => {
 
 describe("the key", () => {
   const asks = "api-keys: [{tenant: default, key: env:MILLRACE_API_KEY}]";
-  test("is made once, for the server only, and found again", () => {
+  test("is generated once, readable by the server only, and read again later", () => {
     const file = join(folder, "state/api-key");
     const [first, second]: NodeJS.ProcessEnv[] = [{}, {}];
     expect([provideKey(asks, file, first!), provideKey(asks, file, second!)]).toEqual([true, true]);
@@ -34,7 +34,7 @@ describe("the key", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  test("that is given holds, and nobody who does not ask gets one", () => {
+  test("that is given is kept, and none is generated unless the configuration asks for it", () => {
     const given = { MILLRACE_API_KEY: "mine" };
     expect(provideKey(asks, join(folder, "k"), given)).toBe(false);
     expect(given).toEqual({ MILLRACE_API_KEY: "mine" });
@@ -42,7 +42,7 @@ describe("the key", () => {
     expect(statSync(join(folder, "k"), { throwIfNoEntry: false })).toBeUndefined();
   });
 
-  test("that cannot be kept is an error, and so is an empty one", () => {
+  test("that cannot be saved is an error, and so is an empty one", () => {
     writeFileSync(join(folder, "empty"), "\n");
     expect(() => provideKey(asks, join(folder, "empty"), {})).toThrow(/got an empty file/);
     expect(() => provideKey(asks, join(folder, "empty/key"), {})).toThrow(/expected to keep an API key/);
@@ -57,7 +57,7 @@ describe("the key", () => {
   });
 });
 
-test("what a hub has is told from what is here", () => {
+test("models of the hub are told from local ones", () => {
   expect(hubSpecOf({ engine: "vllm", model: "org/repo" })).toBe("hf:org/repo");
   expect(hubSpecOf({ engine: "millrace", model: "hf:org/repo:Q4_K_M" })).toBe("hf:org/repo:Q4_K_M");
   for (const model of ["/models/m", undefined]) expect(hubSpecOf({ engine: "vllm", model })).toBeUndefined();
@@ -109,14 +109,14 @@ describe("commands", () => {
     expect(exitCode).toBe(1);
   });
 
-  test("boot ends where a model is neither here nor on the hub, in place of starting its engine again and again", async () => {
+  test("boot ends with an error for a model that is neither local nor on the hub", async () => {
     const file = write("host: 127.0.0.1\nmodels: [{name: m, model: nowhere.gguf}]\n");
     const { stderr, exitCode } = await runMain("boot", "--config", file, "--state", folder);
     expect(stderr).toMatch(/error \[file_unreadable\]: expected the model of m at nowhere.gguf/);
     expect(exitCode).toBe(1);
   });
 
-  test("the folder of the state is made, or refused before anything starts", () => {
+  test("the state folder is created, or refused before anything starts", () => {
     const state = join(folder, "a/b");
     makeStateFolder(state);
     expect(statSync(state).isDirectory()).toBe(true);
@@ -128,7 +128,7 @@ describe("commands", () => {
     expect((await runMain("boot")).stderr).toMatch(/error \[invalid_option\].*--config/);
   });
 
-  test("health is what the server says, at the port of its configuration", async () => {
+  test("health asks the server at the port of its configuration", async () => {
     let status = 200;
     const server = createServer((_, response) => response.writeHead(status).end());
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,4 +1,4 @@
-/** The quick bench after a machine's first start, against the fleet itself, as a process of its own: it ends with the report that /report shows. */
+/** The quick bench after a machine's first start, in a process of its own against the running fleet. Writes the page that /report shows. */
 import { spawn } from "node:child_process";
 import { renameSync } from "node:fs";
 import { join } from "node:path";
@@ -8,20 +8,20 @@ interface FirstBench {
   readonly url: string;
   readonly model: string;
   readonly apiKey: string | undefined;
-  /** Page and JSON appear here when all is measured. */
+  /** The page and the JSON are written here at the end. */
   readonly htmlFile: string;
   readonly jsonFile: string;
 }
 
-/** Resolves with its exit code, 1 for a signal; the reports appear with 0. */
+/** Resolves with the bench's exit code, 1 for a signal. The reports are written with exit code 0. */
 export function runFirstBench({ url, model, apiKey, htmlFile, jsonFile }: FirstBench): Promise<number> {
-  // Two machines may share the folder.
+  // Machines may share the folder.
   const unfinished = (file: string): string => `${file}.${process.pid}.part`;
   const files = ["--html", unfinished(htmlFile), "--json", unfinished(jsonFile)];
   const args = ["bench", "run", "--url", url, "--model", model, "--name", "millrace", "--scenario", "quick", ...files];
   const child = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), ...args], {
     stdio: ["ignore", "inherit", "inherit"],
-    // Not on its command line, which others may read.
+    // Other users can read command lines.
     env: { ...process.env, ...(apiKey === undefined ? {} : { OPENAI_API_KEY: apiKey }) },
   });
   const stop = (): void => void child.kill("SIGKILL");

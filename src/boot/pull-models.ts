@@ -1,4 +1,4 @@
-/** Brings a fleet's models from the hub before it starts, with progress, once for all who share the cache. */
+/** Downloads a fleet's models before the start, with progress, and once for all processes that share the cache. */
 
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
@@ -7,10 +7,10 @@ import type { StartStage } from "../core/stages.js";
 import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import { locateModel } from "../formats/locate-model.js";
 
-/** Engines that take the folder of a hub's repository in place of its name. */
+/** Engines that accept a repository's folder in place of its name. */
 const TAKE_FOLDERS: readonly ModelEntry["engine"][] = ["vllm", "sglang"];
 
-/** Where the hub has it; undefined: it is here already, or the engine's own business. */
+/** The model's hf: name; undefined for a local model and for one that the engine finds itself. */
 export function hubSpecOf({ engine, model }: Pick<ModelEntry, "engine" | "model">): string | undefined {
   if (model === undefined) return undefined;
   if (model.startsWith("hf:")) return model;
@@ -18,10 +18,10 @@ export function hubSpecOf({ engine, model }: Pick<ModelEntry, "engine" | "model"
   return isRepository && !existsSync(model) ? `hf:${model}` : undefined;
 }
 
-/** Engines whose model is always a file of this machine, unless the hub has it. */
+/** Engines that read their model from a local file. */
 const READ_FILES: readonly ModelEntry["engine"][] = ["millrace", "llama-server"];
 
-/** Throws file_unreadable: an engine that cannot find its model would only be started again and again. */
+/** Throws file_unreadable: without its model, an engine would be restarted for ever. */
 function assertHere({ name, engine, model }: ModelEntry): void {
   if (model === undefined || existsSync(model)) return;
   if (!READ_FILES.includes(engine) && !isAbsolute(model)) return;
@@ -30,7 +30,7 @@ function assertHere({ name, engine, model }: ModelEntry): void {
   });
 }
 
-/** @returns the configuration with paths in place of the hub's names. Throws file_unreadable where a model is neither here nor on the hub. */
+/** @returns the configuration with paths in place of hub names. Throws file_unreadable for a model that is neither local nor on the hub. */
 export async function pullModels(config: FleetConfig, startStage: StartStage): Promise<FleetConfig> {
   for (const model of config.models) if (hubSpecOf(model) === undefined) assertHere(model);
   const models: ModelEntry[] = [];

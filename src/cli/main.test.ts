@@ -8,7 +8,7 @@ import { tempTree } from "../../test/scripts/temp-tree.js";
 
 const STORIES = fixture("models/stories260k.gguf");
 
-describe("usage errors exit with 2, say what was expected and suggest", () => {
+describe("usage errors exit with 2, with what was expected and a suggestion", () => {
   const CASES: readonly [string, readonly string[], RegExp, RegExp][] = [
     ["an unknown option of the default command", ["--prot", "1"], /unknown option '--prot'/, /Did you mean --port/],
     ["an unknown option of a command", ["inspect", "--jsn"], /unknown option '--jsn'/, /Did you mean --json/],
@@ -28,12 +28,7 @@ describe("usage errors exit with 2, say what was expected and suggest", () => {
     ["a format nobody reads", ["--tool-call-parser", "xml"], /--tool-call-parser to be one of auto, hermes/, /--help/],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
     ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
-    [
-      "keys to isolate, but none",
-      ["engine", "--isolate-api-keys"],
-      /expected --api-key beside --isolate/,
-      /of its own/,
-    ],
+    ["keys to isolate, but none", ["engine", "--isolate-api-keys"], /expected --api-key with --isolate/, /of its own/],
     ["a missing value", ["generate", "--prompt"], /argument missing/, /--help/],
     ["a missing option", ["generate"], /required option '--prompt <text>'/, /--help/],
     ["an argument too many", ["doctor", "now"], /too many arguments/, /--help/],
@@ -116,7 +111,7 @@ describe("tokenize", () => {
     expect(JSON.parse((await runMain(...args, "--add-special")).stdout)).toEqual([1, ...plain]);
   });
 
-  test("takes a file as it is, to the last newline", async () => {
+  test("takes a file unchanged, up to the last newline", async () => {
     const root = tempTree({ "plain.txt": "Lily", "newlines.txt": "\r\nLily \n\n" });
     const idsOf = async (...args: readonly string[]): Promise<string> =>
       (await runMain("tokenize", "--model", STORIES, "--json", ...args)).stdout;
@@ -218,14 +213,14 @@ describe("doctor", () => {
   });
 });
 
-test.each(["bench", "image", "config"])("%s alone prints its help and ends well", async (group) => {
+test.each(["bench", "image", "config"])("%s alone prints its help and exits with 0", async (group) => {
   const { stdout, stderr, exitCode } = await runMain(group);
   expect(stdout).toMatch(new RegExp(`^Usage: millrace ${group} .*\\[command\\]`));
   expect(stdout).toContain("Commands:");
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
 });
 
-test("help of chat and generate shows what one user turns, and names where the rest is", async () => {
+test("help of chat and generate lists the common flags and points to the others", async () => {
   for (const command of ["chat", "generate"]) {
     const { stdout } = await runMain(command, "--help");
     expect(stdout).toContain("--temperature");

@@ -1,4 +1,4 @@
-/** The command line: which commands exist, the default one, and errors on their way out. Each command loads what it needs when it runs. */
+/** The command line: the list of commands, the default command, and errors. Commands load their code when they run. */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
 import { benchCommand } from "./commands/bench.js";
@@ -28,7 +28,7 @@ const ABOUT_ALL = ["--help", "-h", "--version", "-V"];
 /** @param words command and arguments */
 export function createProgram(words: readonly string[]): Command {
   const program = new Command("millrace")
-    .description("Serves open-weight language models, fast and exact. Without a command: serve.")
+    .description("Serves open-weight language models, fast and exact. The default command is serve.")
     .version(packageVersion());
   const commands = [
     serveCommand(words.slice(1)),
@@ -55,7 +55,7 @@ export function createProgram(words: readonly string[]): Command {
     completionCommand(() => program),
   ];
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
-    // Complaints are thrown and reported in one place. Help goes to stdout, that of a group without its command too.
+    // Errors are thrown and reported in one place. Help goes to stdout, also for a group without a subcommand.
     command.exitOverride().configureOutput({
       outputError: () => {},
       writeErr: (text) => process.stdout.write(text),

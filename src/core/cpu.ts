@@ -1,4 +1,4 @@
-/** How many cores this process may compute on: physical ones, inside its affinity mask and its cgroup's quota. */
+/** Cores that this process may compute on, within its affinity mask and its cgroup's quota. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { cgroupFolders, readText } from "./cgroup.js";
@@ -38,13 +38,13 @@ function cgroupCpuLimit(root: string): number | undefined {
   return limits.length === 0 ? undefined : Math.min(...limits);
 }
 
-/** The CPUs of this process's affinity mask; none where the OS does not tell. */
+/** The CPUs of this process's affinity mask; empty where the OS does not tell. */
 export function allowedCpus(root = "/"): number[] {
   const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(readText(join(root, "proc/self/status")) ?? "")?.[1];
   return allowed === undefined ? [] : parseCpuList(allowed);
 }
 
-/** The CPUs of each memory node; none where the OS does not tell. */
+/** The CPUs of each memory node; empty where the OS does not tell. */
 export function numaNodes(root = "/"): readonly (readonly number[])[] {
   const folder = join(root, "sys/devices/system/node");
   const online = parseCpuList(readText(join(folder, "online")) ?? "");
@@ -52,8 +52,8 @@ export function numaNodes(root = "/"): readonly (readonly number[])[] {
 }
 
 /**
- * The CPUs of each physical core this process may run on, memory node by memory node; none where the OS does not tell.
- * A quota below them says how many cores, but not which: they have no CPUs then, as whoever else has a quota would choose the same ones.
+ * The CPUs of each physical core that this process may run on, ordered by memory node; empty where the OS does not tell. Under a quota smaller than the
+ * cores, only the number of cores is known: each has an empty list, as every process with a quota would otherwise choose the same CPUs.
  */
 export function cpusByCore(root = "/"): readonly (readonly number[])[] {
   const byCore = new Map<string, number[]>();
@@ -82,7 +82,7 @@ export function cpuCores(root = "/", parallelism = availableParallelism()): CpuC
   };
 }
 
-/** Kernel threads when nobody says: one per physical core; part of a CPU rounds down, as a throttled thread stalls all others. */
+/** The default number of kernel threads: one per physical core. A quota rounds down, as one throttled thread stalls all others. */
 export function defaultNumThreads({ numPhysical, cgroupLimit }: CpuCores = cpuCores()): number {
   return Math.max(1, Math.min(numPhysical, Math.floor(cgroupLimit ?? numPhysical)));
 }

@@ -1,14 +1,14 @@
-/** Writes what engines do into the log every ten seconds, as long as they do anything. */
+/** Logs the throughput of busy engines every ten seconds. */
 import type { Logger } from "pino";
 import { describeThroughput, type LoadCounts, THROUGHPUT_EVERY_MS, ThroughputMeter } from "./throughput.js";
 
-/** Whose counts they are, for the log, and the counts. */
+/** One engine's counters, with the log fields that name the engine. */
 export interface LoadSource {
   readonly about: Readonly<Record<string, string>>;
   readonly counts: LoadCounts;
 }
 
-/** @param sources asked each time; one engine of a fleet is told from another by what `about` says */
+/** @param sources called at each interval; the values of `about` identify an engine of a fleet */
 export function logThroughput(logger: Logger, sources: () => readonly LoadSource[]): NodeJS.Timeout {
   const meters = new Map<string, ThroughputMeter>();
   const nameOf = ({ about }: LoadSource): string => Object.values(about).join("\n");
@@ -16,7 +16,7 @@ export function logThroughput(logger: Logger, sources: () => readonly LoadSource
     const nowMs = performance.now();
     const throughput = meters.get(nameOf(source))?.since(nowMs, source.counts);
     if (throughput !== undefined) logger.info({ ...source.about, throughput }, describeThroughput(throughput));
-    // What was done before an engine was first seen is of no interval.
+    // Work before an engine's first appearance belongs to no interval.
     if (!meters.has(nameOf(source))) meters.set(nameOf(source), new ThroughputMeter(nowMs, source.counts));
   };
   const tick = (): void => {

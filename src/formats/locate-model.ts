@@ -5,7 +5,7 @@ import { formatBytes } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
 
 export interface LocatedModel {
-  /** The file (of a split one, the first shard), or the folder of a model that is one. */
+  /** The file (the first shard of a split one), or the model's folder. */
   readonly path: string;
   /** What the model is called where nobody names it: the file's name, or the hub's repository. */
   readonly name: string;

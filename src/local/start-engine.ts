@@ -29,7 +29,7 @@ export interface StartedEngine extends TextSide {
   readonly samplingDefaults: SamplingDefaults;
 }
 
-/** A token the model chooses must have a text, and a text's tokens an embedding. */
+/** Throws gguf_tensor: every token needs both a text and an embedding. */
 function assertSameVocabulary(numEmbeddings: number, numTokens: number): void {
   if (numEmbeddings === numTokens) return;
   throw new MillraceError(
@@ -53,7 +53,7 @@ export async function startEngineWithText(source: ModelSource, startStage: Start
     },
     (text) => stage.note(text),
   );
-  // It may fail while the vocabulary is being read, before anyone waits for it.
+  // It can fail while the vocabulary is being read, before its result is awaited.
   starting.catch(() => {});
   try {
     const textSide = await loadTextSide(path, source.chatTemplate);
@@ -64,7 +64,7 @@ export async function startEngineWithText(source: ModelSource, startStage: Start
     stage.done(`${architecture}, ${formatCount(numParameters)} parameters, ${weightType}, ${formatBytes(weightBytes)}`);
     return { ...textSide, engine, name, path, samplingDefaults };
   } catch (thrown) {
-    // A file the tokenizer refuses must not leave the engine's thread running, nor its own failure unheard.
+    // After a tokenizer's error the engine's thread must end, and its own failure must be handled.
     await starting.then(
       (engine) => engine.close(),
       () => {},

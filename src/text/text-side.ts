@@ -30,7 +30,7 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
     import("./async-tokenizer.js"),
     import("./tokenizer-source.js"),
   ]);
-  // Before the files are read: others that take their place meanwhile are seen as others.
+  // Before the files are read, so that a file replaced meanwhile is noticed.
   const source = tokenizerSource(modelPath);
   const { tokenizer, chatTemplate, readSampling } = await (isHfFolder(modelPath)
     ? loadHfText(modelPath)
@@ -48,7 +48,7 @@ function endTokensOf(tokenizer: Tokenizer): Pick<ChatTemplateOptions, "bosToken"
   return { bosToken: textOf(tokenizer.bosId), eosToken: textOf(tokenizer.eosId) };
 }
 
-/** The template is not read where another replaces it: it may be the reason why. */
+/** The model's own template is read on demand: it may be broken and have been replaced for that reason. */
 interface LoadedText extends Pick<TextSide, "tokenizer" | "readSampling"> {
   readonly chatTemplate: () => ChatTemplate | undefined;
 }

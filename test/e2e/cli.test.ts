@@ -23,7 +23,7 @@ test("serve is the default command, says what it does and shows a line to try", 
 
 test("ready is the last that a start says: whoever waits for it has read the warning", async () => {
   await using server = await FleetProcess.run(["--model", STORIES, "--host", "0.0.0.0", "--port", "0"]);
-  expect(server.text).toMatch(/^warning: anybody who can reach 0\.0\.0\.0 .*\n\n {2}ready /m);
+  expect(server.text).toMatch(/^warning: everyone who can reach 0\.0\.0\.0 .*\n\n {2}ready /m);
 });
 
 test("a port in use is refused with a hint, and nothing stays behind", async () => {

@@ -67,7 +67,7 @@ test("of a fleet: a tenant's keys share, two tenants do not, and routing by toke
   const keys = ["a", "a", "b"].map((tenant, i) => ({ tenant, key: `sk-${i}` }));
   const models = [{ name: "stories", model: MODEL, instances: 2, "cores-per-instance": 1 }];
   await using fleet = await FleetProcess.start({ "api-keys": keys, models });
-  expect(fleet.text).toMatch(/^each of 2 tenants has cached prefixes of its own[\s\S]*^ {2}ready /m);
+  expect(fleet.text).toMatch(/^each of 2 tenants has its own cached prefixes[\s\S]*^ {2}ready /m);
   expect(await inTurn(fleet.url, "sk-0", "sk-2")).toEqual([false, false]);
   expect(await inTurn(fleet.url, "sk-1", "sk-0", "sk-2")).toEqual([true, true, true]);
 });

@@ -38,7 +38,7 @@ export async function benchKvQuality(
     ids.slice(i * window, (i + 1) * window),
   ).filter((each) => each.length > 1);
   if (windows.length === 0) {
-    throw new MillraceError("invalid_option", "expected a text of two tokens or more, got less");
+    throw new MillraceError("invalid_option", "expected a text of at least two tokens, got fewer");
   }
   const backend = createBackend({ numThreads });
   const stage = startStage("engine");

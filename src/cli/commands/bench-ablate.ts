@@ -25,7 +25,7 @@ interface AblateFlags extends OutputFlags {
   readonly from?: string;
 }
 
-/** What --quick changes where nothing else is asked for. */
+/** Defaults without and with --quick. */
 const FULL = { scale: 1, durationS: 60, rounds: 3 };
 const QUICK = { scale: 0.25, durationS: 3, rounds: 1 };
 const QUICK_CONCURRENCY = [1, 4, 16];
@@ -33,36 +33,36 @@ const QUICK_CONCURRENCY = [1, 4, 16];
 export function benchAblateCommand(): Command {
   const command = new Command("ablate")
     .description(
-      "Measure what each optimisation is worth: naive (static batching, contiguous KV, F16), vanilla (continuous batching, paged KV, F16), every optimisation alone, all together, all but one.",
+      "Measure the gain of each optimisation: naive (static batching, contiguous KV, F16), vanilla (continuous batching, paged KV, F16), each optimisation alone, all together, all but one.",
     )
     .addOption(modelOption())
     .option(
       "--quantized <paths>",
-      "the same model quantised: the first is a layer, others are measured alone",
+      "the same model quantised, in files separated by commas: the first is an optimisation, the others are measured alone",
       listOf("--quantized"),
     )
     .option(
       "--speculative-config <json>",
-      "what the layer of speculation consists of",
+      "JSON for the optimisation by speculation",
       checkedConfig,
       '{"method":"auto"}',
     )
     .option(
       "--cells <names>",
-      "only cells that begin so, separated by commas (listed when a name is unknown)",
+      "only cells whose names begin with these, separated by commas (an unknown name lists them)",
       listOf("--cells"),
     )
     .addOption(
-      new Option("--shape <in/out,…>", "lengths in the ladder of loads")
+      new Option("--shape <in/out,…>", "lengths of the load ladder")
         .argParser(shapePairs)
         .default([[512, 512]], "512/512"),
     )
     .addOption(
-      new Option("--concurrency <n,…>", "clients at once in the ladder of loads (with --quick 1,4,16)")
+      new Option("--concurrency <n,…>", "clients at once in the load ladder (1,4,16 with --quick)")
         .argParser(concurrencies)
         .default([1, 2, 4, 8, 16], "1,2,4,8,16"),
     )
-    .option("--scale <factor>", "multiplies all lengths, and the KV memory", numberIn("--scale", 0.01, 100))
+    .option("--scale <factor>", "factor on all lengths and the KV memory", numberIn("--scale", 0.01, 100))
     .option(
       "--duration <seconds>",
       "time after which a run sends no new requests (default: 60)",
@@ -71,14 +71,14 @@ export function benchAblateCommand(): Command {
     .option("--rounds <n>", "runs of each server in each cell (default: 3)", integerIn("--rounds", 1, 100))
     .option(
       "--threads <n>",
-      "threads of each server (default: physical cores but one, which the load generator has); half of them needs two",
+      "threads of each server (default: all physical cores but one, for the load generator); at least 2 for the half",
       integerIn("--threads", 1, 1024),
     )
     .option(
       "--quick",
-      "a quarter of all lengths, 3 seconds a run, one round: shows that it works, not what it is worth",
+      "a quarter of all lengths, 3 seconds per run, one round: a trial, too short for reliable figures",
     )
-    .option("--from <file>", "measure nothing: tables and pages of saved results");
+    .option("--from <file>", "measure nothing; make tables and pages of saved results");
   return addOutputOptions(command).action(runBenchAblate);
 }
 

@@ -1,4 +1,4 @@
-/** `millrace bench compare`: two servers in alternation, or two files of results, and the ratios between them. */
+/** `millrace bench compare`: compares two servers in alternation, or two files of results. */
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
@@ -10,16 +10,16 @@ import { urlTarget } from "./bench-run.js";
 export function benchCompareCommand(): Command {
   const command = new Command("compare")
     .description(
-      "Compare two servers in alternation under the same load, or two files of results: ratios with their intervals.",
+      "Compare two servers in alternation under the same load, or two files of results: ratios with intervals.",
     )
-    .argument("<a>", "[name=]URL of a server, or a file that bench run --json wrote")
-    .argument("<b>", "the same kind of thing");
+    .argument("<a>", "[name=]URL of a server, or a file written by bench run --json")
+    .argument("<b>", "the other one, of the same kind");
   return addLoadOptions(command).action(runBenchCompare);
 }
 
 const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
 
-/** What two files are read with; all else is about measuring. */
+/** Options that apply to files of results; all others need servers. */
 const OF_FILES: readonly string[] = ["json", "html", "svg", "md"];
 
 async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: Command): Promise<void> {
@@ -32,7 +32,7 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: 
     return;
   }
   const unused = command.options.map((option) => option.attributeName()).filter((name) => !OF_FILES.includes(name));
-  refuseGiven(command, unused, "two URLs, or two files to compare as they were measured", "leave it out");
+  refuseGiven(command, unused, "two URLs, or two files without options of measuring", "leave it out");
   assertFolders(flags);
   const [{ readReport, writeReport }, { mergeReports }] = await Promise.all([
     import("../../bench/results/schema.js"),

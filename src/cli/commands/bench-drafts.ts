@@ -1,4 +1,4 @@
-/** `millrace bench drafts`: what speculation wins on chats of one's own, against plain decoding in the same process. */
+/** `millrace bench drafts`: measures the gain of speculation on the user's chats, against plain decoding in the same process. */
 
 import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/engine/drafts-bench.js";
@@ -31,24 +31,29 @@ interface BenchFlags {
 export function benchDraftsCommand(): Command {
   return new Command("drafts")
     .description(
-      "Measure decoding with this server's drafters against plain decoding, over your chats and over random tokens; the tokens must be the same.",
+      "Measure decoding with this server's drafters against plain decoding, over your chats and random tokens; both must give the same tokens.",
     )
     .addOption(modelOption())
     .option(
       "--chats <file>",
-      'JSON lines of {"family", "messages"}; a last message of the assistant is left out; results are by family',
+      'JSON lines of {"family", "messages"}; a final message of the assistant is left out; results are by family',
     )
     .addOption(
-      new Option("--speculative-config <json>", "as for the server")
+      new Option("--speculative-config <json>", "speculation, as in serve")
         .argParser(parseSpeculativeConfig)
         .default(DEFAULT_SPECULATIVE_CONFIG, '{"method":"auto"}'),
     )
     .addOption(
       new Option("--batch <sizes>", "requests at once").argParser(batchSizes).default([1, 2, 4, 8, 16], "1,2,4,8,16"),
     )
-    .option("--prompts <n>", "prompts of a round, or as many as there are requests", integerIn("--prompts", 1, 1000), 8)
+    .option(
+      "--prompts <n>",
+      "prompts of a round, at least one for each request at once",
+      integerIn("--prompts", 1, 1000),
+      8,
+    )
     .option("--max-tokens <n>", "longest answer", integerIn("--max-tokens", 2, 1 << 20), 128)
-    .option("--temperature <t>", "0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 2), 0)
     .option("--rounds <n>", "measured rounds per batch size", integerIn("--rounds", 1, 1000), 5)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
@@ -75,7 +80,7 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
 }
 
-/** By family, in the order of the file, each prompt once. Throws file_unreadable, template_missing, and invalid_option naming the line. */
+/** Prompts by family, in the file's order, each once. Throws file_unreadable, template_missing, and invalid_option with the line. */
 async function readSets(file: string, { tokenizer, chatTemplate }: TextSide): Promise<PromptSet[]> {
   const { readPrompts } = await import("../../distill/prompts.js");
   if (chatTemplate === undefined) {

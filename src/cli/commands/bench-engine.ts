@@ -1,4 +1,4 @@
-/** `millrace bench engine`: prefill and decode speed of a model in this process, without HTTP or text. */
+/** `millrace bench engine`: measures prefill and decode speed of a model in this process, without HTTP or text. */
 
 import { Command, Option } from "commander";
 import type { EngineBenchResult, EngineBenchSample, EngineBenchSpec } from "../../bench/engine/engine-bench.js";
@@ -34,11 +34,11 @@ export function batchSizes(text: string): number[] {
 
 export function benchEngineCommand(): Command {
   const command = new Command("engine")
-    .description("Measure a model's prefill and decode speed in process: random prompts, greedy, end-of-text ignored.")
+    .description("Measure a model's prefill and decode speed in process: random prompts, greedy, ignoring end-of-text.")
     .addOption(modelOption())
     .option(
       "--prompt-tokens <n>",
-      "tokens per prompt: the context that decoding starts with",
+      "tokens per prompt, the context at the start of decoding",
       integerIn("--prompt-tokens", 1, MAX_TOKENS),
       512,
     )
@@ -50,7 +50,7 @@ export function benchEngineCommand(): Command {
     )
     .option(
       "--shared-prefix <n>",
-      "first so many prompt tokens are the same in all sequences",
+      "number of first prompt tokens that all sequences share",
       integerIn("--shared-prefix", 0, MAX_TOKENS),
       0,
     )
@@ -73,7 +73,7 @@ function specOf(flags: BenchFlags): EngineBenchSpec {
   return { batches: batch, promptTokens, genTokens, sharedPrefix, repetitions };
 }
 
-/** A seat for every sequence, prompts at full speed, and plain decoding, as random prompts say nothing about guessing. */
+/** A seat for every sequence, steps of any length, and plain decoding: random prompts tell nothing about drafts. */
 function optionsOf(flags: BenchFlags, modelPath: string): EngineOptions {
   if (flags.speculativeConfig !== undefined && flags.speculativeConfig.method !== "none") {
     const message = `expected plain decoding, got --speculative-config with method ${flags.speculativeConfig.method}`;

@@ -1,4 +1,4 @@
-/** `millrace bench gateway`: what the proxy adds to a server whose timings are known, and how much it takes. Nothing else should run meanwhile. */
+/** `millrace bench gateway`: measures the time that the proxy adds to a mock server, and its throughput. The machine should be idle. */
 
 import { Command } from "commander";
 import type { GatewayBenchSpec, GatewayReport } from "../../bench/gateway/gateway-bench.js";
@@ -12,12 +12,12 @@ interface GatewayFlags extends GatewayBenchSpec {
 }
 
 const LESS_THAN_NOISE =
-  "! a negative figure says that rounds differ by more than the gateway adds: close other programs, or take more --rounds and --stream-requests";
+  "! a negative figure: rounds differ by more than the added time. Close other programs, or use more --rounds and --stream-requests";
 
 export function benchGatewayCommand(): Command {
   return new Command("gateway")
     .description(
-      "Measure what the gateway adds to the first byte among many streams, its requests a second, and its memory over very many.",
+      "Measure the time that the gateway adds to the first token of many streams, its requests per second, and its memory over many requests.",
     )
     .option("--streams <n>", "streams at once", integerIn("--streams", 1, 4096), 64)
     .option(
@@ -26,13 +26,23 @@ export function benchGatewayCommand(): Command {
       integerIn("--stream-requests", 100, 1 << 20),
       640,
     )
-    .option("--requests <n>", "small requests for speed and memory", integerIn("--requests", 100, 1 << 24), 200_000)
+    .option(
+      "--requests <n>",
+      "small requests, for throughput and memory",
+      integerIn("--requests", 100, 1 << 24),
+      200_000,
+    )
     .option(
       "--peer <command>",
-      "starts another gateway on {port} in front of {upstream}, to be measured beside this one",
+      "command that starts another gateway on {port} in front of {upstream}, to measure it too",
     )
-    .option("--peer-requests <n>", "small requests for it", integerIn("--peer-requests", 100, 1 << 24), 5000)
-    .option("--rounds <n>", "rounds, each with and without the gateway", integerIn("--rounds", 1, 100), 3)
+    .option(
+      "--peer-requests <n>",
+      "small requests for the other gateway",
+      integerIn("--peer-requests", 100, 1 << 24),
+      5000,
+    )
+    .option("--rounds <n>", "rounds, each with the gateway and without it", integerIn("--rounds", 1, 100), 3)
     .option("--json", "print one JSON object instead of tables")
     .action(runBenchGateway);
 }
@@ -73,14 +83,14 @@ function textOf({ numStreams, measured }: GatewayReport): string {
     "p99",
     "added p50, p99",
     "small requests",
-    "CPU of its process each",
+    "CPU per request",
     "memory: start, 1/4, 1/2, end",
   ];
   const isNegative = measured.some(({ addedMs }) => Math.min(addedMs.p50, addedMs.p99) < 0);
   const lines = [
     `${numStreams} streams at once, then ${numStreams} clients with small requests`,
     formatTable([titles, ...rows]),
-    "added: the median over rounds of the difference to the server itself in the same round",
+    "added: the difference to the server itself in the same round, median over rounds",
   ];
   if (isNegative) lines.push(LESS_THAN_NOISE);
   return `${lines.join("\n")}\n`;

@@ -1,4 +1,4 @@
-/** `millrace bench grammars`: compile times and times per mask of typical schemas on a model's vocabulary. */
+/** `millrace bench grammars`: measures compile times and mask times of typical schemas on a model's vocabulary. */
 
 import { Command } from "commander";
 import type { GrammarBenchReport } from "../../bench/engine/grammar-bench.js";
@@ -16,9 +16,7 @@ interface BenchFlags {
 
 export function benchGrammarsCommand(): Command {
   return new Command("grammars")
-    .description(
-      "Measure the compiling of typical schemas, and the masks of answers under them, on a model's vocabulary.",
-    )
+    .description("Measure compile times and mask times of typical JSON schemas on a model's vocabulary.")
     .addOption(modelOption())
     .option("--rounds <n>", "measured rounds", integerIn("--rounds", 1, 100), 3)
     .option("--json", "print one JSON object instead of a table")

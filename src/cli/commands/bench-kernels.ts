@@ -1,4 +1,4 @@
-/** `millrace bench kernels` (`npm run bench:kernels`): each operation's speed and its share of what the machine can do at best. */
+/** `millrace bench kernels` (`npm run bench:kernels`): measures each operation's speed and its share of the machine's roofline. */
 
 import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
@@ -31,15 +31,20 @@ export function benchKernelsCommand(): Command {
   const option = (flags: string, description: string, parse: (text: string) => unknown, all: readonly unknown[]) =>
     new Option(flags, description).argParser(parse).default(all, all.join(","));
   return new Command("kernels")
-    .description(
-      "Measure each operation's speed, and its share of the machine's memory bandwidth or multiplying speed.",
-    )
-    .addOption(option("--ops <groups>", "which operations", list("--ops", oneOf("--ops", GROUPS)), GROUPS))
+    .description("Measure each operation's speed, and its share of the machine's memory bandwidth or arithmetic speed.")
+    .addOption(option("--ops <groups>", "operations to measure", list("--ops", oneOf("--ops", GROUPS)), GROUPS))
     .addOption(option("--types <types>", "weight types", list("--types", oneOf("--types", TYPES)), TYPES))
-    .addOption(option("--rows <counts>", "token rows of linear", list("--rows", integerIn("--rows", 1, 4096)), ROWS))
+    .addOption(
+      option("--rows <counts>", "rows of the linear operations", list("--rows", integerIn("--rows", 1, 4096)), ROWS),
+    )
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
-    .option("--min-time-ms <n>", "how long each operation is repeated", integerIn("--min-time-ms", 1, 60_000), 150)
-    .option("--model <file>", "a GGUF file: also decode with it, as a share of the bandwidth")
+    .option(
+      "--min-time-ms <n>",
+      "how long to repeat each operation, in milliseconds",
+      integerIn("--min-time-ms", 1, 60_000),
+      150,
+    )
+    .option("--model <file>", "GGUF file: also measure decoding with it, as a share of the bandwidth")
     .option("--json", "print one JSON object instead of a table")
     .action(runBenchKernels);
 }

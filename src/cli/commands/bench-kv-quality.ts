@@ -1,4 +1,4 @@
-/** `millrace bench kv-quality`: what a smaller KV cache changes of a model's predictions, and how many more sequences it holds. */
+/** `millrace bench kv-quality`: measures how a smaller KV cache type changes predictions, and how many more sequences it holds. */
 
 import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
@@ -30,14 +30,14 @@ export function benchKvQualityCommand(): Command {
       "Compare a model's predictions over a text with another KV cache type against f16: Kullback-Leibler divergence, perplexity, memory.",
     )
     .addOption(modelOption())
-    .option("--text-file <file>", "the text, special tokens included (default: stdin)")
+    .option("--text-file <file>", "file with the text, special tokens included (default: stdin)")
     .addOption(
       new Option("--kv-cache-dtype <type>", "KV cache type to compare with f16")
         .choices(KV_TYPES.filter((type) => type !== REFERENCE))
         .default("int8"),
     )
-    .option("--window <n>", "tokens that are read in one go", integerIn("--window", 2, 1 << 20), 512)
-    .option("--max-tokens <n>", "tokens of the text at most", integerIn("--max-tokens", 2, 1 << 30), 16_384)
+    .option("--window <n>", "tokens of a window, each computed on its own", integerIn("--window", 2, 1 << 20), 512)
+    .option("--max-tokens <n>", "most tokens of the text", integerIn("--max-tokens", 2, 1 << 30), 16_384)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
     .action(runBenchKvQuality);

@@ -1,4 +1,4 @@
-/** `millrace bench peers` (`npm run bench:peers`): ours and other engines in turn on the same files, and the ratios of their medians. */
+/** `millrace bench peers` (`npm run bench:peers`): runs this engine and others in turn on the same files, and compares their medians. */
 
 import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";
@@ -37,7 +37,7 @@ interface PeersFlags {
   readonly from?: readonly string[];
 }
 
-/** What is saved: everything needed to judge the numbers, and to make the table and the picture again. */
+/** The saved file: enough to judge the figures and to make the table and the picture again. */
 interface PeersReport {
   readonly machine: object;
   readonly versions: object;
@@ -49,18 +49,18 @@ interface PeersReport {
 export function benchPeersCommand(): Command {
   const count = (flag: string, min = 1) => integerIn(flag, min, 1 << 20);
   return new Command("peers")
-    .description("Run this engine and others in turn on the same GGUF files and print the ratios of their medians.")
+    .description("Run this engine and others in turn on the same GGUF files, and print the ratios of their medians.")
     .option("--model <paths>", "GGUF files, separated by commas", listOf("--model"))
     .option("--llama-cpp <path>", "llama.cpp's llama-batched-bench")
-    .option("--llama-cpp-args <args>", "further arguments of it", "-fa on")
+    .option("--llama-cpp-args <args>", "further arguments of llama.cpp", "-fa on")
     .option("--ik-llama <path>", "ik_llama.cpp's llama-batched-bench")
-    .option("--ik-llama-args <args>", "further arguments of it", "-rtr -fa 1")
+    .option("--ik-llama-args <args>", "further arguments of ik_llama.cpp", "-rtr -fa 1")
     .option("--node-llama-cpp <folder>", "folder with node_modules/node-llama-cpp")
     .option("--millrace-args <args>", "further arguments of millrace bench engine", "")
-    .option("--threads <n>", "threads of every engine (default: physical cores)", count("--threads"))
-    .option("--rounds <n>", "processes of each engine per shape", count("--rounds"), 3)
+    .option("--threads <n>", "threads of each engine (default: one per physical core)", count("--threads"))
+    .option("--rounds <n>", "runs of each engine for each shape", count("--rounds"), 3)
     .addOption(
-      new Option("--shapes <names>", "what to measure, separated by commas")
+      new Option("--shapes <names>", "shapes to measure, separated by commas")
         .argParser(shapeNames)
         .default(SHAPE_NAMES, SHAPE_NAMES.join(",")),
     )
@@ -69,14 +69,14 @@ export function benchPeersCommand(): Command {
         .argParser(batchSizes)
         .default([1, 2, 4, 8, 16], "1,2,4,8,16"),
     )
-    .option("--prefill-tokens <n>", "prompt of the prefill shape", count("--prefill-tokens"), 512)
-    .option("--decode-prompt <n>", "prompt of the decode shape", count("--decode-prompt"), 64)
+    .option("--prefill-tokens <n>", "prompt tokens of the prefill shape", count("--prefill-tokens"), 512)
+    .option("--decode-prompt <n>", "prompt tokens of the decode shape", count("--decode-prompt"), 64)
     .option("--gen-tokens <n>", "tokens generated per sequence", count("--gen-tokens", 2), 64)
-    .option("--context <n>", "context at the end of the long decode", count("--context"), 4096)
-    .option("--run-with <command>", "prefix of every engine's command, such as taskset -c 0,1", "")
-    .option("--json <file>", "save every run here, after each one")
-    .option("--svg <file>", "draw the ratios here")
-    .option("--from <files>", "measure nothing: take the runs of these saved files", listOf("--from"))
+    .option("--context <n>", "tokens of context at the end of the context shape", count("--context"), 4096)
+    .option("--run-with <command>", "prefix of each engine's command, such as taskset -c 0,1", "")
+    .option("--json <file>", "file to save all runs in, after each run")
+    .option("--svg <file>", "SVG file for a chart of the ratios")
+    .option("--from <files>", "measure nothing; use the runs of these saved files", listOf("--from"))
     .action(runBenchPeers);
 }
 
@@ -115,12 +115,14 @@ async function modelsOf(paths: readonly string[]): Promise<PeerModel[]> {
 async function jobOf(flags: PeersFlags, numThreads: number): Promise<PeerJob> {
   if (flags.model === undefined) {
     throw new MillraceError("invalid_option", "expected --model with at least one GGUF file, got none", {
-      hint: "every engine must be given the same file",
+      hint: "all engines run the same files",
     });
   }
   if (flags.context <= flags.genTokens) {
     const message = `expected --context above --gen-tokens ${flags.genTokens}, got ${flags.context}`;
-    throw new MillraceError("invalid_option", message, { hint: "the context holds the prompt and what is generated" });
+    throw new MillraceError("invalid_option", message, {
+      hint: "the context contains the prompt and the generated tokens",
+    });
   }
   const { shapesOf } = await import("../../bench/peers/shapes.js");
   return {
@@ -154,7 +156,7 @@ async function measure(flags: PeersFlags): Promise<PeerRun[]> {
   ]);
   const contenders = job.contenders.map((contender) => ({
     name: contender.name,
-    // Where things lie on the machine is nobody's business who reads the results.
+    // Saved results have no paths of the machine.
     command: contender
       .command(job.models[0]!, job.shapes[0]!)
       .join(" ")

@@ -1,4 +1,4 @@
-/** `millrace bench run`: one server under load, any that speaks OpenAI's API, or this one with a model of yours; and others beside it. */
+/** `millrace bench run`: measures an OpenAI-compatible server, or this one with the user's model, under load, alone or beside others. */
 
 import { Command } from "commander";
 import type { Planned } from "../../bench/run/plan.js";
@@ -25,27 +25,34 @@ interface RunFlags extends LoadFlags {
 export function benchRunCommand(): Command {
   const command = new Command("run")
     .description(
-      "Measure a server under load, or several in alternation: throughput, latency, goodput, cost; with intervals; runs are void when the client was too slow.",
+      "Measure a server under load, or several in alternation: throughput, latency, goodput and cost, with intervals. Runs with a slow client are void.",
     )
-    .option("--url <url>", "an OpenAI-compatible server that runs; without it, this one is started with --model")
+    .option("--url <url>", "URL of a running OpenAI-compatible server (default: this server, started with --model)")
     .option(
       "--model <name>",
-      "with --url, the model's name in requests (default: the first one listed); else the model to serve",
+      "with --url, the model's name in requests (default: the first in the server's list); else the model to serve",
     )
     .option("--name <name>", "name of the server in reports (default: its host, or millrace)")
-    .option("--pid <n>", "process of a local server, to show its CPU time and memory", integerIn("--pid", 1, 2 ** 31))
-    .option("--server-args <args>", "further flags of the server that is started", "")
-    .option("--llama-server <binary>", "llama.cpp's server with the same model, in alternation")
-    .option("--node-llama-cpp <folder>", "with node_modules/node-llama-cpp: the same model behind it, in alternation")
+    .option(
+      "--pid <n>",
+      "process id of a local server, to report its CPU time and memory",
+      integerIn("--pid", 1, 2 ** 31),
+    )
+    .option("--server-args <args>", "further flags of the started server", "")
+    .option("--llama-server <binary>", "binary of llama.cpp's server, to measure with the same model in alternation")
+    .option(
+      "--node-llama-cpp <folder>",
+      "folder with node_modules/node-llama-cpp, to measure with the same model in alternation",
+    )
     .option(
       "--peer <url>",
-      "[name=]URL of another server that runs, in alternation; may be repeated",
+      "[name=]URL of another running server, to measure in alternation; repeatable",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )
     .option(
       "--threads <n>",
-      "threads of each server that is started (default: physical cores but one, which the load generator has)",
+      "threads of each started server (default: all physical cores but one, for the load generator)",
       integerIn("--threads", 1, 1024),
     );
   return addLoadOptions(command).action(runBenchRun);
@@ -65,10 +72,10 @@ export function urlTarget(text: string, flags: Pick<RunFlags, "apiKey" | "timeou
 
 const words = (text: string): string[] => text.split(/\s+/).filter((word) => word !== "");
 
-/** Options of servers that are started. */
+/** Options that apply only to servers started by the command. */
 const OF_STARTED = ["threads", "serverArgs", "llamaServer", "nodeLlamaCpp"];
 
-/** What is measured, and the plan with the size that servers are started with where there are several. */
+/** The servers to measure, and the plan; several started servers get one common size. */
 async function jobOf(
   flags: RunFlags,
   command: Command,
@@ -77,8 +84,8 @@ async function jobOf(
   const peers = flags.peer.map((text) => urlTarget(text, flags));
   const rest = { apiKey: flags.apiKey, timeoutMs: 1000 * flags.timeout };
   if (flags.url !== undefined) {
-    const hint = "name the file that is to be served with --model, and running servers with --peer";
-    refuseGiven(command, OF_STARTED, "nothing about servers to start beside --url", hint);
+    const hint = "give the model to serve with --model, and running servers with --peer";
+    refuseGiven(command, OF_STARTED, "no options of started servers with --url", hint);
     const target = urlTarget(flags.url, flags);
     const own = { ...target, name: flags.name ?? target.name, model: flags.model, pid: flags.pid };
     return { targets: [own, ...peers], planned };

@@ -1,4 +1,4 @@
-/** `millrace bench self-test`: the load generator against a server whose timings are known. Exits with 1 when it cannot be trusted here. */
+/** `millrace bench self-test`: checks the load generator against a server of known timings. Exits with 1 when it is not accurate here. */
 import { Command } from "commander";
 import type { SelfTestResult } from "../../bench/mock/self-test.js";
 import { pollOption, workersOption } from "../flags/bench-options.js";
@@ -14,12 +14,10 @@ interface SelfTestFlags {
 
 export function benchSelfTestCommand(): Command {
   return new Command("self-test")
-    .description(
-      "Check that the load generator measures truly on this machine, against a mock server of known timings.",
-    )
+    .description("Check that the load generator is accurate on this machine, against a mock server of known timings.")
     .option(
       "--streams <counts>",
-      "requests at once, separated by commas",
+      "streams at once, separated by commas",
       (text: string) => listOf("--streams")(text, undefined).map(integerIn("--streams", 1, 4096)),
       [1, 16, 256] as readonly number[],
     )
@@ -69,6 +67,6 @@ function textOf(results: readonly SelfTestResult[], tolerance: number): string {
   const verdict =
     bad.length === 0
       ? `Medians are within ${limit} of a server with 20 ms to the first token and 5 ms per further one.`
-      : `Medians are NOT within ${limit} at ${bad.join(", ")} streams: this machine is too slow, or too busy, for such loads.`;
+      : `Medians are NOT within ${limit} at ${bad.join(", ")} streams: this machine is too slow or too busy for these loads.`;
   return `${formatTable([header, ...rows])}\n${verdict}\n`;
 }

@@ -1,4 +1,4 @@
-/** `millrace bench serving`: whole servers under the same traffic in alternation: this one, llama-server, and this one with other flags. */
+/** `millrace bench serving`: measures this server, variants of it and llama-server in alternation under the same traffic. */
 
 import { Command } from "commander";
 import { locateModel } from "../../formats/locate-model.js";
@@ -20,25 +20,25 @@ interface ServingFlags extends OutputFlags {
 export function benchServingCommand(): Command {
   const command = new Command("serving")
     .description(
-      "Measure throughput and latency of whole servers under the same traffic, each started anew for each round, in alternation.",
+      "Measure throughput and latency of whole servers under the same traffic, in alternation, each server restarted for each run.",
     )
     .addOption(modelOption())
     .option(
       "--scenario <names>",
-      "which traffic, separated by commas (default: all; listed when a name is unknown)",
+      "kinds of traffic, separated by commas (default: all; an unknown name lists them)",
       listOf("--scenario"),
     )
-    .option("--llama-server <binary>", "llama.cpp's server, to compare with")
+    .option("--llama-server <binary>", "binary of llama.cpp's server, to measure too")
     .option(
       "--variant <flags>",
-      "this server once more with these flags, such as '--batching static'; may be repeated",
+      "a variant of this server with these flags, such as '--batching static'; repeatable",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )
-    .option("--rounds <n>", "rounds of each server", integerIn("--rounds", 1, 100), 3)
+    .option("--rounds <n>", "runs of each server", integerIn("--rounds", 1, 100), 3)
     .option(
       "--threads <n>",
-      "threads of each server (default: physical cores but one, which the load generator has)",
+      "threads of each server (default: all physical cores but one, for the load generator)",
       integerIn("--threads", 1, 1024),
     );
   return addOutputOptions(command).action(runBenchServing);

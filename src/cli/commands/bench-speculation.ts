@@ -1,4 +1,4 @@
-/** `millrace bench speculation`: what drafts of a given acceptance win, measured against plain decoding in the same process. */
+/** `millrace bench speculation`: measures the gain of drafts of a given acceptance, against plain decoding in the same process. */
 
 import { Command, Option } from "commander";
 import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/engine/speculation-bench.js";
@@ -26,17 +26,17 @@ interface BenchFlags {
 export function benchSpeculationCommand(): Command {
   return new Command("speculation")
     .description(
-      "Measure decoding with drafts that are right with a given probability against plain decoding; the tokens must be the same.",
+      "Measure decoding with drafts of a given acceptance against plain decoding; both must give the same tokens.",
     )
     .addOption(modelOption())
     .addOption(
       new Option("--batch <sizes>", "sequences at once").argParser(batchSizes).default([1, 2, 4, 8, 16], "1,2,4,8,16"),
     )
-    .option("--acceptance <p>", "probability that a drafted token is right", numberIn("--acceptance", 0, 1), 0.85)
+    .option("--acceptance <p>", "probability that a draft token is right", numberIn("--acceptance", 0, 1), 0.85)
     .option("--draft-tokens <n>", "longest draft", integerIn("--draft-tokens", 1, 64), 15)
     .option("--prompt-tokens <n>", "tokens per prompt", integerIn("--prompt-tokens", 1, 1 << 20), 32)
     .option("--gen-tokens <n>", "tokens to generate per sequence", integerIn("--gen-tokens", 2, 1 << 20), 128)
-    .option("--temperature <t>", "0: greedy", numberIn("--temperature", 0, 2), 0)
+    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 2), 0)
     .option("--rounds <n>", "measured rounds per batch size", integerIn("--rounds", 1, 1000), 5)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
@@ -66,7 +66,7 @@ async function runBenchSpeculation(flags: BenchFlags): Promise<void> {
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
 }
 
-/** With the range of the rounds, where there are several. */
+/** With the range over the rounds, if there are several. */
 function ratioText({ ratio, ratios }: SpeculationBenchResult): string {
   const range = `${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}`;
   return ratios.length < 2 ? ratio.toFixed(2) : `${ratio.toFixed(2)} (${range})`;

@@ -1,4 +1,4 @@
-/** `millrace bench`: the measuring commands. Each prints a table, or JSON with everything it saw. */
+/** `millrace bench`: the commands that measure. Each prints a table, or JSON with everything measured. */
 import { Command } from "commander";
 import { benchAblateCommand } from "./bench-ablate.js";
 import { benchCompareCommand } from "./bench-compare.js";

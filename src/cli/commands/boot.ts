@@ -1,4 +1,4 @@
-/** `millrace boot`: what a machine made from an image runs: pulls the models, starts the fleet, and after the first start measures it. */
+/** `millrace boot`: the service of a machine made from an image: pulls the models, starts the fleet, and measures it after the first start. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command, Option } from "commander";
@@ -15,11 +15,11 @@ interface BootFlags {
 export function bootCommand(): Command {
   return new Command("boot")
     .description(
-      "Start a machine's fleet from nothing: pull its models, serve, measure once with the quick bench, show the report under /report.",
+      "Start a new machine's fleet: pull its models, serve, measure once with the quick bench, and show the report under /report.",
     )
-    .requiredOption("--config <file>", "a millrace.yaml; it must have api-keys unless it listens on loopback only")
+    .requiredOption("--config <file>", "millrace.yaml, which must have api-keys unless it listens on loopback only")
     .addOption(
-      new Option("--state <folder>", "folder of the report, and of a key that nobody gave").default(
+      new Option("--state <folder>", "folder of the report, and of a generated key").default(
         cacheFolder(),
         "the cache folder",
       ),
@@ -28,7 +28,7 @@ export function bootCommand(): Command {
 }
 
 async function runBoot({ config: file, state }: BootFlags): Promise<void> {
-  // Before anything that takes its time.
+  // Before any slow work, so that no signal is lost.
   const signals = new FleetSignals(true);
   const [
     { assertClosed, provideKey },

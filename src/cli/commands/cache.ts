@@ -1,4 +1,4 @@
-/** `millrace cache`: the packed weights kept on disk, and how to be rid of them. */
+/** `millrace cache`: lists and removes packed weights on disk. */
 
 import { Command } from "commander";
 import type { CachedPack, PackCache } from "../../backend/create/create-backend.js";
@@ -13,10 +13,10 @@ interface CacheFlags {
 
 export function cacheCommand(): Command {
   const clear = new Command("clear")
-    .description("Remove the packed weights of a model (its name, or eight digits of its key), or of all models.")
+    .description("Remove the packed weights of a model (by its name, or eight digits of its key), or of all models.")
     .argument("[name]")
     .option("--json", "print one JSON object")
-    // `cache` has the flag too, and takes it wherever it stands.
+    // The parent command has --json too, and takes it wherever it is written.
     .action(async (name: string | undefined, _: CacheFlags, own: Command) =>
       runClear(await openCache(), name, own.optsWithGlobals()),
     );
@@ -41,7 +41,7 @@ function runList(cache: PackCache, flags: CacheFlags): void {
       formatBytes(numBytes),
       new Date(lastUsedMs).toISOString().slice(0, 16).replace("T", " "),
       key.slice(0, 8),
-      isCurrent ? "" : "of another version",
+      isCurrent ? "" : "from another version",
     ]);
     return `${formatTable([["model", "size", "last used (UTC)", "key", ""], ...rows])}\n${packFolder()}: ${total(packs)}`;
   });

@@ -1,4 +1,4 @@
-/** `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer, and ends the program where none is being written. */
+/** `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer in progress; between answers it ends the program. */
 
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
@@ -24,7 +24,7 @@ export function chatCommand(): Command {
   const command = new Command("chat")
     .description("Talk to a model in the terminal: /reset starts over, /exit ends.")
     .addOption(modelOption())
-    .option("--system <text>", "a system message")
+    .option("--system <text>", "system message")
     .option("--chat-template <file>", "use this template instead of the model's own");
   return addCommonEngineOptions(addSamplingOptions(command)).action(runChat);
 }
@@ -58,7 +58,7 @@ async function runChat(flags: ChatFlags): Promise<void> {
 
 class Conversation {
   #messages: ChatMessage[] = [];
-  /** The answer being written, if one is. */
+  /** Stops the answer in progress, if there is one. */
   #answering: AbortController | undefined;
 
   constructor(
@@ -86,10 +86,10 @@ class Conversation {
       if (text === "/exit") return;
       if (text === "/reset") {
         this.#reset();
-        process.stdout.write("a new conversation begins\n");
+        process.stdout.write("new conversation\n");
       } else if (text.startsWith("/")) process.stdout.write("/reset starts over, /exit ends\n");
       else if (text !== "") await this.#answer(text);
-      // Piped input is over before its last answer.
+      // Piped input can end before the last answer is written.
       if (!isClosed) this.terminal.prompt();
     }
   }
@@ -108,7 +108,7 @@ class Conversation {
       process.stdout.write(`\n[${statsLine(stats)}]\n`);
       this.#messages = [...messages, { role: "assistant", content: stats.text }];
     } catch (thrown) {
-      // The question is not kept, so that a shorter one, or /reset, can follow.
+      // The failed question is dropped, so that a shorter one, or /reset, can follow.
       const { code, message, hint } = toMillraceError(thrown);
       process.stdout.write(`error [${code}]: ${message}${hint === undefined ? "" : `\nhint: ${hint}`}\n`);
       if (code === "engine_failed") throw thrown;

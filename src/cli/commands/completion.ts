@@ -1,10 +1,10 @@
-/** `millrace completion`: what a shell needs to complete commands and flags. */
+/** `millrace completion`: prints a completion script for a shell. */
 
 import { Command } from "commander";
 import { optionError } from "../../core/option-error.js";
 import { completionScript, SHELLS } from "../output/completion-scripts.js";
 
-/** @param program all commands, once they are there */
+/** @param program the whole program, called when the command runs */
 export function completionCommand(program: () => Command): Command {
   return new Command("completion")
     .description(`Print a script that makes a shell complete commands and flags: eval "$(millrace completion bash)".`)

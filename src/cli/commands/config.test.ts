@@ -10,14 +10,14 @@ const file = (text: string): string => {
   return path;
 };
 
-test("a valid file is said to be so, with its models", async () => {
+test("a valid file is reported with its models", async () => {
   const path = file("models:\n  - { name: m, model: m.gguf, engine: vllm }\n");
   const { stdout, exitCode } = await runMain("config", "check", path);
   expect(exitCode).toBe(0);
   expect(stdout).toMatch(/is valid\nmodel +engine +from\nm +vllm +m\.gguf/);
 });
 
-test("every mistake is told with its place and what to do", async () => {
+test("every mistake is reported with its place and a hint", async () => {
   const path = file("port: x\nmodels:\n  - { name: m, modle: m.gguf }\n");
   const { stderr, exitCode } = await runMain("config", "check", path);
   expect(exitCode).toBe(1);
@@ -27,7 +27,7 @@ test("every mistake is told with its place and what to do", async () => {
   );
 });
 
-test("a model that is not here is warned of, since the file may be meant for another machine", async () => {
+test("a missing model is a warning, since the file may be meant for another machine", async () => {
   const path = file("models:\n  - { name: m, model: models/nope.gguf }\n  - { name: n, model: org/n, engine: vllm }\n");
   const { stdout, stderr, exitCode } = await runMain("config", "check", path);
   expect([exitCode, stdout]).toEqual([0, expect.stringContaining("is valid")]);
@@ -38,12 +38,12 @@ test("a model that is not here is warned of, since the file may be meant for ano
   expect(stderr).not.toContain("org/n");
 });
 
-test("as JSON for programs", async () => {
+test("prints JSON with --json", async () => {
   const { stdout, exitCode } = await runMain("config", "check", "--json", file("models: 3"));
   expect([exitCode, JSON.parse(stdout)]).toMatchObject([1, { valid: false, problems: [{ line: 1, path: "models" }] }]);
 });
 
-test("a file that is not there", async () => {
+test("a missing file is an error", async () => {
   const { stderr, exitCode } = await runMain("config", "check", "/nowhere.yaml");
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("file_unreadable")]);
 });

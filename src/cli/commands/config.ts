@@ -1,11 +1,11 @@
-/** `millrace config`: checks a millrace.yaml without starting anything, and prints the schema that editors check it with. */
+/** `millrace config`: checks a millrace.yaml without starting anything, and prints the JSON Schema for editors. */
 import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { formatTable } from "../output/format.js";
 
 export function configCommand(): Command {
   const check = new Command("check")
-    .description("List every mistake in a configuration file; exit code 1 if there is one.")
+    .description("List all mistakes in a configuration file; exit code 1 if there are any.")
     .argument("<file>")
     .option("--json", "print one JSON object")
     .action(runCheck);

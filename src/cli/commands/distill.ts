@@ -14,35 +14,38 @@ const DEFAULT_STEPS = 1000;
 export function distillCommand(): Command {
   const command = new Command("distill")
     .description(
-      "Teach a small model what a large one answers to your prompts, and compare the two on prompts held out. Goes on where it was stopped.",
+      "Teach a small model a large one's answers to your prompts, and compare both on held-out prompts. An interrupted run resumes.",
     )
-    .requiredOption("--teacher <model|url>", "a model as for --model, or the address of any OpenAI-compatible server")
-    .option("--teacher-model <name>", "which model of that server (default: the first it lists)")
-    .addOption(new Option("--api-key <key>", "sent to that server").env("OPENAI_API_KEY"))
+    .requiredOption("--teacher <model|url>", "model as for --model, or URL of an OpenAI-compatible server")
+    .option("--teacher-model <name>", "name of the teacher on that server (default: the first in its list)")
+    .addOption(new Option("--api-key <key>", "API key for that server").env("OPENAI_API_KEY"))
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
     .option(
       "--student-config <name>",
-      "tiny: 2 layers of width 128, small: 3 layers (default: small, or what --init-from has)",
+      "tiny: 2 layers of width 128, small: 3 layers (default: small, or the shape of --init-from)",
       oneOf("--student-config", ["tiny", "small"]),
     )
     .addOption(
-      new Option("--student-type <type>", "type of the student's matrices: f16, or q8_0, which is smaller and faster")
+      new Option("--student-type <type>", "type of the student's weights: f16, or q8_0, which is smaller and faster")
         .choices(["f16", "q8_0"])
         .default("f16"),
     )
-    .option("--task <family>", "answers are judged by the checks of this family's prompts")
-    .option("--scorer <command>", "reads a JSON line {prompt, answer} for each answer, writes a line from 0 to 1 each")
+    .option("--task <family>", "judge answers by the checks of this family's prompts")
+    .option(
+      "--scorer <command>",
+      "command that judges answers: reads JSON lines {prompt, answer}, writes a score from 0 to 1 for each",
+    )
     .option(
       "--tokenizer-from <gguf>",
-      "a model of the mill family whose tokenizer the student gets (default: the teacher)",
+      "model of the mill family whose tokenizer the student uses (default: the teacher)",
     )
     .option(
       "--temperature <t>",
-      "temperature of the teacher and the student; 0: greedy",
+      "temperature of the teacher and the student; 0 = greedy",
       numberIn("--temperature", 0, 2),
       0,
     )
-    .option("--no-train", "stop once the answers are there, with files for training elsewhere")
+    .option("--no-train", "only collect the answers, with files for training elsewhere")
     .option("--chat-template <file>", "use this template instead of the teacher's own");
   return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DistillFlags) =>
     untilStopped((signal) => runDistill(flags, signal)),

@@ -21,8 +21,8 @@ interface DoctorReport extends MachineReport {
 
 export function doctorCommand(): Command {
   return new Command("doctor")
-    .description("Show what this machine has: CPU, memory, compiler, kernels, GPUs, other engines.")
-    .option("--json", "as JSON")
+    .description("Show this machine's CPU, memory, compiler, kernels, GPUs and other engines.")
+    .option("--json", "print one JSON object")
     .action(async (flags: { readonly json?: boolean }) => {
       const report = await examine();
       process.stdout.write(`${flags.json ? jsonText(report, 2) : textOf(report)}\n`);
@@ -82,7 +82,7 @@ function textOf(report: DoctorReport): string {
     ...gpus.map((gpu) => ["gpu", `${gpu.name}, ${gpu.memory}, driver ${gpu.driver}`]),
     ...(gpus.length === 0 ? [["gpu", "none found"]] : []),
     ...engines.map(({ name, path }) => ["engine", `${name}: ${path}`]),
-    ...(engines.length === 0 ? [["engines", "none found besides the embedded one"]] : []),
+    ...(engines.length === 0 ? [["engines", "none found besides millrace's own"]] : []),
   ];
   return formatTable(rows);
 }

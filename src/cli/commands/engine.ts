@@ -1,4 +1,4 @@
-/** `millrace engine`: one engine behind HTTP for a supervisor, which reads one JSON line from stdout when it is ready. */
+/** `millrace engine`: one engine behind HTTP for a supervisor; prints one JSON line on stdout when it is ready. */
 
 import { Command } from "commander";
 import { createLogger } from "../../core/log.js";
@@ -10,7 +10,7 @@ import { registerInstance, startInstance, stayUntilStopped } from "../process/st
 
 export function engineCommand(): Command {
   const command = new Command("engine").description(
-    "Serve one model for a supervisor: prints one JSON line when ready.",
+    "Serve one model for a supervisor; prints one JSON line when ready.",
   );
   return addServerOptions(command).action(runEngine);
 }
@@ -21,7 +21,7 @@ async function runEngine(flags: ServerFlags): Promise<void> {
     flags,
     quietStages((text) => logger.warn(text)),
   );
-  // Instances of a fleet are its own, which lists itself.
+  // A fleet lists itself; its instances are not listed.
   if (process.env[MARK_VARIABLE] === undefined) registerInstance(instance);
   stayUntilStopped(instance);
   if (instance.sharing !== undefined) logger.info(instance.sharing);

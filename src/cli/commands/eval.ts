@@ -27,18 +27,18 @@ const MANY = Number.MAX_SAFE_INTEGER;
 
 export function evalCommand(): Command {
   const command = new Command("eval")
-    .description("Score a model's answers: it answers the last turns of held-out chats, by task.")
+    .description("Score a model's answers to the last turns of held-out chats, by task.")
     .addOption(modelOption())
     .option(
       "--tasks <names>",
-      "which tasks, separated by commas (default: all; listed when a name is unknown)",
+      "tasks, separated by commas (default: all; an unknown name lists them)",
       listOf("--tasks"),
     )
     .option("--count <n>", "items of each task", integerIn("--count", 1, MANY), 100)
     .option("--seed <n>", "seed of the held-out chats and of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
-    .option("--chats <file>", "chats as JSON lines instead of the corpus; tasks are their families")
-    .option("--temperature <t>", "0 = always the likeliest token", numberIn("--temperature", 0, 100), 0)
-    .option("--max-tokens <n>", "output tokens at most", integerIn("--max-tokens", 1, MANY), 1024)
+    .option("--chats <file>", "file of chats as JSON lines, instead of the corpus; their families are the tasks")
+    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
+    .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024)
     .option("--chat-template <file>", "use this template instead of the model's own")
     .option("--json", "print one JSON object with every prompt, answer and score instead of a table");
   return addEngineOptions(command).action(runEval);
@@ -76,7 +76,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
   }
 }
 
-/** The corpus is no part of the program proper: only this command knows it. */
+/** Only this command knows the corpus, which belongs to the models. */
 async function tasksFor({ chats, tasks, count, seed }: EvalFlags): Promise<readonly EvalTask[]> {
   const { assertKnownTasks, scorableChats, tasksOfFile } = await import("../../quality/tasks.js");
   if (chats !== undefined) return tasksOfFile(chats, tasks, count);

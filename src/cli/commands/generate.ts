@@ -1,4 +1,4 @@
-/** `millrace generate`: one prompt, one answer on stdout as it comes, timings on stderr. */
+/** `millrace generate`: answers one prompt on stdout as the text comes, with timings on stderr. */
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
@@ -27,9 +27,9 @@ export function generateCommand(): Command {
   const command = new Command("generate")
     .description("Answer one prompt and exit.")
     .addOption(modelOption())
-    .requiredOption("--prompt <text>", "the prompt; - reads it from stdin")
-    .option("--raw", "continue the prompt as it stands, without the chat template")
-    .option("--chat", "send the prompt as a chat message (default where the model has a template)")
+    .requiredOption("--prompt <text>", "the prompt; - reads stdin")
+    .option("--raw", "continue the prompt as written, without the chat template")
+    .option("--chat", "send the prompt as a chat message (default if the model has a template)")
     .option("--chat-template <file>", "use this template instead of the model's own")
     .option("--json", "print one JSON object at the end instead of streaming");
   return addCommonEngineOptions(addSamplingOptions(command)).action(runGenerate);
@@ -55,9 +55,9 @@ export function statsLine(stats: AnswerStats): string {
   return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
 }
 
-/** The line's end that `echo` writes is not of the prompt. */
+/** The line end that `echo` adds is not part of the prompt. */
 function pipedPrompt(): string {
-  return readPiped("pipe a prompt in, or give it: --prompt TEXT").replace(/\r?\n$/, "");
+  return readPiped("pipe in a prompt, or give --prompt TEXT").replace(/\r?\n$/, "");
 }
 
 function warn(text: string): void {

@@ -1,4 +1,4 @@
-/** `millrace health`: asks a server whether it takes requests; for health checks on machines that have no other HTTP client. */
+/** `millrace health`: asks a server whether it accepts requests, for health checks on machines without another HTTP client. */
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
@@ -8,9 +8,9 @@ const TIMEOUT_MS = 5000;
 
 export function healthCommand(): Command {
   return new Command("health")
-    .description("Ask a server whether it takes requests; exit code 1 if not.")
+    .description("Ask a server whether it accepts requests; exit code 1 if not.")
     .option("--url <url>", "address of the server", "http://127.0.0.1:8000")
-    .option("--config <file>", "millrace.yaml that the server was started with, for its port, instead of --url")
+    .option("--config <file>", "the server's millrace.yaml, for its address, instead of --url")
     .action(runHealth);
 }
 
@@ -27,7 +27,7 @@ async function runHealth(flags: { readonly url: string; readonly config?: string
   const url = new URL("/health", base);
   const refuse = (got: string, cause?: unknown) =>
     new MillraceError("no_instance_ready", `expected ${url} to answer 200, got ${got}`, {
-      hint: "the server's log says what it is doing",
+      hint: "see the server's log",
       cause,
     });
   const answer = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((cause: unknown) => {

@@ -1,4 +1,4 @@
-/** `millrace image render` from arguments to files, and wrong inputs with a coded answer each. */
+/** `millrace image render` from arguments to files; each wrong input has an error with a code. */
 import {
   existsSync,
   mkdirSync,
@@ -20,7 +20,7 @@ import { packedPackages } from "../flags/image-flags.js";
 const folder = mkdtempSync(join(tmpdir(), "millrace-image-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const at = (name: string): string => join(folder, name);
-/** With a version where no test is about packages: what `npm run package` makes may be here or not. */
+/** Most tests give a version as the package: the files of `npm run package` may be missing here. */
 const image = (...args: readonly string[]) => {
   const asksForPackages = !args.includes("--package") && !args.includes("kubernetes");
   return runMain("image", "render", ...args, ...(asksForPackages ? ["--package", "0.1.0"] : []));
@@ -30,7 +30,7 @@ const VALID = "models: [{name: m, model: /m.gguf, options: {max-num-seqs: 4}}]\n
 writeFileSync(at("ok.yaml"), VALID);
 writeFileSync(at("millrace-0.1.0.tgz"), "a package");
 
-test("files and what to do next are told, and written as told", async () => {
+test("files are written as listed, and the next steps are shown", async () => {
   const args = ["--target", "systemd", "--preset", "cpu-8b", "--model", "hf:org/repo:Q4_K_M", "--out", at("told")];
   const { stdout, stderr, exitCode } = await image(...args, "--package", at("millrace-0.1.0.tgz"));
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
@@ -41,7 +41,7 @@ test("files and what to do next are told, and written as told", async () => {
   expect(readFileSync(at("told/root/etc/millrace/millrace.yaml"), "utf8")).toMatch(/model: hf:org\/repo:Q4_K_M/);
 });
 
-test("by default the packed millrace and its kernels travel along; a name of the registry never stands in for them", async () => {
+test("by default the packed millrace and its kernels are included, never a name of the registry", async () => {
   expect(() => packedPackages(folder, "9.9.9")).toThrow(
     /invalid_option|expected the packed millrace at .*millrace-9\.9\.9\.tgz/,
   );
@@ -62,7 +62,7 @@ test("by default the packed millrace and its kernels travel along; a name of the
   expect(bare.stderr).toMatch(/error \[invalid_option\]: expected --package with https URLs/);
 });
 
-test("--json has the same for programs; a version that is asked for is what is installed", async () => {
+test("--json prints the same; the version that is asked for is installed", async () => {
   const out = at("with space's");
   const { stdout } = await image("--target", "docker", "--preset", at("ok.yaml"), "--out", out, "--json");
   const { target, files, next } = JSON.parse(stdout);
@@ -73,7 +73,7 @@ test("--json has the same for programs; a version that is asked for is what is i
   expect(readFileSync(join(out, "Dockerfile"), "utf8")).toContain(`"millrace@${packageVersion()}"`);
 });
 
-test("a folder with files is left alone, unless --force", async () => {
+test("a folder with files is not touched, unless --force is given", async () => {
   mkdirSync(at("full"));
   writeFileSync(at("full/mine"), "mine");
   const args = ["--target", "cloud-init", "--preset", at("ok.yaml"), "--out", at("full")];
@@ -83,7 +83,7 @@ test("a folder with files is left alone, unless --force", async () => {
   expect(readdirSync(at("full")).toSorted()).toEqual(["mine", "user-data"]);
 });
 
-test("presets of engines that images hold render for every target", async () => {
+test("presets render for every target if images contain their engine", async () => {
   const presets = readdirSync(join(packageRoot(), "presets")).map((name) => name.replace(".yaml", ""));
   const sample = ["h100-8b", "a100-80-70b", "rtx4090-70b", "l40s-32b", "cpu-8b"];
   expect(presets).toEqual(expect.arrayContaining(sample));
@@ -98,7 +98,7 @@ test("presets of engines that images hold render for every target", async () => 
   }
 });
 
-describe("wrong inputs: each a clear, coded answer", () => {
+describe("wrong inputs have clear errors with codes", () => {
   const FILES: Readonly<Record<string, string>> = {
     "broken.yaml": "models: [",
     "empty.yaml": "",
@@ -133,7 +133,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ["no preset", ["--target", "docker"], /invalid_option.*--preset/],
     ["an unknown GPU's preset", ["--target", "docker", "--preset", "h300-8b"], /invalid_option.*got "h300-8b"/],
     ["a preset that leads out", ["--target", "docker", "--preset", ".."], /invalid_option.*got "\.\."/],
-    ["a file that is not there", [...on("docker", "none.yaml")], /file_unreadable.*ENOENT/],
+    ["a missing file", [...on("docker", "none.yaml")], /file_unreadable.*ENOENT/],
     ["a folder as preset", ["--target", "docker", "--preset", `${folder}/`], /file_unreadable.*EISDIR/],
     ["a file that is no YAML", on("docker", "broken.yaml"), /config_syntax/],
     ["an empty file", on("docker", "empty.yaml"), /config_value/],
@@ -212,7 +212,7 @@ describe("wrong inputs: each a clear, coded answer", () => {
     expect(existsSync(at("never"))).toBe(false);
   });
 
-  test("no folder: where to write is not guessed", async () => {
+  test("without a folder the output place is not guessed", async () => {
     expect((await image(...OK)).stderr).toMatch(/invalid_option.*--out/);
   });
 });

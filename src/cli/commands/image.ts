@@ -1,4 +1,4 @@
-/** `millrace image render`: files that make a machine, a container or a cluster serve what a plan chose. */
+/** `millrace image render`: writes the files with which a machine, a container or a cluster serves a planned fleet. */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
 import { addImageOptions, type ImageFlags } from "../flags/image-flags.js";
@@ -15,12 +15,12 @@ export function imageCommand(): Command {
   const render = new Command("render")
     .description("Write the files of a machine that boots into a measured endpoint, from a preset or a millrace.yaml.")
     .requiredOption("--target <name>", TARGETS.join(", "), oneOf("--target", TARGETS))
-    .requiredOption("--preset <name|file>", "one of presets/, or a millrace.yaml such as millrace plan --yaml writes")
-    .requiredOption("--out <folder>", "where to write")
-    .option("--force", "write into a folder that has files already")
+    .requiredOption("--preset <name|file>", "name of a preset, or a millrace.yaml such as millrace plan --yaml writes")
+    .requiredOption("--out <folder>", "folder to write to")
+    .option("--force", "write into a folder that is not empty")
     .option("--json", "print one JSON object");
   return new Command("image")
-    .description("Make container images, machines and clusters of a plan.")
+    .description("Make container images, machines and clusters from a plan.")
     .addCommand(addImageOptions(render).action(runRender));
 }
 
@@ -43,7 +43,7 @@ async function runRender(flags: RenderFlags): Promise<void> {
     return;
   }
   const rows = written.map(({ path, numBytes }) => [path, formatBytes(numBytes)]);
-  // Commands of very different lengths in columns would push the comments off the screen.
+  // Not in columns: one long command would push all comments off the screen.
   const steps = next.map(({ command, about }) => `  # ${about}\n  ${command}\n`).join("\n");
-  process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}; next:\n\n${steps}`);
+  process.stdout.write(`${formatTable([["file", "size"], ...rows])}\n\nwritten to ${flags.out}. Next:\n\n${steps}`);
 }

@@ -1,4 +1,4 @@
-/** pull, list, rm and ps from arguments to output, before a hub of the test's own. */
+/** pull, list, rm and ps from arguments to output, against a local hub. */
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -28,7 +28,7 @@ test("a model is pulled, listed and removed", async () => {
   const weights = Buffer.alloc(100_000, 7);
   const hub = await startHubServer({ "org/m": { files: { "m-Q8_0.gguf": weights } } });
   vi.stubEnv("HF_ENDPOINT", hub.endpoint);
-  // A cut connection is taken up where it was.
+  // A download resumes after a lost connection.
   hub.faults.push({ kind: "cut", afterBytes: 40_000 });
   const pulled = await json("pull", "org/m");
   expect(pulled.record).toEqual({ name: "hf:org/m", path: join(cache, "hub/org/m/main/m-Q8_0.gguf") });
@@ -58,9 +58,9 @@ test.each([
   expect(exitCode).toBe(1);
 });
 
-test("ps tells the servers that run, what they do, and which does not answer", async () => {
+test("ps lists running servers, their requests, and servers that do not answer", async () => {
   const cache = useCache();
-  expect((await runMain("ps")).stdout).toBe("no server of this user runs here\n");
+  expect((await runMain("ps")).stdout).toBe("no millrace server of this user is running\n");
   const server = createServer((_, response) => response.end("millrace:num_requests_running 2\n")).listen(
     0,
     "127.0.0.1",
@@ -78,7 +78,7 @@ test("ps tells the servers that run, what they do, and which does not answer", a
   expect((await json("ps")).record).toEqual({ servers: [] });
 });
 
-test("the load of a fleet is that of its instances together", () => {
+test("a fleet's load is the sum over its instances", () => {
   const metrics = [
     "# HELP millrace:num_requests_running x",
     'millrace:num_requests_running{instance="m-1"} 2',

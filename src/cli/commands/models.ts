@@ -20,7 +20,7 @@ const HUB_ARGUMENT = "hf:org/repo[@revision][:file or quantisation]";
 
 export function pullCommand(): Command {
   return new Command("pull")
-    .description("Download a model of the hub; a download that was cut off goes on where it was.")
+    .description("Download a model from the hub; an interrupted download resumes.")
     .argument("<name>", HUB_ARGUMENT)
     .option("--json", "print one JSON object")
     .action(runPull);
@@ -29,25 +29,25 @@ export function pullCommand(): Command {
 export function listCommand(): Command {
   return new Command("list")
     .alias("ls")
-    .description("List the models on this machine: those downloaded, and the bundled ones.")
+    .description("List the models on this machine, downloaded and bundled.")
     .option("--json", "print one JSON object")
     .action(runList);
 }
 
 export function rmCommand(): Command {
   return new Command("rm")
-    .description("Remove a downloaded model, by the name that list gives it.")
+    .description("Remove a downloaded model, by its name in the list.")
     .argument("<name>", HUB_ARGUMENT)
     .option("--json", "print one JSON object")
     .action(runRemove);
 }
 
-/** The hub's own form of the name does, too. */
+/** Accepts org/repo as well as hf:org/repo. */
 function hubSpec(name: string): string {
   if (name.startsWith("hf:")) return name;
   if (/^[\w.-]+\/[\w.-]+([@:].*)?$/.test(name) && !existsSync(name)) return `hf:${name}`;
   throw new MillraceError("hub_spec", `expected ${HUB_ARGUMENT}, got ${JSON.stringify(name)}`, {
-    hint: "a file is served as it is: millrace serve --model FILE",
+    hint: "a local file needs no download: millrace serve --model FILE",
   });
 }
 
@@ -59,7 +59,7 @@ async function runPull(name: string, { json = false }: JsonFlag): Promise<void> 
   process.stdout.write(`${json ? jsonText({ name: spec, path }) : text}\n`);
 }
 
-/** The models that came with the program. */
+/** The bundled models that exist on disk. */
 function bundledModels(): readonly StoredModel[] {
   return BUNDLED_MODELS.flatMap((name) => {
     const path = bundledModelPath(name);
@@ -91,7 +91,7 @@ async function runList({ json = false }: JsonFlag): Promise<void> {
     note,
   ];
   const rows = [
-    ...stored.map((model) => row(model, model.isComplete ? "" : "not whole; pull goes on with it")),
+    ...stored.map((model) => row(model, model.isComplete ? "" : "incomplete; pull resumes it")),
     ...bundled.map((model) => row(model, `bundled: ${model.path}`)),
   ];
   process.stdout.write(`${formatTable([["model", "format", "size", "last used (UTC)", ""], ...rows])}\n`);
@@ -100,7 +100,7 @@ async function runList({ json = false }: JsonFlag): Promise<void> {
 async function runRemove(name: string, { json = false }: JsonFlag): Promise<void> {
   if (bundledModels().some((model) => model.name === name || model.path === name)) {
     throw new MillraceError("model_not_found", `expected a downloaded model, got ${name}, which is bundled`, {
-      hint: "`millrace list` has the names of those downloaded",
+      hint: "`millrace list` shows the names of downloaded models",
     });
   }
   const { removeStored } = await import("../../formats/hub/stored.js");

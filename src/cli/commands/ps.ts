@@ -7,7 +7,7 @@ import { formatTable, jsonText } from "../output/format.js";
 
 export function psCommand(): Command {
   return new Command("ps")
-    .description("List the millrace servers that run on this machine.")
+    .description("List the millrace servers running on this machine.")
     .option("--json", "print one JSON object")
     .action(runPs);
 }
@@ -34,7 +34,9 @@ async function runPs({ json = false }: { readonly json?: boolean }): Promise<voi
     load === undefined ? "no answer" : `${load.running} running, ${load.waiting} waiting`,
   ]);
   const head = ["pid", "url", "model", "kind", "since (UTC)", "memory", "requests"];
-  process.stdout.write(rows.length === 0 ? "no server of this user runs here\n" : `${formatTable([head, ...rows])}\n`);
+  process.stdout.write(
+    rows.length === 0 ? "no millrace server of this user is running\n" : `${formatTable([head, ...rows])}\n`,
+  );
 }
 
 function aboutServer({ pid, url, models, kind, since }: ServerRecord): readonly string[] {

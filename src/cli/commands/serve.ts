@@ -1,4 +1,4 @@
-/** `millrace serve`, the default command: the server a person starts, which says what it does and how to try it. */
+/** `millrace serve`, the default command: serves a model for a person, with progress output and an example request. */
 
 import { Command } from "commander";
 import { packageVersion } from "../../core/package-root.js";
@@ -9,7 +9,7 @@ import { readyText } from "../output/ready-text.js";
 import { stagesTo } from "../output/stages.js";
 import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
-/** @param args as typed: a fleet hands the engine's flags on to its processes */
+/** @param args the words as typed: a fleet passes the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
   const command = new Command("serve").description("Serve a model over HTTP (the default command).");
   return addFleetOptions(addServerOptions(command)).action((flags: FleetFlags, own: Command) =>
@@ -26,9 +26,9 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   }
   const instance = await startInstance(flags, stagesTo(process.stderr));
   registerInstance(instance);
-  stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; once more to stop at once\n"));
+  stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; repeat to stop at once\n"));
   const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");
   if (warning !== undefined) process.stderr.write(`\n${warning}\n`);
-  // Last: whoever waits for "ready" has all that the start says.
+  // Last: a program that waits for "ready" then has the whole text.
   process.stdout.write(`\n${readyText(instance)}\n`);
 }

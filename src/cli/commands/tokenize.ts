@@ -1,4 +1,4 @@
-/** `millrace tokenize`: the ids of a text, exactly as the model sees them. */
+/** `millrace tokenize`: prints the token ids of a text, exactly as the model sees them. */
 
 import { isUtf8 } from "node:buffer";
 import { Command, Option } from "commander";
@@ -21,17 +21,17 @@ interface TokenizeFlags {
 
 export function tokenizeCommand(): Command {
   return new Command("tokenize")
-    .description("Print a text's token ids.")
+    .description("Print the token ids of a text.")
     .addOption(modelOption())
     .addOption(new Option("--text <text>", "the text").conflicts("textFile"))
-    .option("--text-file <file>", "a file with the text, taken as it is to the last newline (default: stdin)")
-    .option("--json", "ids only, as one JSON array")
-    .option("--add-special", "add BOS and EOS where the model asks for them")
-    .option("--no-parse-special", "take special tokens written in the text as plain text")
+    .option("--text-file <file>", "file with the text, read unchanged up to the last newline (default: stdin)")
+    .option("--json", "print the ids only, as one JSON array")
+    .option("--add-special", "add BOS and EOS if the model asks for them")
+    .option("--no-parse-special", "treat special tokens in the text as plain text")
     .action(runTokenize);
 }
 
-/** Throws file_unreadable, or invalid_option where there is nothing to read. */
+/** Throws file_unreadable, or invalid_option without any text. */
 export function readText(flags: Pick<TokenizeFlags, "text" | "textFile">): string {
   if (flags.text !== undefined) return flags.text;
   if (flags.textFile !== undefined) return readInput(flags.textFile);
@@ -51,7 +51,7 @@ function tableOf(ids: readonly number[], tokenizer: Tokenizer): string {
   return formatTable([["id", "text"], ...rows, [`${ids.length} tokens`]]);
 }
 
-/** Quoted text, or the bytes where a token holds only a part of a character. */
+/** Quoted text; bytes for a token that contains only part of a character. */
 function shownText(bytes: Uint8Array): string {
   if (isUtf8(bytes)) return JSON.stringify(Buffer.from(bytes).toString("utf8"));
   return Array.from(bytes, (byte) => `<${byte.toString(16).toUpperCase().padStart(2, "0")}>`).join("");

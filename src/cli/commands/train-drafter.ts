@@ -15,7 +15,7 @@ const DEFAULT_STEPS = 1000;
 export function trainDrafterCommand(): Command {
   const command = new Command("train-drafter")
     .description(
-      "Train a draft model, or heads, on a model's own answers to your prompts, and report acceptance by position. Goes on where it was stopped.",
+      "Train a draft model, or heads, on a model's own answers to your prompts, and report acceptance by position. An interrupted run resumes.",
     )
     .addOption(modelOption())
     .option(
@@ -27,7 +27,7 @@ export function trainDrafterCommand(): Command {
     .option("--depth <n>", "tokens guessed ahead", integerIn("--depth", 1, 16), 4)
     .option(
       "--width <n>",
-      "width of an eagle layer; below the model's width it has an output matrix of its own, and beside a small model guesses in less than half the time (default: the model's)",
+      "width of an eagle layer (default: the model's); a narrower layer has its own output matrix, and is more than twice as fast for a small model",
       integerIn("--width", 1, 65_536),
     );
   return addTeachingOptions(command, DEFAULT_STEPS).action((flags: DrafterFlags) =>

@@ -1,4 +1,4 @@
-/** Options that would change nothing are refused, and files that could not be written, before anything is measured. */
+/** Before anything is measured: options without effect and files that cannot be written are refused. */
 
 import { Command } from "commander";
 import { expect, test } from "vitest";
@@ -11,19 +11,19 @@ const planOf = (...args: string[]) => {
 };
 
 test.each([
-  ["--prompts a.jsonl --scale 1", "beside --prompts, got --scale"],
-  ["--prompts a.jsonl --scenario quick", "beside --prompts, got --scenario"],
-  ["--arrivals constant", "--rate beside --arrivals"],
+  ["--prompts a.jsonl --scale 1", "with --prompts, got --scale"],
+  ["--prompts a.jsonl --scenario quick", "with --prompts, got --scenario"],
+  ["--arrivals constant", "--rate with --arrivals"],
 ])("%s is refused", async (args, message) => {
   await expect(planOf(...args.split(" "))).rejects.toMatchObject({ message: expect.stringContaining(message) });
 });
 
-test("defaults are nobody's wish", async () => {
+test("defaults do not count as given", async () => {
   expect((await planOf()).cells).toHaveLength(3);
   expect((await planOf("--arrivals", "constant", "--rate", "1")).cells).toHaveLength(1);
 });
 
-test("a file in a folder that is not there is refused", () => {
+test("a file in a missing folder is refused", () => {
   assertFolders({ json: "a.json" });
   expect(() => assertFolders({ svg: "/nowhere/a.svg" })).toThrow("expected --svg in a folder that exists");
 });

@@ -1,4 +1,4 @@
-/** Options of the commands that measure servers, and what becomes of them: a plan, and files for its report. */
+/** Options of the commands that measure servers, and the plan that they describe. */
 
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -24,11 +24,11 @@ export function workersOption(): Option {
 export function pollOption(): Option {
   return new Option(
     "--poll",
-    "keep the load generator's processes awake: exact to microseconds where each has a core to spare",
+    "keep the load generator's processes awake: exact to microseconds if each has a core of its own",
   );
 }
 
-/** Of the commands that end with a report. */
+/** Options of the commands that end with a report. */
 export interface OutputFlags {
   readonly workers: number;
   readonly poll?: boolean;
@@ -60,19 +60,19 @@ export interface LoadFlags extends OutputFlags {
   readonly apiKey?: string;
 }
 
-const WHAT = "What is asked:";
-const HOW = "How much of it:";
-const TOLD = "What is told of it:";
+const WHAT = "Workload:";
+const HOW = "Load:";
+const TOLD = "Report:";
 
 const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
 
 export function addOutputOptions(command: Command): Command {
   return command
-    .addOption(grouped(TOLD, "--json <file>", "everything measured, saved after every run"))
-    .addOption(grouped(TOLD, "--html <file>", "one page with pictures"))
-    .addOption(grouped(TOLD, "--svg <file>", "throughput against the load as one picture"))
-    .addOption(grouped(TOLD, "--md <file>", "Markdown"))
-    .addOption(grouped(TOLD, "--resume", "go on with what the --json file has already"))
+    .addOption(grouped(TOLD, "--json <file>", "results file, saved after every run"))
+    .addOption(grouped(TOLD, "--html <file>", "HTML page with charts"))
+    .addOption(grouped(TOLD, "--svg <file>", "SVG chart of throughput against load"))
+    .addOption(grouped(TOLD, "--md <file>", "Markdown report"))
+    .addOption(grouped(TOLD, "--resume", "continue the run saved in the --json file"))
     .addOption(workersOption())
     .addOption(pollOption());
 }
@@ -88,36 +88,46 @@ export function addLoadOptions(command: Command): Command {
   const count = (group: string, flags: string, about: string, otherwise?: number) =>
     add(group, flags, about, integerIn(flagOf(flags), 1, MAX_COUNT), otherwise);
   add(WHAT, "--scenario <name>", "quick, standard, chat, rag, agent, code-edit", String, "quick");
-  add(WHAT, "--shape <in/out,…>", "random prompts and answers of these lengths instead, such as 512/128", shapes);
+  add(
+    WHAT,
+    "--shape <in/out,…>",
+    "random prompts and answers of these lengths in tokens, instead of a scenario, such as 512/128",
+    shapes,
+  );
   add(
     WHAT,
     "--prompts <file>",
-    "your own prompts instead: JSON lines with prompt or messages, or a trace's lengths",
+    "your own prompts, instead of a scenario: JSON lines with prompt or messages, or the lengths of a trace",
     String,
   );
-  count(WHAT, "--max-tokens <n>", "longest answer to prompts of --prompts that name no length", 128);
-  number(WHAT, "--scale <factor>", "multiplies all lengths of the scenario", 0.001, 1000, 1);
+  count(WHAT, "--max-tokens <n>", "longest answer for lines of --prompts without a length", 128);
+  number(WHAT, "--scale <factor>", "factor on all lengths of the scenario", 0.001, 1000, 1);
   add(WHAT, "--seed <n>", "seed of the prompts", integerIn("--seed", 0, 2 ** 31), 0);
-  command.addOption(grouped(WHAT, "--api-key <key>", "sent to servers").env("OPENAI_API_KEY"));
-  add(HOW, "--concurrency <n,…>", "clients at once; sweep: doubled until throughput stops growing", (text) =>
+  command.addOption(grouped(WHAT, "--api-key <key>", "API key for the servers").env("OPENAI_API_KEY"));
+  add(HOW, "--concurrency <n,…>", "clients at once; sweep: doubles until throughput stops growing", (text) =>
     text === "sweep" ? text : concurrencies(text),
   );
-  add(HOW, "--rate <n,…>", "requests a second, instead of a number of clients", rates);
+  add(HOW, "--rate <n,…>", "requests per second, instead of a number of clients", rates);
   add(HOW, "--arrivals <how>", ARRIVALS.join(", "), oneOf("--arrivals", ARRIVALS), "poisson");
-  number(HOW, "--burstiness <shape>", "shape of gamma arrivals; below 1 they come in bursts", 0.01, 1000);
-  command.addOption(grouped(HOW, "--replay", "send --prompts at their own timestamps"));
-  count(HOW, "--requests <n>", "requests of each run, instead of the scenario's own bounds");
+  number(HOW, "--burstiness <shape>", "shape of gamma arrivals; bursts below 1", 0.01, 1000);
+  command.addOption(grouped(HOW, "--replay", "send --prompts at the timestamps of their lines"));
+  count(HOW, "--requests <n>", "requests of each run, instead of the scenario's limits");
   number(
     HOW,
     "--duration <seconds>",
-    "time after which a run sends no new requests, instead of or beside --requests",
+    "time after which a run sends no new requests, instead of --requests or with it",
     0.1,
     1e6,
   );
-  count(HOW, "--rounds <n>", "runs of each cell");
-  number(HOW, "--timeout <seconds>", "time allowed between two pieces of an answer", 0.1, 1e5, 300);
-  add(TOLD, "--slo <limits>", "chat, rag, code, or such as ttft=200,tpot=50 in milliseconds", parseSlo);
-  number(TOLD, "--price-per-hour <price>", "price of the serving machine, for the cost of a million tokens", 0, 1e6);
+  count(HOW, "--rounds <n>", "runs of each server in each cell");
+  number(HOW, "--timeout <seconds>", "longest wait between two pieces of an answer, in seconds", 0.1, 1e5, 300);
+  add(
+    TOLD,
+    "--slo <limits>",
+    "objective: chat, rag, code, or limits such as ttft=200,tpot=50 in milliseconds",
+    parseSlo,
+  );
+  number(TOLD, "--price-per-hour <price>", "price of the serving machine, for the cost per million tokens", 0, 1e6);
   return addOutputOptions(command);
 }
 
@@ -144,7 +154,7 @@ export function concurrencies(text: string): readonly number[] {
   return listOf("--concurrency")(text, undefined).map(integerIn("--concurrency", 1, 65_536));
 }
 
-/** Throws invalid_option for one of these options that stands on the command line. @param where what it does not go with */
+/** Throws invalid_option when one of these options was given. @param where what was expected in its place */
 export function refuseGiven(command: Command, names: readonly string[], where: string, hint: string): void {
   const given = command.options.find(
     (option) =>
@@ -154,7 +164,7 @@ export function refuseGiven(command: Command, names: readonly string[], where: s
   throw new MillraceError("invalid_option", `expected ${where}, got ${given.long}`, { hint });
 }
 
-/** A trace has its own times and as many requests as lines; prompts have their own lengths. */
+/** A trace fixes the times and the number of requests; prompts fix the lengths. */
 const CONTRADICTIONS = [
   ["concurrency", "rate"],
   ["replay", "concurrency"],
@@ -177,11 +187,11 @@ export async function planFromFlags(flags: LoadFlags, command: Command): Promise
     throw new MillraceError("invalid_option", `expected either --${first} or --${second}, got both`);
   }
   if (flags.prompts !== undefined) {
-    const hint = "prompts are sent as they are: leave it out, or leave out --prompts";
-    refuseGiven(command, ["scale", "scenario"], "nothing about a scenario beside --prompts", hint);
+    const hint = "prompts are sent unchanged: leave this option out, or --prompts";
+    refuseGiven(command, ["scale", "scenario"], "no scenario with --prompts", hint);
   }
   if (flags.rate === undefined) {
-    refuseGiven(command, ["arrivals"], "--rate beside --arrivals", "clients that wait for answers have no times");
+    refuseGiven(command, ["arrivals"], "--rate with --arrivals", "only --rate has arrival times");
   }
   const burstiness = { constant: undefined, poisson: 1, gamma: flags.burstiness }[flags.arrivals];
   return planFor({
@@ -202,12 +212,12 @@ export async function planFromFlags(flags: LoadFlags, command: Command): Promise
   });
 }
 
-/** What --resume goes on with; undefined when there is nothing yet. */
+/** The report that --resume continues; undefined when there is none yet. */
 export async function resumedReport({ resume, json }: OutputFlags): Promise<BenchReport | undefined> {
   if (resume !== true) return undefined;
   if (json === undefined) {
-    throw new MillraceError("invalid_option", "expected --json beside --resume, got none", {
-      hint: "name the file of the run that was interrupted",
+    throw new MillraceError("invalid_option", "expected --json with --resume, got none", {
+      hint: "give the file of the interrupted run",
     });
   }
   const { readReport } = await import("../../bench/results/schema.js");

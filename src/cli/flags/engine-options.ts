@@ -16,7 +16,7 @@ import { parseSpeculativeConfig } from "./speculative-config.js";
 const DEFAULT_PACK_CACHE_BYTES = 50 * 2 ** 30;
 const MANY = Number.MAX_SAFE_INTEGER;
 
-/** What commander hands over; every value went through its parser. */
+/** Flags as commander returns them, each value parsed. */
 export interface EngineFlags {
   readonly threads?: number;
   readonly cpuAffinity?: readonly number[];
@@ -41,7 +41,7 @@ export interface EngineFlags {
   readonly speculativeConfig?: SpeculativeConfig;
 }
 
-/** `parse` runs on text only, so defaults are given as values. */
+/** Commander parses given text only: the default is a parsed value. */
 function option<T>(flags: string, description: string, parse: (text: string) => T, defaultValue?: T): Option {
   const made = new Option(flags, description).argParser(parse).helpGroup("Engine:");
   return defaultValue === undefined ? made : made.default(defaultValue);
@@ -55,21 +55,26 @@ function toggle(flags: string, description: string, defaultValue?: boolean): Opt
 export function addEngineOptions(command: Command): Command {
   const defaults = DEFAULT_ENGINE_OPTIONS;
   const options = [
-    option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024)),
+    option("--threads <n>", "kernel threads (default: one per physical core)", integerIn("--threads", 1, 1024)),
     option(
       "--cpu-affinity <list>",
-      "CPUs that the kernel threads stay on, such as 0-3,8; also sets their number, unless --threads does; with --instances, what they share",
+      "CPUs to pin the kernel threads to, such as 0-3,8; also sets the number of threads, unless --threads is given; divided among --instances",
       cpuList("--cpu-affinity"),
     ),
     option(
       "--max-model-len <n>",
-      "longest sequence in tokens, prompt and answer together (default: the model's own)",
+      "longest sequence in tokens, prompt and answer together (default: the model's context)",
       integerIn("--max-model-len", 1, MANY),
     ),
-    option("--max-num-seqs <n>", "sequences in a batch", integerIn("--max-num-seqs", 1, 65_536), defaults.maxNumSeqs),
+    option(
+      "--max-num-seqs <n>",
+      "most sequences in a batch",
+      integerIn("--max-num-seqs", 1, 65_536),
+      defaults.maxNumSeqs,
+    ),
     option(
       "--max-num-batched-tokens <n>",
-      `tokens one step computes at most (default: ${defaults.maxNumBatchedTokens}, or twice --max-num-seqs if that is more)`,
+      `most tokens computed in one step (default: ${defaults.maxNumBatchedTokens}, or twice --max-num-seqs if that is more)`,
       integerIn("--max-num-batched-tokens", 1, 1 << 20),
     ),
     option(
@@ -86,71 +91,71 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--activation-dtype <type>",
-      "auto: rounded to integers for quantised weights, 16-bit ones for Q8_0; int8: 8-bit ones for Q8_0 too; f32: not rounded, several times slower",
+      "auto: integers for quantised weights (16-bit for Q8_0, else 8-bit); int8: 8-bit for Q8_0 too; f32: not rounded, several times slower",
       oneOf("--activation-dtype", ACTIVATION_DTYPES),
       defaults.activationDtype,
     ),
     option(
       "--kv-cache-memory-bytes <size>",
-      "KV memory, such as 8GiB (default: what the seats need, at most a quarter of the free memory)",
+      "KV memory, such as 8GiB (default: enough for --max-num-seqs, at most a quarter of the free memory)",
       byteSize("--kv-cache-memory-bytes"),
     ),
     option(
       "--pack-cache-size <size>",
-      "disk space for packed weights, which make later starts faster; 0 = keep none",
+      "disk space for packed weights, which make later starts faster; 0 = none",
       byteSizeOrZero("--pack-cache-size"),
       DEFAULT_PACK_CACHE_BYTES,
     ).default(DEFAULT_PACK_CACHE_BYTES, "50GiB"),
-    toggle("--enable-prefix-caching", "share KV blocks of equal prefixes", defaults.enablePrefixCaching),
-    toggle("--no-enable-prefix-caching", "compute every prompt anew"),
+    toggle("--enable-prefix-caching", "reuse the KV blocks of equal prefixes", defaults.enablePrefixCaching),
+    toggle("--no-enable-prefix-caching", "compute every prompt in full"),
     option(
       "--prefix-cache-disk <size>",
-      "disk space for prefixes that outlive memory and this process, such as 8GiB (default: none)",
+      "disk space for cached prefixes beyond memory and across restarts, such as 8GiB (default: none)",
       byteSize("--prefix-cache-disk"),
     ),
-    toggle("--share-kv-reads", "read KV blocks of equal prefixes once per step", defaults.shareKvReads),
-    toggle("--no-share-kv-reads", "read them once per sequence"),
-    toggle("--enable-chunked-prefill", "split long prompts over steps", defaults.enableChunkedPrefill),
+    toggle("--share-kv-reads", "read shared KV blocks once per step", defaults.shareKvReads),
+    toggle("--no-share-kv-reads", "read shared KV blocks once per sequence"),
+    toggle("--enable-chunked-prefill", "split long prompts over several steps", defaults.enableChunkedPrefill),
     toggle("--no-enable-chunked-prefill", "compute each prompt in one step"),
     option(
       "--scheduling-policy <policy>",
-      "order of requests: fcfs, priority (a request's lower number first), or fair (the API key served least first)",
+      "order of requests: fcfs, priority (lowest number first), or fair (least-served API key first)",
       oneOf("--scheduling-policy", SCHEDULING_POLICIES),
       defaults.schedulingPolicy,
     ),
     option(
       "--max-step-ms <ms>",
-      "time to which prompts may stretch a step in which others decode; auto: 1.6 times that of decoding alone; 0: any, for most throughput",
+      "longest step, in milliseconds, when prompts are computed beside decoding sequences; auto: 1.6 times a step of decoding alone; 0: unlimited, for most throughput",
       autoOr(numberIn("--max-step-ms", 0, 3_600_000)),
       defaults.maxStepMs,
     ),
     option(
       "--batching <kind>",
-      "continuous, or static: nothing is admitted while a batch runs",
+      "continuous; static: no sequence is admitted while a batch runs",
       oneOf("--batching", ["continuous", "static"]),
       defaults.batching,
     ),
     option(
       "--kv-layout <kind>",
-      "paged, or contiguous: the longest sequence is reserved for each",
+      "paged; contiguous: memory for the longest sequence is reserved for each sequence",
       oneOf("--kv-layout", ["paged", "contiguous"]),
       defaults.kvLayout,
     ),
     option(
       "--pooling <kind>",
-      "pooling of /v1/embeddings: mean, last, or auto (as the model says, else last)",
+      "pooling of /v1/embeddings: mean, last, or auto (the model's own, else last)",
       oneOf("--pooling", ["auto", "mean", "last"]),
       defaults.pooling,
     ),
     option(
       "--max-waiting-requests <n>",
-      "requests that may wait for a seat; further ones get 429",
+      "most waiting requests; further requests get 429",
       integerIn("--max-waiting-requests", 0, 1 << 20),
       defaults.maxWaitingRequests,
     ),
     option(
       "--speculative-config <json>",
-      'speculative decoding, for instance {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
+      'speculative decoding, such as {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, none',
       parseSpeculativeConfig,
     ),
   ];
@@ -158,16 +163,19 @@ export function addEngineOptions(command: Command): Command {
   return command;
 }
 
-/** Who asks for one answer seldom turns the others. */
+/** Flags that a single user is likely to change. */
 const COMMON = ["--threads", "--max-model-len", "--kv-cache-dtype", "--kv-cache-memory-bytes", "--speculative-config"];
 
-/** The same flags, of which help shows those of a single user. */
+/** The same flags; help lists the common ones only. */
 export function addCommonEngineOptions(command: Command): Command {
   addEngineOptions(command);
   for (const each of command.options) {
     if (each.helpGroupHeading === "Engine:" && !COMMON.includes(each.long ?? "")) each.hideHelp();
   }
-  return command.addHelpText("after", "\nAll engine flags of `millrace serve` are taken; its --help lists them.");
+  return command.addHelpText(
+    "after",
+    "\nThe command takes all engine flags of `millrace serve`; its --help lists them.",
+  );
 }
 
 const autoOr =
@@ -175,7 +183,7 @@ const autoOr =
   (text: string): T | "auto" =>
     text === "auto" ? text : parse(text);
 
-/** Each CPU once, and each one this process may run on. */
+/** A list of distinct CPUs that this process may run on. */
 function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (text: string) => readonly number[] {
   return (text) => {
     const cpus = [...new Set(parseCpuList(text))];
@@ -185,7 +193,7 @@ function cpuList(flag: string, allowed: readonly number[] = allowedCpus()): (tex
   };
 }
 
-/** Tokens of one step: a token of each sequence, and as many of prompts. */
+/** Tokens of one step: one for each sequence, and as many prompt tokens. */
 function batchedTokensFor(maxNumSeqs: number): number {
   return Math.max(DEFAULT_ENGINE_OPTIONS.maxNumBatchedTokens, 2 * maxNumSeqs);
 }

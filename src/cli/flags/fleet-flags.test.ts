@@ -39,7 +39,7 @@ test("without a flag of the fleet, serve is one engine", async () => {
 });
 
 describe("simple fleets", () => {
-  test("instances of a model: the engine's flags are handed to it as they were written", async () => {
+  test("instances of a model: the engine's flags are passed on as written", async () => {
     const config = await configOf(
       "--model",
       "a/b.gguf",
@@ -68,7 +68,7 @@ describe("simple fleets", () => {
     expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
   });
 
-  test("who may call, and what keys share, is for the gateway to say", async () => {
+  test("access and sharing between keys are the gateway's", async () => {
     const flags = ["--instances", "2", "--allowed-origins", "http://a,http://b", "--isolate-api-keys"];
     const config = await configOf(...flags, "--api-key", "sk-1,sk-2");
     expect(config.allowedOrigins).toEqual(["http://a", "http://b"]);
@@ -77,10 +77,10 @@ describe("simple fleets", () => {
     expect((await configOf("--instances", "2", "--no-isolate-api-keys")).isolateApiKeys).toBe(false);
     const plain = await configOf("--instances", "2");
     expect([plain.isolateApiKeys, plain.allowedOrigins]).toEqual([undefined, undefined]);
-    await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key beside/);
+    await expect(configOf("--instances", "2", "--isolate-api-keys")).rejects.toThrow(/expected --api-key with/);
   });
 
-  test.skipIf(process.platform !== "linux")("the CPUs are those of all instances together", async () => {
+  test.skipIf(process.platform !== "linux")("the CPUs are shared by all instances", async () => {
     const [cpu] = allowedCpus();
     const config = await configOf("--instances", "2", "--cpu-affinity", `${cpu}`, "--threads", "1");
     expect(config.models[0]).toMatchObject({ cores: [cpu], args: ["--threads", "1"] });
@@ -91,7 +91,7 @@ describe("simple fleets", () => {
     expect(await configOf("--instances", "auto")).toMatchObject({ models: [{ name: "mill-base", instances: "auto" }] });
   });
 
-  test("attached servers say what their model is called", async () => {
+  test("an attached server tells its model's name", async () => {
     const config = await configOf("--attach", url);
     expect(config.models[0]).toMatchObject({ name: "their-model", engine: "openai", attach: [{ url }] });
   });
@@ -106,7 +106,7 @@ describe("refused", () => {
   test.each([
     ["other flags beside a file", ["--config", "f.yaml", "--port", "1"], /expected --config alone, got --port/],
     ["engine flags beside a file", ["--config", "f.yaml", "--max-num-seqs", "1"], /got --max-num-seqs/],
-    ["a file that is not there", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
+    ["a missing file", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
     ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
     ["a server with a path", ["--attach", "http://127.0.0.1:1/v1", "--served-model-name", "m"], /expected valid flags/],
     [

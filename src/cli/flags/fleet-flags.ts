@@ -1,4 +1,4 @@
-/** `serve`'s flags that make a fleet of it, and the configuration that they stand for. */
+/** Flags of `serve` that start a fleet, and the configuration that they stand for. */
 
 import type { Command } from "commander";
 import { Option } from "commander";
@@ -19,12 +19,13 @@ export function addFleetOptions(command: Command): Command {
   const parseInstances = (text: string): number | "auto" =>
     text === "auto" ? text : integerIn("--instances", 1, MAX_INSTANCES)(text);
   const options = [
-    new Option("--config <file>", "serve what a millrace.yaml describes: several models, instances, engines"),
-    new Option(
-      "--instances <n>",
-      "processes that serve the model; auto: as many as are measured to be fastest, once",
-    ).argParser(parseInstances),
-    new Option("--attach <urls>", "servers of the model that run already").argParser(listOf("--attach")),
+    new Option("--config <file>", "serve the models, instances and engines of a millrace.yaml"),
+    new Option("--instances <n>", "processes that serve the model; auto: the fastest number, measured once").argParser(
+      parseInstances,
+    ),
+    new Option("--attach <urls>", "URLs of running servers of the model, separated by commas").argParser(
+      listOf("--attach"),
+    ),
   ];
   for (const option of options) command.addOption(option.helpGroup("Fleet:"));
   return command;
@@ -40,7 +41,7 @@ interface WrittenFlag {
   readonly words: readonly string[];
 }
 
-/** The flags among words that a command knows, as they were written. */
+/** Those of the words that are flags of the command, as written. */
 export function writtenFlags(command: Command, words: readonly string[]): readonly WrittenFlag[] {
   const written: WrittenFlag[] = [];
   for (let i = 0; i < words.length; i++) {
@@ -54,7 +55,7 @@ export function writtenFlags(command: Command, words: readonly string[]): readon
   return written;
 }
 
-/** What the fleet sees to itself; every other flag is the engine's and is handed to its processes. */
+/** Flags of the fleet; all others are passed on to the engine's processes. */
 const FLEET_FLAGS = [
   "--config",
   "--instances",
@@ -71,35 +72,35 @@ const FLEET_FLAGS = [
   "--log-format",
 ];
 
-/** The gateway draws the seeds of requests that have none, for whichever instance answers. */
+/** The gateway draws a seed for requests without one, whichever instance answers. */
 function assertNoSeed(written: readonly WrittenFlag[]): void {
   if (!written.some(({ flag }) => flag === "--seed")) return;
-  throw new MillraceError("invalid_option", "expected no --seed beside --instances and --attach, got one", {
-    hint: "give requests a seed of their own, or serve one instance",
+  throw new MillraceError("invalid_option", "expected no --seed with --instances or --attach, got one", {
+    hint: "give each request a seed, or serve one instance",
   });
 }
 
-/** Servers that run already have their own flags. */
+/** Attached servers were started with flags of their own. */
 function assertNoneForAttached([unfit]: readonly WrittenFlag[]): void {
   if (unfit === undefined) return;
-  throw new MillraceError("invalid_option", `expected no ${unfit.flag} for servers that are attached, got one`, {
-    hint: "start them with it, or serve instances alone",
+  throw new MillraceError("invalid_option", `expected no ${unfit.flag} with attached servers only, got one`, {
+    hint: "give the flag to the attached servers, or leave out --attach",
   });
 }
 
 function assertConfigAlone(written: readonly WrittenFlag[]): void {
   const other = written.find(({ flag }) => flag !== "--config");
   if (other === undefined) return;
-  throw new MillraceError("invalid_option", `expected --config alone, got ${other.flag} beside it`, {
-    hint: "write it into the file: keys are named like the flags",
+  throw new MillraceError("invalid_option", `expected --config alone, got ${other.flag} too`, {
+    hint: "write the setting into the file: its keys are named like the flags",
   });
 }
 
-/** The name that an attached server gives its model. */
+/** The model's name, asked from an attached server. */
 async function askForName(url: string): Promise<string> {
   const complain = (got: string, cause?: unknown): MillraceError =>
     new MillraceError("invalid_option", `expected ${url}/v1/models to name a model, got ${got}`, {
-      hint: "check the URL, or name the model with --served-model-name",
+      hint: "check the URL, or give --served-model-name",
       cause,
     });
   const answer = await fetch(`${url}/v1/models`, { signal: AbortSignal.timeout(10_000) }).catch((cause: unknown) => {
@@ -111,7 +112,7 @@ async function askForName(url: string): Promise<string> {
   return id;
 }
 
-/** @param typed words, without the command */
+/** @param typed the words of the command line after the command */
 export async function fleetConfigFrom(
   flags: FleetFlags,
   command: Command,
@@ -131,7 +132,7 @@ export async function fleetConfigFrom(
   const isAttachedOnly = instances === undefined && flags.model === undefined;
   if (isAttachedOnly)
     assertNoneForAttached([...ofEngine, ...written.filter(({ flag }) => flag === "--isolate-api-keys")]);
-  // Of all instances together: each gets its part.
+  // The CPUs are divided among the instances.
   const args = ofEngine.filter(({ flag }) => flag !== "--cpu-affinity").flatMap(({ words }) => words);
   const cores = flags.cpuAffinity?.join(",");
   const { bundledModelPath, nameOf } = await import("../../formats/locate-model.js");

@@ -23,7 +23,7 @@ test("the model's defaults hold, unless a flag says otherwise", () => {
   expect(defaultsWith(...override, "--generation-config", "none")).toEqual({ temperature: 0.2 });
 });
 
-test("a folder of its own may say them, as in vLLM", () => {
+test("a folder can have them, as in vLLM", () => {
   const folder = tempTree({ "generation_config.json": '{"temperature": 0.8}' });
   expect(defaultsWith("--generation-config", folder)).toEqual({ temperature: 0.8 });
   expect(() => defaultsWith("--generation-config", "automatic")).toThrow(/auto, none, or a folder .*got "automatic"/);
@@ -47,7 +47,7 @@ test.each([
   expect(() => defaultsWith("--override-generation-config", text)).toThrow(message);
 });
 
-test("what holds is told in a line", () => {
+test("sampling defaults are described in a line", () => {
   expect(describeSampling({ top_k: 20, temperature: 0.6 })).toBe("temperature 0.6, top_k 20");
 });
 

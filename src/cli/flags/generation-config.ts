@@ -1,4 +1,4 @@
-/** `--generation-config` and `--override-generation-config`: what holds for requests that say nothing, by vLLM's names. */
+/** `--generation-config` and `--override-generation-config`, named as in vLLM: defaults for requests that choose no sampling. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -21,14 +21,14 @@ export function addGenerationConfigOptions(command: Command, group: string): Com
     .addOption(
       new Option(
         "--generation-config <from>",
-        "defaults of sampling: auto = as the model's files say, none (or vllm) = the API's own, or a folder with generation_config.json",
+        "sampling defaults: auto = from the model's files, none (or vllm) = the API's, or a folder with generation_config.json",
       )
         .argParser(parseSource)
         .default("auto")
         .helpGroup(group),
     )
     .addOption(
-      new Option(`${FLAG} <json>`, 'sampling defaults by name, instead of the model\'s, such as {"temperature":0.5}')
+      new Option(`${FLAG} <json>`, 'sampling defaults that replace the model\'s, such as {"temperature":0.5}')
         .argParser(parseOverride)
         .helpGroup(group),
     );
@@ -58,7 +58,7 @@ function parseOverride(text: string): SamplingDefaults {
   for (const [name, one] of Object.entries(value)) {
     if (!isField(name)) {
       throw new MillraceError("invalid_option", `expected ${FLAG} to name ${SAMPLING_FIELDS.join(", ")}, got ${name}`, {
-        hint: "what else a request may say has no default here",
+        hint: "only sampling fields have defaults",
       });
     }
     const expected = samplingComplaint(name, one);

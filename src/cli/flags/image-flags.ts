@@ -1,4 +1,4 @@
-/** What `image render` is told, checked: the fleet's file, where millrace comes from, and flags that exclude each other. */
+/** Flags of `image render`, checked: the fleet's file, the packages of millrace, and flags that exclude each other. */
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
@@ -27,11 +27,11 @@ export function addImageOptions(command: Command): Command {
   return command
     .option(
       "--model <spec>",
-      "model instead of the file's: hf:org/repo:Q4_K_M, an absolute path on that machine, or bundled",
+      "model in place of the preset's: hf:org/repo:Q4_K_M, an absolute path on the machine, or bundled",
     )
     .option(
       "--package <source>",
-      "where millrace comes from: .tgz files, which travel along (default: those of npm run package), https URLs of them, or a version that you have published; may be repeated",
+      "package of millrace: .tgz files, which are included (default: those of npm run package), https URLs of such files, or a version that you have published; repeatable",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )
@@ -40,13 +40,13 @@ export function addImageOptions(command: Command): Command {
     .option("--image <name>", "kubernetes: the container image, built with --target docker")
     .option(
       "--nodes <n>",
-      "kubernetes: machines that share one instance, by the engine's own mode",
+      "kubernetes: machines that share one instance, in the engine's own multi-node mode",
       integerIn("--nodes", 1, 64),
       1,
     );
 }
 
-/** Of the machines that are rendered: Debian and the engines' containers on x86-64. */
+/** The platform of rendered machines: Debian and the engines' containers on x86-64. */
 const PACKED_PLATFORM = "linux-x64";
 const PRESETS = join(packageRoot(), "presets");
 const MAX_SHOWN = 60;
@@ -84,7 +84,7 @@ function packageOf(text: string): PackageSource {
   }
   if (!/\.t(ar\.)?gz$/.test(text)) throw optionError("--package", "a version, a .tgz file or an https URL", text);
   const name = basename(text);
-  // It becomes a word of commands on the machine.
+  // The name becomes part of shell commands on the machine.
   if (!/^\w[\w.+-]*$/.test(name))
     throw optionError("--package", "a file named by letters, digits, dots and hyphens", text);
   if (statSync(text, { throwIfNoEntry: false })?.isFile() === true) return { kind: "file", path: text, name };
@@ -94,10 +94,10 @@ function packageOf(text: string): PackageSource {
 }
 
 /**
- * The files of `npm run package`: millrace and its kernels, which the rendered files carry. A name of the registry is never the default: nobody
- * publishes millrace there, so whoever took the name would run on the machine.
+ * The files of `npm run package`, millrace and its kernels, which become part of the rendered files. A name of the npm registry is never the default:
+ * millrace is not published there, so another publisher of the name could run code on the machine.
  *
- * Throws invalid_option where they are not made yet.
+ * Throws invalid_option where the files are missing.
  */
 export function packedPackages(folder: string, version: string): PackageSource[] {
   return [`millrace-${version}.tgz`, `millrace-${PACKED_PLATFORM}-${version}.tgz`].map((name) => {
@@ -111,13 +111,13 @@ export function packedPackages(folder: string, version: string): PackageSource[]
 
 function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
   if (given.length > 0) return given.map(packageOf);
-  // A cluster's container image has it already.
+  // A cluster's container image contains millrace.
   if (target === "kubernetes") return [];
   if (target === "cloud-init") {
     throw conflict(
       "--package with https URLs of millrace's two .tgz files for cloud-init",
       "none",
-      "user data has no room for files: put those of npm run package on a server of yours, or take the target packer or systemd",
+      "user data cannot contain the files: put the files of npm run package on a server of yours, or use the target packer or systemd",
     );
   }
   return packedPackages(join(packageRoot(), "build", "packages"), packageVersion());
@@ -126,7 +126,7 @@ function packagesOf({ target, package: given }: ImageFlags): PackageSource[] {
 const conflict = (expected: string, got: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", `expected ${expected}, got ${got}`, { hint });
 
-/** Throws invalid_option: a flag that means nothing for a target is a mistake. */
+/** Throws invalid_option, also for a flag that has no meaning for the target. */
 export function requestOf(flags: ImageFlags): ImageRequest {
   const { target, host, image, nodes, port } = flags;
   const isCluster = target === "kubernetes";
@@ -134,7 +134,7 @@ export function requestOf(flags: ImageFlags): ImageRequest {
     throw conflict(
       `${target} without --host`,
       host,
-      "a container listens on all its addresses: restrict where it is published",
+      "a container listens on all its addresses: restrict the published port",
     );
   }
   if (host !== undefined && isIP(host) === 0 && host !== "localhost")
@@ -155,10 +155,10 @@ export function requestOf(flags: ImageFlags): ImageRequest {
     throw conflict(
       "kubernetes without --package",
       flags.package[0]!,
-      "it belongs to the container image: --target docker --package",
+      "the container image contains millrace: --target docker --package",
     );
   }
-  // As the distribution project writes references, without their finer rules.
+  // The distribution project's syntax of references, without its finer rules.
   if (image !== undefined && !/^[a-z0-9][a-z0-9._/:-]*(@sha256:[0-9a-f]{64})?$/i.test(image)) {
     throw optionError("--image", "a container image such as registry.example/millrace:1", image);
   }

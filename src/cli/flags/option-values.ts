@@ -1,4 +1,4 @@
-/** Parsers of option values: text from the command line to a checked value, or `invalid_option` saying what was expected. */
+/** Parsers of option values: from text to a checked value, or an `invalid_option` with what was expected. */
 import { optionError } from "../../core/option-error.js";
 import { parseByteSize } from "../../core/quantities.js";
 
@@ -21,7 +21,7 @@ export function numberIn(flag: string, min: number, max: number): ValueParser<nu
   };
 }
 
-/** A 64-bit seed; negative ones wrap, as they do in a client's request. */
+/** A 64-bit seed; negative values wrap, as in HTTP requests. */
 export function seedValue(flag: string): ValueParser<bigint> {
   return (text) => {
     if (!/^[+-]?\d{1,20}$/.test(text)) throw optionError(flag, "a 64-bit integer", text);
@@ -48,12 +48,12 @@ export function byteSize(flag: string): ValueParser<number> {
   };
 }
 
-/** The same, or 0. */
+/** A size as byteSize reads it, or 0. */
 export function byteSizeOrZero(flag: string): ValueParser<number> {
   return (text) => (text.trim() === "0" ? 0 : byteSize(flag)(text));
 }
 
-/** Repeated options collect; commas separate too. */
+/** Collects the values of repeated options; commas separate values too. */
 export function listOf(flag: string): (text: string, previous: readonly string[] | undefined) => readonly string[] {
   return (text, previous = []) => {
     const items = text.split(",").map((item) => item.trim());

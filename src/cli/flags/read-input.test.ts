@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readPiped } from "./read-input.js";
 
-test("what is piped in is the text; nothing, or a terminal, is told with what to give", () => {
+test("piped text is read; an empty pipe or a terminal is refused with a hint", () => {
   expect(readPiped("give --text", {}, () => "a text\n")).toBe("a text\n");
   const refusal = (got: string) =>
     expect.objectContaining({ code: "invalid_option", message: expect.stringContaining(got), hint: "give --text" });

@@ -1,4 +1,4 @@
-/** Texts of commands: from a flag, from a file, or from standard input. */
+/** Reads a command's text from a file or from standard input. */
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
 
@@ -13,9 +13,9 @@ export function readInput(source: string | undefined): string {
 }
 
 /**
- * What was piped in. Nobody waits for somebody to type, and nothing is not taken for a text: it is a pipe that was forgotten.
+ * Piped text. A terminal and an empty pipe are refused: the command neither waits for typing nor takes a forgotten pipe for an empty text.
  *
- * @param hint what to give instead
+ * @param hint the ways to give a text
  */
 export function readPiped(hint: string, stdin: { readonly isTTY?: boolean } = process.stdin, read = readInput): string {
   const text = stdin.isTTY === true ? "" : read(undefined);

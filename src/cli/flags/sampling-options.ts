@@ -10,36 +10,38 @@ export function addSamplingOptions(command: Command): Command {
     const made = new Option(flags, description).argParser(parse).helpGroup("Sampling:");
     return defaultValue === undefined ? made : made.default(defaultValue);
   };
-  const asModelSays = "as the model says";
+  const asModelSays = "the model's";
   const most = Number.MAX_SAFE_INTEGER;
   command
     .addOption(
-      option("--max-tokens <n>", "output tokens at most (default: the context)", integerIn("--max-tokens", 1, most)),
+      option(
+        "--max-tokens <n>",
+        "most output tokens (default: the rest of the context)",
+        integerIn("--max-tokens", 1, most),
+      ),
     )
     .addOption(
-      option(
-        "--temperature <t>",
-        `0 = always the likeliest token (default: ${asModelSays}, else 1)`,
-        numberIn("--temperature", 0, 100),
-      ),
+      option("--temperature <t>", `0 = greedy (default: ${asModelSays}, else 1)`, numberIn("--temperature", 0, 100)),
     )
     .addOption(option("--top-p <p>", `1 = off (default: ${asModelSays})`, numberIn("--top-p", Number.MIN_VALUE, 1)))
     .addOption(option("--top-k <k>", `0 = off (default: ${asModelSays})`, integerIn("--top-k", 0, most)))
     .addOption(option("--min-p <p>", `0 = off (default: ${asModelSays})`, numberIn("--min-p", 0, 1)))
-    .addOption(option("--seed <n>", "same seed, same text (default: drawn)", seedValue("--seed")))
+    .addOption(option("--seed <n>", "seed: the same seed gives the same text (default: random)", seedValue("--seed")))
     .addOption(
-      new Option("--stop <text>", "end before this text; repeatable").argParser(collect).helpGroup("Sampling:"),
+      new Option("--stop <text>", "text that ends the output before it; repeatable")
+        .argParser(collect)
+        .helpGroup("Sampling:"),
     );
   return addGenerationConfigOptions(command, "Sampling:");
 }
 
-/** What flags say, under the names that defaults have. */
+/** The flags' values, under the names of sampling defaults. */
 export function chosenSampling({ temperature, topP, topK, minP }: SamplingChoice): SamplingDefaults {
   const all = { temperature, top_p: topP, top_k: topK, min_p: minP };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
-/** Stop texts may hold commas, so only repetition makes a list. */
+/** A stop text may contain commas, so only repetition makes a list. */
 function collect(text: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), text];
 }

@@ -38,22 +38,26 @@ export function addServerOptions(command: Command): Command {
   command
     .addOption(modelOption())
     .addOption(option("--host <address>", "address to listen on", String, "127.0.0.1"))
-    .addOption(option("--port <n>", "port to listen on; 0 = any free one", integerIn("--port", 0, 65_535), 8000))
-    .addOption(list("--served-model-name <names>", "names the model answers to", "--served-model-name"))
+    .addOption(option("--port <n>", "port to listen on; 0 = any free port", integerIn("--port", 0, 65_535), 8000))
     .addOption(
-      list("--api-key <keys>", "keys that open the API; none = open to all", "--api-key").env("MILLRACE_API_KEY"),
+      list("--served-model-name <names>", "names of the model in requests, separated by commas", "--served-model-name"),
+    )
+    .addOption(
+      list("--api-key <keys>", "API keys, separated by commas; none = open to everyone", "--api-key").env(
+        "MILLRACE_API_KEY",
+      ),
     )
     .addOption(
       new Option(
         "--isolate-api-keys",
-        "share cached prefixes only between requests of the same key (default: with several keys)",
+        "share cached prefixes only between requests with the same key (default with several keys)",
       ).helpGroup("Server:"),
     )
-    .addOption(new Option("--no-isolate-api-keys", "share them between all keys").helpGroup("Server:"))
+    .addOption(new Option("--no-isolate-api-keys", "share cached prefixes between all keys").helpGroup("Server:"))
     .addOption(
       list(
         "--allowed-origins <origins>",
-        "origins browsers may call from, * = any (default: with keys any, without only the server's own pages)",
+        "origins that browsers may call from, * = any (default: any with keys, else only the server's own pages)",
         "--allowed-origins",
       ),
     )
@@ -61,7 +65,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--tool-call-parser <format>",
-        "how tool calls are read from answers: auto (as the chat template shows), hermes, llama3_json, mistral",
+        "format of tool calls in answers: auto (by the chat template), hermes, llama3_json, mistral",
         oneOf("--tool-call-parser", TOOL_CALL_PARSERS),
         "auto",
       ),
@@ -69,7 +73,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--reasoning-parser <format>",
-        "whether <think>…</think> is split from answers: auto (where the model knows it), none, think",
+        "reasoning to split from answers: auto (if the model has <think>), none, think",
         oneOf("--reasoning-parser", REASONING_PARSERS),
         "auto",
       ),
@@ -77,13 +81,13 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--unknown-fields <what>",
-        "unknown request fields: error, or warn and ignore",
+        "handling of unknown request fields: error, or warn and ignore",
         oneOf("--unknown-fields", ["error", "warn"]),
         "error",
       ),
     )
     .addOption(
-      new Option("--seed <n>", "seed of requests that bring none, so that a restart repeats them (default: random)")
+      new Option("--seed <n>", "seed for requests without one, so that runs repeat (default: random)")
         .argParser(seedValue("--seed"))
         .helpGroup("Server:"),
     )
@@ -91,7 +95,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--log-format <format>",
-        "lines for people (text), or json; auto: text on a terminal",
+        "text (for people) or json; auto: text on a terminal",
         oneOf("--log-format", LOG_FORMATS),
         "auto",
       ),
@@ -101,7 +105,7 @@ export function addServerOptions(command: Command): Command {
 
 export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags): void {
   if (isolateApiKeys !== true || apiKey.length > 0) return;
-  throw new MillraceError("invalid_option", "expected --api-key beside --isolate-api-keys, got no keys", {
-    hint: "Give each of those who share the server a key of its own.",
+  throw new MillraceError("invalid_option", "expected --api-key with --isolate-api-keys, got no keys", {
+    hint: "give each user of the server a key of its own",
   });
 }

@@ -1,4 +1,4 @@
-/** `--speculative-config`: vLLM's JSON, as far as it means something here. */
+/** `--speculative-config`: the keys of vLLM's JSON that this engine has. */
 import { MillraceError } from "../../core/errors.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
@@ -36,7 +36,7 @@ const KEYS: Readonly<Record<string, Key>> = {
   },
   num_speculative_tokens: integer(1, 64),
   prompt_lookup_min: integer(1, 16),
-  // Checked and otherwise without meaning: longer matches are always preferred.
+  // Accepted for compatibility: longer matches are always preferred.
   prompt_lookup_max: integer(1, 1 << 20),
   suffix_decoding_max_cached_requests: integer(0, 1_000_000),
   suffix_decoding_min_token_prob: {
@@ -83,7 +83,7 @@ function readObject(text: string): Values {
   try {
     value = JSON.parse(text);
   } catch {
-    // Refused below, like JSON that is no object.
+    // Refused below, together with JSON of other types.
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Values;
   throw refused('a JSON object such as {"method":"ngram","num_speculative_tokens":8}', JSON.stringify(text));

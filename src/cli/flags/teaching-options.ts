@@ -12,22 +12,22 @@ export function addTeachingOptions(command: Command, defaultSteps: number): Comm
   command
     .requiredOption(
       "--prompts <file>",
-      'JSON lines of {"messages"}, perhaps with "family" and "check"; a last answer is not asked for',
+      'JSON lines of {"messages"}, optionally with "family" and "check"; a final answer is left out',
     )
     .requiredOption("--out <folder>", "folder of answers, checkpoints, the trained file and the report")
     .option(
       "--holdout-share <share>",
-      "share of the prompts that is held out of training, chosen by their text",
+      "share of the prompts held out of training, chosen by a hash of their text",
       numberIn("--holdout-share", 0, 1),
       0.1,
     )
-    .option("--max-tokens <n>", "tokens of an answer at most", integerIn("--max-tokens", 1, MANY), 1024)
+    .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024)
     .option("--seed <n>", "seed of sampling and training", integerIn("--seed", 0, 2 ** 31 - 1), 1)
-    .option("--steps <n>", "of training", integerIn("--steps", 1, MANY), defaultSteps)
-    .option("--init-from <gguf>", "start from this file's weights instead of new ones")
+    .option("--steps <n>", "training steps", integerIn("--steps", 1, MANY), defaultSteps)
+    .option("--init-from <gguf>", "file whose weights training starts from")
     .option(
       "--lr-scale <factor>",
-      "factor on the usual learning rates; about 0.3 for weights that need little more",
+      "factor on the usual learning rates; about 0.3 to continue trained weights",
       numberIn("--lr-scale", 0.001, 10),
       1,
     )

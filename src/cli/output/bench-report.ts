@@ -33,7 +33,7 @@ export async function presentReport(report: BenchReport, outputs: ReportFiles): 
   if (svg !== undefined) writeFileSync(svg, pictureOf(report));
   if (md !== undefined) writeFileSync(md, markdownOf(report));
   if (report.isComplete) return;
-  process.stderr.write("incomplete: it was stopped, or a server died, before all was measured\n");
+  process.stderr.write("incomplete: stopped, or a server died, before everything was measured\n");
   process.exitCode = 1;
 }
 
@@ -48,7 +48,7 @@ async function textOf(report: BenchReport): Promise<string> {
   const columns = resultColumns(summaries);
   const rows = summaries.map((summary) => columns.map((column) => column.text(summary)));
   const parts = summaries.length === 0 ? [] : [formatTable([columns.map((column) => column.title), ...rows])];
-  /** Rows with sentences are written one below the other. */
+  /** Rows with sentences become blocks of lines. */
   const tableText = ([head = [], ...body]: readonly (readonly string[])[]): string =>
     body.some((row) => row.slice(1).some(isSentence))
       ? body

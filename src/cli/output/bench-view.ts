@@ -1,4 +1,4 @@
-/** What a benchmark shows while it runs: a line for each run that is over and, on a terminal, one that moves for the run under way. */
+/** Progress of a benchmark: a line for each finished run and, on a terminal, a live line for the current run. */
 import type { Progress } from "../../bench/load/messages.js";
 import { READ_LATE, SENT_LATE, throughputOf } from "../../bench/measure/run-metrics.js";
 import { figure, milliseconds } from "../../bench/report/words.js";
@@ -61,7 +61,7 @@ function runText({ metrics, voidReasons, client }: BenchRun): string {
   ].join(", ");
 }
 
-/** How late, and of what. */
+/** The delay behind a void reason, beside the time per token. */
 function delayText(reason: string, { tpotMs, sendDelayMs }: BenchRun["metrics"], client: BenchRun["client"]): string {
   const delayMs = { [READ_LATE]: client.typicalMs, [SENT_LATE]: sendDelayMs?.percentiles.p50 }[reason];
   const perToken = tpotMs?.percentiles.p50 ?? tpotMs?.mean;

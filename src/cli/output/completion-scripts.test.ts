@@ -1,4 +1,4 @@
-/** The scripts in the shells they are for; bash is everywhere, others are tried where they are. */
+/** Each script in its own shell; shells other than bash are tested where they are installed. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ async function scriptFor(shell: string): Promise<string> {
   return stdout;
 }
 
-/** What bash offers for the last of these words. */
+/** The completions that bash offers for the last word. */
 function offered(script: string, ...words: readonly string[]): readonly string[] {
   const ask = `${script}
 COMP_WORDS=(millrace "$@")
@@ -23,7 +23,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
     .split("\n");
 }
 
-test("bash completes commands, those of groups, and flags of where one is", async () => {
+test("bash completes commands, subcommands and their flags", async () => {
   const script = await scriptFor("bash");
   expect(offered(script, "ge")).toEqual(["generate"]);
   expect(offered(script, "")).toEqual(expect.arrayContaining(["serve", "pull", "ps", "completion"]));
@@ -31,7 +31,7 @@ test("bash completes commands, those of groups, and flags of where one is", asyn
   expect(offered(script, "generate", "--temp")).toEqual(["--temperature"]);
   expect(offered(script, "--served")).toEqual(["--served-model-name"]);
   expect(offered(script, "config", "check", "--j")).toEqual(["--json"]);
-  // What is no command is for the shell's own completion, of files.
+  // Other words are left to the shell's own completion of files.
   expect(offered(script, "generate", "x")).toEqual([""]);
 });
 
@@ -54,7 +54,7 @@ test.for(["zsh", "fish"])("%s takes its script", async (shell, context) => {
   expect(check).toMatchObject({ status: 0, stderr: "" });
 });
 
-test("another shell is refused with those there are", async () => {
+test("another shell is refused, with the list of shells", async () => {
   const { stderr, exitCode } = await runMain("completion", "tcsh");
   expect(stderr).toMatch(/expected the shell to be one of bash, zsh, fish, got "tcsh"/);
   expect(exitCode).toBe(2);

@@ -1,4 +1,4 @@
-/** Scripts that complete commands and flags, made of the tree of commands, so that they cannot lag behind it. */
+/** Completion scripts, generated from the tree of commands so that they are always current. */
 import type { Command } from "commander";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -8,14 +8,14 @@ interface Word {
   readonly about: string;
 }
 
-/** A command by its words: "" is the program, "bench run" one of a group. */
+/** A command and its completions. Path: "" for the program itself, "bench run" for a subcommand. */
 interface Place {
   readonly path: string;
   readonly commands: readonly Word[];
   readonly flags: readonly Word[];
 }
 
-/** Without a command, its flags are taken. */
+/** Its flags are also those of the program without a command. */
 const DEFAULT_COMMAND = "serve";
 
 function flagsOf(command: Command): readonly Word[] {
@@ -39,7 +39,7 @@ function placesOf(program: Command): readonly Place[] {
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const wordsOf = (words: readonly Word[]): string => words.map(({ word }) => word).join(" ");
 
-/** Finds the place that the words so far lead to; bash and zsh read the same. */
+/** Shell code, for bash and zsh, that finds the command of the words so far. */
 function walk(places: readonly Place[]): string {
   const steps = places
     .filter(({ path }) => path !== "")

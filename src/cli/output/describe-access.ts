@@ -1,11 +1,11 @@
-/** What a start says of who may use the server, and what its users share. */
+/** Notes at the start about access to the server and about sharing between its users. */
 import { isLoopback } from "../../core/loopback.js";
 
 const FLAG = "--no-isolate-api-keys";
-/** Tenants are a fleet's, which is started by flags or by a file. */
+/** Only fleets have tenants; a fleet is started by flags or by a file. */
 const WAYS_TO_SHARE = { keys: FLAG, tenants: `${FLAG}, or isolate-api-keys: false in the fleet's file,` } as const;
 
-/** @returns undefined where there is only one, who has nobody to share with */
+/** @returns undefined for fewer than two names */
 export function describeSharing(
   what: "keys" | "tenants",
   names: readonly string[],
@@ -14,12 +14,12 @@ export function describeSharing(
   const count = new Set(names).size;
   if (count < 2) return undefined;
   return isApart
-    ? `each of ${count} ${what} has cached prefixes of its own (${WAYS_TO_SHARE[what]} lets them share)`
-    : `${count} ${what} share cached prefixes, so each can find out what was asked before`;
+    ? `each of ${count} ${what} has its own cached prefixes (${WAYS_TO_SHARE[what]} shares them)`
+    : `${count} ${what} share cached prefixes, so each can find out the others' prompts by timing`;
 }
 
-/** @returns undefined where nobody is let in unasked who is not on this machine */
+/** @returns undefined where other machines cannot connect or need a key */
 export function warnOfOpenDoor(host: string, hasKeys: boolean, wayOut: string): string | undefined {
   if (hasKeys || isLoopback(host)) return undefined;
-  return `warning: anybody who can reach ${host} can use this server; ${wayOut}`;
+  return `warning: everyone who can reach ${host} can use this server; ${wayOut}`;
 }

@@ -21,14 +21,14 @@ function facts(overrides: Partial<ReadyFacts>): ReadyFacts {
   };
 }
 
-test("the start says with which defaults requests are sampled", () => {
+test("the start shows the sampling defaults", () => {
   expect(readyText(facts({ samplingDefaults: { temperature: 0.6, top_k: 20 } }))).toMatch(
-    /sampling +temperature 0.6, top_k 20, where a request says nothing/,
+    /sampling +temperature 0.6, top_k 20, unless a request sets its own/,
   );
   expect(readyText(facts({}))).toMatch(/sampling +the API's defaults \(temperature 1\)/);
 });
 
-test("the bundled model's start says what it is, by the figures of its card, and how to serve another", () => {
+test("the bundled model's start describes the model by its card, and how to serve another", () => {
   const text = readyText(facts({ path: bundledModelPath() }));
   const [, parameters, tokens] = /([\d.]+) M parameters, trained on (\d+) M tokens/.exec(text) ?? [];
   const card = readFileSync(join(packageRoot(), "models/README.md"), "utf8");
@@ -39,7 +39,7 @@ test("the bundled model's start says what it is, by the figures of its card, and
   expect(readyText(facts({}))).not.toContain("tiny");
 });
 
-test("the bundled student's start says that it extracts, and the line to try asks for that", async () => {
+test("the bundled student's start describes extraction, and its example extracts", async () => {
   const path = bundledModelPath("mill-student");
   const { chatTemplate } = await loadTextSide(path);
   const text = readyText(facts({ path: relative(process.cwd(), path), chatTemplate }));
@@ -50,11 +50,11 @@ test("the bundled student's start says that it extracts, and the line to try ask
   expect(readyText(facts({ path: "/models/mill-student.gguf", chatTemplate }))).toMatch(/-d '.*Tell me a short story/);
 });
 
-test("the start says what keys share, and who may use a server without any", () => {
+test("the start tells what keys share, and warns of a server without keys", () => {
   expect(describeSharing("keys", [], true)).toBeUndefined();
   expect(describeSharing("keys", ["a", "a"], true)).toBeUndefined();
   const sharing = describeSharing("keys", ["a", "b"], true);
-  expect(readyText(facts({ sharing }))).toMatch(/keys +each of 2 keys has cached prefixes of its own \(--no-isolate/);
+  expect(readyText(facts({ sharing }))).toMatch(/keys +each of 2 keys has its own cached prefixes \(--no-isolate/);
   expect(describeSharing("tenants", ["a", "b"], true)).toMatch(
     /2 tenants.*\(--no-isolate-api-keys, or isolate-api-keys: false in/,
   );
@@ -64,7 +64,7 @@ test("the start says what keys share, and who may use a server without any", () 
   expect(warnOfOpenDoor("0.0.0.0", false, "--api-key closes it")).toMatch(/^warning: .*0\.0\.0\.0.*--api-key/);
 });
 
-test("a fleet says it of the bundled model, however its path is written, and of no other", () => {
+test("a fleet describes the bundled model, however its path is written, and no other model", () => {
   expect(aboutModel(relative(process.cwd(), bundledModelPath()))).toContain("a tiny model");
   expect([aboutModel(""), aboutModel("hf:org/repo")]).toEqual(["", ""]);
 });

@@ -1,4 +1,4 @@
-/** What a single engine's start says: what is served, with which defaults, what the bundled model is, and a line to try. */
+/** The text of a single engine's start: the address, the model, its defaults, and an example request. */
 
 import { resolve } from "node:path";
 import { formatBytes } from "../../core/quantities.js";
@@ -23,15 +23,15 @@ export interface ReadyFacts {
   readonly path: string;
 }
 
-/** Two lines about each model that comes along. The figures are those of its card, models/README.md. */
+/** Two lines about each bundled model, with the figures of its card, models/README.md. */
 const ABOUT: Readonly<Record<BundledModel, readonly [string, string]>> = {
   "mill-base": [
-    "a tiny model to try the server with: 6.2 M parameters, trained on 143 M tokens of made-up dialogues.",
-    "It computes, lists, extracts, edits, sums up, writes small functions and stories; it knows little of the world.",
+    "a tiny model for trying the server: 6.2 M parameters, trained on 143 M tokens of synthetic dialogues.",
+    "It computes, lists, extracts, edits, summarises, and writes small functions and stories; it knows few facts.",
   ],
   "mill-student": [
     "a tiny model that extracts JSON from texts: 1.2 M parameters, distilled from mill-base.",
-    "It answers nothing but extractions; mill-base is the one to chat with.",
+    "It only extracts; for chats use mill-base.",
   ],
 };
 
@@ -49,13 +49,13 @@ function aboutRows(path: string): string[][] {
     ["  about", ABOUT[name][0]],
     ["", ABOUT[name][1]],
     [
-      "  a real one",
-      "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds what fits",
+      "  larger ones",
+      "--model FILE.gguf, or from the hub: --model hf:Qwen/Qwen3-0.6B-GGUF:Q8_0; `plan` finds models that fit",
     ],
   ];
 }
 
-/** Lines for whoever serves a model that comes along; "" for other models. */
+/** A description of a bundled model; "" for other models. */
 export function aboutModel(path: string): string {
   const rows = aboutRows(path);
   return rows.length > 0 ? `${formatTable(rows)}\n` : "";
@@ -73,7 +73,7 @@ export function readyText(instance: ReadyFacts): string {
     ],
     [
       "  sampling",
-      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, where a request says nothing`,
+      sampling === "" ? "the API's defaults (temperature 1)" : `${sampling}, unless a request sets its own`,
     ],
     ["  threads", `${numThreads} (${isa})`],
     ["  KV", `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens`],
@@ -83,7 +83,7 @@ export function readyText(instance: ReadyFacts): string {
   return `${formatTable(rows)}\n\n  try:\n${curlExample(instance)}`;
 }
 
-/** A line that works as it stands, also for models without a chat template. */
+/** An example request that works as written, for models with and without a chat template. */
 function curlExample({ server, modelNames, chatTemplate, needsApiKey, path: modelPath }: ReadyFacts): string {
   const [model] = modelNames;
   const auth = needsApiKey ? " -H 'authorization: Bearer YOUR_KEY'" : "";

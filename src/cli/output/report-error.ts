@@ -1,11 +1,11 @@
-/** The one place where a failed command becomes text on stderr and an exit code. */
+/** Turns a failed command into text on stderr and an exit code. */
 import { CommanderError } from "commander";
 import { errorToRecord, MillraceError, toMillraceError } from "../../core/errors.js";
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
 
-/** Commander's own complaints are usage errors like ours; its suggestion, if it has one, becomes the hint. */
+/** Commander's errors are usage errors; its suggestion becomes the hint. */
 function fromCommander(error: CommanderError): MillraceError {
   const [message = "", suggestion] = error.message.replace(/^error: /, "").split("\n");
   const hint = suggestion?.replace(/^\(|\)$/g, "") ?? "run millrace --help, or the command with --help";
@@ -22,7 +22,7 @@ export function reportError(thrown: unknown, options: { readonly json: boolean }
   const error = normalize(thrown);
   const lines = [`error [${error.code}]: ${error.message}`];
   if (error.hint !== undefined) lines.push(`hint: ${error.hint}`);
-  // Anything that is not an error of ours is a bug, and its stack is the only clue.
+  // Any other error is a bug, and its stack is the only clue.
   if (error.code === "internal_error" && error.cause instanceof Error) lines.push(error.cause.stack ?? "");
   const text = options.json ? JSON.stringify({ error: errorToRecord(error) }) : lines.join("\n");
   process.stderr.write(`${text}\n`);

@@ -3,7 +3,7 @@ import { stagesTo } from "./stages.js";
 
 afterEach(() => void vi.useRealTimers());
 
-test("progress is a line every ten seconds where there is no terminal, and rewrites its line where there is", () => {
+test("progress rewrites its line on a terminal and is a line every ten seconds elsewhere", () => {
   vi.useFakeTimers();
   const told = (isTTY: boolean): readonly string[] => {
     const write = vi.fn();

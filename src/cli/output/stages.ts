@@ -1,4 +1,4 @@
-/** Progress of a command's stages on stderr: a line that rewrites itself on a terminal; elsewhere a line now and then, and one per finished stage. */
+/** Shows stages on a stream: a live line on a terminal; elsewhere a line every ten seconds and one for each finished stage. */
 import { formatDuration } from "../../core/quantities.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 
@@ -32,7 +32,7 @@ export function stagesTo(stream: Pick<NodeJS.WriteStream, "isTTY" | "write">): S
   };
 }
 
-/** For commands that show nothing but their result: a model that may have to be downloaded is worth a word. */
+/** For commands that show their result only: downloads show progress all the same. */
 export function downloadStages(model: string | undefined): StartStage {
   return model?.startsWith("hf:") === true ? stagesTo(process.stderr) : silentStages;
 }

@@ -4,7 +4,7 @@ import { silentStages } from "../../core/stages.js";
 import { parseConfig } from "../../fleet/config/read-config.js";
 import { machineFor } from "./fleet-machine.js";
 
-test("while others are served, nothing is measured: a split that nobody knows is one instance", async () => {
+test("while requests are served, nothing is measured: an unknown split is one instance", async () => {
   vi.stubEnv("MILLRACE_CACHE", tempTree({}));
   const config = parseConfig("models: [{ name: m, model: models/mill-base.gguf, instances: auto }]", "x", {});
   const { splits } = await machineFor(config, silentStages, { isServing: true });

@@ -1,4 +1,4 @@
-/** The machine as a fleet needs to know it: its cores, and measured splits for `instances: auto`. */
+/** The machine's facts that a fleet needs: its cores, and measured splits for `instances: auto`. */
 import { Command } from "commander";
 import { cpusByCore } from "../../core/cpu.js";
 import type { StartStage } from "../../core/stages.js";
@@ -14,7 +14,7 @@ import { writtenFlags } from "../flags/fleet-flags.js";
 /** Flags that measurements of splits leave out: the split decides about cores, and random prompts tell nothing about drafts. */
 const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
 
-/** The engine's settings by the flags of a model's processes. */
+/** The engine's settings, from the flags of a model's processes. */
 function engineForModel({ options, args }: ModelEntry): (numSeqs: number) => EngineSettings {
   const { kvCacheDtype } = options;
   const command = addEngineOptions(new Command())
@@ -37,7 +37,7 @@ async function fetchModels(config: FleetConfig, startStage: StartStage): Promise
   }
 }
 
-/** @param moment isServing: nothing is measured, as others are being served */
+/** @param moment isServing: requests are being served, so nothing is measured */
 export async function machineFor(
   config: FleetConfig,
   startStage: StartStage,

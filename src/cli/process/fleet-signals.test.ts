@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import { expect, test, vi } from "vitest";
 import { FleetSignals } from "./fleet-signals.js";
 
-test("signals end a start at once, and a fleet when its requests are done; a reload waits for the fleet; what npm repeats counts once", async () => {
+test("signals end a start at once, and a fleet when its requests are done; a reload waits for the fleet; a signal that npm repeats counts once", async () => {
   vi.spyOn(process.stderr, "write").mockReturnValue(true);
   const own = Object.assign(new EventEmitter(), { exit: vi.fn() });
   const signals = new FleetSignals(true, own as never);

@@ -1,18 +1,21 @@
-/** What a fleet's process does on signals, from its first moment on: as process 1 of a container it would hear none without listening, and SIGHUP would end any other. */
+/** Signals of a fleet's process, handled from its first moment: process 1 of a container gets no signal without a handler. */
 import type { Fleet } from "../../fleet/fleet.js";
 import { reportError } from "../output/report-error.js";
 import { withoutRepeats } from "./stop-signal.js";
 
-/** SIGTERM and SIGINT finish the running requests of a fleet and exit with 0; a second one, and one before there is a fleet, exits at once. SIGHUP reloads, as soon as there is one. */
+/**
+ * SIGTERM and SIGINT finish the fleet's running requests and exit with 0. A second one, or one before the fleet exists, exits at once. SIGHUP reloads
+ * once the fleet exists.
+ */
 export class FleetSignals {
-  /** Undefined: there is nothing to finish, or it is being finished. */
+  /** Undefined before the start, and while the fleet drains. */
   #fleet: Pick<Fleet, "drain"> | undefined;
   #isReloadDue = false;
   #reload = (): void => {
     this.#isReloadDue = true;
   };
 
-  /** @param canReload without, SIGHUP ends the process, as a closed terminal ends others */
+  /** @param canReload false: SIGHUP ends the process, as for other programs */
   constructor(
     canReload: boolean,
     private readonly own: Pick<NodeJS.Process, "on" | "exit"> = process,
@@ -22,7 +25,7 @@ export class FleetSignals {
     if (canReload) own.on("SIGHUP", () => this.#reload());
   }
 
-  /** @param reload reads the file again, where there is one */
+  /** @param reload applies the file again; absent without a file */
   fleetIsThere(fleet: Pick<Fleet, "drain">, reload = () => {}): void {
     this.#fleet = fleet;
     this.#reload = reload;
@@ -36,7 +39,7 @@ export class FleetSignals {
       return;
     }
     this.#fleet = undefined;
-    process.stderr.write("finishing the running requests; once more to stop at once\n");
+    process.stderr.write("finishing the running requests; repeat to stop at once\n");
     fleet.drain().then(
       () => this.own.exit(0),
       (thrown: unknown) => this.own.exit(reportError(thrown, { json: false })),

@@ -16,7 +16,7 @@ interface MeasureJob {
   readonly isFreshEachRun?: boolean;
 }
 
-/** Ctrl-C ends it with what there is, a second one at once. */
+/** The first Ctrl-C ends the measurement with a report of what was measured; the second ends the process. */
 export async function measureServers(
   { targets, planned, isFreshEachRun = false, numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,
@@ -31,7 +31,7 @@ export async function measureServers(
   const stopping = new AbortController();
   const onSignal = withoutRepeats(() => {
     if (stopping.signal.aborted) process.exit(130);
-    process.stderr.write("\nstopping; once more to stop at once\n");
+    process.stderr.write("\nstopping; repeat to stop at once\n");
     stopping.abort();
   });
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
@@ -64,7 +64,7 @@ export async function measureServers(
   }
 }
 
-/** Of commands that keep nothing: the first signal ends them, and with them what they have started. */
+/** For commands that save nothing: the first signal ends the process and its children. */
 export function exitOnSignals(): void {
   process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
 }
@@ -73,6 +73,6 @@ function assertDistinct(names: readonly string[]): void {
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice === undefined) return;
   throw new MillraceError("invalid_option", `expected servers of different names, got ${twice} twice`, {
-    hint: "name running servers: first=http://… second=http://…",
+    hint: "give running servers names: first=http://… second=http://…",
   });
 }

@@ -18,7 +18,7 @@ test("prompts are read with the model's tokenizer", async () => {
   expect(Array.from((await read!("/v1/completions", body, { tenant: "" }))!.prompts[0]!)).toEqual(Array.from(ids));
 });
 
-test("another program, and caches that are kept apart by key, cannot be told", async () => {
+test("another program's prompts, and those of caches kept apart by key, are not read", async () => {
   expect(await loadPromptReader(specWith([], ["other"]))).toBeUndefined();
   expect(await loadPromptReader(specWith(["--api-key", "k", "--isolate-api-keys"]))).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** Reads requests' prompts for the gateway as a model's instances do: with its tokenizer and template, and the flags they are started with. */
+/** Reads prompts for the gateway as the model's instances read them: with the same tokenizer, template and flags. */
 
 import { Command } from "commander";
 import { silentStages } from "../../core/stages.js";
@@ -8,7 +8,7 @@ import { locateModel } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
 
-/** @returns undefined where another program is started, and where an engine keeps its own keys apart, whose names of blocks are its secret */
+/** @returns undefined for another program, and for an engine that keeps API keys apart: its block hashes are secret */
 export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
   const command = addServerOptions(new Command())
     .exitOverride()

@@ -1,4 +1,4 @@
-/** `millrace serve` with several instances: measures what `auto` asks for, starts the fleet, says what there is, reloads and stops it. */
+/** `millrace serve` with several instances: measures splits for `auto`, starts the fleet, prints its addresses, reloads and stops it. */
 import { join } from "node:path";
 import type { Command } from "commander";
 import { logFolder } from "../../core/cache-folder.js";
@@ -32,13 +32,13 @@ function readyText(fleet: Fleet, config: FleetConfig, reportFile: string | undef
   return `  ready  ${fleet.url} (OpenAI API under /v1, metrics under /metrics)\n${report}\n${indented}${about}`;
 }
 
-/** A fleet of which nothing could be started serves nobody: better to end, as one engine would. */
+/** Throws instance_failed when no instance can start: a fleet without instances ends, as a single engine does. */
 function assertStarted(fleet: Fleet): void {
   const instances = fleet.instances();
   if (instances.length === 0 || instances.some(({ isGivenUp, state }) => state === "ready" || !isGivenUp)) return;
   const reasons = instances.map(({ id, reason }) => `${id}: ${reason ?? "not ready"}`);
   throw new MillraceError("instance_failed", `expected an instance to become ready, got none. ${reasons.join("\n")}`, {
-    hint: "the log of each instance says more",
+    hint: "see the log of each instance",
   });
 }
 
@@ -46,11 +46,11 @@ function reloadText({ added, removed, replaced, needRestart }: Reload): string {
   const parts = Object.entries({ added, removed, replaced }).flatMap(([what, names]) =>
     names.length === 0 ? [] : `${what} ${names.join(", ")}`,
   );
-  const rest = needRestart.length === 0 ? "" : `; needs a new start: ${needRestart.join(", ")}`;
+  const rest = needRestart.length === 0 ? "" : `; needs a restart: ${needRestart.join(", ")}`;
   return `reloaded: ${parts.join("; ") || "no model's processes changed"}${rest}`;
 }
 
-/** Reads the file again; a bad one changes nothing, and one that was read before a newer one, but took longer, neither. */
+/** Applies the file again. A file with errors changes nothing; nor does one that a later reload has overtaken. */
 function reloading(fleet: Fleet, readAgain: () => Promise<FleetConfig>): () => Promise<void> {
   let numReads = 0;
   return async () => {
@@ -59,18 +59,18 @@ function reloading(fleet: Fleet, readAgain: () => Promise<FleetConfig>): () => P
       const config = await readAgain();
       const machine = await machineFor(config, stagesTo(process.stderr), { isServing: true });
       if (read !== numReads) {
-        process.stderr.write("a newer configuration has been read meanwhile; this one is not applied\n");
+        process.stderr.write("a newer configuration was read meanwhile; this one is not applied\n");
         return;
       }
       process.stderr.write(`${reloadText(await fleet.reload(config, machine))}\n`);
     } catch (thrown) {
       reportError(thrown, { json: false });
-      process.stderr.write("the configuration from before stays\n");
+      process.stderr.write("the previous configuration stays in effect\n");
     }
   };
 }
 
-/** @param args as typed, without the command */
+/** @param args the words of the command line after the command */
 export async function serveFleet(flags: FleetFlags, command: Command, args: readonly string[]): Promise<void> {
   const read = () => fleetConfigFrom(flags, command, args);
   const hasFile = flags.config !== undefined;
@@ -78,7 +78,7 @@ export async function serveFleet(flags: FleetFlags, command: Command, args: read
   await runFleet(await read(), { signals, readAgain: hasFile ? read : undefined });
 }
 
-/** Of instances that have been asked; those of engines without metrics say nothing. */
+/** Counts of the instances whose engines have metrics. */
 function loadsOf(fleet: Fleet): readonly LoadSource[] {
   return fleet.instances().flatMap(({ id, model, metrics }) => {
     return metrics === undefined ? [] : [{ about: { model, instance: id }, counts: metrics }];
@@ -87,13 +87,13 @@ function loadsOf(fleet: Fleet): readonly LoadSource[] {
 
 interface FleetRun {
   readonly signals: FleetSignals;
-  /** For SIGHUP. */
+  /** Reads the configuration again, on SIGHUP. */
   readonly readAgain: (() => Promise<FleetConfig>) | undefined;
-  /** A page for /report, once it is there. */
+  /** The page served under /report, once the file exists. */
   readonly reportFile?: string;
 }
 
-/** Resolves when the fleet is ready; it stays until a signal. */
+/** Resolves when the fleet is ready. The fleet runs until a signal. */
 export async function runFleet(config: FleetConfig, { signals, readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
   const machine = await machineFor(config, startStage, { isServing: false });
@@ -126,12 +126,12 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
     version: packageVersion(),
   });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
-  const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is not read beside --config" : "";
+  const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is ignored with --config" : "";
   const warning = warnOfOpenDoor(config.host, config.apiKeys.length > 0, `api-keys close it${ignored}`);
   const tenants = config.apiKeys.map(({ tenant }) => tenant);
   const sharing = describeSharing("tenants", tenants, tenantsApart(config));
   for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);
-  // Last and in one write: whoever waits for "ready" has all that the start says.
+  // Last and in one write: a program that waits for "ready" then has the whole text.
   process.stdout.write(`\n${readyText(fleet, config, reportFile)}\n`);
   return fleet;
 }

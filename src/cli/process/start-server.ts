@@ -24,7 +24,7 @@ interface ServingInstance extends StartedEngine {
 
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   assertKeysToIsolate(flags);
-  // Loaded beside the weights, not after them.
+  // Loads while the engine loads its weights.
   const serving = Promise.all([
     import("../../serve/server.js"),
     import("../../serve/http/context.js"),
@@ -55,7 +55,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
       limits: {
         ...DEFAULT_LIMITS,
-        // What the queue never holds is refused for good; 429 would have the client try for ever.
+        // A request that the queue can never hold gets a final error; after 429 a client would retry for ever.
         maxSequencesPerRequest: Math.min(
           DEFAULT_LIMITS.maxSequencesPerRequest,
           flags.maxNumSeqs + flags.maxWaitingRequests,
@@ -79,21 +79,21 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
   }
 }
 
-/** For `millrace ps`. */
+/** Lists the server in `millrace ps`. */
 export function registerInstance({ server, modelNames }: ServingInstance): void {
   registerServer({ url: server.url, models: modelNames, kind: "engine", version: packageVersion() });
 }
 
 /**
- * Keeps the process until it is told to stop: SIGTERM and SIGINT finish the running requests and exit with 0, a second one exits at once;
- * an engine that dies ends everything with 1.
+ * Keeps the process running until a signal. SIGTERM and SIGINT finish the running requests and exit with 0; a second one exits at once. When the engine
+ * dies, the process exits with 1.
  */
 export function stayUntilStopped({ server, engine }: ServingInstance, onDraining: () => void = () => {}): void {
   let isStopping = false;
   const stop = async (): Promise<void> => {
     onDraining();
     await server.drain();
-    // An engine that dies meanwhile rejects; its own handler below ends the process.
+    // When the engine dies meanwhile, the handler below ends the process.
     await Promise.race([engine.drain(), engine.failure]);
     await engine.close();
     process.exit(0);
@@ -107,7 +107,7 @@ export function stayUntilStopped({ server, engine }: ServingInstance, onDraining
   process.on("SIGINT", onSignal);
   engine.failure.catch(async (thrown: unknown) => {
     const exitCode = reportError(thrown, { json: false });
-    // Open requests have been told by now; a connection that does not close must not keep a dead server alive.
+    // Open requests have received the error; no open connection may keep a dead server alive.
     await server.close();
     process.exit(exitCode);
   });

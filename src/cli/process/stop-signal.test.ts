@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { withoutRepeats } from "./stop-signal.js";
 
-test("a signal that npm hands on counts once; another one, and the same one later, count again", () => {
+test("a signal that npm repeats counts once; other signals, and the same one later, count again", () => {
   const handle = vi.fn();
   let nowMs = 5;
   const onSignal = withoutRepeats(handle, () => nowMs);

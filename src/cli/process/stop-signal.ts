@@ -1,10 +1,10 @@
-/** How commands are told to stop: once to finish, twice to end at once. */
+/** Signals of long commands: the first asks to finish, the second ends at once. */
 import { setMaxListeners } from "node:events";
 
-/** A terminal sends Ctrl-C to npm and to the command; npm then hands it on to the command, which gets it twice. */
+/** A terminal sends Ctrl-C to npm and to the command, and npm repeats it to the command within this time. */
 const REPEAT_MS = 200;
 
-/** @returns the handler of a signal, which leaves out the same signal where it comes again so soon */
+/** @returns a handler that ignores an immediate repeat of the same signal */
 export function withoutRepeats(
   handle: (name: NodeJS.Signals) => void,
   now: () => number = () => performance.now(),
@@ -23,18 +23,18 @@ export function withoutRepeats(
 const EXIT_CODES: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 /**
- * For commands that run long and go on where they were: the first Ctrl-C, SIGTERM or closed terminal lets them keep what they have, the second ends at once.
- * Runs until done or told to stop; then exit code 130, 143 or 129, and no error.
+ * For long commands that resume: the first Ctrl-C, SIGTERM or closed terminal lets the command save its work, the second ends the process at once.
+ * After a signal the exit code is 130, 143 or 129, without an error.
  */
 export async function untilStopped(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stopping = new AbortController();
-  // Every answer under way listens.
+  // Each answer in progress listens to the signal.
   setMaxListeners(0, stopping.signal);
   const onSignal = withoutRepeats((name) => {
     const exitCode = EXIT_CODES[name]!;
     if (stopping.signal.aborted) process.exit(exitCode);
     process.exitCode = exitCode;
-    process.stderr.write("\nstopping; the same command goes on from here\n");
+    process.stderr.write("\nstopping; the same command resumes from here\n");
     stopping.abort();
   });
   const names = Object.keys(EXIT_CODES) as NodeJS.Signals[];
